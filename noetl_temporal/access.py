@@ -1,4 +1,4 @@
-"""Who can command a worker: whoever reaches its Temporal, unless something keeps others out."""
+"""Warns if a worker accepts commands from anyone who can connect to its Temporal server."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["access_problem"]
 
 
 def access_problem(client: Client) -> str | None:
-    """What to tell of a Temporal beyond this machine that asks for no login, where nothing is signed either."""
+    """The warning for a Temporal server on another machine without a login, if nothing is signed."""
     config = client.service_client.config
     has_certificate = isinstance(config.tls, TLSConfig) and config.tls.client_cert is not None
     if has_certificate or config.api_key or is_signed(client.data_converter) or _is_loopback(config.target_host):
         return None
     return (
-        f"whoever reaches Temporal at {config.target_host} can run code on this worker: use TLS with client "
+        f"anyone who can connect to Temporal at {config.target_host} can run code on this worker: use TLS with client "
         "certificates or API keys (TEMPORAL_TLS_CLIENT_CERT_PATH, TEMPORAL_API_KEY), or let "
         f"{SIGNING_KEY_VARIABLE} name the same key for all workers and clients (`openssl rand -hex 32`), in a file "
-        "that their account alone may read"
+        "that only their account can read"
     )
 
 

@@ -1,8 +1,8 @@
-"""The records of a call's attempts as they travel in heartbeat details: at most 4 KB, whatever there is to tell.
+"""The records of a call's attempts, as heartbeat details of at most 4 KB.
 
-Details over the storage threshold would go to the payload store, and one that is away would cancel the activity. So
-they hold the last records and counts of all before; those before lie in *segments* in the payload store, each naming
-the one before it. Pure: the workflow reads details as well.
+Larger details would go to the payload store, and if it were unavailable, the activity would be cancelled. So the
+details contain the last records, and counts of the earlier ones. The earlier records are in *segments* in the payload
+store, each of which refers to the previous one. Pure: the workflow reads details as well.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from noetl_temporal.machine.call import AttemptCounts, AttemptRecord
 __all__ = ["DETAIL_BYTES", "Details", "Segment", "attempts_in", "counted", "details_of", "shortened", "split"]
 
 DETAIL_BYTES = 3_500
-"""Of the records in one heartbeat, so that all of it stays under 4 KB."""
+"""The most bytes of records in one heartbeat, which keeps the details under 4 KB."""
 
 SHORT_MESSAGE = 200
-"""Characters of an error where even one record is too large."""
+"""Characters that are kept of an error if a single record is too large."""
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -44,11 +44,11 @@ class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def attempts_in(details: Sequence[Any]) -> tuple[AttemptRecord, ...]:
-    """The attempts that the details of a heartbeat tell of by themselves."""
+    """The attempts that are recorded in the heartbeat details themselves."""
     if not details:
         return ()
-    told = msgspec.convert(details[0], Details)
-    return told.records if told.first is None else (told.first, *told.records)
+    found = msgspec.convert(details[0], Details)
+    return found.records if found.first is None else (found.first, *found.records)
 
 
 def counted(records: Iterable[AttemptRecord], before: AttemptCounts | None = None) -> AttemptCounts:
@@ -64,7 +64,7 @@ def counted(records: Iterable[AttemptRecord], before: AttemptCounts | None = Non
 
 
 def split(records: Sequence[AttemptRecord], limit: int = DETAIL_BYTES) -> int:
-    """How many of the first records have to go, so that the others have at most ``limit`` bytes."""
+    """How many of the first records to drop so that the others have at most ``limit`` bytes."""
     size = 0
     for index in range(len(records) - 1, -1, -1):
         size += len(msgspec.json.encode(records[index])) + 1

@@ -1,4 +1,4 @@
-"""How an attempt ends: the rules are asked, and it reports, asks for another attempt, or was interrupted."""
+"""Ends an attempt: evaluates the rules, then reports, requests another attempt, or handles an interruption."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from noetl_activities.tool import Json
+from noetl_compiler.language.defaults import MOST_ATTEMPTS
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.machine.call import (
     AttemptCounts,
@@ -28,16 +29,13 @@ from noetl_temporal.stored_values import with_stored_result
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, until_done
 
-__all__ = ["LONGEST_DELAY", "MAX_ATTEMPTS", "AttemptEnd", "interrupted"]
-
-MAX_ATTEMPTS = 1_000
-"""Of one call, whatever its rules say: the log of them has to fit. Polling without end is ``again``."""
+__all__ = ["LONGEST_DELAY", "AttemptEnd", "interrupted"]
 
 LONGEST_DELAY = 365 * 86_400.0
-"""Seconds. An exponential backoff without ``max_delay`` soon exceeds what a date can say."""
+"""Seconds. An exponential backoff without ``max_delay`` soon exceeds the range of dates."""
 
 AT_ONCE = timedelta(milliseconds=1)
-"""Before an interrupted attempt is run again: Temporal reads a delay of nothing as none said."""
+"""The least delay that can be asked for: Temporal treats a delay of zero as not set, and uses its own backoff."""
 
 LAST_WORDS_SECONDS = 5.0
 """How long a cancelled attempt may take to read the records of those before it."""
@@ -61,7 +59,7 @@ class AttemptEnd:
         decision, failed = self._decide(outcome)
         if decision.do == "retry" and self._log.stop_reason == "cancelled":
             decision = Decision(indeterminate=decision.indeterminate)
-        if decision.do == "retry" and not (may_retry and self._log.number < MAX_ATTEMPTS):
+        if decision.do == "retry" and not (may_retry and self._log.number < MOST_ATTEMPTS):
             decision = replace(decision, do="fail", delay=0.0, exhausted=True)
         self._log.end(
             status="ok" if outcome["status"] == "ok" else "error",
@@ -105,12 +103,12 @@ class AttemptEnd:
         return ApplicationError(
             str(error.get("message") or f"{self._call.task} is called again"),
             type=f"{self._call.kind}.{error.get('code') or error.get('kind') or 'retry'}",
-            next_retry_delay=timedelta(seconds=min(LONGEST_DELAY, decision.delay)),
+            next_retry_delay=max(AT_ONCE, timedelta(seconds=min(LONGEST_DELAY, decision.delay))),
             category=ApplicationErrorCategory.BENIGN,
         )
 
     async def _stored(self, report: ToolReport) -> ToolReport:
-        """The report as it stands in history, once it lies where Temporal looks for it."""
+        """Store the report where Temporal looks for it. Returns the report for history."""
         short = _short(report, self._log.counts)
         kept = await until_done("the result cannot be stored", lambda: with_stored_result(short, self._values))
         await until_done("the report cannot be stored", lambda: self._values.keep(kept))
@@ -118,7 +116,7 @@ class AttemptEnd:
 
 
 def _short(report: ToolReport, counts: AttemptCounts) -> ToolReport:
-    """The report with its counts where its attempts do not tell them."""
+    """The report, with the counts that its attempts do not contain."""
     *before, last = report.attempts
     report = replace(report, attempts=(*before, replace(last, worker="")))
     return report if counts.used == counts.total == len(report.attempts) else replace(report, counts=counts)

@@ -1,14 +1,14 @@
 """The records of a call's attempts, carried from one attempt to the next in heartbeat details.
 
-Temporal keeps the details of the last heartbeat and gives them to the next attempt, on whatever worker. An attempt's
-record says ``lost`` until the attempt has ended: whoever finds it so knows that nobody reported. An attempt that died
-before its first heartbeat left nothing, and is lost as well: its number tells that it was.
+Temporal keeps the details of the last heartbeat and passes them to the next attempt, on any worker. The record of an
+attempt is ``lost`` until the attempt has ended, so a later attempt can see that it never reported. An attempt that died
+before its first heartbeat left no record; it is detected by the attempt number, and counts as lost as well.
 
 A heartbeat costs the server as much as the start of an activity, and most calls end before they need one. So the first
 attempt of a call that may be repeated sends none until it has run for BEAT (dev/decisions/0021).
 
-Records that are too many for a heartbeat (attempt_details.py) are stored as segments. While the payload store is away
-they stay in memory, and the next attempt knows their counts only.
+Records that do not fit in a heartbeat (attempt_details.py) are stored as segments. While the payload store is
+unavailable they stay in memory, and the next attempt gets only their counts.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _log = logging.getLogger(__name__)
 
 
 class AttemptLog(CallLog):
-    """The attempts so far, this one's record last. Made at the start of an attempt."""
+    """The attempts so far, with the record of the current one last. Created at the start of an attempt."""
 
     def __init__(self, values: ValueStore) -> None:
         info = activity.info()
-        told = _told(info)
-        super().__init__(told.records, told.before)
+        previous = _previous_details(info)
+        super().__init__(previous.records, previous.before)
         self._values = values
         self._temporal = info.attempt
-        self._first, self._older = told.first, told.older
-        self._add_silent(info, told.temporal)
+        self._first, self._older = previous.first, previous.older
+        self._add_silent(info, previous.temporal)
         self.begin()
-        self._is_told = False
+        self._has_beaten = False
 
     def _add_silent(self, info: activity.Info, temporal: int) -> None:
         """One record for each attempt since the last that told of itself.
@@ -73,27 +73,27 @@ class AttemptLog(CallLog):
 
     @property
     def stop_reason(self) -> AttemptStatus | None:
-        """Why Temporal interrupts the activity."""
+        """The reason why Temporal interrupts the activity."""
         return stop_reason()
 
     # ---- heartbeats -------------------------------------------------------------------------------------------------
 
     def beat(self) -> None:
-        """Tell Temporal that the attempt lives, and leave it the log."""
-        self._is_told = True
-        activity.heartbeat(self._told())
+        """Send a heartbeat with the log as its details."""
+        self._has_beaten = True
+        activity.heartbeat(self._details())
 
-    def tell_first(self) -> None:
+    def record_attempt(self) -> None:
         """Beat before a call is made that must not be repeated. Temporal forgets the number of an attempt when a person
         resets the activity: then nothing else tells that there was one."""
-        if not self._is_told:
+        if not self._has_beaten:
             self.beat()
 
     def beating(self) -> AbstractContextManager[None]:
-        """Beat regularly until the block ends; at once only where attempts before this one are to be told of."""
+        """Beat regularly until the block ends; immediately only if there are records of earlier attempts."""
         return beating(self.beat, at_once=len(self._records) > 1 or bool(self._before.total))
 
-    def _told(self) -> Details:
+    def _details(self) -> Details:
         first = self._first
         if first is None and self._older is None and split(self._records):
             first = shortened(self._records[0])
@@ -102,7 +102,7 @@ class AttemptLog(CallLog):
     # ---- the end of the attempt -------------------------------------------------------------------------------------
 
     async def hand_on(self) -> None:
-        """Leave the log to the next attempt: store what is too much for a heartbeat, and beat."""
+        """Save the log for the next attempt: store the records that exceed a heartbeat, and beat."""
         if self._values.is_available and split(self._records):
             await self._store(split(self._records, SEGMENT_FROM))
         self.beat()
@@ -119,7 +119,7 @@ class AttemptLog(CallLog):
         del self._records[:gone]
 
     async def known(self) -> tuple[AttemptRecord, ...]:
-        """All records that are known, read back from where they are stored, however long that takes."""
+        """All known records, including stored ones. Retries until they can be read."""
         records, older = tuple(self._records), self._older
         while older is not None:
             try:
@@ -131,5 +131,5 @@ class AttemptLog(CallLog):
         return records if self._first is None else (self._first, *records)
 
 
-def _told(info: activity.Info) -> Details:
+def _previous_details(info: activity.Info) -> Details:
     return msgspec.convert(info.heartbeat_details[0], Details) if info.heartbeat_details else Details(())

@@ -1,7 +1,7 @@
-"""What a worker lets Temporal call: tools and frames, with an input that was not refused.
+"""Restricts the activities that Temporal can start on a worker to tools and frames, with valid signatures.
 
-Anyone who reaches Temporal may schedule any activity that a worker has. The local ones, which store and load values and
-end chunks, are for the worker's own workflows: they run only where these call them, in the same process.
+Anyone who can connect to Temporal can schedule any activity of a worker. The local activities, which store and load
+values and end chunks, run only if a workflow of the same process calls them.
 """
 
 from __future__ import annotations
@@ -48,4 +48,4 @@ def _problem(given: ExecuteActivityInput) -> str | None:
         case _ if activity.info().is_local:
             return None
         case _:
-            return f"{activity.info().activity_type} cannot be called from outside of a worker, or not with this input"
+            return f"{activity.info().activity_type} can only be called by a worker, with the input of that call"

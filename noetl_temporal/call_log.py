@@ -1,4 +1,4 @@
-"""The records of a call's attempts, as the one who makes them keeps them."""
+"""The records of a call's attempts, in the process that runs the call."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, AttemptSta
 __all__ = ["CallLog", "now", "worker_name"]
 
 MESSAGE_CHARACTERS = 500
-"""Of each error in the log. The outcome has the whole text of the last one."""
+"""The most characters of an error in the log. The outcome has the full text of the last error."""
 
 _UNRECORDED = {"kind": "unrecorded", "message": "the attempt failed, and its record was lost", "retryable": True}
-"""The error of an attempt of which only the ledger knows: what went well would have left an entry."""
+"""The error of an attempt that is known only from the ledger; a successful one would have left an entry."""
 
 
 class CallLog:
     """The attempts so far in memory, the last one's record last; ``before`` counts those that are not among them.
 
-    A record says ``lost`` until its attempt has ended: whoever finds it so knows that nobody reported.
+    A record is ``lost`` until its attempt has ended, so a later attempt can see that it never reported.
     """
 
     def __init__(self, records: Iterable[AttemptRecord] = (), before: AttemptCounts | None = None) -> None:
@@ -44,7 +44,7 @@ class CallLog:
 
     @property
     def stop_reason(self) -> AttemptStatus | None:
-        """Why this attempt is interrupted; None when it is not, or nobody says why."""
+        """Why this attempt is interrupted; None if it is not, or if the reason is unknown."""
         return None
 
     # ---- what is known of the attempts ------------------------------------------------------------------------------
@@ -66,12 +66,12 @@ class CallLog:
 
     @property
     def n(self) -> int:
-        """Under which the ledger knows this attempt: one more than those that went well."""
+        """The number of this attempt in the ledger: one more than the successful ones."""
         return self.earlier.ok + 1
 
     @property
     def is_in_doubt(self) -> bool:
-        """An attempt since the last one that went well may have taken effect without telling."""
+        """An attempt since the last successful one may have taken effect without reporting."""
         since = list(takewhile(lambda one: one.status != "ok", reversed(self._records[:-1])))
         is_whole = len(since) < len(self._records) - 1
         found = counted(since, None if is_whole else self._before)
@@ -79,7 +79,7 @@ class CallLog:
 
     @property
     def follows_a_cut(self) -> bool:
-        """The attempt before did not come to its end."""
+        """The previous attempt was lost."""
         return len(self._records) > 1 and self._records[-2].status not in ("ok", "error")
 
     @property
@@ -99,10 +99,10 @@ class CallLog:
     # ---- this attempt -----------------------------------------------------------------------------------------------
 
     def beat(self) -> None:
-        """Tell that the attempt lives: whoever hosts the call does that."""
+        """Send a heartbeat; implemented by the host of the call."""
 
-    def tell_first(self) -> None:
-        """Leave a trace of the attempt before a call that must not be repeated: frames make none (unsupported.py)."""
+    def record_attempt(self) -> None:
+        """Record the attempt before a call that must not be repeated. Frames make no such calls (unsupported.py)."""
 
     def add_unrecorded_attempts(self, used: int) -> None:
         """Insert error records for the attempts that reported before the ``used``-th but whose records were lost with a
@@ -124,7 +124,7 @@ class CallLog:
         self._records[-1] = msgspec.structs.replace(self._records[-1], ended=now(), **fields)
 
     async def hand_on(self) -> None:
-        """Leave the log to the next attempt."""
+        """Save the log for the next attempt."""
 
 
 def now() -> int:

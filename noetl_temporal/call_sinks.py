@@ -1,8 +1,8 @@
 """The sinks of a call and the ledger beside their rows (semantics.md 26, 26a).
 
-The first sink that has a transaction stores the call's outcome in it, unless the tool itself has kept it (a SQL call).
-So an attempt can take the outcome that one before it left there: it does not make the call again, and the sinks that
-had not stored yet store from that outcome.
+The first transactional sink stores the outcome of the call in its transaction, unless the tool itself has stored it (a
+SQL call). A later attempt reads that outcome instead of repeating the call, and runs the sinks that have not stored
+their rows yet.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Scope = Callable[[PlainOutcome], Mapping[str, Any]]
 
 
 class Kept(NamedTuple):
-    """What the ledgers of a call said: its ``outcome`` if one has it, or the ``failure`` to read them."""
+    """What the ledgers of a call contain: its ``outcome``, if there is one, or the ``failure`` to read them."""
 
     outcome: PlainOutcome | None = None
     failure: PlainOutcome | None = None
@@ -73,7 +73,7 @@ class CallSinks:
     # ---- before the call --------------------------------------------------------------------------------------------
 
     async def kept(self) -> Kept:
-        """The outcome that an attempt before this one has stored with its rows."""
+        """The outcome that an earlier attempt has stored with its rows."""
         asked: list[Json] = []
         for sink in self._call.sinks if self._call.store is None else ():
             try:
@@ -107,7 +107,7 @@ class CallSinks:
     # ---- after the call ---------------------------------------------------------------------------------------------
 
     async def perform(self, outcome: PlainOutcome, scope: Scope, is_kept: bool) -> Performed:
-        """Store in one sink after the other, while all goes well. ``is_kept`` when the outcome is from the ledger."""
+        """Run the sinks in order, until one fails. ``is_kept`` if the outcome is from the ledger."""
         records: list[SinkRecord] = []
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
             started = now()

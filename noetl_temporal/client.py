@@ -18,6 +18,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.service import RPCError
 
+from noetl_activities.installed_tools import installed_tools
 from noetl_activities.tool import tool_names
 from noetl_compiler import CompileError, compile_file
 from noetl_compiler.diagnostics import Severity
@@ -40,7 +41,7 @@ __all__ = ["NoEventLogError", "NoetlClient", "RunHandle", "UnknownRunError"]
 
 
 class NoetlClient(Runs):
-    """Submits playbooks whose tools are among ``tools``, by default those that are installed here."""
+    """Submits playbooks. ``tools`` are the kinds of tools that they may use, by default those installed here."""
 
     def __init__(self, temporal: Client, dsn: str | None, tools: Collection[str]) -> None:
         super().__init__(temporal, dsn)
@@ -61,7 +62,7 @@ class NoetlClient(Runs):
 
     @property
     def has_store(self) -> bool:
-        """Whether large values can be kept in Postgres."""
+        """Whether large values can be stored in Postgres."""
         return self.temporal.data_converter.external_storage is not None
 
     async def submit(
@@ -76,8 +77,8 @@ class NoetlClient(Runs):
     ) -> RunHandle:
         """Start a run. ``playbook`` is a file's path or a compiled graph (then ``content`` is its text).
 
-        ``queues`` maps kinds of tools to task queues; for a kind not named there NOETL_TOOL_QUEUES decides (queues.py).
-        ``execution_id`` is one of ``new_execution_id``, for who wants to know it before the run has started.
+        ``queues`` maps kinds of tools to task queues; NOETL_TOOL_QUEUES applies to the others (queues.py).
+        ``execution_id`` is a result of ``new_execution_id``, for callers that need it before the run starts.
 
         Raises CompileError, UnsupportedError or DeploymentError before anything has started."""
         graph, text = (playbook, content or "") if isinstance(playbook, Graph) else _compile(Path(playbook))
@@ -122,7 +123,7 @@ class NoetlClient(Runs):
 
 
 def _compile(path: Path) -> tuple[Graph, str]:
-    result = compile_file(path)
+    result = compile_file(path, installed_tools())
     if result.graph is None:
         raise CompileError(tuple(one for one in result.diagnostics if one.severity is Severity.ERROR))
     return result.graph, result.source.text

@@ -1,10 +1,10 @@
 """How values become payloads: typed JSON, the same on the client, every worker and in replay.
 
-Where a Postgres is known, values over 64 KB are kept there (payload_store.py), and the parts that many inputs share
-(shared_part.py) whatever their size. Every process of a deployment has to know the same one: who does not cannot read
-what another stored.
+With a Postgres, it stores values over 64 KB there (payload_store.py), and the parts that many inputs share
+(shared_part.py) regardless of size. All processes of a deployment must use the same Postgres to read each other's
+values.
 
-Where a signing key is known, what it writes is signed and what it reads is checked (signed_converter.py).
+With a signing key, it signs what it writes and verifies what it reads (signed_converter.py).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ PLACES = 1_000
 
 @dataclasses.dataclass(frozen=True)
 class Unread:
-    """A value that could not be read yet; ``key`` names it in the payload store."""
+    """A value that has not been read yet; ``key`` is its key in the payload store."""
 
     key: str
 
@@ -90,7 +90,7 @@ class _UnreadConverter(EncodingPayloadConverter):
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         """Raises StoreAwayError, so that a workflow task is retried; an activity reads its input later itself."""
         if type_hint not in (ToolCall, FrameInput):
-            raise StoreAwayError(f"the payload store does not answer: {payload.data.decode()} cannot be read")
+            raise StoreAwayError(f"the payload store is unavailable: {payload.data.decode()} cannot be read")
         return Unread(payload.data.decode())
 
 
@@ -192,7 +192,7 @@ def _with_class(converter: _Converter, made: Callable[[], PayloadConverter]) -> 
 
 
 def data_converter(dsn: str | None = None, signing_key: bytes | None = None) -> DataConverter:
-    """The converter of every client, worker and mirror; ``dsn`` names the Postgres for large values."""
+    """The converter of all clients, workers and mirrors; ``dsn`` is the Postgres for large values."""
     storage = _storage(PayloadStore(dsn)) if dsn else None
     plain = _with_class(_DataConverter(external_storage=storage), _plain_converter)
     if signing_key is None:
@@ -239,5 +239,5 @@ def replay_converter(converter: DataConverter) -> DataConverter:
 
 
 def payload_limit(converter: DataConverter) -> int:
-    """Bytes that one value may have with this converter."""
+    """The largest value in bytes that this converter supports."""
     return INLINE_BYTES if converter.external_storage is None else STORED_BYTES

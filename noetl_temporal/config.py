@@ -1,4 +1,4 @@
-"""Where Temporal is, by its own environment configuration, and how its values are read."""
+"""Connects to Temporal as its own environment configuration says."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _WITH_PORT = re.compile(r"[^:]:\d{1,5}$")
 
 
 async def connect_temporal(address: str | None = None, namespace: str | None = None, dsn: str | None = None) -> Client:
-    """A client for the given address, else for what TEMPORAL_* variables or a temporal.toml profile name.
+    """A client for the given address, or else for the TEMPORAL_* variables or a temporal.toml profile.
 
-    Large values lie in the Postgres of ``dsn``, else of NOETL_POSTGRES; without either, a value over 2 MB is refused.
-    What is sent is signed with the key in the file of NOETL_SIGNING_KEY_FILE, if that is set (signing.py).
-    Raises DeploymentError when no Temporal answers, it has no such namespace, or the settings make no sense.
+    Large values are stored in the Postgres of ``dsn`` or NOETL_POSTGRES; without either, values over 2 MB are refused.
+    Payloads are signed with the key in the file of NOETL_SIGNING_KEY_FILE, if it is set (signing.py).
+    Raises DeploymentError if Temporal is unavailable, the namespace does not exist, or the settings are invalid.
     """
     settings = _settings(address, namespace)
     converter = data_converter(dsn or dsn_from_environment(), signing_key_from_environment())
@@ -43,7 +43,7 @@ def _settings(address: str | None, namespace: str | None) -> dict[str, Any]:
         settings = cast("dict[str, Any]", ClientConfig.load_client_connect_config())
     except (RuntimeError, OSError, ValueError) as error:  # the SDK's ConfigError is a RuntimeError
         problem = " ".join(str(error).split())
-        raise DeploymentError(f"the settings of Temporal (TEMPORAL_*, temporal.toml) are wrong: {problem}") from error
+        raise DeploymentError(f"invalid Temporal settings (TEMPORAL_*, temporal.toml): {problem}") from error
     settings.setdefault("target_host", "127.0.0.1:7233")
     if address is not None:
         settings["target_host"] = address

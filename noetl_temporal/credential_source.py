@@ -3,7 +3,7 @@
 1. The file that ``--credentials`` names, else the one that NOETL_CREDENTIALS names.
 2. The environment: ``NOETL_CREDENTIAL_<NAME>``. The embedded stack sets those of its own databases that are not set.
 
-Nothing else is read. A ``credentials.yaml`` that lies beside a playbook came with it, perhaps from somebody else.
+Nothing else is read: a ``credentials.yaml`` beside a playbook may come from somebody else.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["credential_source"]
 
 
 def credential_source(file: Path | None = None) -> CredentialSource:
-    """Credentials by name. Raises DeploymentError when NOETL_CREDENTIALS means another file in every folder, or names
-    none that holds credentials."""
+    """Credentials by name. Raises DeploymentError if NOETL_CREDENTIALS is a relative path, or not a file with
+    credentials."""
     return CredentialSource(file or _named())
 
 
@@ -33,7 +33,7 @@ def _named() -> Path | None:
         return None
     if not Path(named).is_absolute():
         raise DeploymentError(
-            f"{CREDENTIALS_VARIABLE} is {named!r}, which is another file in every folder: set it to an absolute path"
+            f"{CREDENTIALS_VARIABLE} is {named!r}, which is a relative path: set it to an absolute path"
         )
     file = Path(named)
     try:

@@ -1,9 +1,9 @@
-"""What can be wrong with a deployment, told to the person who set it up: what was tried, why it failed, what to do.
+"""Errors of a deployment: what was tried, why it failed, and the remedy.
 
-What Temporal says is in temporal_problems.py, which brings its client along; asyncpg raises a dozen classes.
+Problems with Temporal are in temporal_problems.py, because that module imports its client.
 
-No message repeats a part of a DSN that may belong to its password: a DSN is read strictly before a driver has it, and
-of the driver's own errors those about its settings are not told in its words.
+No message contains a part of a DSN that may belong to its password: the DSN is parsed strictly before the driver reads
+it, and the driver's own messages about its settings are not shown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FORM = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 
 
 class DeploymentError(Exception):
-    """Temporal or Postgres cannot be used as the environment names them. The message says what to do."""
+    """Temporal or Postgres cannot be used as configured in the environment. The message contains the remedy."""
 
 
 async def check_postgres(dsn: str) -> None:
@@ -40,12 +40,12 @@ async def check_postgres(dsn: str) -> None:
 
 
 def dsn_problem(error: DsnError) -> DeploymentError:
-    """What is wrong with the DSN of the event log, by its place."""
-    return DeploymentError(f"the DSN in NOETL_POSTGRES is not one: {error}. Its form is {_FORM}")
+    """The problem with the DSN of the event log, with its position."""
+    return DeploymentError(f"NOETL_POSTGRES is not a valid DSN: {error}. Its form is {_FORM}")
 
 
 def postgres_problem(error: Exception, dsn: str) -> DeploymentError:
-    """Why Postgres cannot be used; the password of the DSN is not told."""
+    """The error that says why Postgres cannot be used. It never contains the password of the DSN."""
     try:
         place = dsn_place(dsn) if dsn else ""
     except DsnError as wrong:
@@ -55,13 +55,13 @@ def postgres_problem(error: Exception, dsn: str) -> DeploymentError:
         case asyncpg.UndefinedTableError() | asyncpg.InvalidSchemaNameError() | asyncpg.UndefinedColumnError():
             return DeploymentError(f"{where} has no event log of this version ({error}): run `noetl setup`")
         case TimeoutError() | asyncio.TimeoutError():
-            why = f"no answer within {CONNECT_SECONDS:g} s"
+            why = f"timed out after {CONNECT_SECONDS:g} s"
         case ConnectionRefusedError():
             why = "connection refused: nothing listens there"
         case asyncpg.InvalidAuthorizationSpecificationError():
             why = f"the login was refused ({error})"
         case ValueError() if not isinstance(error, asyncpg.PostgresError):
-            why = "the parameters of the DSN, or the PG* variables of this process, are not those of Postgres"
+            why = "the parameters of the DSN, or the PG* variables of this process, are not known to Postgres"
         case _:
             why = str(error) or type(error).__name__
     return DeploymentError(f"cannot use {where}: {why}. Check NOETL_POSTGRES: {_FORM}")

@@ -1,4 +1,4 @@
-"""What the environment says of a deployment, for who does not speak to Temporal (else config.py)."""
+"""The settings of a deployment in the environment, for code that does not import Temporal (else config.py)."""
 
 from __future__ import annotations
 

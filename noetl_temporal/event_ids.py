@@ -2,8 +2,8 @@
 
 An id is (milliseconds since 2024, slot, ordinal) in 40, 10 and 13 bits. Every workflow of an execution that runs at
 the same time has a *slot* of its own (0 is the playbook's), so ids of different workflows never meet. Within a slot
-an ``IdClock`` hands out ids: the time is that of the fact, or that of the last id where that is later, and one
-millisecond more when the ordinals of a millisecond are spent.
+an ``IdClock`` assigns ids: the time is that of the fact, or that of the last id if it is later, and one
+millisecond more if all ordinals of a millisecond are used.
 
 The lower half of the ordinals is for the events that a machine writes, the upper half for the rows that the mirror
 derives from history (attempts, sinks). A machine knows how many rows are derived from each fact, keeps the same

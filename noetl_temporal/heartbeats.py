@@ -1,4 +1,4 @@
-"""Heartbeats of an activity. They tell Temporal that a worker lives; their answers tell a call that it is cancelled."""
+"""Heartbeats of an activity, which show Temporal that its worker is alive, and deliver cancel requests to the call."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from datetime import timedelta
 __all__ = ["BEAT", "beating"]
 
 BEAT = timedelta(seconds=2)
-"""A call learns that it is cancelled by the answer to a heartbeat: this is how long a person waits for it."""
+"""Seconds between heartbeats. A cancel request is delivered by the response to one, so it takes up to this long."""
 
 
 @contextmanager
 def beating(beat: Callable[[], None], *, at_once: bool) -> Generator[None]:
-    """Call ``beat`` every BEAT until the block ends; and first ``at_once``.
+    """Call ``beat`` every BEAT seconds until the block ends, and immediately if ``at_once``.
 
-    By timers, as most calls end before the first beat, and a task for each of them costs more.
+    Uses timers: most calls end before the first beat, and a task for each of them would cost more.
     """
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle

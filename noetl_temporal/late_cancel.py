@@ -1,10 +1,9 @@
-"""A cancel that has not come to a call yet when the call's next attempt begins.
+"""A cancel that has not reached a call yet when the next attempt of the call starts.
 
-A cancel stands in the history of the run first. Its workflow passes it on to the calls, through the loops they are in,
-when a worker of workflows works on it: where none is there for a while, a call that was cut off with its worker would
-begin once more after the cancel. So the attempt that follows asks the server, and waits while a workflow above it has
-a cancel to work on; the heartbeat then tells it that it is cancelled. A call that a cancelled run makes in its cleanup
-is never told, and goes on.
+A cancel is first recorded in the history of the run. A workflow worker then passes it to the calls, through the loops
+that contain them. If no such worker is available for a while, a call that was interrupted with its worker would start
+again after the cancel. So its next attempt asks the server, and waits while a workflow above it has an unprocessed
+cancel; the heartbeat then delivers it. Calls in the cleanup of a cancelled run get no cancel, and continue.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ CANCEL_REQUESTED = PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
 
 
 async def until_passed_on(client: Client, workflow_id: str, activity_id: str) -> None:
-    """Return once no cancel is on its way to the activity, at once where its run was not cancelled. Where the server
-    does not answer, the attempt goes on as any other.
+    """Return when no cancel is on its way to the activity; immediately if its run was not cancelled. If the server is
+    unavailable, the attempt continues.
     """
     quiet = 0
     try:

@@ -1,4 +1,4 @@
-"""How large values may get. Temporal's own limits do not fail a run, they hang or end it."""
+"""Limits on the size of values. Exceeding Temporal's own limits would block or terminate a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STORED_BYTES = 32_000_000
 that reads a value of 64 MB took 9 to 11 s."""
 
 STORE_FROM_BYTES = 64 * 1024
-"""A payload of this size is kept in Postgres."""
+"""Payloads of this size or more are stored in Postgres."""
 
 UNPACKED_BYTES = 8 * STORED_BYTES
 """Of a trail or a segment of a frame, decompressed. What we write is far smaller: a segment has some 4 MB and the calls

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from noetl_compiler.graph import Json, SourceRef, Step
+from noetl_compiler.graph import Json, NamesProfile, SourceRef, Step
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.commands import ChunkInput, ChunkItems
 from noetl_temporal.machine.events import ChunkReport
@@ -22,6 +22,7 @@ class LoopBody(SharedPart, frozen=True):
 
     source: SourceRef
     step: Step
+    names: NamesProfile = NamesProfile()
 
 
 class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,7 +47,7 @@ def parted(given: ChunkInput) -> tuple[ChunkItems, LoopBody]:
     """A chunk's input as what is its own, without its items and its scope, and what it shares with others."""
     own: dict[str, Any] = {name: getattr(given, name) for name in ChunkItems.__struct_fields__}
     own |= {"items": [], "scope": {}}
-    return ChunkItems(**own), LoopBody(given.source, given.step)
+    return ChunkItems(**own), LoopBody(given.source, given.step, given.names)
 
 
 def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) -> tuple[Any, Any]:
@@ -60,7 +61,7 @@ def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) 
 
 def joined(own: ChunkItems, body: LoopBody, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
     """The chunk's input out of all four arguments."""
-    given = ChunkInput(**msgspec.structs.asdict(own), source=body.source, step=body.step)
+    given = ChunkInput(**msgspec.structs.asdict(own), source=body.source, step=body.step, names=body.names)
     return with_items(given, items, scope)
 
 

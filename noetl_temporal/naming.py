@@ -1,8 +1,8 @@
-"""The names that Temporal's users see, each short enough for every Temporal.
+"""The names that Temporal's users see, each within the limits of all Temporal servers.
 
-Lengths. A workflow id may have 1,000 bytes at Temporal's front door, but 255 characters where it is stored in Postgres
-or MySQL; a keyword 2,048 bytes and 255 characters; a summary 400 bytes. What is longer makes a workflow task fail
-again and again, or a row of the visibility store. So longer names are cut (see shortening.py).
+Lengths. Temporal's frontend accepts workflow ids of 1,000 bytes, but Postgres and MySQL store 255 characters;
+a keyword may have 2,048 bytes and 255 characters, and a summary 400 bytes. Longer ones make a workflow task fail
+repeatedly, or a row of the visibility store. So longer names are cut (see shortening.py).
 
 Uniqueness. Two different names never give the same id. A part of a child's id is escaped, so that ``/`` stands
 between parts only.

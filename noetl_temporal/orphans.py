@@ -1,11 +1,11 @@
-"""Ends the chunks that a run began after the point to which a person has reset it.
+"""Terminates the chunks that a run started after the point to which it was reset.
 
-A reset copies the history up to that point into a new run, and terminates the old one. The server ends no child then,
-whatever its parent close policy: the new run takes over those that stand in its history. A chunk that the old run began
-later would go on with its calls, until the new run begins a chunk with the same id.
+A reset copies the history up to that point into a new run, and terminates the old one. The server does not end children
+then, regardless of their parent close policy: the new run takes over those in its history. A chunk that the old run
+started later would continue its calls, until the new run starts a chunk with the same id.
 
 So the first workflow task after a reset starts a local activity that terminates those chunks. It finds them by
-visibility, as the history of the new run does not name them. One that visibility does not list yet goes on as before.
+visibility, because the history of the new run does not name them. A chunk that visibility does not list yet continues.
 
 A reset changes the workflow's random seed at the reset point, and so does every replay. A reset to the first workflow
 task changes the seed before the workflow can register its callback, so the interceptor detects that case.
@@ -34,7 +34,7 @@ from noetl_temporal.naming import LOOP_WORKFLOW
 __all__ = ["ResetInterceptor", "orphan_activity", "start_terminating_orphans"]
 
 END_ORPHANS = "noetl.end-orphans"
-REASON = "its playbook was reset to a point before it began"
+REASON = "its playbook was reset to a point before it started"
 
 _SECONDS = timedelta(seconds=10)
 _RETRY = RetryPolicy(maximum_attempts=3)

@@ -1,14 +1,14 @@
-"""How domain events are written in history: few bytes each, as they travel with every command.
+"""The compact encoding of domain events in history, where they travel with every command.
 
-An event is some 240 bytes of JSON, nearly all of it said before: the names of fields and types, which every playbook
+An event has about 240 bytes of JSON, most of them redundant: the names of fields and types, which every playbook
 has in common, and the ids and times of the events around it. So
 
 * ids and times are written as differences: ``id`` and ``at`` to those of the event before, ``parent`` to the event's
   own id, ``ends`` to its parent, which it mostly is;
-* the JSON is compressed (raw deflate, RFC 1951) with a preset dictionary of events as they usually look.
+* the JSON is compressed (raw deflate, RFC 1951) with a preset dictionary of typical events.
 
-What is written names its dictionary, in the payload's metadata or beside the bytes: a new dictionary gets a new name,
-and what an older one wrote stays readable.
+The payload's metadata, or the field beside the bytes, names the dictionary. A new dictionary gets a new name, so older
+payloads stay readable.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ DICTIONARIES: Mapping[str, bytes] = {
         b'"step":"done","step_run_id":"done#1","task_run_id":"done#1:done_task:1"}}]'
     ),
 }
-"""By name. What is likely stands at the end, where a reference to it is short. Never change one: add another."""
+"""By name. Frequent strings are at the end, where references are short. Never change a dictionary: add another."""
 
 _SHORT = 4_000
 """Bytes of JSON up to which a small window, which is quicker to set up, finds all there is to find."""

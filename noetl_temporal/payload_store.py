@@ -3,8 +3,8 @@
 Temporal refuses payloads over 2 MB and workflow tasks over 4 MB, some of it by hanging. A payload is stored under
 the digest of its bytes: storing it again, in a retry or for another call, changes nothing. History has the digest.
 
-What this process has stored a moment ago is not sent again. So an activity can store its result itself, as often as it
-takes, and Temporal's own store() afterwards needs no database (run_tool.py). What it has stored or read is
+A payload that this process has just stored is not sent again. So an activity can store its result itself, with as many
+retries as necessary, and Temporal's own store() afterwards needs no database (run_tool.py). Stored and read values are
 cached (``_ValueCache``): activities, loads and replays of one process read a value once. A key is the digest of its
 value, so the cache is never out of date.
 """
@@ -36,7 +36,7 @@ from noetl_temporal.mirror.migrations import migrate
 __all__ = ["SEGMENT", "STORE_NAME", "UNREAD", "PatientStore", "PayloadStore"]
 
 STORE_NAME = "noetl.payload"
-"""As it stands in history."""
+"""The name of this store in history."""
 
 with workflow.unsafe.sandbox_unrestricted():  # workflows never see it: such a payload fails their task
     UNREAD = f"noetl/unread-{secrets.token_hex(8)}"
@@ -80,7 +80,7 @@ class PayloadStore(StorageDriver):
         self._stored = _Recent()
 
     def name(self) -> str:
-        """As it stands in history."""
+        """The name of this store in history."""
         return STORE_NAME
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
@@ -134,9 +134,9 @@ class PayloadStore(StorageDriver):
 
 
 class PatientStore(StorageDriver):
-    """A payload store for workers: what cannot be read at once comes as a payload that names it, for an activity to
-    read while it heartbeats. Failing would be an attempt that ends before it begins, and looks like a lost one.
-    A workflow task fails where it meets such a payload (codec.py), and is tried again.
+    """A payload store for workers. If a value cannot be read immediately, it returns a payload with its key, and the
+    activity reads the value while it heartbeats. A failure would end the attempt before it starts, which looks like a
+    lost attempt. A workflow task that reads such a payload fails (codec.py), and is retried.
     """
 
     def __init__(self, store: PayloadStore) -> None:

@@ -7,7 +7,7 @@ the first one's header with them. Nothing here decides.
 
 An activity has its call's id and a child its loop's, so that a replay detects two calls that swapped places.
 
-A value that Temporal cannot carry would make the workflow task fail on every retry: its call or loop ends as
+A value over Temporal's limit would make the workflow task fail on every retry: its call or loop ends with
 ``too_large`` instead.
 """
 
@@ -162,7 +162,7 @@ class Performer:
         )
 
     def _too_large(self, what: str, size: int) -> str:
-        return f"the {what} has {size:,} bytes, over {self._limit:,}: set NOETL_POSTGRES, where large values are kept"
+        return f"the {what} has {size:,} bytes, over {self._limit:,}: set NOETL_POSTGRES, to store large values there"
 
     # ---- stored values ----------------------------------------------------------------------------------------------
 

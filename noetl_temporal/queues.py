@@ -1,14 +1,14 @@
-"""Which task queue a tool is called on (dev/decisions/0021).
+"""Chooses the task queue of each tool (dev/decisions/0021).
 
-A graph names queues by the kinds of tools. A submission resolves them, and the run's input has the answer, so that a
-change of the configuration concerns new runs only. There are two answers:
+A graph names queues by the kinds of tools. The client resolves them when it submits a run and stores them in its input,
+so a change of the configuration affects only new runs. There are two kinds:
 
-* the tool's *own* queue, ``noetl-<kind>``: its workers can be counted, limited and placed by themselves;
+* the tool's *own* queue, ``noetl-<kind>``: its workers can be counted, limited and placed separately;
 * the *shared* queue, that of the workflows: the worker which asks for a call then starts it at once (eager start),
   without a round trip through the queue. Whoever polls it has to know all tools, so only ``noetl worker`` without
   ``--tools`` does.
 
-NOETL_TOOL_QUEUES says which tools have a queue of their own: ``all`` (where it is not set), ``none``, or their names.
+NOETL_TOOL_QUEUES lists the tools with their own queue: ``all`` (default), ``none``, or their names.
 """
 
 from __future__ import annotations

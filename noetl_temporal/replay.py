@@ -1,7 +1,7 @@
-"""Tells whether this build replays what was begun by another: the check before a deploy.
+"""Checks whether this build can replay runs of another build, before a deploy.
 
-A replay feeds a stored history to our workflows as a worker would and compares the commands they give. Nothing is
-called and nothing is written.
+A replay feeds a stored history to the workflows, as a worker would, and compares their commands with the history. No
+tool is called and nothing is written.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ _OPEN = f"WorkflowType IN ('{PLAYBOOK_WORKFLOW}', '{LOOP_WORKFLOW}') AND Executi
 
 
 class NoHistoryError(ValueError):
-    """A text is not the history of a workflow."""
+    """The text is not the history of a workflow."""
 
 
 class Verdict(NamedTuple):
-    """``problem`` is why the run does not replay, in one line; None when it does. ``events`` counts its history."""
+    """``problem`` says in one line why the run does not replay; None if it does. ``events`` is the length of its
+    history.
+    """
 
     workflow_id: str
     run_id: str
@@ -55,7 +57,7 @@ async def replay(history: WorkflowHistory, converter: DataConverter) -> Verdict:
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
     problem = None if result.replay_failure is None else " ".join(str(result.replay_failure).split())
     if problem and NO_STORE in problem:
-        problem += " Set NOETL_POSTGRES: the graph and large values are kept there."
+        problem += " Set NOETL_POSTGRES: the graph and large values are stored there."
     return Verdict(history.workflow_id, _run_id(history), len(history.events), problem)
 
 

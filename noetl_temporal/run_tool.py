@@ -6,14 +6,14 @@ How it works. An activity execution is one tool call with all its attempts. Each
                 │ has the outcome    ▲          └──► retry: an ApplicationError with the delay, so Temporal itself waits
                 └────────────────────┘
 
-The place is one of those that the tool has in this process (tool_places.py); the time of the call begins with it.
+A place is one of the tool's concurrent calls in this process (tool_places.py); the timeout of the call starts there.
 
 Attempts leave no events in history, so each one's record goes with the heartbeats to the next (attempt_log.py) and the
 report has them all.
 
-Interrupted before the tool has answered, the attempt ends at once; afterwards it completes its sinks and reports
-(stopping.py). An attempt that follows one that was cut off asks first whether a cancel is on its way (late_cancel.py).
-A report that is too large for history is stored from here, however long that takes (value_store.py): an unavailable
+If an attempt is interrupted before the tool has returned, it ends immediately; afterwards it completes its sinks and
+reports (stopping.py). An attempt after an interrupted one first checks whether a cancel is on its way (late_cancel.py).
+A report that is too large for history is stored by the activity, with retries (value_store.py), so an unavailable
 payload store never makes the tool run twice.
 """
 
@@ -50,14 +50,23 @@ from noetl_temporal.naming import activity_type
 from noetl_temporal.stopping import finished
 from noetl_temporal.stored_values import with_result_loaded
 from noetl_temporal.task_output import log_printed
-from noetl_temporal.tool_outcome import Deadline, attempted, fitted, ledger_json, plain, refusal, without_secrets
+from noetl_temporal.tool_outcome import (
+    Deadline,
+    attempted,
+    fitted,
+    is_large,
+    ledger_json,
+    plain,
+    refusal,
+    without_secrets,
+)
 from noetl_temporal.tool_places import place_for
 from noetl_temporal.value_store import ValueStore, until_done
 
 __all__ = ["MAX_LOST", "Attempt", "tool_activity"]
 
 MAX_LOST = 5
-"""Attempts that may be lost with their worker; one more fails the call, which may be what kills the workers."""
+"""Attempts that may be lost with their worker. One more fails the call, because it may be what kills the workers."""
 
 PLACES = 5
 """Of the code, the last, that the log tells of a fault of ours."""
@@ -173,7 +182,12 @@ class Attempt:
         async with nullcontext() if self.call.store is not None else place_for(self.tool.spec):
             self._deadline.begin()
             answer = await self._answer()
-        return await finished(asyncio.create_task(self._finish(answer)))
+        work = self._finish(answer)
+        return await (finished(asyncio.create_task(work)) if self._may_wait(answer) else work)
+
+    def _may_wait(self, answer: _Answer) -> bool:
+        """Whether the end of the attempt may wait for something: most do not, and a task costs as much as the call."""
+        return bool(self.call.sinks) or self.log.number > 1 or is_large(answer.outcome)
 
     def _broken(self, message: str) -> ToolReport:
         outcome = refusal("internal", message)
@@ -197,7 +211,7 @@ class Attempt:
             info = activity.info()
             await until_passed_on(self.client, info.workflow_id or "", info.activity_id)
         if not self.call.idempotent:
-            self.log.tell_first()
+            self.log.record_attempt()
         self.is_called.set()
         answer, failure = await attempted(self._run_tool, self._deadline)
         return answer or _Answer(failure or {})
@@ -241,7 +255,7 @@ class Attempt:
         """An outcome instead of another attempt, when an earlier one vanished and must not be repeated."""
         lost = self.log.earlier.lost
         if self.log.is_in_doubt and not self.call.idempotent:
-            message = "an attempt ended before its tool had answered: whether the call took effect is not known"
+            message = "an attempt ended before its tool returned: it is unknown whether the call took effect"
             return refusal("unknown_outcome", message)
         if lost > MAX_LOST:
             return refusal("worker_lost", f"{lost} workers were lost while running this call")
@@ -283,6 +297,6 @@ class Attempt:
         """What rules and sinks see; the outcome of a call that only stores is seen as a collected one."""
         call = self.call
         kind = call.kind if call.store is None else "collected"
-        names = call_names(call.dialect, call.step, kind, outcome, self.log.used, call.page or 1)
+        names = call_names(call.names, call.step, kind, outcome, self.log.used, call.page or 1)
         clock = {"now": templates.Clock(now())}
         return Chain(clock, call.scope, names) if call.aside else Chain(names, clock, call.scope)

@@ -1,6 +1,6 @@
-"""Runs that were submitted: how they are found, asked, stopped, and what their event log tells.
+"""Finds, queries and stops submitted runs, and reads their event log.
 
-Apart from client.py, which submits them: whoever only looks at runs needs no compiler.
+Separate from client.py, which submits runs, because only submitting needs the compiler.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ _NO_REPORT = (
 
 
 class NoEventLogError(RuntimeError):
-    """No Postgres is known to read events from: set NOETL_POSTGRES to its DSN, or pass ``dsn`` to `connect`."""
+    """There is no event log to read: set NOETL_POSTGRES to the DSN of its Postgres, or pass ``dsn`` to `connect`."""
 
 
 class UnknownRunError(LookupError):
-    """Temporal has no such run, or has it no longer."""
+    """Temporal does not have the run, or no longer has it."""
 
 
 class Runs:
-    """The runs of a namespace. ``temporal`` is the Temporal client beneath, ``dsn`` that of the event log, if known."""
+    """The runs of a namespace. ``temporal`` is the underlying client, ``dsn`` that of the event log, if known."""
 
     def __init__(self, temporal: Client, dsn: str | None) -> None:
         self.temporal = temporal
@@ -63,9 +63,9 @@ class Runs:
 
     @classmethod
     async def connect(cls, address: str | None = None, *, namespace: str | None = None, dsn: str | None = None) -> Runs:
-        """Connect to Temporal as the environment says, and remember where the event log is.
+        """Connect to the Temporal server of the environment, and note the DSN of the event log.
 
-        Raises DeploymentError when no server answers."""
+        Raises DeploymentError if the server is unavailable."""
         return cls(await connect_temporal(address, namespace, dsn), dsn or dsn_from_environment())
 
     async def find(self, execution_id: int) -> RunHandle:
@@ -89,7 +89,7 @@ class Runs:
             raise rpc_problem(error, self.temporal.namespace) or error from error
         execution_id = found.typed_search_attributes.get(EXECUTION_ID)
         if execution_id is None:
-            raise UnknownRunError(f"workflow {workflow_id!r} runs no playbook: it has no {EXECUTION_ID.name}")
+            raise UnknownRunError(f"workflow {workflow_id!r} is not a playbook: it has no {EXECUTION_ID.name}")
         return RunHandle(self.temporal, workflow, execution_id, self.dsn)
 
     def _workflow(self, workflow_id: str) -> WorkflowHandle[Any, RunReport]:
@@ -115,14 +115,14 @@ class RunHandle:
 
     @property
     def run_id(self) -> str | None:
-        """Of the first run."""
+        """The run id of the first run."""
         return self.workflow.first_execution_run_id or self.workflow.result_run_id
 
     async def result(self) -> RunReport:
         """Wait for the end: completed, failed, cancelled, terminated or timed_out is ``status``, never an exception.
 
-        Raises DeploymentError where the report is large and no Postgres is known to read it from, or where it does not
-        carry the signature that this process asks for (signing.py).
+        Raises DeploymentError if the report is large and there is no Postgres to read it from, or if it lacks the
+        signature that this process requires (signing.py).
         """
         try:
             return await self.workflow.result()
@@ -165,9 +165,9 @@ class RunHandle:
         return None if left is None else msgspec.convert(left, RunReport)
 
     async def cancel(self, reason: str = "") -> bool:
-        """Ask the run to stop; ``result`` tells when it has. What ``end`` does as the cleanup is waited for.
+        """Ask the run to stop, after the cleanup in ``end``; ``result`` waits for that.
 
-        A run that was asked before is asked to skip its cleanup; then True is returned."""
+        A second request skips the cleanup; then True is returned."""
         if self._was_cancelled or _is_cancelled(await self.workflow.describe()):
             await self.workflow.signal(CANCEL_SIGNAL, reason)
             return True
@@ -176,18 +176,18 @@ class RunHandle:
         return False
 
     async def terminate(self, reason: str = "") -> None:
-        """End the run at once, without cleanup; what runs in tools is not asked."""
+        """End the run immediately, without cleanup. Calls in progress are abandoned."""
         await self.workflow.terminate(reason=reason)
 
     async def progress(self, within: timedelta | None = None) -> dict[str, dict[str, Json]]:
-        """Steps so far, as the workflow itself knows them. Raises RPCError when no worker answers in time."""
+        """The steps so far, from a query of the workflow. Raises RPCError if no worker responds in time."""
         return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress", rpc_timeout=within))
 
     async def events(self) -> AsyncIterator[Event]:
         """The event log from its start until the run's last event, as rows appear. Raises NoEventLogError."""
         if self._dsn is None:
             raise NoEventLogError(
-                "no Postgres is known to read events from: set NOETL_POSTGRES to its DSN, which `noetl dev status` "
+                "no event log to read: set NOETL_POSTGRES to the DSN of its Postgres, which `noetl dev status` "
                 "shows, or pass dsn= to NoetlClient.connect"
             )
         async with asyncpg.create_pool(self._dsn, min_size=1, max_size=1) as pool:

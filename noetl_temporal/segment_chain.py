@@ -1,7 +1,7 @@
-"""The chain of a frame's segments, of which each names the one before: whoever reads it back does so within bounds.
+"""The chain of a frame's segments, each of which refers to the previous one, with limits for reading it.
 
-Whoever reaches the payload store may have written a chain that leads back to itself, or many segments that each keep
-to the limit of one.
+Anyone with access to the payload store may have written a chain with a cycle, or many segments that each are within the
+limit of one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SegmentChain:
     def follow(self, key: str) -> None:
         """That segment is read next. Raises InflateError when it was read before."""
         if key in self._seen:
-            raise InflateError(f"segment {key} of the frame names itself or a later one as the one before it")
+            raise InflateError(f"segment {key} of the frame refers to itself or a later segment as its predecessor")
         self._seen.add(key)
         self.keys.append(key)
 

@@ -1,7 +1,7 @@
-"""Prepares a cluster: our search attributes in its Temporal namespace, our tables in its Postgres.
+"""Prepares a cluster: registers search attributes in its Temporal namespace and creates tables in its Postgres.
 
-Both may be there already, and then nothing changes. A managed Temporal lets nobody register search attributes over
-this API; ``commands_by_hand`` are for that.
+Running it again changes nothing. A managed Temporal does not allow registering search attributes over this API;
+``commands_by_hand`` are for that.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RefusedError(Exception):
 
 
 async def register_search_attributes(client: Client) -> list[str]:
-    """Register those that are missing, and wait until the server takes them; their names.
+    """Register the missing search attributes, and wait until the server accepts them. Returns their names.
 
     Raises RefusedError, DeploymentError."""
     try:
@@ -80,7 +80,7 @@ async def _wait_until_taken(client: Client) -> None:
 
 
 def commands_by_hand(namespace: str) -> list[str]:
-    """What to run where the API refuses it: self-hosted with an operator's rights, or on Temporal Cloud."""
+    """The commands to run if the API refuses: for a self-hosted server (as operator) and for Temporal Cloud."""
     self_hosted = " ".join(f"--name {name} --type {type_}" for name, type_ in SEARCH_ATTRIBUTES.items())
     cloud = " ".join(f"--search-attribute '{name}={type_}'" for name, type_ in SEARCH_ATTRIBUTES.items())
     return [
@@ -90,7 +90,7 @@ def commands_by_hand(namespace: str) -> list[str]:
 
 
 async def set_up_postgres(dsn: str) -> list[str]:
-    """Apply the migrations that are missing; their names. Raises DeploymentError."""
+    """Apply the missing migrations. Returns their names. Raises DeploymentError."""
     try:
         return await migrate(dsn)
     except (ValueError, *DATABASE_ERRORS) as error:

@@ -16,7 +16,7 @@ _SHARED = b"shared"
 
 
 class SharedPart(msgspec.Struct, frozen=True):
-    """Whatever derives from it is such a part."""
+    """Base class of the shared parts."""
 
 
 def mark(payload: Payload) -> Payload:

@@ -1,4 +1,4 @@
-"""Texts and values that are too long for where they stand: an id, a search attribute, a row of the log."""
+"""Shortens texts and values that exceed the limit of an id, a search attribute or a row of the log."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _DIGEST_BYTES = len("~") + 32
 
 
 def unique_within(text: str, limit: int) -> str:
-    """The text in at most ``limit`` bytes: a longer one is cut, and ends in ``~`` and a digest of the whole.
+    """The text in at most ``limit`` bytes: longer text is cut, and ends with ``~`` and a digest of the whole text.
 
-    Two different texts never give the same: one that is short enough but looks cut is given a digest too.
+    Different texts have different results: a short text that looks as if it were cut gets a digest too.
     """
     if len(text) <= limit and "~" not in text and text.isascii():
         return text  # as nearly every id is

@@ -1,11 +1,11 @@
 """A payload converter around another that signs what it writes and checks what it reads (signing.py).
 
-Signed are values of our own types, checked is whatever a type hint asks for one of them, before any of it is decoded.
-A worker also checks values that the SDK reads without a type hint, which are those of heartbeats: nothing else without
-a signature is one. Plain texts, such as the reason of a cancel, may come from anyone.
+Values of this project's types are signed. When a type hint requires one of these types, the signature is verified
+before the value is decoded. A worker also verifies values that the SDK reads without a type hint, which are those of
+heartbeats. Plain text, such as the reason of a cancel, may come from anyone.
 
-What is refused fails at once: a workflow with the ApplicationError raised here, an activity through its guard
-(call_guard.py), as the SDK would retry an activity whose input raises.
+A refused value fails immediately: a workflow with the ApplicationError raised here, and an activity through its guard
+(call_guard.py), because the SDK would retry an activity whose input raises.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REFUSED = "Unsigned"
 
 _CALLS = (ToolCall, FrameInput)
 _NAMES = {"RunInput": "run", "LoopRun": "loop", "ToolCall": "call", "FrameInput": "frame"}
-"""What a person calls what is signed."""
+"""The names of signed values in messages."""
 
 _UNTYPED = (Details.__name__, FrameDetails.__name__)
 """Kinds that are read without a type hint."""

@@ -1,7 +1,7 @@
-"""Signs what failures say (signing.py): an error's text reaches templates, and through them shells and SQL.
+"""Signs the messages of failures (signing.py), because they reach templates, and through them shells and SQL.
 
-Anyone who reaches Temporal can end a pending call with a failure of their own. That the call failed is believed then,
-as Temporal has it so; what the failure says is not.
+Anyone who can connect to Temporal can end a pending call with a forged failure. The call then counts as failed, as it
+does in Temporal, but the message is dropped.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from noetl_temporal.signed_converter import REFUSED
 
 __all__ = ["SignedFailureConverter"]
 
-_SILENT = (
-    f"it failed with words that are not signed, which are not believed: whoever sent them lacks {SIGNING_KEY_VARIABLE}"
-)
+_SILENT = f"its failure is not signed, so its message is dropped: the sender lacks {SIGNING_KEY_VARIABLE}"
 
 
 class _Said(msgspec.Struct, frozen=True):
@@ -40,7 +38,7 @@ class SignedFailureConverter(DefaultFailureConverter):
         """See temporalio.converter.FailureConverter."""
         super().to_failure(exception, payload_converter, failure)
         if failure.HasField("application_failure_info"):
-            failure.encoded_attributes.CopyFrom(payload_converter.to_payload(_said(failure)))
+            failure.encoded_attributes.CopyFrom(payload_converter.to_payload(_digest(failure)))
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
         """See temporalio.converter.FailureConverter."""
@@ -49,16 +47,16 @@ class SignedFailureConverter(DefaultFailureConverter):
         return super().from_failure(failure, payload_converter)
 
 
-def _said(failure: Failure) -> _Said:
-    told = msgspec.json.encode((failure.application_failure_info.type, failure.message))
-    return _Said(hashlib.sha256(told).hexdigest())
+def _digest(failure: Failure) -> _Said:
+    text = msgspec.json.encode((failure.application_failure_info.type, failure.message))
+    return _Said(hashlib.sha256(text).hexdigest())
 
 
 def _is_signed(failure: Failure, payload_converter: PayloadConverter) -> bool:
     if not (failure.HasField("application_failure_info") and failure.HasField("encoded_attributes")):
         return False
     try:
-        return payload_converter.from_payload(failure.encoded_attributes, _Said) == _said(failure)
+        return payload_converter.from_payload(failure.encoded_attributes, _Said) == _digest(failure)
     except (ApplicationError, KeyError, msgspec.MsgspecError):  # unsigned, none, another's
         return False
 

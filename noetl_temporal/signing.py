@@ -1,15 +1,15 @@
-"""Signatures of what travels through Temporal, under a key that only a deployment's own processes read.
+"""Signatures of payloads in Temporal, with a key that only the processes of a deployment can read.
 
-Temporal's dev server has no login: whoever reaches its port can start workflows and activities, and can complete them.
-So workers believe only what carries a signature: HMAC-SHA256, cut to 16 bytes, in the metadata of a list's first
-payload. It covers
+Temporal's dev server has no login: anyone who can connect to its port can start and complete workflows and activities.
+So workers accept only signed payloads. A signature is an HMAC-SHA256, cut to 16 bytes, in the metadata of a list's
+first payload. It covers
 
-* the place: namespace, workflow id and activity id, so that what was signed for one call says nothing in another;
-* the kind: the type of the first value, so that a result never passes for a call;
-* the bytes of every payload in the list, so that arguments cannot be combined anew. Of one that is only named, by its
-  key in the payload store, the key: that is the digest of the same bytes.
+* the place: namespace, workflow id and activity id, so that a signature for one call is invalid in another;
+* the kind: the type of the first value, so that a result is never accepted as a call;
+* the bytes of every payload in the list, so that arguments cannot be recombined. For a payload in the payload store its
+  key is signed, which is the digest of the same bytes.
 
-Without a key nothing is signed and nothing is checked, as on a cluster whose Temporal has a login of its own
+Without a key nothing is signed or verified, as on a cluster whose Temporal server requires a login
 (dev/decisions/0036).
 """
 
@@ -43,7 +43,7 @@ _REFERENCE = b"json/protobuf", ExternalStorageReference.DESCRIPTOR.full_name.enc
 
 
 class Place(NamedTuple):
-    """Where a list of values belongs. ``activity`` is empty for what a workflow itself takes or gives."""
+    """The place of a list of values. ``activity`` is empty for the inputs and results of a workflow."""
 
     namespace: str = ""
     workflow_id: str = ""
@@ -51,23 +51,23 @@ class Place(NamedTuple):
 
 
 NOWHERE = Place()
-"""The place of a value that the SDK converts without telling where it belongs."""
+"""The place of a value that the SDK converts without a context."""
 
 
 class Signer:
-    """Signs and checks under one key."""
+    """Signs and verifies with one key."""
 
     def __init__(self, key: bytes) -> None:
         self._keyed = hmac.new(key, digestmod="sha256")
 
     def signature(self, place: Place, kind: str, payloads: Sequence[Payload]) -> bytes:
-        """Of the list, whose first value is of this kind."""
+        """The signature of the list, whose first value is of this kind."""
         code = self._keyed.copy()  # hmac.digest releases the GIL, and waits for it 0.2 ms in a busy worker
         code.update(msgspec.json.encode((*place, kind, [_digest(one) for one in payloads])))
         return code.digest()[:_SIGNATURE_BYTES]
 
     def fits(self, place: Place, kind: str, payloads: Sequence[Payload]) -> bool:
-        """Whether the list carries its signature."""
+        """Whether the list has a valid signature."""
         carried = payloads[0].metadata.get(SIGNATURE, b"")
         return hmac.compare_digest(carried, self.signature(place, kind, payloads))
 
@@ -85,13 +85,13 @@ def _digest(payload: Payload) -> str:
 
 
 def signing_key_from_environment() -> bytes | None:
-    """The key in the file that NOETL_SIGNING_KEY_FILE names, None when it names none. Raises DeploymentError."""
+    """The key in the file of NOETL_SIGNING_KEY_FILE; None if it is not set. Raises DeploymentError."""
     path = os.environ.get(SIGNING_KEY_VARIABLE)
     return read_key(Path(path)) if path else None
 
 
 def read_key(path: Path) -> bytes:
-    """The key in this file. Raises DeploymentError for one that others may read, or that is too short to be a key."""
+    """The key in this file. Raises DeploymentError if others can read the file, or if the key is too short."""
     try:
         with path.open("rb") as file:
             mode, key = os.fstat(file.fileno()).st_mode, file.read().strip()

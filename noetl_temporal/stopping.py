@@ -1,8 +1,8 @@
-"""Why Temporal interrupts an activity, and how its attempt then ends (semantics.md 19a, 22a).
+"""The reasons for which Temporal interrupts an activity, and how its attempt ends then (semantics.md 19a, 22a).
 
-``cancelled``: the call was stopped, by a person, a timeout or a failed sibling. It is not run again.
-``paused``, ``reset``: a person did that to the activity. ``shutdown``: its worker was told to stop and the grace period
-is over. In these three cases the call is run again, and the attempt counts neither as failed nor as lost.
+``cancelled``: the call was stopped by a user, a timeout or a failed sibling. It is not retried.
+``paused``, ``reset``: a user did that to the activity. ``shutdown``: its worker stopped and the grace period is over.
+In these three cases the call is retried, and the attempt counts neither as failed nor as lost.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ FINISH_SECONDS = 10.0
 """How long an attempt whose tool has answered may take to store that, once it is told to stop."""
 
 INTERRUPTED = {
-    "shutdown": ("worker_shutdown", "its worker was told to stop: the call is run again"),
-    "paused": ("paused", "the activity was paused: the call runs again when it is unpaused"),
-    "reset": ("reset", "the activity was reset: the call is run again"),
+    "shutdown": ("worker_shutdown", "its worker stopped: the call is retried"),
+    "paused": ("paused", "the activity was paused: the call is retried when it is unpaused"),
+    "reset": ("reset", "the activity was reset: the call is retried"),
 }
 """Reason -> type and message of the error with which the attempt ends."""
 

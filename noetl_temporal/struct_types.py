@@ -4,8 +4,8 @@ On the first decode of a struct msgspec resolves its fields, and publishes them 
 that decodes the same struct at that moment crashes the process (segmentation fault). Workers decode in several threads,
 so they prepare all structs before they start.
 
-Only structs that stay: the SDK's sandbox imports modules once more for each workflow, and drops their classes later.
-What msgspec has prepared of those must not outlive them: the garbage collector crashes.
+Classes of the SDK's sandbox are skipped: it imports modules again for each workflow and drops their classes later, and
+the garbage collector crashes if a prepared struct outlives its class.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a task prints, in the log of its worker: who writes ``print`` in a playbook looks for it there.
+"""Writes the output of a task to the log of its worker.
 
-The outcome has it too (``meta.stdout``), without the secrets of its call. Every line is indented, so that none of them
-can be taken for a line of the log itself.
+The outcome contains it too (``meta.stdout``), without the secrets of the call. Every line is indented, so that it
+cannot be mistaken for a line of the log itself.
 """
 
 from __future__ import annotations

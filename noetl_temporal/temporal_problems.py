@@ -1,7 +1,7 @@
-"""What can be wrong with Temporal as the environment names it.
+"""Turns errors of Temporal's client and server into messages with a remedy.
 
-Its client raises RuntimeError with the words of its Rust core, or the answer of the server. The functions here map
-both by table; what is not in it keeps its own words.
+The client raises RuntimeError with a message of its Rust core, or the error of the server. Tables map both; other
+messages are kept.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ __all__ = ["check_namespace", "rpc_problem", "temporal_problem"]
 
 _CONNECT_REASONS = {
     "Connection refused": "connection refused: nothing listens there",
-    "dns error": "the host name is unknown",
+    "dns error": "unknown host",
     "InvalidContentType": "the server does not speak TLS: set TEMPORAL_TLS=false (an API key switches TLS on)",
     "certificate": "its TLS certificate was not accepted: set TEMPORAL_TLS_SERVER_CA_CERT_PATH and, where the name "
     "differs, TEMPORAL_TLS_SERVER_NAME",
     "Unauthenticated": "the API key was not accepted: check TEMPORAL_API_KEY",
     "PermissionDenied": "access was refused: check TEMPORAL_API_KEY or the client certificate",
-    "error after connection": "what listens there is not Temporal's gRPC port, or it expects TLS (TEMPORAL_TLS=true)",
+    "error after connection": "the port is not Temporal's gRPC port, or it requires TLS (TEMPORAL_TLS=true)",
 }
-"""Words of the client's errors, and what they mean."""
+"""Text in errors of the client -> its meaning."""
 
 _UNAUTHORISED = "check TEMPORAL_API_KEY, or the certificate of TEMPORAL_TLS_CLIENT_CERT_PATH, and the rights they give"
 
 
 def temporal_problem(error: Exception, settings: Mapping[str, Any]) -> DeploymentError:
-    """Why no connection was made. ``settings`` are the arguments of Client.connect."""
+    """The message for a failed connection. ``settings`` are the arguments of Client.connect."""
     where = f"cannot connect to Temporal at {settings.get('target_host')}"
     if isinstance(error, TimeoutError):
-        return DeploymentError(f"{where}: no answer within {CONNECT_SECONDS:g} s. {_ADVICE}")
+        return DeploymentError(f"{where}: timed out after {CONNECT_SECONDS:g} s. {_ADVICE}")
     found = (reason for words, reason in _CONNECT_REASONS.items() if words in str(error))
     return DeploymentError(f"{where}: {next(found, str(error).strip())}. {_ADVICE}")
 
@@ -49,21 +49,23 @@ _ADVICE = (
 
 
 def rpc_problem(error: RPCError, namespace: str) -> DeploymentError | None:
-    """What an answer of Temporal says about the deployment; None when it says nothing about it."""
+    """The problem of the deployment behind an error of Temporal; None if it is not about the deployment."""
     match error.status:
         case RPCStatusCode.NOT_FOUND if "amespace" in error.message:
-            told = f"Temporal has no namespace {namespace!r}: create it, or name another with TEMPORAL_NAMESPACE"
+            message = f"Temporal has no namespace {namespace!r}: create it, or name another with TEMPORAL_NAMESPACE"
         case RPCStatusCode.INVALID_ARGUMENT if _is_about_search_attributes(error.message):
-            told = f"namespace {namespace!r} lacks our search attributes ({error.message}): run `noetl setup`"
+            message = (
+                f"namespace {namespace!r} lacks the search attributes of NoETL ({error.message}): run `noetl setup`"
+            )
         case RPCStatusCode.UNAUTHENTICATED:
-            told = f"Temporal did not accept who we are ({error.message}): {_UNAUTHORISED}"
+            message = f"Temporal rejected the credentials ({error.message}): {_UNAUTHORISED}"
         case RPCStatusCode.PERMISSION_DENIED:
-            told = f"Temporal refused access to namespace {namespace!r} ({error.message}): {_UNAUTHORISED}"
+            message = f"Temporal refused access to namespace {namespace!r} ({error.message}): {_UNAUTHORISED}"
         case RPCStatusCode.UNAVAILABLE | RPCStatusCode.DEADLINE_EXCEEDED:
-            told = f"Temporal cannot be reached any more ({error.message}): {_ADVICE[0].lower()}{_ADVICE[1:]}"
+            message = f"Temporal cannot be reached any more ({error.message}): {_ADVICE[0].lower()}{_ADVICE[1:]}"
         case _:
             return None
-    return DeploymentError(told)
+    return DeploymentError(message)
 
 
 def _is_about_search_attributes(message: str) -> bool:
@@ -71,9 +73,10 @@ def _is_about_search_attributes(message: str) -> bool:
 
 
 async def check_namespace(client: Client) -> None:
-    """Ask for the client's namespace. Raises DeploymentError when there is none, or we may not enter.
+    """Describe the client's namespace. Raises DeploymentError if it does not exist, or access is refused.
 
-    Who may run workflows in a namespace need not be allowed to describe it: what that means, the first use tells."""
+    An account may be allowed to run workflows but not to describe the namespace; then the first use shows the problem.
+    """
     request = DescribeNamespaceRequest(namespace=client.namespace)
     try:
         await client.workflow_service.describe_namespace(request, timeout=timedelta(seconds=CONNECT_SECONDS))

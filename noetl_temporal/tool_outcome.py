@@ -1,4 +1,4 @@
-"""Turns whatever a tool or sink does into an outcome: an exception would be retried by Temporal without end."""
+"""Turns results and exceptions of tools and sinks into outcomes, because Temporal would retry exceptions forever."""
 
 from __future__ import annotations
 
@@ -15,12 +15,23 @@ from noetl_activities.once import LedgerOutcome
 from noetl_activities.outcome import LEVELS, TOO_DEEP, ErrorInfo, Outcome
 from noetl_activities.scrub import CUT_MARGIN
 from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import PlainOutcome
 
-__all__ = ["MAX_MESSAGE_CHARS", "Deadline", "attempted", "fitted", "ledger_json", "plain", "refusal", "without_secrets"]
+__all__ = [
+    "MAX_MESSAGE_CHARS",
+    "Deadline",
+    "attempted",
+    "fitted",
+    "is_large",
+    "ledger_json",
+    "plain",
+    "refusal",
+    "without_secrets",
+]
 
 MAX_MESSAGE_CHARS = 20_000
-"""Of an error: a server or a statement may write megabytes into it, which would stand in each attempt's record."""
+"""The most characters of an error, which may otherwise have megabytes in the record of each attempt."""
 
 T = TypeVar("T")
 _CONTAINERS = (dict, list)
@@ -67,12 +78,20 @@ def fitted(outcome: PlainOutcome, limit: int) -> PlainOutcome:
     try:
         size = len(msgspec.json.encode(outcome))
     except RecursionError:
-        return refusal("too_large", "the result is nested too deep for JSON: return a flatter one")
+        return refusal("too_large", "the result is nested too deeply for JSON: return a flatter one")
     except (TypeError, ValueError, OverflowError) as error:
         return refusal("internal", f"the result is not JSON: {error}")
     if size > limit:
         return refusal("too_large", f"the result has {size:,} bytes, over {limit:,}: {_REMEDY}")
     return outcome
+
+
+def is_large(outcome: PlainOutcome) -> bool:
+    """Whether the payload store may be needed for the outcome, or it cannot be encoded."""
+    try:
+        return len(msgspec.json.encode(outcome)) > STORE_FROM_BYTES // 2
+    except (RecursionError, TypeError, ValueError, OverflowError):
+        return True
 
 
 def without_secrets(outcome: PlainOutcome, credentials: Credentials) -> PlainOutcome:
@@ -99,7 +118,7 @@ def ledger_json(outcome: PlainOutcome, credentials: Credentials, limit: int, use
 _ENVELOPE = frozenset({"status", "error"})
 _FACTS = frozenset({"kind", "retryable", "status", "retry_after"})
 
-_REMEDY = "store it in a sink or request less at a time, or set NOETL_POSTGRES, where large values are kept"
+_REMEDY = "store it in a sink or request less at a time, or set NOETL_POSTGRES, to store large values there"
 
 
 def plain(outcome: Outcome) -> PlainOutcome:

@@ -1,7 +1,7 @@
-"""How many calls of a tool run at once in this process: what ToolSpec.at_once says, over all queues and frames.
+"""Limits the concurrent calls of a tool in this process to ToolSpec.at_once, over all queues and frames.
 
-A worker takes calls as long as it has slots (worker.py), more of them than it may run. One that waits for its place
-sends heartbeats and can be cancelled; its time begins when it has one. The first to come is the first to go.
+A worker accepts more calls (worker.py) than it may run at once. A call that waits for a place sends heartbeats and can
+be cancelled; its timeout starts when it gets one. Places are assigned in order of arrival.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from noetl_activities.tool import ToolSpec
+from noetl_activities.tool_spec import ToolSpec
 
 __all__ = ["place_for"]
 
@@ -30,5 +30,5 @@ def place_for(spec: ToolSpec) -> AbstractAsyncContextManager[Any]:
 
 
 def _processors() -> int:
-    """Those that this process may use, which in a container are often fewer than the machine has."""
+    """The processors that this process may use; in a container often fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,9 +1,9 @@
 """The event trail: domain events travel in the header of the next command, so history alone has the whole log.
 
 A workflow collects events in its ``trail``; whenever it schedules an activity or starts a child, the interceptor
-moves what has been collected into that command's header. What no command carried goes out with
-the workflow's end; and where a lot has been collected without one, a marker in history carries it: a local activity
-that returns what it is given. Events are written as packed_trail.py says.
+moves the collected events into that command's header. The remaining events are part of the workflow's result. If many
+events are collected without a command, a marker in history carries them: a local activity that returns its argument.
+packed_trail.py encodes the events.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Carrier(Protocol):
 
 
 class TrailInterceptor(Interceptor):
-    """Moves the trail into the headers of outgoing commands; every worker of our workflows needs it."""
+    """Moves the trail into the headers of outgoing commands. Every worker of the workflows needs it."""
 
     def workflow_interceptor_class(
         self,

@@ -1,6 +1,4 @@
-"""What a person sees of a running playbook in the Temporal UI: a table of its steps, made from the events as they are
-emitted.
-"""
+"""The summary of a running playbook in the Temporal UI: a table of its steps, updated with each event."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _MARKS = {
 class Overview:
     """``rows``: step -> {status, seconds?, error?}, in order of first start; those of the run before, if given.
 
-    The table is made anew at each step that begins or ends, so it costs the same whatever the number of steps."""
+    The table has only the latest steps, so its cost does not depend on the number of steps."""
 
     def __init__(self, rows: dict[str, dict[str, Any]] | None = None) -> None:
         self.rows = rows or {}

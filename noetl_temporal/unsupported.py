@@ -1,4 +1,4 @@
-"""What a graph asks for that cannot be run here: told before anything has started (semantics.md 2)."""
+"""Finds what a graph uses that cannot run here, before anything starts (semantics.md 2)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Span, Step, Task
 from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.language.sinks import STORES
+from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, KEYCHAIN, REGION, REMOTE_CODE
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["UnsupportedError", "tools_for", "unsupported"]
 
 
 class UnsupportedError(ValueError):
-    """The playbook needs something that is not here. ``problems`` has a line for each, with its place."""
+    """The playbook uses something that is not supported. ``problems`` has a line for each use, with its place."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -46,9 +47,9 @@ def _in_steps(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]
 
 def _in_loop(step: Step) -> Iterator[tuple[Span, str]]:
     if step.loop is not None and step.loop.cursor is not None:
-        yield step.loop.span, "cursor loops cannot run yet: loop over a collection"
+        yield step.loop.span, str(CURSOR)
     if step.loop is not None and step.loop.region:
-        yield step.loop.span, "loops over several steps cannot run yet: give the loop a task of its own"
+        yield step.loop.span, str(REGION)
 
 
 def _frames(graph: Graph, has_store: bool) -> Iterator[tuple[Span, str]]:
@@ -56,10 +57,10 @@ def _frames(graph: Graph, has_store: bool) -> Iterator[tuple[Span, str]]:
     for step in graph.steps.values():
         frame = step.loop.frame if step.loop is not None else None
         if frame is not None and not has_store:
-            yield frame.span, "a frame keeps what it has done in Postgres: set NOETL_POSTGRES, or remove the frame"
+            yield frame.span, "a frame stores its progress in Postgres: set NOETL_POSTGRES, or remove the frame"
         for task in step.tasks if frame is not None else ():
             if not task.idempotent:
-                message = "a call that may not be repeated (idempotent: false) cannot run in a frame: remove the frame"
+                message = "a call that must not be repeated (idempotent: false) cannot run in a frame: remove the frame"
                 yield task.span, message
 
 
@@ -67,9 +68,9 @@ def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     if task.kind not in tools:
         yield task.span, f"there is no tool {task.kind!r} here: the tools are {', '.join(sorted(tools))}"
     if task.kind in tools and isinstance(names_in(task.config).get("script"), dict):
-        yield task.span, "code that lies elsewhere cannot be fetched yet: write it into the playbook"
+        yield task.span, str(REMOTE_CODE)
     if task.policy is not None and task.policy.circuit is not None:
-        yield task.policy.circuit.span, "circuit breakers cannot run yet: remove it"
+        yield task.policy.circuit.span, str(CIRCUIT)
     for sink in task.sinks:
         if sink.kind not in STORES:
             yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(STORES))}"
@@ -81,5 +82,5 @@ def _secrets(graph: Graph) -> Iterator[tuple[Span, str]]:
     for template in templates_in(graph.steps):
         heads = {path.partition(".")[0] for path in templates.paths(template.source)}
         for name in sorted(heads & {"keychain", *names}):
-            message = f'secrets of the keychain cannot be read yet, and this template reads "{name}"'
-            yield template.span, f"{message}: name a credential with auth"
+            message = f'{KEYCHAIN.problem}, and this template reads "{name}"'
+            yield template.span, f"{message}: {KEYCHAIN.remedy}"

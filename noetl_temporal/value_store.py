@@ -1,7 +1,7 @@
 """Large values stored from inside an activity, while it heartbeats (dev/decisions/0008).
 
-A result that Temporal cannot store makes it run the activity again, and with it the tool. So the activity stores the
-result itself, as often as it takes: the payload is the same, and so is its digest, so Temporal finds it stored.
+If Temporal cannot store a result, it repeats the activity, and with it the tool. So the activity stores the result
+itself, with retries. Temporal then finds the payload stored, because its digest is the same.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class ValueStore:
 
 
 async def until_done(what: str, work: Callable[[], Awaitable[T]]) -> T:
-    """Retry ``work`` until the payload store answers; ``what`` is logged with each failure.
+    """Retry ``work`` until the payload store is available; ``what`` is logged with each failure.
 
     Raises LookupError for what is gone.
     """

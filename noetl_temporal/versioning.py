@@ -1,8 +1,8 @@
 """Builds of workers, as Temporal's worker deployments know them.
 
-A run is pinned to the build that it began on, with its loops and calls: what one build wrote in history no other has to
-replay. When another build has been made current, a run that waits for nothing but timers continues as new on it, and so
-does any that continues as new because it is long. A loop ends on the build of the run that began it.
+A run is pinned to the build it started on, with its loops and calls, so no build has to replay the history of another.
+When another build becomes current, a run that waits only for timers continues as new on it, and so does a run that
+continues as new because it is long. A loop stays on the build of the run that started it.
 
 The behaviour is declared here and not on the workflows: a worker without a build that declares one gets no workflow
 task accepted.

@@ -1,6 +1,6 @@
 """Serves task queues, several in one process: one that workflows and all tools share, and each tool's own (queues.py).
 
-Only who has all tools polls the shared queue: a worker fails a call of a tool that it does not know.
+Only workers with all tools poll the shared queue, because a worker fails calls of tools that it does not have.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["GRACE", "UNTIL_DONE", "UnknownToolsError", "frame_worker", "serving"
 Activity: TypeAlias = Callable[..., Any]
 
 GRACE = timedelta(seconds=10)
-"""How long calls in flight may go on when a worker is asked to stop that serves only for a while."""
+"""The grace period for calls in progress when a temporary worker stops."""
 
 SLOTS = 100
 """Calls that a worker takes at once, for each tool."""
@@ -206,5 +206,5 @@ async def _drained(
             await asyncio.shield(stopping)
             await asyncio.sleep(SETTLE_SECONDS)
     except RuntimeError as error:
-        _log.warning("no workflow is served while calls end: %s", error)
+        _log.warning("no workflows are served while calls end: %s", error)
         await stopping

@@ -171,7 +171,7 @@ class WorkflowHost:
             self.feed(Continued(now()))
         elif not self._is_wait_logged:
             self._is_wait_logged = True
-            self.feed(HoldRequested(now(), "the history is near its limit: waiting for what is in flight to end"))
+            self.feed(HoldRequested(now(), "the history is near its limit: waiting for calls in progress to end"))
         return False
 
     def _is_to_upgrade(self) -> bool:
@@ -187,7 +187,7 @@ class WorkflowHost:
         size = self._size()
         if size <= self._limit:
             return True
-        self.feed(LimitReached(now(), f"what the run keeps has {size:,} bytes, over {self._limit:,}"))
+        self.feed(LimitReached(now(), f"the state of the run has {size:,} bytes, over {self._limit:,}"))
         self.feed(Continued(now()))
         return False
 

@@ -99,7 +99,7 @@ class PlaybookWorkflow:
         workflow.upsert_memo({HEADER: trail, REPORT_MEMO: msgspec.structs.replace(report, trail=None)})
         raise asyncio.CancelledError
 
-    @workflow.signal(name=CANCEL_SIGNAL, description="Stop the run; when it is stopping already, skip its cleanup.")
+    @workflow.signal(name=CANCEL_SIGNAL, description="Stop the run. If it is already stopping, skip its cleanup.")
     def cancel(self, reason: str = "") -> None:
         """A second request to cancel: Temporal's own is delivered once."""
         self._host.request_cancel(reason)
@@ -119,8 +119,8 @@ def _why(finish: Finish) -> str:
     cause, more = finish.failures.cause, finish.failures.unhandled - 1
     if cause is None:
         return finish.status
-    told = f"{cause.file}:{cause.line}:{cause.col}: step {cause.step!r} failed: {cause.message}"
-    return f"{told} (and {more:,} more)" if more else told
+    message = f"{cause.file}:{cause.line}:{cause.col}: step {cause.step!r} failed: {cause.message}"
+    return f"{message} (and {more:,} more)" if more else message
 
 
 @workflow.defn(name=LOOP_WORKFLOW, sandboxed=False)

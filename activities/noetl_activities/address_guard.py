@@ -7,7 +7,8 @@
 | of a cloud platform: metadata, link-local | where NOETL_HTTP_ALLOW lists this very address |
 | unspecified, multicast, broadcast | never |
 
-IPv4 that is carried in IPv6 is judged too. What is public says address_ranges.py; guarded_transport.py asks the guard.
+IPv4 addresses embedded in IPv6 are checked too. address_ranges.py lists the ranges; guarded_transport.py calls the
+guard.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def field_problem(fields: Mapping[Any, Any]) -> str | None:
     if given is None:
         return unknown_keys(fields, {key for keys in FIELDS.values() for key in keys})
     if not isinstance(given, str):
-        return f"its type is no text; allowed: {', '.join(FIELDS)}"
+        return f"its type is not text; allowed: {', '.join(FIELDS)}"
     allowed = _fields_of(given)
     return None if allowed is None else unknown_keys(fields, allowed)
 

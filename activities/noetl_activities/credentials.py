@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from noetl_activities.credential_fields import foreign_type_problem
+from noetl_activities.credential_shape import fields_of
 from noetl_activities.credentials_file import read_credentials, unreadable
 from noetl_activities.errors import CredentialError
 from noetl_activities.scrub import cut, scrub
@@ -28,7 +29,7 @@ NAMES = ("credential", "key", "name")
 BESIDE_A_NAME = frozenset(
     {"type", "source", "inject", "header", "header_name", "oauth_credential", "provider", "schema", "scope"}
 )
-"""What a playbook may say beside a credential's name: how it is used, nothing of where and as whom."""
+"""Fields that a playbook may set beside a credential's name: how it is used, but not the server or the account."""
 
 Fields: TypeAlias = dict[str, Any]
 
@@ -51,7 +52,7 @@ class CredentialSource:
             return found
         variable = "NOETL_CREDENTIAL_" + re.sub(r"\W", "_", name).upper()
         if variable not in self._environment:
-            where = f"the file {self._file}" if self._file else "a file that --credentials or NOETL_CREDENTIALS names"
+            where = f"the file {self._file}" if self._file else "the file named by --credentials or NOETL_CREDENTIALS"
             raise CredentialError(
                 f"no credential {name!r}{self._hint(name)}: add it to {where}, or set {variable} for the worker"
             )
@@ -88,7 +89,7 @@ def _from_json(variable: str, text: str) -> Credential:
         raise CredentialError(f'{variable} is not JSON ({place}): write {{"type": "postgres", ...}}') from None
     if not isinstance(found, dict):
         raise CredentialError(f"{variable} is not a JSON object")
-    return cast("Credential", found)
+    return fields_of(cast("Fields", found))
 
 
 def credential_name(auth: Json) -> str | None:
@@ -124,7 +125,7 @@ class Credentials:
         elif isinstance(auth, dict):
             found = self._resolve_map(_unaliased(cast("Fields", auth)))
         else:
-            raise CredentialError("auth is neither a text nor a map: write a credential's name")
+            raise CredentialError("auth is neither text nor a map: write the name of a credential")
         self._secrets = secrets_of(found, self._secrets)
         return found
 
@@ -138,10 +139,10 @@ class Credentials:
         if replaced:
             raise CredentialError(
                 f"auth names the credential {name!r} and sets {', '.join(replaced)}: a playbook cannot change a "
-                "credential. Leave that out, or register another credential"
+                "credential. Remove it, or register another credential"
             )
         if own.get("type") and found.get("type") and own["type"] != found["type"]:
-            raise CredentialError(f"the credential {name!r} is of another type than auth says: leave type out")
+            raise CredentialError(f"the credential {name!r} has another type than the one in auth: remove the type")
         return {**found, **own}
 
     def scrubbed(self, value: Any) -> Any:

@@ -1,4 +1,5 @@
-"""The credentials file: YAML, ``name: {type: postgres, db_host: ...}``, or a list of ``{name, type, data}``.
+"""The credentials file: YAML, ``name: {type: postgres, db_host: ...}``, or a list of ``{name, type, data}``, the form
+of upstream's API.
 
 An entry of a type that no tool here knows is kept, and refused when it is named (credentials.py): the file may serve
 other programs too. Every error names the file and the place or the entry, and repeats no value.
@@ -13,13 +14,14 @@ from typing import Any, cast
 import yaml
 
 from noetl_activities.credential_fields import field_problem, unknown_keys
+from noetl_activities.credential_shape import fields_of
 from noetl_activities.errors import CredentialError
 from noetl_activities.tool import Credential
 
 __all__ = ["read_credentials", "unreadable"]
 
 _REASONS = {
-    "mapping values are not allowed": 'a second ": " in one value, which must be quoted',
+    "mapping values are not allowed": 'a value that contains ": " must be quoted',
     "could not find expected ':'": 'a line has no ":"',
     "found unexpected end of stream": "a quote is not closed",
     "found character '\\t'": "a tab where spaces are expected",
@@ -62,25 +64,18 @@ def _listed(file: Path, entries: list[Any]) -> Iterator[tuple[str, Credential]]:
         data = fields.get("data", {})
         if not isinstance(fields.get("name"), str) or not isinstance(data, dict):
             told = "write {name: ..., type: ..., data: {...}}"
-            raise CredentialError(f"{file}: entry {number} is no credential: {told}")
+            raise CredentialError(f"{file}: entry {number} is not a credential: {told}")
         problem = unknown_keys(fields, ("name", "data"))
         if problem:
             raise CredentialError(f"{file}: entry {number} ({fields['name']!r}): {problem}")
-        given = {"type": fields["type"]} if fields.get("type") is not None else {}
-        yield fields["name"], {**cast("dict[str, Any]", data), **given}
+        yield fields["name"], fields_of({key: one for key, one in fields.items() if key != "name" and one is not None})
 
 
 def _named(file: Path, entries: Mapping[Any, Any]) -> Iterator[tuple[str, Credential]]:
-    """Fields may stand under ``data``, as upstream's API takes them."""
     for name, one in entries.items():
         if not isinstance(one, dict):
             raise CredentialError(f"{file}: the credential {str(name)!r} is not a mapping: write {{type: ..., ...}}")
-        fields = cast("dict[str, Any]", one)
-        inner = fields.get("data")
-        if isinstance(inner, dict):
-            outer = {key: value for key, value in fields.items() if key != "data"}
-            fields = {**outer, **cast("dict[str, Any]", inner)}
-        yield str(name), fields
+        yield str(name), fields_of(cast("dict[str, Any]", one))
 
 
 def _checked(file: Path, name: str, fields: Credential) -> Credential:

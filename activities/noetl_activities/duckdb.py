@@ -17,7 +17,8 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.once import Answer, Once, taken
 from noetl_activities.outcome import Outcome
 from noetl_activities.sql import statements_of
-from noetl_activities.tool import Json, Request, ToolContext, ToolSpec
+from noetl_activities.tool import Json, Request, ToolContext
+from noetl_activities.tool_spec import built_in
 
 __all__ = ["TOOL", "DuckdbTool"]
 
@@ -25,7 +26,7 @@ __all__ = ["TOOL", "DuckdbTool"]
 class DuckdbTool:
     """``command|query`` (several statements by ``;``), ``params`` for ``?`` of the one statement, ``database``."""
 
-    spec = ToolSpec("duckdb", "runs SQL on DuckDB")
+    spec = built_in("duckdb")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Result ``{status, rows, columns, row_count, statement_count, database_path, statements?}``."""
@@ -63,7 +64,7 @@ class DuckdbTool:
 
 def _params(params: Json, statements: list[str]) -> list[Any]:
     if params is not None and (not isinstance(params, list) or len(statements) > 1):
-        raise ConfigError("params is a list for the one statement of the task")
+        raise ConfigError("params must be a list, and the task must have exactly one statement")
     return list(cast("list[Any]", params or []))
 
 

@@ -102,7 +102,7 @@ class Service:
         try:
             self._send(reply)
         except (ValueError, RecursionError, MemoryError) as error:
-            self._send(Failed(message.number, f"the result cannot be passed on: {_words(error)}"))
+            self._send(Failed(message.number, f"the result cannot be converted: {_words(error)}"))
 
     def _reply(self, message: Call | Find | Store, running: Running) -> Reply:
         try:

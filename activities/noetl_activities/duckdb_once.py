@@ -1,4 +1,4 @@
-"""A call of the duckdb tool whose outcome commits with what it wrote to the file (semantics.md 26a).
+"""A call of the duckdb tool that commits its outcome together with its writes (semantics.md 26a).
 
 DuckDB does not say whether a transaction has written. So the kinds of the statements tell it, before they run: a call
 that only reads needs no ledger, and one that attaches another file or has a transaction of its own runs without.

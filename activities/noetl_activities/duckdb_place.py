@@ -18,7 +18,7 @@ from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.tool import Json
 from noetl_activities.variables import CREDENTIALS_VARIABLE, DUCKDB_DIRECTORIES_VARIABLE, HOME_VARIABLE
 
-__all__ = ["MEMORY_VARIABLE", "DatabaseFile", "allowed_in_words", "has_file", "memory_limit", "place_of"]
+__all__ = ["MEMORY_VARIABLE", "DatabaseFile", "allowed_directories_hint", "has_file", "memory_limit", "place_of"]
 
 MEMORY_VARIABLE = "NOETL_DUCKDB_MEMORY"
 """GiB of memory that DuckDB may use in one process."""
@@ -53,13 +53,13 @@ def place_of(config: dict[str, Json], execution_id: str) -> DatabaseFile:
         return DatabaseFile(str(path), str(folder), own)
     if any(path.is_relative_to(directory) for directory in named):
         return DatabaseFile(str(path), str(path.parent), named)
-    raise RefusedError(f"the DuckDB file {str(given)!r} is not allowed: {allowed_in_words(own)}")
+    raise RefusedError(f"the DuckDB file {str(given)!r} is not allowed: {allowed_directories_hint(own)}")
 
 
-def allowed_in_words(directories: tuple[str, ...]) -> str:
+def allowed_directories_hint(directories: tuple[str, ...]) -> str:
     """Which directories a call may use, and how to allow another."""
     return (
-        f"DuckDB uses files in {', '.join(directories)} alone; to allow another directory, add its absolute path to "
+        f"DuckDB may use files only in {', '.join(directories)}; to allow another directory, add its absolute path to "
         f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker (/data:/warehouse)"
     )
 
@@ -84,7 +84,7 @@ def memory_limit() -> int:
 def _folder_of(execution_id: str) -> Path:
     name = execution_id or "adhoc"
     if not _EXECUTION.fullmatch(name):
-        raise ConfigError(f"{name!r} cannot be the name of a folder")
+        raise ConfigError(f"{name!r} is not a valid folder name")
     folder = _home() / "duckdb" / name
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return _resolved(folder)
@@ -109,7 +109,7 @@ def _named() -> tuple[str, ...]:
         for secret in _secret():
             if Path(os.path.realpath(secret)).is_relative_to(os.path.realpath(one)):
                 raise ConfigError(
-                    f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker names {one!r}, in which {secret} lies: move it"
+                    f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker names {one!r}, which contains {secret}: move it"
                 )
     return tuple(os.path.realpath(one) for one in found)
 

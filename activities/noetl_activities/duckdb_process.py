@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from noetl_activities.duckdb_place import DatabaseFile, allowed_in_words, memory_limit
+from noetl_activities.duckdb_place import DatabaseFile, allowed_directories_hint, memory_limit
 from noetl_activities.duckdb_wire import (
     Call,
     Cancel,
@@ -54,7 +54,7 @@ _TOLD = 2048
 
 _OUTSIDE = "file system operations are disabled by configuration"
 _HINTS = {
-    "Loading external extensions is disabled": "only the extensions that are built into DuckDB can be used",
+    "Loading external extensions is disabled": "only extensions built into DuckDB are available",
     "the configuration has been locked": "a playbook may not change this setting",
 }
 
@@ -63,7 +63,7 @@ def failed(reply: Failed, place: DatabaseFile) -> Outcome:
     """The outcome of a call that DuckDB refused. Raises ConfigError where the call is wrong."""
     if reply.code is None:
         raise ConfigError(reply.message)
-    hints = {_OUTSIDE: allowed_in_words(place.directories), **_HINTS}
+    hints = {_OUTSIDE: allowed_directories_hint(place.directories), **_HINTS}
     hint = next((hint for words, hint in hints.items() if words in reply.message), None)
     told, blank, statement = reply.message.partition("\n\n")
     message = f"{told} ({hint}){blank}{statement}" if hint else reply.message

@@ -80,5 +80,5 @@ def _one(connection: duckdb.DuckDBPyConnection, text: str, params: Sequence[Any]
         budget.spend(rows)
         found["rows"] += rows
         if len(found["rows"]) > MAX_ROWS:
-            raise ConfigError(f"the statement gives over {MAX_ROWS:,} rows: {_REMEDY}")
+            raise ConfigError(f"the statement returns over {MAX_ROWS:,} rows: {_REMEDY}")
     return {**found, "row_count": len(found["rows"])}

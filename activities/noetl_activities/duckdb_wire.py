@@ -1,4 +1,4 @@
-"""What the worker and its DuckDB processes tell each other: frames of JSON over the process's stdin and stdout.
+"""The protocol between the worker and its DuckDB processes: frames of JSON over stdin and stdout.
 
     worker                                   DuckDB process
     Setup ───────────────────────────────►   limits itself

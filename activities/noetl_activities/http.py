@@ -18,12 +18,11 @@ from noetl_activities.http_request import build, key_headers, where
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.retry_after import retry_after
 from noetl_activities.stack_ports import StackPorts
-from noetl_activities.tool import Credential, Json, Request, ToolContext, ToolSpec
+from noetl_activities.tool import Credential, Json, Request, ToolContext
+from noetl_activities.tool_spec import built_in
+from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS
 
 __all__ = ["TOOL", "HttpTool"]
-
-_TIMEOUT = 60.0
-"""Seconds for the whole exchange of a call that names no timeout."""
 
 _RETRYABLE = frozenset({408, 425, 429})
 
@@ -33,7 +32,7 @@ class HttpTool:
     follow_redirects``.
     """
 
-    spec = ToolSpec("http", "makes one HTTP request", timeout=_TIMEOUT)
+    spec = built_in("http")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Result ``{status_code, headers, url, elapsed, data}``; any status but 2xx is an error.
@@ -41,7 +40,7 @@ class HttpTool:
         The timeout is that of the whole exchange: a server that sends a byte now and then gains nothing.
         """
         credential: Credential = await context.credential(request.auth) if request.auth is not None else {}
-        limit = _TIMEOUT if request.timeout is None else request.timeout
+        limit = self.spec.timeout if request.timeout is None else request.timeout
         started = time.monotonic()
         timer = asyncio.timeout(limit)
         try:
@@ -77,9 +76,18 @@ async def _exchange(request: Request, credential: Credential) -> Answer:
         )
 
 
+_TRUE, _FALSE = TRUE_WORDS | {"on"}, FALSE_WORDS | {"off"}
+
+
 def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool:
-    value = config.get(name, config.get(alias, default))
-    return value if isinstance(value, bool) else str(value).lower() in ("true", "1", "yes")
+    """A word that is no boolean is refused: one that is misspelt must not switch the check of a certificate off."""
+    value = config.get(name, config.get(alias))
+    if value is None or isinstance(value, bool):
+        return default if value is None else value
+    word = str(value).strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise ConfigError(f"{name} is {value!r:.40}: write true or false")
+    return word in _TRUE
 
 
 # ---- the response -------------------------------------------------------------------------------------------------
@@ -106,7 +114,7 @@ def _error(response: httpx.Response) -> ErrorInfo:
     status = response.status_code
     return ErrorInfo(
         "rate_limit" if status == 429 else "http",
-        f"{response.request.method} {response.url} answered {status} {response.reason_phrase}".rstrip(),
+        f"{response.request.method} {response.url} returned {status} {response.reason_phrase}".rstrip(),
         code=f"HTTP_{status}",
         retryable=status >= 500 or status in _RETRYABLE,
         status=status,
@@ -119,7 +127,7 @@ def _failed(error: httpx.HTTPError, call: str) -> Outcome:
     if isinstance(error, httpx.LocalProtocolError):
         raise ConfigError(f"{call}: {error}") from error
     if isinstance(error, httpx.TimeoutException):
-        info = ErrorInfo("timeout", f"{call}: no answer in time ({type(error).__name__})", retryable=True)
+        info = ErrorInfo("timeout", f"{call}: timed out ({type(error).__name__})", retryable=True)
     elif isinstance(error, httpx.TransportError):
         info = ErrorInfo("connection", f"{call}: {str(error) or type(error).__name__}", retryable=True)
     else:

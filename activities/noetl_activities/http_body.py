@@ -92,6 +92,6 @@ def _decoder(response: httpx.Response) -> _Decoder:
     named = [one.strip().lower() for one in response.headers.get("content-encoding", "").split(",")]
     encodings = [one for one in named if one not in ("", "identity")]
     if len(encodings) > 1:
-        raise httpx.DecodingError(f"the response has {len(encodings)} content encodings: at most one is undone")
+        raise httpx.DecodingError(f"the response has {len(encodings)} content encodings: at most one is supported")
     bits = _ENCODINGS.get(encodings[0]) if encodings else None
     return _Identity() if bits is None else _Unpacked(bits)

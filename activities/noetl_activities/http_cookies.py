@@ -1,4 +1,4 @@
-"""The cookies of one exchange: a redirect to the same origin takes them along, the next call has none of them."""
+"""The cookies of one exchange: sent again on redirects to the same origin, and not kept for the next call."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ async def _sent(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Resp
     try:
         return await client.send(request, stream=True)
     except (httpx.InvalidURL, UnicodeError) as error:
-        raise httpx.RemoteProtocolError("the redirect leads to no valid address") from error
+        raise httpx.RemoteProtocolError("the redirect has no valid address") from error
 
 
 async def _body(response: httpx.Response) -> bytearray:
@@ -74,8 +74,8 @@ def _redirected(request: httpx.Request, following: httpx.Request) -> httpx.Reque
         return following
     if following.method not in _SAFE_METHODS:
         raise RefusedError(
-            f"{request.method} was redirected to another server ({_origin(following.url)}), which gets no request "
-            "with a body: name that server's address in the task"
+            f"{request.method} was redirected to another server ({_origin(following.url)}), and a request "
+            "with a body is not sent to another server: use the new address in the task"
         )
     headers = {name: following.headers[name] for name in _SAFE_HEADERS if name in following.headers}
     return httpx.Request(following.method, following.url, headers=headers, extensions=following.extensions)

@@ -1,4 +1,4 @@
-"""An http task's fields as a request: where its data goes, what its body is, who it says it is."""
+"""Builds the request of an http task: query, body and authentication."""
 
 from __future__ import annotations
 

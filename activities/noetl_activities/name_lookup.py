@@ -25,6 +25,6 @@ async def addresses_of(host: str, port: int) -> list[Address]:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         if isinstance(error, socket.gaierror) and error.errno in _UNKNOWN_HOST:
-            raise httpx.ConnectError(f"there is no host named {host}") from error
+            raise httpx.ConnectError(f"unknown host {host}") from error
         raise httpx.ConnectError(f"the name {host} cannot be resolved: {error}") from error
     return [ipaddress.ip_address(str(one[4][0]).partition("%")[0]) for one in found]

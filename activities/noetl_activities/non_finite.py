@@ -41,5 +41,5 @@ def _entries(outer: Any) -> Iterable[tuple[Any, Any]]:
 
 def _words(count: int) -> str:
     if count == 1:
-        return "a number of the result is NaN or infinite, which JSON cannot say: it is null"
-    return f"{count:,} numbers of the result are NaN or infinite, which JSON cannot say: they are null"
+        return "a number of the result is NaN or infinite, which JSON cannot represent: it becomes null"
+    return f"{count:,} numbers of the result are NaN or infinite, which JSON cannot represent: they become null"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from noetl_activities.outcome import Outcome
-from noetl_activities.tool import Request, ToolContext, ToolSpec
+from noetl_activities.tool import Request, ToolContext
+from noetl_activities.tool_spec import built_in
 
 __all__ = ["TOOL", "NoopTool"]
 
@@ -11,7 +12,7 @@ __all__ = ["TOOL", "NoopTool"]
 class NoopTool:
     """Its result is ``result`` if given, else ``{status: "noop", message?}``."""
 
-    spec = ToolSpec("noop", "does nothing", effects=False)
+    spec = built_in("noop")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Always ok."""

@@ -1,4 +1,4 @@
-"""The seam of tools that keep the outcome of a call beside what it wrote (semantics.md 26a).
+"""The interface of tools that store the outcome of a call together with its writes (semantics.md 26a).
 
 Such a tool commits the outcome in the call's own transaction. Whoever makes the call again, after a crash or a reset of
 the workflow, finds it there: it is taken, and nothing runs again.
@@ -7,12 +7,15 @@ the workflow, finds it there: it is taken, and nothing runs again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import msgspec
 
 from noetl_activities.outcome import Json, Outcome
-from noetl_activities.tool import Request, Tool, ToolContext, ToolSpec
+from noetl_activities.tool import Request, Tool, ToolContext
+
+if TYPE_CHECKING:
+    from noetl_activities.tool_spec import ToolSpec
 
 __all__ = ["Answer", "LedgerOutcome", "Once", "OnceTool", "keeps_outcomes", "taken"]
 
@@ -51,7 +54,7 @@ class Answer(NamedTuple):
 
 @runtime_checkable
 class OnceTool(Protocol):
-    """A tool that keeps outcomes; the call itself is as in noetl_activities.tool.Tool."""
+    """A tool that stores outcomes; otherwise like noetl_activities.tool.Tool."""
 
     @property
     def spec(self) -> ToolSpec: ...

@@ -14,7 +14,7 @@ LEVELS = 200
 """Of lists and maps in each other that the result of a call may have: masking, templates and the log walk through it,
 and Python allows a walk some hundred steps."""
 
-TOO_DEEP = f"the result has more than {LEVELS} levels of lists and maps in each other"
+TOO_DEEP = f"the result has more than {LEVELS} levels of nested lists and maps"
 
 
 class ErrorInfo(msgspec.Struct, frozen=True):

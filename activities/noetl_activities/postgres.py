@@ -24,7 +24,8 @@ from noetl_activities.postgres_values import bound, sendable, text_of
 from noetl_activities.rows import Statement, sql_result, statement
 from noetl_activities.sinks import postgres_ledger
 from noetl_activities.sql import statements_of
-from noetl_activities.tool import Json, Request, ToolContext, ToolSpec
+from noetl_activities.tool import Json, Request, ToolContext
+from noetl_activities.tool_spec import built_in
 
 __all__ = ["TOOL", "PostgresTool"]
 
@@ -41,7 +42,7 @@ _REFUSES = (asyncpg.ActiveSQLTransactionError, asyncpg.InvalidTransactionTermina
 class PostgresTool:
     """``command|query`` (several statements by ``;``), ``params`` bound to $1, $2 ... of one statement, ``auth``."""
 
-    spec = ToolSpec("postgres", "runs SQL on Postgres")
+    spec = built_in("postgres")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Result ``{status, rows, columns, row_count, statement_count, statements?}``."""
@@ -68,7 +69,7 @@ class PostgresTool:
             async with connected(request.auth, request.config, context, request.connect_timeout) as connection:
                 return await _made(connection, lambda: _all(connection, statements, params), once)
         except RecursionError:
-            raise ConfigError("a value of the result is nested too deep: select its parts") from None
+            raise ConfigError("a value of the result is nested too deeply: select its parts") from None
         except SQL_ERRORS as error:
             return Answer(sql_error(error))
 
@@ -77,9 +78,9 @@ def _params(params: Json, statements: list[str]) -> list[Any]:
     if params is None:
         return []
     if not isinstance(params, list):
-        raise ConfigError("params is a list: its values are bound to $1, $2 ...")
+        raise ConfigError("params must be a list: its values are bound to $1, $2 ...")
     if len(statements) > 1:
-        raise ConfigError("params go with one statement; this task has several")
+        raise ConfigError("params need a single statement; this task has several")
     return list(cast("list[Any]", params))
 
 
@@ -108,10 +109,10 @@ async def _one(connection: Connection, text: str, params: list[Any]) -> tuple[St
     with _readable():
         records = await prepared.fetch(*values)
     if len(records) > MAX_ROWS:
-        raise ConfigError(f"the statement gives over {MAX_ROWS:,} rows: request less at a time")
+        raise ConfigError(f"the statement returns over {MAX_ROWS:,} rows: request less at a time")
     columns = [attribute.name for attribute in prepared.get_attributes()]
     if len(records) * len(columns) > MAX_VALUES:
-        raise ConfigError(f"the statement gives over {MAX_VALUES:,} values: request fewer rows or columns at a time")
+        raise ConfigError(f"the statement returns over {MAX_VALUES:,} values: request fewer rows or columns at a time")
     tag = prepared.get_statusmsg() or ""
     if columns:
         return statement(columns, (tuple(record.values()) for record in records), other=text_of), tag
@@ -127,7 +128,7 @@ def _readable() -> Generator[None]:
     except (*SQL_ERRORS, RecursionError, TimeoutError):
         raise
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise ConfigError(f"the server's answer cannot be read ({type(error).__name__})") from error
+        raise ConfigError(f"the server's response cannot be parsed ({type(error).__name__})") from error
 
 
 TOOL = PostgresTool()

@@ -56,10 +56,10 @@ _FIELDS = {
     "sslrootcert": ("sslrootcert",),
 }
 _OF_A_TASK = ("connection_string", "dsn", *(aliases[0] for aliases in _FIELDS.values()))
-"""Fields by which a task itself says where its database is."""
+"""Fields of a task that set the server and the account."""
 
 CREDENTIAL_FIELDS = frozenset({*_DSN, *(alias for aliases in _FIELDS.values() for alias in aliases)})
-"""What a credential may say. A task says none of it beside the name of one."""
+"""Fields of a credential. A task that names a credential cannot set them."""
 
 _SSL_FLAGS = {"true": "require", "false": "disable"}
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -103,12 +103,12 @@ async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> di
         raise CredentialError("a postgres task needs auth: the name of a credential")
     beside = sorted(name for name in CREDENTIAL_FIELDS if config.get(name))
     if beside and credential_name(given) is not None:
-        raise ConfigError(f"the task names a credential and sets {', '.join(beside)} as well: leave one of them out")
+        raise ConfigError(f"the task names a credential and also sets {', '.join(beside)}: remove one of them")
     arguments = _arguments(await context.credential(given))
     if credential_name(given) is None and any(host.startswith("/") for host in arguments["host"].split(",")):
         raise ConfigError(
-            "a playbook reaches no Unix socket of Postgres, which may let the worker's own account in without a "
-            "password: register a credential for it, and name that in auth"
+            "a playbook cannot connect to a Unix socket of Postgres, which may accept the worker's account without "
+            "a password: register a credential for it, and name it in auth"
         )
     return arguments
 
@@ -187,16 +187,16 @@ def _arguments(credential: Credential) -> dict[str, Any]:
     try:
         found = _of_fields(credential) if dsn is None else dsn_fields(str(dsn))
     except DsnError as error:
-        raise CredentialError(f"the DSN of this postgres credential is not one: {error}") from None
+        raise CredentialError(f"the DSN of this postgres credential is not valid: {error}") from None
     for name, field in (("host", "db_host (or dsn)"), ("user", "db_user")):
         if name not in found:
             raise CredentialError(f"a postgres credential needs {field}")
     host, user = found["host"], found["user"]
     mode = found.get("sslmode") or ("disable" if host in _HERE or host.startswith("/") else "prefer")
     if mode not in MODES:
-        raise CredentialError(f"sslmode is none of {', '.join(MODES)}")
+        raise CredentialError(f"sslmode must be one of {', '.join(MODES)}")
     if not all(map(_is_port, found.get("port", "5432").split(","))):
-        raise ConfigError("db_port is not a number up to 65535")
+        raise ConfigError("db_port must be a number up to 65535")
     return {"port": "5432", "password": "", "database": user, **found, "sslmode": mode}
 
 
@@ -223,7 +223,7 @@ def _decoded(text: str) -> Json:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise ConfigError(f"a json value of the result is no JSON: {error}") from None
+        raise ConfigError(f"a json value of the result is not valid JSON: {error}") from None
     except ValueError:
         most = sys.get_int_max_str_digits()
         raise ConfigError(
@@ -269,7 +269,7 @@ def _words(error: asyncpg.PostgresError) -> str:
 
 
 def _lost_the_connection(error: BaseException) -> bool:
-    """Whether the server went away during a statement, which asyncpg tells in several ways."""
+    """Whether the connection was lost during a statement, for which asyncpg has several errors."""
     if isinstance(error, asyncpg.InternalClientError):
         return True
     return isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)
@@ -277,5 +277,5 @@ def _lost_the_connection(error: BaseException) -> bool:
 
 def _reason(error: OSError) -> str:
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "timed out"
     return "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or str(error)

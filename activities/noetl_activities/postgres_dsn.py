@@ -22,7 +22,7 @@ _FORM = re.compile(
 )
 _HOST = re.compile(r"(?P<host>[\w.-]+|%2[fF][\w.%-]*|\[[0-9a-fA-F:.]+\])(?::(?P<port>\d{1,5}))?")
 _HOST_PARAMETER = re.compile(r"(?:^|&)host=([^&]*)")
-_ADVICE = "percent-encode what is no letter or digit in the user and the password"
+_ADVICE = "percent-encode all characters of the user and the password other than letters and digits"
 
 _DEFAULT_PORT = "5432"
 _NAMES = {"dbname": "database"}
@@ -51,7 +51,7 @@ def dsn_fields(dsn: str) -> dict[str, str]:
 
 
 def dsn_password(dsn: str) -> str | None:
-    """The password as it stands there, also where the rest is no DSN; None when there is none."""
+    """The password in the text, even if the rest is not a valid DSN; None if there is none."""
     match = re.search(r"://[^:/?#@\s]*:(.*)@", dsn, re.DOTALL)
     return match[1] if match else None
 
@@ -84,7 +84,7 @@ def _read(dsn: str) -> re.Match[str]:
     if found is None:
         raise DsnError("it does not begin with postgresql://")
     if found.end() != len(dsn):
-        raise DsnError(f"it cannot be read from character {found.end() + 1} on: {_ADVICE}")
+        raise DsnError(f"it cannot be parsed from character {found.end() + 1} on: {_ADVICE}")
     return found
 
 

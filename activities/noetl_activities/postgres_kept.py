@@ -61,7 +61,7 @@ class KeptConnections:
         return found
 
     async def take(self, arguments: Mapping[str, Any]) -> Connection | None:
-        """The one given back last that still answers, None when there is none."""
+        """The most recently used connection that is still alive; None if there is none."""
         idle = self._idle.get(frozenset(arguments.items()), [])
         while idle:
             connection, since = idle.pop()

@@ -1,4 +1,4 @@
-"""A SQL call whose outcome commits with what its transaction wrote (semantics.md 26a).
+"""A SQL call that commits its outcome together with its writes (semantics.md 26a).
 
     ledger ──► begin ──► statements ──► wrote something? ──► entry ──► commit
       │ has the outcome: taken                                 │ a rival was first: roll back, take its outcome

@@ -1,8 +1,8 @@
 """What a Postgres server may ask for while we log in, and how much it may send us.
 
-The driver answers whatever a server asks for, and so hands its password in clear to whoever runs the server or sits
-between. It has no setting against that (libpq has ``require_auth``), so its protocol is replaced here by a subclass
-that reads along until the server is ready for queries:
+The driver responds to any authentication request, and so sends its password in cleartext to anyone who runs the server
+or is between. It has no setting against that (libpq has ``require_auth``), so its protocol is replaced here by a
+subclass that reads along until the server is ready for queries:
 
     server ──► LoginWatch ──► asyncpg
                    └── a request that must not be answered: the connection ends before the driver has seen it
@@ -44,7 +44,7 @@ MAX_ROUNDS = 600_000
 _HEADER = struct.Struct("!cI")
 _OK, _CLEARTEXT, _MD5, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 3, 5, 10, 11, 12
 _SCRAM = frozenset({_OK, _SASL, _SASL_CONTINUE, _SASL_FINAL})
-_TELLING = {_CLEARTEXT: "in clear", _MD5: "as MD5"}
+_TELLING = {_CLEARTEXT: "in cleartext", _MD5: "as MD5"}
 _ROUNDS = re.compile(rb",i=(\d+)")
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ else:
 
 
 class LoginRefusedError(asyncpg.InterfaceError):
-    """The server asked for something that a login must not answer. The message says what, and what to do."""
+    """The server requires an authentication method that is refused. The message contains the remedy."""
 
 
 class LoginWatch:
@@ -75,12 +75,12 @@ class LoginWatch:
         """Why the login ends at these bytes, None while it may go on."""
         self._left -= len(data)
         if self._left < 0:
-            return f"the server sends over {MAX_LOGIN_BYTES // 1024} KB before the login is done: it is no Postgres"
+            return f"the server sent over {MAX_LOGIN_BYTES // 1024} KB before the end of the login: it is not Postgres"
         self._unread += data
         while not self.is_done and len(self._unread) >= _HEADER.size:
             kind, length = _HEADER.unpack_from(self._unread)
             if not _HEADER.size - 1 <= length <= MAX_LOGIN_BYTES:  # the driver would read on after a negative one
-                return "the server sends no messages of Postgres"
+                return "the server does not speak the Postgres protocol"
             if len(self._unread) <= length:
                 return None
             refused = self._judged(kind, bytes(self._unread[_HEADER.size : length + 1]))
@@ -109,10 +109,10 @@ def _rounds(message: bytes) -> int:
 
 def _refused(request: int) -> str:
     if request not in _TELLING:
-        return "the server asks for a login that is not supported: let it use scram-sha-256"
+        return "the server requires an authentication method that is not supported: configure scram-sha-256"
     return (
-        f"the server asks for the password {_TELLING[request]}, over a connection that others can read: "
-        "it was not sent. Set sslmode to require, or let the server use scram-sha-256"
+        f"the server requires the password {_TELLING[request]} over an unencrypted connection: it was not sent. "
+        "Set sslmode to require, or configure the server to use scram-sha-256"
     )
 
 
@@ -208,7 +208,7 @@ def receiving_at_most(connection: asyncpg.Connection[Any], size: int) -> Generat
         yield
     except Exception as error:
         if guarded.has_too_many_records:
-            raise ConfigError(f"a row has over {MOST_RECORDS:,} records in it: select their fields") from error
+            raise ConfigError(f"a row contains over {MOST_RECORDS:,} records: select their fields") from error
         if guarded.is_exceeded:
             raise ConfigError(f"the result is over {size // 2**20} MB: request less at a time") from error
         raise

@@ -52,7 +52,7 @@ def _sent_infinity(text: str, most: int) -> Numbers:
 
 
 def _out_of_range(name: str) -> ConfigError:
-    return ConfigError(f"a {name} of the result is not in the years 1 to 9999: cast it to text")
+    return ConfigError(f"a {name} of the result is outside the years 1 to 9999: cast it to text")
 
 
 def _date(days: Numbers) -> str:

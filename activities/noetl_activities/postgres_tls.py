@@ -49,10 +49,10 @@ def _context(mode: str, authorities: str | None) -> ssl.SSLContext:
         else:
             context.load_verify_locations(cadata=read_regular(Path(authorities), MAX_BYTES).decode("ascii", "ignore"))
     except (OSError, ValueError) as error:
-        raise CredentialError("sslrootcert is not a file of certificates (PEM)") from error
+        raise CredentialError("sslrootcert is not a file with certificates (PEM)") from error
     return context
 
 
 def declined(error: OSError) -> bool:
-    """Whether the server answered that it has no TLS, which asyncpg tells by its words alone."""
+    """Whether the server refused TLS, which asyncpg reports only in its message."""
     return type(error) is ConnectionError and "rejected SSL upgrade" in str(error)

@@ -57,5 +57,5 @@ class TypeLimitedConnection(_Connection):
         introspect = getattr(super(), "_introspect_types")  # noqa: B009 - the stubs do not have it
         described, statement = cast("tuple[list[Mapping[str, Any]], Any]", await introspect(typeoids, *within))
         if self._depths.is_exceeded(described):
-            raise ConfigError(f"the server nests over {MOST_NESTED_TYPES:,} types in each other: select their fields")
+            raise ConfigError(f"the result has over {MOST_NESTED_TYPES:,} nested types: select their fields")
         return described, statement

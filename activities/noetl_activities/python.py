@@ -1,7 +1,7 @@
-"""The python tool: a playbook's code in a confined process of its own, ended with everything it has started when its
+"""The python tool: runs a playbook's code in a sandboxed process, which ends with everything it has started when its
 time is over, and when its worker is gone (isolation/).
 
-The child (python_child.py) answers on a pipe of its own, so that what the code prints stays the code's.
+The child (python_child.py) sends its result through a separate pipe, apart from the output of the code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.isolation.processes import run_task
 from noetl_activities.json_limits import has_more_values
 from noetl_activities.outcome import TOO_DEEP, ErrorInfo, Outcome
-from noetl_activities.tool import Json, Request, ToolContext, ToolSpec
+from noetl_activities.tool import Json, Request, ToolContext
+from noetl_activities.tool_spec import built_in
 
 __all__ = ["TOOL", "PythonTool"]
 
@@ -30,7 +31,7 @@ _FAILURE = ("type", "message", "traceback")
 class PythonTool:
     """``code`` (or ``script``, ``code_b64``), ``input``/``args``, ``libs``, ``env``."""
 
-    spec = ToolSpec("python", "runs Python code in a process of its own", at_once="cores")
+    spec = built_in("python", at_once="cores")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """The result is the variable ``result``, what ``main`` returns, or what the code returns at top level."""
@@ -49,9 +50,13 @@ class PythonTool:
         if not ended.answer:
             return _error(f"the process ended with status {ended.status} and no result", meta, ended.printed)
         if has_more_values(ended.answer, MAX_VALUES):
-            raise ConfigError(f"the result has over {MAX_VALUES:,} values: store it and return where it is")
+            raise ConfigError(f"the result has over {MAX_VALUES:,} values: store it and return its location")
         answer = _answer(ended.answer)
-        return _outcome(answer, meta) if answer else _error("the process wrote what is no result", meta, ended.printed)
+        return (
+            _outcome(answer, meta)
+            if answer
+            else _error("the output of the process is not a result", meta, ended.printed)
+        )
 
 
 def _code(config: dict[str, Json]) -> str:
@@ -95,7 +100,7 @@ def _outcome(answer: dict[str, Json], meta: dict[str, Json]) -> Outcome:
 
 
 def _answer(text: bytes) -> dict[str, Json] | None:
-    """None for what is none: the code can write to the pipe, too."""
+    """The response; None if it is invalid, because the code can write to the pipe, too."""
     try:
         answer: Json = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Runs one python task in a process of its own, which isolation/ starts and confines; standard library only.
+"""Runs one python task in its own process, which isolation/ starts and sandboxes. Uses only the standard library.
 
 The call is ``{code, input, libs, env, context}`` as JSON. Writes ``{ok, result}``, ``{ok, type, message, traceback}``
 or ``{ok, too_deep}`` to the descriptor named by argv[1]. What the code prints goes to stdout and stderr as usual.

@@ -50,7 +50,7 @@ def cut(text: str, limit: int, secrets: Collection[str]) -> str:
 
 
 def _may_hold(value: Any, pattern: SecretPattern) -> bool:
-    """A quick no for what has none, as most: all of it is searched as one text."""
+    """Whether a value may contain a secret: a quick search of all its text, which most values do not pass."""
     if pattern.short:
         return True
     try:

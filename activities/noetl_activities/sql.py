@@ -34,7 +34,7 @@ def statements_of(config: dict[str, Json], dialect: str) -> list[str]:
             if isinstance(text, str):
                 found.extend(split(text, dialect))
     if not found:
-        raise ConfigError("no SQL: write it under command or query")
+        raise ConfigError("no SQL: set command or query")
     return found
 
 

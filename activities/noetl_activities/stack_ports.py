@@ -51,7 +51,7 @@ class StackPorts(msgspec.Struct, frozen=True):
         """Raises RefusedError where NOETL_STACK_PORTS is no list of numbers."""
         listed = [one.strip() for one in os.environ.get(PORTS_VARIABLE, "").split(",") if one.strip()]
         if not all(one.isdecimal() for one in listed):
-            raise RefusedError(f"{PORTS_VARIABLE} of the worker is no list of port numbers: 7233, 8233")
+            raise RefusedError(f"{PORTS_VARIABLE} of the worker must be a list of port numbers, such as 7233, 8233")
         temporal = os.environ.get(_TEMPORAL, "").strip()
         services = [*([_service(_TEMPORAL, temporal, _TEMPORAL_PORT)] if temporal else []), *_of_postgres()]
         return cls(frozenset(map(int, listed)), tuple(services))
@@ -74,7 +74,7 @@ async def _is_at(service: Service, host: str, address: Address) -> bool:
 
 
 def _refusal(host: str, port: int, variable: str) -> RefusedError:
-    return RefusedError(f"port {port} of {host} is the stack's own ({variable}), which no playbook calls")
+    return RefusedError(f"port {port} of {host} belongs to the stack ({variable}): playbooks cannot connect to it")
 
 
 def _of_postgres() -> Iterator[Service]:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl_activities.outcome import Outcome
-from noetl_activities.tool import Request, ToolContext, ToolSpec
+from noetl_activities.tool import Request, ToolContext
+from noetl_activities.tool_spec import ToolSpec
 
 __all__ = ["FakeTool"]
 
@@ -19,7 +20,7 @@ class FakeTool:
     """
 
     def __init__(self, kind: str, answer: Callable[[Request, ToolContext], Any]) -> None:
-        self.spec = ToolSpec(kind, "answers as the test says")
+        self.spec = ToolSpec(kind, "returns the outcomes that a test sets")
         self.requests: list[Request] = []
         self._answer = answer
 

@@ -1,14 +1,15 @@
 """The seam between tools and everything else.
 
-A tool is an object with a ``spec`` and an async ``run(request, context)``. It knows requests and outcomes, nothing of
-workflows. Built-in tools and third-party ones register by the same entry-point group, ``noetl.tools``.
+A tool is an object with a ``spec`` (tool_spec.py) and an async ``run(request, context)``. It knows requests and
+outcomes, nothing of workflows. Built-in tools and those of other packages register by the same entry-point group,
+``noetl.tools``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -17,7 +18,23 @@ from noetl_activities.outcome import Json, Outcome
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["BUILT_IN", "Credential", "Json", "Request", "Tool", "ToolContext", "ToolSpec", "load_tools", "tool_names"]
+    from noetl_activities.tool_spec import ToolSpec
+
+__all__ = [
+    "BUILT_IN",
+    "Credential",
+    "Json",
+    "Request",
+    "Tool",
+    "ToolContext",
+    "load_problem",
+    "load_tools",
+    "loaded",
+    "owner",
+    "registrations",
+    "tool_names",
+]
+
 
 BUILT_IN = frozenset({"duckdb", "http", "noop", "postgres", "python"})
 """The kinds that this package registers."""
@@ -44,19 +61,6 @@ class Request(msgspec.Struct, frozen=True):
     n: int = 1
     idempotency_key: str | None = None
     execution_id: str = ""
-
-
-class ToolSpec(msgspec.Struct, frozen=True):
-    """``effects`` False marks a tool whose call changes nothing outside. ``timeout`` is that of a call that names none:
-    seconds for the whole call with its sinks, None for no limit (semantics.md 21). ``at_once`` is how many calls may
-    run in one process; ``cores`` for as many as it has processors, None for no limit.
-    """
-
-    kind: str
-    summary: str
-    effects: bool = True
-    timeout: float | None = None
-    at_once: int | Literal["cores"] | None = None
 
 
 class ToolContext(Protocol):
@@ -102,29 +106,62 @@ class Tool(Protocol):
 
 
 def load_tools(group: str = "noetl.tools") -> Mapping[str, Tool]:
-    """Every registered tool by kind, as a new immutable mapping.
+    """Every registered tool by kind, as a new immutable mapping. One of another package that cannot be loaded is left
+    out, and logged: the calls of others go on.
 
     Raises ValueError naming both distributions when two register the same kind.
     """
-    loaders = {kind: cast("Callable[[], Tool]", point.load) for kind, point in _registered(group).items()}
-    return MappingProxyType({kind: load() for kind, load in loaders.items()})
+    tools: dict[str, Tool] = {}
+    for kind, point in _registered(group).items():
+        try:
+            tools[kind] = loaded(point)
+        except Exception as error:
+            if kind in BUILT_IN:
+                raise
+            import logging  # slow to import, and a DuckDB child seldom needs it
+
+            logging.getLogger(__name__).error("the tool %s is left out: %s", kind, load_problem(point, error))
+    return MappingProxyType(tools)
+
+
+def loaded(point: EntryPoint) -> Tool:
+    """The tool of an entry point. Raises what its module raises, and ValueError for a tool of another kind."""
+    tool = cast("Tool", point.load())
+    if tool.spec.kind != point.name:
+        raise ValueError(
+            f"the tool {tool.spec.kind!r} is registered as {point.name!r}: an entry point has the kind's name"
+        )
+    return tool
+
+
+def load_problem(point: EntryPoint, error: Exception) -> str:
+    """Which package is to blame, and for what, in one line."""
+    return " ".join(f"{owner(point)}: {type(error).__name__}: {error}".split())
 
 
 def tool_names(group: str = "noetl.tools") -> frozenset[str]:
-    """The kinds of ``load_tools``, without importing any of the tools. Raises the same."""
+    """The kinds of ``load_tools``, without importing any of the tools. Raises ValueError when two have one kind."""
     return frozenset(_registered(group))
 
 
 def _registered(group: str) -> dict[str, EntryPoint]:
+    found = registrations(group)
+    for kind, (point, *others) in found.items():
+        if others:
+            raise ValueError(f"tool {kind!r} is registered by both {owner(point)} and {owner(others[0])}")
+    return {kind: points[0] for kind, points in found.items()}
+
+
+def registrations(group: str) -> Mapping[str, Sequence[EntryPoint]]:
+    """The entry points of each kind: more than one is a mistake."""
     from importlib.metadata import entry_points  # slow to import, and not needed where BUILT_IN is enough
 
-    found: dict[str, EntryPoint] = {}
+    found: dict[str, list[EntryPoint]] = {}
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
-        other = found.setdefault(point.name, point)
-        if other is not point:
-            raise ValueError(f"tool {point.name!r} is registered by both {_owner(other)} and {_owner(point)}")
+        found.setdefault(point.name, []).append(point)
     return found
 
 
-def _owner(point: EntryPoint) -> str:
+def owner(point: EntryPoint) -> str:
+    """The name of the package that registers a tool."""
     return point.dist.name if point.dist else "?"

@@ -6,18 +6,22 @@ compiler starts fast.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from noetl_compiler.diagnostics import Diagnostic, Severity, one_line, sort_and_dedupe
 from noetl_compiler.graph import Graph
 from noetl_compiler.source import SourceFile
 
+if TYPE_CHECKING:
+    from noetl_compiler.language.tool_description import Tools
+
 __all__ = ["CompileError", "Result", "compile_file", "compile_or_raise", "compile_text"]
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """``graph`` is None when any diagnostic is an error. Diagnostics are in reading order. ``source`` is the text that
     was read, empty when it could not be.
     """
@@ -36,25 +40,29 @@ class CompileError(ValueError):
         self.diagnostics = diagnostics
 
 
-def compile_text(text: str, file: str = "<text>") -> Result:
-    """Compile a playbook's text; ``file`` is how diagnostics call it. Never raises, whatever the text."""
+def compile_text(text: str, file: str = "<text>", tools: Tools | None = None) -> Result:
+    """Compile a playbook's text; ``file`` is how diagnostics call it. Never raises, whatever the text.
+
+    ``tools`` are the kinds that it may call, by default those that NoETL knows; those of installed packages are among
+    ``noetl_activities.installed_tools.installed_tools()``.
+    """
     from noetl_compiler.phases import lowered, understand
 
-    return lowered(understand(SourceFile(file, text)))
+    return lowered(understand(SourceFile(file, text), tools))
 
 
-def compile_file(path: str | Path) -> Result:
-    """Compile a playbook's file. A file that cannot be read is a diagnostic."""
+def compile_file(path: str | Path, tools: Tools | None = None) -> Result:
+    """Compile a playbook's file, as ``compile_text``. A file that cannot be read is a diagnostic."""
     from noetl_compiler.phases import lowered, understand
     from noetl_compiler.reader import read_file
 
     source, unreadable = read_file(Path(path))
-    return Result(None, sort_and_dedupe(unreadable), source) if unreadable else lowered(understand(source))
+    return Result(None, sort_and_dedupe(unreadable), source) if unreadable else lowered(understand(source, tools))
 
 
-def compile_or_raise(text: str, file: str = "<text>") -> Graph:
+def compile_or_raise(text: str, file: str = "<text>", tools: Tools | None = None) -> Graph:
     """The graph of a playbook's text. Raises :class:`CompileError` when it has errors."""
-    result = compile_text(text, file)
+    result = compile_text(text, file, tools)
     if result.graph is None:
         raise CompileError(result.diagnostics)
     return result.graph

@@ -14,13 +14,16 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from noetl_compiler.calling.call_cycles import Edge, way_back
 from noetl_compiler.calling.entry import Call, Member, member_of
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest, sort_and_dedupe
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.nodes import MappingNode, ScalarNode
 from noetl_compiler.phases import ParsedPlaybook, understand
 from noetl_compiler.reader import read_file
@@ -100,17 +103,19 @@ def is_other_yaml(found: ParsedPlaybook) -> bool:
     return not is_named and any(one.code is Code.NOT_A_PLAYBOOK for one in found.diagnostics)
 
 
-def read_catalog(folder: Path, known: Iterable[ParsedPlaybook] = ()) -> Catalog:
+def read_catalog(folder: Path, known: Iterable[ParsedPlaybook] = (), tools: Tools = KINDS) -> Catalog:
     """Every playbook below the folder. What is ``known`` already is not read again."""
     read = {Path(one.source.file).resolve(): one for one in known}
-    found = (read.get(file.resolve()) or understand_file(file) for file in playbook_files(folder))
+    found = (read.get(file.resolve()) or understand_file(file, tools) for file in playbook_files(folder))
     return Catalog(folder, [member_of(one) for one in found if not is_other_yaml(one)])
 
 
-def understand_file(file: Path) -> ParsedPlaybook:
+def understand_file(file: Path, tools: Tools = KINDS) -> ParsedPlaybook:
     """What a file says; nothing but the reason when it cannot be read."""
     source, unreadable = read_file(file)
-    return ParsedPlaybook(source, None, None, tuple(unreadable)) if unreadable else understand(source)
+    if unreadable:
+        return ParsedPlaybook(source, None, None, tuple(unreadable), tools)
+    return understand(source, tools)
 
 
 def with_calls(found: ParsedPlaybook, catalog: Catalog) -> ParsedPlaybook:
@@ -136,19 +141,19 @@ def _check_own_path(own: Member, catalog: Catalog, report: Report) -> None:
     if others and catalog.member(own.file):
         related = tuple(Related(one.span, f'"{one.path}" is here too', one.file) for one in others)
         message = f'another file of the catalog has the path "{own.path}" and the same version'
-        hint = "give it a path or a version of its own; a call takes the first file by name"
+        hint = "give it its own path or version; a call uses the first file by name"
         report.warning(Code.DUPLICATE_PLAYBOOK, own.span, message, hint, related)
 
 
 def _report_unknown(call: Call, catalog: Catalog, report: Report) -> None:
     if known := catalog.versions(call.path):
         message = f'the catalog has "{call.path}", but not in version "{call.version}"'
-        versions = ", ".join(f'"{one.version}"' for one in known if one.version) or "none with a version"
+        versions = ", ".join(f'"{one.version}"' for one in known if one.version) or "no versions"
         report.error(Code.UNKNOWN_PLAYBOOK, call.span, message, f"it has {versions}")
         return
     hint = nearest(call.path, catalog.paths)
     if not hint and catalog.unread:
-        hint = f"{catalog.unread} of its files cannot be read; noetl compile tells why"
+        hint = f"{catalog.unread} of its files cannot be read; run noetl compile on the folder to see why"
     report.error(Code.UNKNOWN_PLAYBOOK, call.span, f'the catalog has no playbook "{call.path}"', hint)
 
 

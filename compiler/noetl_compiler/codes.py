@@ -14,7 +14,7 @@ __all__ = ["Code", "explanation"]
 
 
 class Code(Enum):
-    """A stable code; its value is what a person sees."""
+    """A stable code; its value is what users see."""
 
     UNREADABLE_FILE = "NT001"
     YAML_SYNTAX = "NT002"
@@ -80,12 +80,12 @@ class Code(Enum):
 
     @property
     def meaning(self) -> str:
-        """One sentence for people."""
+        """What the code means, in one sentence."""
         return _MEANINGS[self]
 
     @property
     def docs(self) -> str:
-        """The place of its explanation, from the root of the repository."""
+        """The path and anchor of its section in codes.md, relative to the root of the repository."""
         return f"compiler/noetl_compiler/codes.md#{self.value.lower()}-{self.name.lower().replace('_', '-')}"
 
 
@@ -93,55 +93,53 @@ _MEANINGS: dict[Code, str] = {
     Code.UNREADABLE_FILE: "The file is missing, is not a file, or is not UTF-8 text.",
     Code.YAML_SYNTAX: "The text is not valid YAML.",
     Code.DUPLICATE_KEY: "A mapping has the same key twice; only one of them would count.",
-    Code.BUDGET_EXCEEDED: "The text is larger, deeper or expands further than a playbook may.",
+    Code.BUDGET_EXCEEDED: "The playbook exceeds a limit on size, depth or alias expansion.",
     Code.UNSUPPORTED_YAML: "The YAML uses a tag, a complex key or several documents.",
     Code.NOT_A_PLAYBOOK: "The document is not a NoETL playbook with a workflow.",
     Code.UNKNOWN_KEY: "A mapping has an unknown key.",
     Code.WRONG_TYPE: ("A value has the wrong type, such as text where a mapping is expected."),
     Code.MISSING_FIELD: "A required field is missing or empty.",
     Code.IGNORED_FIELD: "A field is known but has no effect here.",
-    Code.WRONG_VALUE: "A value is not one of those that are allowed there.",
-    Code.MIXED_DIALECTS: (
-        "A playbook uses constructs of two dialects; it is read as the one that it uses more decisively."
-    ),
-    Code.CONFLICTING_FIELDS: "Two fields say the same thing, or exclude each other.",
+    Code.WRONG_VALUE: "A value is not one of the allowed values.",
+    Code.MIXED_DIALECTS: "A playbook mixes constructs of two dialects.",
+    Code.CONFLICTING_FIELDS: "Two fields are synonyms or mutually exclusive.",
     Code.DEPRECATED_FORM: "A form still works, but the current dialect has a better one.",
     Code.CREDENTIAL_IN_TEXT: "A password, key or token is written in the playbook in plain text.",
     Code.OVERSIZED_DATA: "The playbook contains more data than a run should carry.",
-    Code.AMBIGUOUS_VALUE: "A value without quotes is not read as its own text.",
+    Code.AMBIGUOUS_VALUE: "YAML reads an unquoted value differently from how it is written.",
     Code.DUPLICATE_STEP: "Two steps have the same name.",
     Code.DUPLICATE_LABEL: "Two tasks of one step, or of the workbook, have the same name.",
     Code.UNKNOWN_STEP: "A route, the entry or the final step names a step that does not exist.",
     Code.UNKNOWN_LABEL: "A jump names a task that its step does not have.",
     Code.UNREACHABLE_STEP: "No route leads from the entry to this step, so it never runs.",
     Code.MISSING_NEXT: "A step has no route, although the playbook requires one of every step.",
-    Code.NO_SUCH_LOOP: "An end_loop names no loop whose steps could end there.",
-    Code.OPEN_REGION: "A loop has no task to repeat, and its steps never reach an end of the loop.",
-    Code.REGION_BORDER: "A route enters or leaves the steps of a loop other than at its beginning or its end.",
+    Code.NO_SUCH_LOOP: "An end_loop does not name a loop that it can end.",
+    Code.OPEN_REGION: "A loop has no task of its own, and its steps do not reach an end of the loop.",
+    Code.REGION_BORDER: "A route enters or leaves the body of a loop other than through its start or end.",
     Code.ENDLESS_CYCLE: "Steps form a cycle that no route leaves.",
     Code.DEAD_ROUTE: "A route can never be followed, because an earlier one always matches.",
-    Code.CONTROL_CHARACTER: "A name has a control character in it, such as a line break or NUL.",
+    Code.CONTROL_CHARACTER: "A name contains a control character, such as a line break or NUL.",
     Code.TEMPLATE_SYNTAX: "A template is not valid Jinja2.",
     Code.FORBIDDEN_TEMPLATE: "A template uses something that is unsafe or not deterministic.",
     Code.UNDEFINED_NAME: "A template reads a name that is not defined there.",
     Code.FOREIGN_NAME: "A template uses a variable of another dialect.",
     Code.CONSTANT_CONDITION: "A condition has the same value in every run.",
-    Code.EARLY_RESULT: "A template reads the result of a step or call that cannot be there yet.",
-    Code.NOT_BOOLEAN: "A condition yields something other than true or false, so it nearly always holds.",
-    Code.HIDDEN_NAME: "A condition reads the name of a step, task or element, and a call binds the same name.",
+    Code.EARLY_RESULT: "A template reads a result that cannot exist yet.",
+    Code.NOT_BOOLEAN: "A condition yields something other than true or false, so it is almost always true.",
+    Code.HIDDEN_NAME: (
+        "A condition reads the name of a step, task or loop element, but every call binds that name to something else."
+    ),
     Code.ERRORS_UNMATCHED: ("A policy has no rule for some errors, so the step continues after a failed call."),
-    Code.PARALLEL_SET: (
-        "Iterations that run in parallel set the same name; the last in order wins when the loop ends."
-    ),
+    Code.PARALLEL_SET: "Parallel iterations set the same name; the last one in order wins.",
     Code.DEAD_RULE: "A rule can never match, because an earlier one always does.",
-    Code.ENDLESS_JUMP: "A task goes back, or is called again, without any condition that ends it.",
-    Code.UNBOUNDED_PAGES: "Pagination does not say how many pages there may be.",
-    Code.LOOP_OVER_TEXT: "The collection of a loop is a text or a number, so the loop runs once.",
-    Code.LATE_ROUTE: (
-        "A case rule about one item of a loop names a route, which is followed only after the whole loop."
+    Code.ENDLESS_JUMP: "A task jumps back, or is called again, and no condition ends the repetition.",
+    Code.UNBOUNDED_PAGES: "Pagination has no limit on the number of pages.",
+    Code.LOOP_OVER_TEXT: "The collection of a loop is text or a number, so the loop runs once.",
+    Code.LATE_ROUTE: "A case rule for one item of a loop has a route, which is followed only after the whole loop.",
+    Code.UNKNOWN_TOOL: "No installed package provides a tool kind, or the one that does cannot be loaded.",
+    Code.NO_EXECUTOR: (
+        "A kind of tool or another part of the playbook is known but not supported yet, so a run is refused."
     ),
-    Code.UNKNOWN_TOOL: "A tool kind does not exist.",
-    Code.NO_EXECUTOR: "A tool kind is known but not supported yet, so a run is refused.",
     Code.UNKNOWN_WORKBOOK_TASK: (
         "A step calls a workbook task that does not exist, or workbook tasks call each other in a cycle."
     ),
@@ -152,19 +150,21 @@ _MEANINGS: dict[Code, str] = {
     Code.UNDEFINED_PYTHON_NAME: "Python code reads a name that is not defined.",
     Code.NO_PYTHON_RESULT: "Python code neither sets a result nor defines main, so its result is always null.",
     Code.SQL_SYNTAX: "The SQL of a task does not parse.",
-    Code.QUOTED_TEMPLATE: "SQL has a template inside quotes, where a value that contains a quote changes it.",
+    Code.QUOTED_TEMPLATE: (
+        "SQL has a template inside quotes, where a value that contains a quote changes the statement."
+    ),
     Code.UNKNOWN_PLAYBOOK: "A step calls a playbook that the catalog does not have.",
     Code.UNSOUND_PLAYBOOK: "A step calls a playbook that has errors of its own.",
     Code.PLAYBOOK_CYCLE: "Playbooks call each other in a cycle.",
-    Code.MISSING_INPUT: "A call of a playbook does not pass what that playbook needs.",
+    Code.MISSING_INPUT: "A call of a playbook does not pass an input that the playbook needs.",
     Code.DUPLICATE_PLAYBOOK: "Two files of the catalog have the same path and version.",
     Code.UNUSED_INPUT: "A call of a playbook passes a name that the playbook does not use.",
 }
 
 
 def explanation(code: Code) -> str:
-    """The section of codes.md about a code: what it means, how to mend it, an example. Markdown, without a line break
-    at the end.
+    """The section of codes.md about a code: meaning, remedy and an example, as Markdown without a trailing
+    line break.
     """
     page = files("noetl_compiler").joinpath("codes.md").read_text(encoding="utf-8")
     found = re.search(rf"^## {code.value} .*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)

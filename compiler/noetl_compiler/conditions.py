@@ -15,13 +15,12 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
-from noetl_compiler.graph import Template
+from noetl_compiler.graph import Arc, Template
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, ENTERED, names_of
-from noetl_compiler.language.names import is_chosen_condition
 from noetl_compiler.language.words import OnStatus
 from noetl_compiler.source import expressions
 
-__all__ = ["Condition", "Moment", "bare", "read_condition"]
+__all__ = ["Condition", "Moment", "arc_condition", "bare", "read_condition"]
 
 Moment: TypeAlias = Literal["enter", "call", "loop"]
 """When a condition is asked: on entering a step, after a call or a step of calls, after a whole loop."""
@@ -69,8 +68,6 @@ def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment =
     if when is None:
         return Condition(on)
     expression = bare(when.source)
-    if is_chosen_condition(expression):
-        return Condition(on, rest=f"the rule at line {when.span.line} was the last that an item matched")
     given = {on} if on != "any" else {"ok", "error"}
     cause, rest = "", list[str]()
     for part in _parts(expression, "and"):
@@ -87,6 +84,15 @@ def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment =
     told = _PRESENT if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NOTHING
     left = [part for part in rest if not told.fullmatch(_plain(part))]
     return Condition(outcome, cause, " and ".join(left))
+
+
+def arc_condition(arc: Arc, moment: Moment = "call") -> Condition:
+    """The condition of a route from a step."""
+    found = read_condition(arc.when, arc.on, moment)
+    if arc.item_rule is None:
+        return found
+    noted = f"the rule at line {arc.item_rule.span.line} was the last that an item matched"
+    return found._replace(rest=f"{noted} and {found.rest}" if found.rest else noted)
 
 
 def bare(text: str) -> str:

@@ -16,11 +16,12 @@ import msgspec
 from noetl_compiler.checks.secret_shapes import shapes_in
 from noetl_compiler.conditions import bare
 from noetl_compiler.forecasting.static_scope import known_names, rendered
-from noetl_compiler.graph import Graph, Json, Value
+from noetl_compiler.graph import Graph, Json, Span, Value
 from noetl_compiler.graph.contents import pointer
 
-__all__ = ["CredentialName", "credential_names", "credentials_json"]
+__all__ = ["CredentialName", "credential_names", "credentials_json", "credentials_without_template"]
 
+_NOWHERE = Span(1, 1, 1, 1)
 _NAMES = ("credential", "key", "name")
 """Keys of ``auth`` that name a credential; the first one counts."""
 
@@ -40,8 +41,19 @@ class CredentialName(NamedTuple):
 def credential_names(graph: Graph) -> tuple[CredentialName, ...]:
     """Each once, by name; those that only a run knows come last."""
     defaults = _Defaults(graph)
-    found = {name for auth in _auths(tuple(graph.steps.values())) for name in _named(auth.data, "", auth, defaults)}
+    found = {name for auth, _ in _auths(tuple(graph.steps.values())) for name in _named(auth.data, "", auth, defaults)}
     return tuple(sorted(found, key=lambda one: (one.name is None, one.name or "", one.template or "")))
+
+
+def credentials_without_template(graph: Graph) -> Mapping[str, Span]:
+    """Those that are named outright, in the order of the text, each with the first task, sink or cursor that does."""
+    defaults = _Defaults(graph)
+    found: dict[str, Span] = {}
+    for auth, span in sorted(_auths(tuple(graph.steps.values())), key=lambda one: one[1]):
+        for one in _named(auth.data, "", auth, defaults):
+            if one.name is not None and one.template is None:
+                found.setdefault(one.name, span)
+    return found
 
 
 def credentials_json(graph: Graph) -> str:
@@ -64,18 +76,19 @@ class _Defaults:
         return found if isinstance(found, str) and _is_name(found) else None
 
 
-def _auths(part: object) -> Iterator[Value]:
-    """Of tasks, sinks and cursors."""
+def _auths(part: object, place: Span = _NOWHERE) -> Iterator[tuple[Value, Span]]:
+    """Of tasks, sinks and cursors, with their places."""
     if isinstance(part, tuple):
         for item in cast("tuple[object, ...]", part):
-            yield from _auths(item)
+            yield from _auths(item, place)
     elif isinstance(part, msgspec.Struct):
+        place = getattr(part, "span", place)
         for field in part.__struct_fields__:
             found: object = getattr(part, field)
             if field == "auth" and isinstance(found, Value):
-                yield found
+                yield found, place
             else:
-                yield from _auths(found)
+                yield from _auths(found, place)
 
 
 def _named(data: Json, place: str, auth: Value, defaults: _Defaults) -> Iterator[CredentialName]:

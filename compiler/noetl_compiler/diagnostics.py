@@ -1,8 +1,8 @@
-"""Diagnostics: what the compiler has to say about a playbook, as frozen values and as text for people.
+"""Diagnostics of a playbook, as frozen values and as text.
 
-A diagnostic is never raised. Every pass returns what it understood and all it found; the CLI decides what to
-do. A message says what was found, in lower case, without a full stop, with the user's text in double quotes;
-the hint says what to do.
+A diagnostic is never raised. Every pass returns its result and all its diagnostics; the CLI decides what to do with
+them. A message describes the problem in lower case, without a full stop, and with the user's text in double quotes; the
+hint is the remedy.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import bisect
 import difflib
 import unicodedata
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+
+import msgspec
 
 from noetl_compiler.codes import Code
 from noetl_compiler.printable import printable_line
@@ -45,18 +46,16 @@ class Severity(Enum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True)
-class Related:
-    """Another place that the message is about; ``file`` is empty when it is in the same file."""
+class Related(msgspec.Struct, frozen=True):
+    """A related place; ``file`` is empty if it is in the same file."""
 
     span: Span
     message: str
     file: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
-    """One finding. ``file`` is the name of the source as the user gave it. ``str()`` of it is :func:`one_line`."""
+class Diagnostic(msgspec.Struct, frozen=True):
+    """One error or warning. ``file`` is the path that the user gave. ``str()`` of it is :func:`one_line`."""
 
     code: Code
     severity: Severity

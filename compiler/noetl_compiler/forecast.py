@@ -12,7 +12,8 @@ heartbeats.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from noetl_compiler.forecasting.cost_model import Amount, Prices
 from noetl_compiler.forecasting.counts import Counts, Sizes, count
@@ -22,8 +23,7 @@ from noetl_compiler.graph import Graph, Json, Step
 __all__ = ["Amount", "Forecast", "Sizes", "StepForecast", "forecast"]
 
 
-@dataclass(frozen=True, slots=True)
-class StepForecast:
+class StepForecast(msgspec.Struct, frozen=True):
     """One step's share; ``items`` of its loop in all, 0 without one. ``assumed`` says what is not known before a run.
 
     ``actions_with_retries``: if every attempt is made that rules allow.
@@ -39,8 +39,7 @@ class StepForecast:
     assumed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(msgspec.Struct, frozen=True):
     """The whole run of the playbook in ``file``, its own workflow included.
 
     ``largest_history``: the events of the longest of its workflow runs.

@@ -9,38 +9,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import cast
 
 from noetl_compiler.conditions import bare, read_condition
 from noetl_compiler.graph import Graph, Json, Sink, Step, Task
-from noetl_compiler.language.tools import IDEMPOTENT_METHODS, KINDS, SAFE_METHODS, SQL_COMMANDS
+from noetl_compiler.language.tool_description import Guarantee, ToolDescription, Tools
+from noetl_compiler.language.tools import IDEMPOTENT_METHODS, KINDS, SAFE_METHODS, SQL_COMMANDS, sends_headers
 from noetl_compiler.sql_effects import sql_effect
 
-__all__ = ["Guarantee", "guarantees_json", "name_of", "of_call", "of_rows", "tasks_of"]
+__all__ = ["guarantees_json", "name_of", "of_call", "of_rows", "tasks_of"]
 
-Word: TypeAlias = Literal["exactly once", "at least once", "at most once"]
-
-_NOT_REPEATED = "when its worker is lost it is not repeated, but ends as an error of kind unknown_outcome"
+_NOT_REPEATED = "not repeated when a worker is lost: it fails with kind unknown_outcome"
 _NO_LEDGER = "at least once for a role that may not use the ledger"
 
 
-class Guarantee(NamedTuple):
-    """``str()`` of it is a line for people: the word, then the reason."""
-
-    word: Word
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.word}: {self.why}"
-
-
-def of_call(task: Task) -> Guarantee | None:
+def of_call(task: Task, tools: Tools = KINDS) -> Guarantee | None:
     """How often a call takes effect. None for one that changes nothing, and for a kind that nothing runs here."""
-    match KINDS[task.kind].effect if task.kind in KINDS else None:
-        case "code":
-            return _not_repeated(task) or Guarantee("at least once", f"repeated when a worker is lost {_until(task)}")
+    tool = tools.get(task.kind, ToolDescription())
+    if tool.guarantee is not None:
+        return _not_repeated(task) or tool.guarantee
+    match tool.effect:
         case "request":
             return _of_request(task)
+        case "code":
+            return _not_repeated(task) or Guarantee("at least once", f"repeated when a worker is lost {_until(task)}")
         case "transaction":
             return _of_sql(task)
         case _:
@@ -57,7 +49,7 @@ def _of_request(task: Task) -> Guarantee:
         key = task.idempotency_key
         return Guarantee("exactly once", f"if the server honours {key}, which is the same in all attempts of the call")
     if method in IDEMPOTENT_METHODS:
-        return Guarantee("at least once", f"a repeated {method} has the effect of one")
+        return Guarantee("at least once", f"repeating a {method} has no further effect")
     if kept is not None:
         return kept
     retried = ", or by its policy after an error" if _retries_errors(task) else ""
@@ -72,12 +64,14 @@ def _of_sql(task: Task) -> Guarantee:
         return Guarantee("at most once", f"{_NOT_REPEATED}, unless the ledger has its outcome")
     if effect.kind == "commits":
         caveat = f"; {_NO_LEDGER}" if task.kind == "postgres" else ""
-        return Guarantee("exactly once", f"its transaction keeps the outcome in the ledger, if it writes{caveat}")
+        return Guarantee("exactly once", f"if it writes, its transaction stores the outcome in the ledger{caveat}")
     if found := _not_repeated(task):
         return found
     if effect.kind == "outside":
-        return Guarantee("at least once", f"{effect.statement} is not undone with a transaction, so it may run again")
-    return Guarantee("at least once", "only when it runs is it known whether its SQL stays in one transaction")
+        return Guarantee(
+            "at least once", f"{effect.statement} is not rolled back with a transaction, so it may run twice"
+        )
+    return Guarantee("at least once", "whether its SQL stays in one transaction is known only at run time")
 
 
 def _not_repeated(task: Task) -> Guarantee | None:
@@ -85,7 +79,7 @@ def _not_repeated(task: Task) -> Guarantee | None:
     if task.idempotent:
         return None
     if _retries_errors(task) and task.idempotency_key is None:
-        why = "a lost attempt is not repeated, but its policy calls again after an error, which may follow the effect"
+        why = "its policy retries errors, and a call may fail after it took effect"
         return Guarantee("at least once", why)
     return Guarantee("at most once", _NOT_REPEATED)
 
@@ -96,10 +90,10 @@ def _retries_errors(task: Task) -> bool:
 
 
 def _until(task: Task) -> str:
-    """From when on a call is not repeated any more."""
+    """The point after which a call is no longer repeated."""
     if any(sink.level == "attempt" and _has_ledger(sink) for sink in task.sinks):
         return "before the outcome is stored with its rows"
-    return "after the server has answered" if KINDS[task.kind].effect == "request" else "before it has reported"
+    return "after the server has answered" if sends_headers(task.kind) else "before it has reported"
 
 
 def _config(task: Task) -> Mapping[str, Json]:
@@ -131,7 +125,7 @@ def of_rows(sink: Sink) -> Guarantee | None:
     has_caveat, replaces = sink.kind == "postgres", sink.mode == "replace" and not _has_statement(sink)
     why = "the rows of each outcome and their key are committed together"
     if replaces:
-        why = f"the table is emptied once a run of the step, and {why}"
+        why = f"the table is emptied once per run of the step, and {why}"
     caveat = "a role that may not use the ledger empties it at every call" if replaces else _NO_LEDGER
     return Guarantee("exactly once", f"{why}; {caveat}" if has_caveat else why)
 
@@ -159,20 +153,20 @@ def name_of(step: Step, task: Task) -> str:
     return step.name if len(step.tasks) == 1 else f"{step.name}.{task.label}"
 
 
-def guarantees_json(graph: Graph) -> str:
+def guarantees_json(graph: Graph, tools: Tools = KINDS) -> str:
     """A JSON list with one object a task: ``step, task, kind, line, guarantee, why, rows``. ``rows`` has one a sink:
     ``kind, table, line, guarantee, why``. ``guarantee`` and ``why`` are null as in ``of_call`` and ``of_rows``.
     """
-    return json.dumps([_told(step, task) for step, task in tasks_of(graph)], indent=2, ensure_ascii=False)
+    return json.dumps([_told(step, task, tools) for step, task in tasks_of(graph)], indent=2, ensure_ascii=False)
 
 
-def _told(step: Step, task: Task) -> dict[str, Json]:
+def _told(step: Step, task: Task, tools: Tools) -> dict[str, Json]:
     return {
         "step": step.name,
         "task": task.label,
         "kind": task.kind,
         "line": task.span.line,
-        **_fields(of_call(task)),
+        **_fields(of_call(task, tools)),
         "rows": [
             {"kind": sink.kind, "table": _table(sink), "line": sink.span.line, **_fields(of_rows(sink))}
             for sink in task.sinks

@@ -9,8 +9,9 @@ The finding stays where it is and gets a hint. Of several keys below one empty k
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Arc, Graph, Route, SourceRef, Step, Value
 from noetl_compiler.language import defaults
+from noetl_compiler.language.names_profile import PROFILES
 from noetl_compiler.lowering.endings import Ending, arrival_name, ending_of
 from noetl_compiler.lowering.routes import Ways, passed_names, routers_of
 from noetl_compiler.lowering.sinks import saving_behind, saving_name
@@ -42,6 +43,7 @@ def lower(playbook: syntax.Playbook, file: str) -> Graph:
             keychain=playbook.keychain,
             failure=playbook.failure or "best_effort",
             timeout=playbook.timeout,
+            names=PROFILES[playbook.dialect],
         )
     )
 

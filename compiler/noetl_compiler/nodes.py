@@ -8,8 +8,9 @@ shared nodes by value would walk them as if they were written out.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.graph.contents import pointer
@@ -18,8 +19,7 @@ from noetl_compiler.source import ScalarStyle
 __all__ = ["MappingNode", "Node", "ScalarNode", "SequenceNode", "plain", "value_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarNode:
+class ScalarNode(msgspec.Struct, frozen=True):
     """A scalar. ``text`` is its decoded text, ``value`` what YAML 1.1 makes of it; a key's value is its text.
 
     ``expressions`` has the place of every ``{{ }}`` and ``{% %}`` of the text, in order (source.expressions).
@@ -40,8 +40,7 @@ class ScalarNode:
         return Span(first.line, first.col, last.end_line, last.end_col)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MappingNode:
+class MappingNode(msgspec.Struct, frozen=True, eq=False):
     """A mapping. Keys are unique scalars; merge keys (``<<``) are already merged."""
 
     entries: tuple[tuple[ScalarNode, Node], ...]
@@ -52,8 +51,7 @@ class MappingNode:
         return next((node for name, node in self.entries if name.text == key), None)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SequenceNode:
+class SequenceNode(msgspec.Struct, frozen=True, eq=False):
     """A sequence."""
 
     items: tuple[Node, ...]

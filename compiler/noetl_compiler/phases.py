@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from noetl_compiler.api import Result
 from noetl_compiler.checks import CHECKS
@@ -12,6 +12,8 @@ from noetl_compiler.dialects import parse
 from noetl_compiler.dialects.fields import is_misspelt
 from noetl_compiler.gc_pause import collector_paused
 from noetl_compiler.indentation import with_indentation_hints
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.lower import lower
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.reader import read
@@ -23,27 +25,30 @@ from noetl_compiler.syntax import Playbook
 __all__ = ["ParsedPlaybook", "lowered", "understand"]
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedPlaybook:
-    """A text before it is lowered. With an error among the diagnostics its syntax tree is not to be trusted."""
+class ParsedPlaybook(msgspec.Struct, frozen=True):
+    """A text before it is lowered. With an error among the diagnostics its syntax tree is not to be trusted. ``tools``
+    are those that it may call."""
 
     source: SourceFile
     root: Node | None
     playbook: Playbook | None
     diagnostics: tuple[Diagnostic, ...]
+    tools: Tools
 
 
 @collector_paused()
-def understand(source: SourceFile) -> ParsedPlaybook:
-    """The nodes and the checked syntax tree of a text, as far as it can be understood."""
-    root, found = read(source)
-    report = Report(source, found, root)
+def understand(source: SourceFile, tools: Tools | None = None) -> ParsedPlaybook:
+    """The nodes and the checked syntax tree of a text, as far as it can be understood. ``tools`` as in compile_text."""
+    tools = KINDS if tools is None else tools
+    root, unreadable = read(source)
+    report = Report(source, unreadable, root, tools)
     playbook = _parse(root, report) if root is not None else None
     if playbook is not None:
         for check in CHECKS:
             check(playbook, report)
     diagnostics = sort_and_dedupe(with_indentation_hints(report.found, root))
-    return ParsedPlaybook(source, root, playbook, with_alias_places(source, diagnostics) if root else diagnostics)
+    found = with_alias_places(source, diagnostics) if root else diagnostics
+    return ParsedPlaybook(source, root, playbook, found, tools)
 
 
 @collector_paused()

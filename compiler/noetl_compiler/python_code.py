@@ -12,10 +12,19 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias, TypeGuard
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
 
-__all__ = ["GIVEN", "SyntaxProblem", "UndefinedName", "gives_result", "parsed", "splices", "undefined_names"]
+__all__ = [
+    "GIVEN",
+    "SyntaxProblem",
+    "UndefinedName",
+    "gives_result",
+    "number_places",
+    "parsed",
+    "undefined_names",
+    "with_numbers",
+]
 
 GIVEN = frozenset(
     {"context", "input_data", "args", "os", "json", "datetime", "uuid"}
@@ -29,6 +38,7 @@ _LONGEST = 50_000
 """Characters of code that is looked at; longer code is left to the run."""
 
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
+_VISIBLE = re.compile(r"[^\r\n]")
 _QUOTED = re.compile(r"'([^']*)'")
 _Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
@@ -87,19 +97,23 @@ def gives_result(tree: ast.Module) -> bool:
     return any(is_global) or any(name in _RESULTS for node in _at_top_level(tree) for name in _bound_by(node))
 
 
-def splices(code: str, tree: ast.Module) -> tuple[tuple[int, int], ...]:
-    """Where the code has ``{{ name }}`` where an expression is expected: a set in a set, which always fails."""
+def with_numbers(code: str, places: Iterable[tuple[int, int]]) -> str:
+    """The code with a number in brackets for the text at each place; lines and columns stay as they are."""
+    for start, end in places:
+        code = f"{code[:start]}(0{_VISIBLE.sub(' ', code[start + 2 : end - 1])}){code[end:]}"
+    return code
+
+
+def number_places(code: str, tree: ast.Module) -> frozenset[int]:
+    """Where the expressions of the code are numbers; not in strings."""
     offsets = _Offsets(code)
-    return tuple(offsets.of_node(node) for node in ast.walk(tree) if _is_splice(node)) if "{{" in code else ()
-
-
-def _is_splice(node: ast.AST) -> TypeGuard[ast.Set]:
-    return isinstance(node, ast.Set) and len(node.elts) == 1 and isinstance(node.elts[0], ast.Set)
+    numbers = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, int))
+    return frozenset(offsets.of_node(node)[0] for node in numbers)
 
 
 def undefined_names(code: str, tree: ast.Module, bound: frozenset[str]) -> tuple[UndefinedName, ...]:
     """Names that neither the code, nor ``bound``, nor the tool binds. Not those in annotations, which
-    are never evaluated, nor those in a template.
+    are never evaluated.
     """
     if _binds_any(tree):
         return ()
@@ -123,10 +137,9 @@ def undefined_names(code: str, tree: ast.Module, bound: frozenset[str]) -> tuple
 
 
 def _never_read(tree: ast.Module) -> Iterator[ast.AST]:
-    """What templates hold, and annotations: the tool compiles code with ``from __future__ import annotations``."""
+    """What annotations hold: the tool compiles code with ``from __future__ import annotations``."""
     for node in ast.walk(tree):
-        parts = (node,) if _is_splice(node) else (getattr(node, "annotation", None), getattr(node, "returns", None))
-        for part in parts:
+        for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
             yield from ast.walk(part) if isinstance(part, ast.AST) else ()
 
 

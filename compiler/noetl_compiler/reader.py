@@ -100,7 +100,7 @@ def read(source: SourceFile) -> tuple[Node | None, list[Diagnostic]]:
     except yaml.YAMLError as error:
         return None, _with_syntax_error(composer.diagnostics, syntax_error(source, error))
     if composer.root is None:
-        empty = _error(source, Code.YAML_SYNTAX, 0, "the text has no YAML in it", "write a playbook")
+        empty = _error(source, Code.YAML_SYNTAX, 0, "the file contains no YAML", "write a playbook")
         return None, [empty]
     return composer.root, composer.diagnostics
 
@@ -130,7 +130,7 @@ def _refused_text(source: SourceFile) -> Diagnostic | None:
         hint = 'write it as an escape in "double quotes"'
         return _error(source, Code.YAML_SYNTAX, found.start(), message, hint)
     if found := _TAG_DIRECTIVE.search(source.text):
-        hint = "remove it, and the tags"
+        hint = "remove it and the tags"
         return _error(source, Code.UNSUPPORTED_YAML, found.start(), "a %TAG directive", hint)
     return None
 

@@ -12,7 +12,8 @@ enters where its target is inside of a loop that it does not come from, else it 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from noetl_compiler.syntax import Arc, Playbook, Step
 from noetl_compiler.syntax_queries import arcs_of
@@ -23,8 +24,7 @@ MAX_REPEATED = 200_000
 """Steps inside of loops over steps, each counted once for every loop around it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Crossing:
+class Crossing(msgspec.Struct, frozen=True):
     """A way across the border of ``loop`` past its beginning or its end."""
 
     arc: Arc
@@ -32,15 +32,14 @@ class Crossing:
     enters: bool
 
 
-@dataclass(slots=True)
-class Regions:
+class Regions(msgspec.Struct):
     """``ends``: loop -> the step that ends it. ``owner``: step -> the innermost loop around it. ``closed``: loops whose
     steps do lead to their end. ``excess``: the loop at which the budget was spent; then nothing else is known."""
 
     ends: dict[str, Step]
-    owner: dict[str, str] = field(default_factory=dict[str, str])
-    crossings: list[Crossing] = field(default_factory=list[Crossing])
-    closed: set[str] = field(default_factory=set[str])
+    owner: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    crossings: list[Crossing] = msgspec.field(default_factory=list[Crossing])
+    closed: set[str] = msgspec.field(default_factory=set[str])
     excess: str | None = None
 
 
@@ -97,7 +96,7 @@ class _Walk:
         levels = self._level(None, starts)
         while levels:
             loop = levels.pop()
-            levels += self._level(loop, self._ways(loop, loop))
+            levels += self._level(loop, self._successors(loop, loop))
 
     def _level(self, owner: str | None, starts: list[str]) -> list[str]:
         """Walk the steps of one level; the loops among them are the next levels."""
@@ -115,13 +114,13 @@ class _Walk:
                 loops.append(name)
                 waiting.append(self._found.ends[name].name.text)
             else:
-                waiting += self._ways(name, owner)[::-1]
+                waiting += self._successors(name, owner)[::-1]
         self._settled |= seen
         return loops
 
-    def _ways(self, name: str, owner: str | None) -> list[str]:
+    def _successors(self, name: str, owner: str | None) -> list[str]:
         """Where a step of this level goes on within it; what crosses a border is noted and not followed."""
-        ways: list[str] = []
+        successors: list[str] = []
         for arc in arcs_of(self._steps[name]):
             to = arc.to.text
             if owner is not None and self._loop_of.get(to) == owner:
@@ -131,8 +130,8 @@ class _Walk:
             elif (other := self._entered(name, to)) is not None:
                 self._found.crossings.append(Crossing(arc, other, enters=True))
             else:
-                ways.append(to)
-        return ways
+                successors.append(to)
+        return successors
 
     def _entered(self, name: str, to: str) -> str | None:
         """The loop that a way gets into, or to the end of, without passing the loop itself."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, Severity
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.nodes import Node
 from noetl_compiler.source import SourceFile, Span
 from noetl_compiler.templating.locate import TemplatePlaces
@@ -17,7 +19,8 @@ __all__ = ["Report"]
 class Report:
     """Collects diagnostics; every pass goes on after reporting.
 
-    ``root`` is the document and ``places`` knows where parts of its templates stand.
+    ``root`` is the document and ``places`` knows where parts of its templates stand. ``tools`` are
+    those that may be called.
     """
 
     def __init__(
@@ -25,10 +28,12 @@ class Report:
         source: SourceFile,
         found: Iterable[Diagnostic] = (),
         root: Node | None = None,
+        tools: Tools = KINDS,
     ) -> None:
         self.source = source
         self.found: list[Diagnostic] = list(found)
         self.root = root
+        self.tools = tools
         self.places = TemplatePlaces(source, root)
         self._said: set[str] = set()
         self._errors = sorted((one.span.line, one.span.col) for one in self.found if one.severity is Severity.ERROR)

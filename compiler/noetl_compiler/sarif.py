@@ -31,7 +31,7 @@ def sarif(diagnostics: Iterable[Diagnostic], folder: str = "") -> str:
     run = {
         "tool": {"driver": {"name": "noetl", "rules": [_rule(code, found) for code in codes]}},
         "columnKind": "unicodeCodePoints",
-        "originalUriBaseIds": {_ROOT: {"description": {"text": "where the compiler was called"}}},
+        "originalUriBaseIds": {_ROOT: {"description": {"text": "the folder in which the compiler ran"}}},
         "results": [
             _result(one, codes.index(one.code), fingerprint, _Places(one.file, folder))
             for one, fingerprint in zip(found, _fingerprints(found), strict=True)
@@ -48,8 +48,8 @@ def _rule(code: Code, found: Iterable[Diagnostic]) -> dict[str, Any]:
         "shortDescription": {"text": code.name.replace("_", " ").capitalize()},
         "fullDescription": {"text": code.meaning},
         "help": {
-            "text": f"{code.meaning} An example stands in {code.docs}.",
-            "markdown": f"{code.meaning} An example stands in `{code.docs}`.",
+            "text": f"{code.meaning} For an example see {code.docs}.",
+            "markdown": f"{code.meaning} For an example see `{code.docs}`.",
         },
         "defaultConfiguration": {"level": level},
     }

@@ -7,8 +7,9 @@ with their templates, retry rules, loops, sinks) is already in the graph's own f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from noetl_compiler import graph
 from noetl_compiler.graph import (
@@ -17,10 +18,12 @@ from noetl_compiler.graph import (
     Circuit,
     EnterRule,
     Guard,
+    ItemRule,
     KeychainEntry,
     Output,
     Sink,
     Span,
+    Splice,
     Template,
     Timeout,
     Value,
@@ -49,24 +52,21 @@ NOTHING = Value({})
 """No names at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(msgspec.Struct, frozen=True):
     """A name with its place: the definition of a step or task, or a reference to one."""
 
     text: str
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """A policy rule; ``to`` is the label it jumps to (``body.to`` stays empty until lowering)."""
 
     body: graph.Rule
     to: Name | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """The rules of one task. ``unmatched`` decides an error that no rule covers."""
 
     span: Span
@@ -75,18 +75,17 @@ class Policy:
     circuit: Circuit | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignText:
+class ForeignText(msgspec.Struct, frozen=True):
     """A text in the language of a tool, code or SQL, with the field it stands in and its place."""
 
     field: str
     node: ScalarNode
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(msgspec.Struct, frozen=True):
     """One tool call. ``workbook`` names the workbook task it stands for, whose fields lie under its own. ``expects``
-    are the names that the author wants bound for it. ``texts`` are in ``config`` as well."""
+    are the names that the author wants bound for it. ``texts`` are in ``config`` as well, and ``splices`` in those.
+    """
 
     label: Name
     kind: Name
@@ -105,10 +104,10 @@ class Task:
     expects: tuple[Name, ...] = ()
     output: Output | None = None
     texts: tuple[ForeignText, ...] = ()
+    splices: tuple[Splice, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CallDefaults:
+class CallDefaults(msgspec.Struct, frozen=True):
     """What the specs around a task say for its calls, where its own says nothing."""
 
     policy: Policy | None = None
@@ -130,8 +129,7 @@ class Reducer(NamedTuple):
     mark: str
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(msgspec.Struct, frozen=True):
     """``body`` as the author wrote it; its mode, limits and region are settled by lowering. ``timeout`` is that of the
     loop as a whole. ``defaults`` and ``reducers`` are in the step's tasks already. ``place`` is that of what the loop
     goes over."""
@@ -144,9 +142,10 @@ class Loop:
     reducers: tuple[Reducer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Arc:
-    """A way on. ``args`` are bound as names in the step it leads to. ``on`` None: what ``when`` asks about tells it."""
+class Arc(msgspec.Struct, frozen=True):
+    """A route to a step, in which ``args`` are bound as names. ``on`` None: what ``when`` asks about tells it.
+    ``item_rule`` as in the graph.
+    """
 
     to: Name
     span: Span
@@ -154,10 +153,15 @@ class Arc:
     set: tuple[Assign, ...] = ()
     args: Value = NOTHING
     on: OnStatus | None = None
+    item_rule: ItemRule | None = None
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether it depends on more than the outcome of the step."""
+        return self.when is not None or self.item_rule is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
+class Next(msgspec.Struct, frozen=True):
     """The ways on from a step, in groups: a group's arcs are taken together.
 
     ``exclusive``: the first group whose ``when`` matches; ``inclusive``: all that match. A v10 arc is a group
@@ -170,8 +174,7 @@ class Next:
     on_no_match: NoMatch | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A node of the workflow. ``next`` None: the author named no way on.
 
     ``ends`` names the loop whose region this step ends. ``sinks`` store the results of the step's loop as a whole.
@@ -197,8 +200,7 @@ class Step:
     defaults: CallDefaults = NO_DEFAULTS
 
 
-@dataclass(frozen=True, slots=True)
-class Playbook:
+class Playbook(msgspec.Struct, frozen=True):
     """A whole playbook as its front end understood it.
 
     ``dialect`` is the one whose names and defaults count. That need not be the one of its form: a migrated playbook

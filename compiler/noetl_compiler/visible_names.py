@@ -29,6 +29,7 @@ from noetl_compiler.language.names import (
     WORKLOAD,
     results_name,
 )
+from noetl_compiler.language.names_profile import PROFILES
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
 from noetl_compiler.syntax_queries import entry_of, passed_by_arcs, set_by_step, set_by_task
@@ -52,6 +53,7 @@ class VisibleNames:
     def __init__(self, playbook: Playbook) -> None:
         self.dialect: Dialect = playbook.dialect
         self._playbook = playbook
+        self._profile = PROFILES[playbook.dialect]
         self._local: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}
         self._given_at: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}
         self._of_engine: dict[tuple[RenderedAt, int], frozenset[str]] = {}
@@ -128,9 +130,9 @@ class VisibleNames:
 
     @cached_property
     def results(self) -> frozenset[str]:
-        """The steps, each of whose names gives its result; in v1 so do the tasks'."""
+        """The names that give results: those of the steps, and in some dialects those of the tasks."""
         steps = self._playbook.steps
-        tasks = _tasks(steps) if self._playbook.dialect == "v1" else ()
+        tasks = _tasks(steps) if self._profile.task_results else ()
         return frozenset({step.name.text for step in steps} | {task.label.text for task in tasks})
 
     @cached_property
@@ -178,8 +180,9 @@ class VisibleNames:
 
     @cached_property
     def _beside_results(self) -> frozenset[str]:
-        own = {"step", "steps"} if self._playbook.dialect == "v1" else _NONE
-        return RUN | own | self.ctx | self.regions | self.workload | self.keychain
+        step = {"step"} if self._profile.outcome == "step" else _NONE
+        steps = {"steps"} if self._profile.task_results else _NONE
+        return RUN | step | steps | self.ctx | self.regions | self.workload | self.keychain
 
     @cached_property
     def _below_ctx(self) -> frozenset[str]:
@@ -216,10 +219,10 @@ class VisibleNames:
         return names | EVENT if self._has_event(use) else names
 
     def _has_event(self, use: Use) -> bool:
-        """Ways on know the event they answer to, and so do, in the case dialect, all rules about a call."""
+        """Routes know the event they answer to, and so do all rules about a call where calls bind it."""
         if use.place in (RenderedAt.ENTER, RenderedAt.ARC):
             return True
-        return self._playbook.dialect == "case" and use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER)
+        return self._profile.outcome == "call" and use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER)
 
     def _given(self, use: Use) -> frozenset[str] | None:
         """What the playbook itself binds there, over the names of the engine: ``input``, ``args`` and the like, and the

@@ -1,1 +1,1 @@
-"""Generated attacks on what guards against hostile playbooks, files and answers: ``python -m dev.attack``."""
+"""Generated attacks on the guards against hostile playbooks, files and responses: ``python -m dev.attack``."""

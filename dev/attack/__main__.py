@@ -1,12 +1,12 @@
-"""Attack the guards, and tell how many attacks were stopped.
+"""Attack the guards, and print how many attacks were stopped.
 
     python -m dev.attack                                         all classes, some 1,300 attacks
     python -m dev.attack --class templates --class yaml          these classes
     python -m dev.attack --class yaml --attacks 1000 --seed 7    more of them, and others
 
-Each class has controls, which must show the effect of their attack while the guard is switched off. The exit status
-is 1 when an attack gets through, or a control does not, or fails in another way (it is broken). Nothing is sent beyond
-this machine: the address guard is only asked, and servers that answer are our own, on loopback.
+Each class has controls, which must show the effect of their attack while the guard is switched off. The exit status is
+1 if an attack succeeds, or if a control does not succeed or fails in another way (it is broken). Nothing is sent beyond
+this machine: the address guard is called without connecting, and all servers run on loopback.
 """
 
 from __future__ import annotations

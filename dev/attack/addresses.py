@@ -1,4 +1,4 @@
-"""Addresses that are not public, in every form in which one can be written. The guard is asked; nothing is called."""
+"""Addresses that are not public, in all notations. Only the guard is called; nothing connects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--payload`` and ``--set`` that are too deep, too large, no JSON, or no files."""
+"""``--payload`` and ``--set`` that are nested too deeply, too large, invalid JSON, or not files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["CLASS"]
 
 
 class Arguments(NamedTuple):
-    """As they stand on the command line."""
+    """The arguments on the command line."""
 
     payload: str | None = None
     settings: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
 
 
 def _gets_through(given: Arguments) -> bool:
-    """Whether a run would begin. Anything but a refusal in words is raised, which counts as well."""
+    """Whether a run would start. Any other exception than a refusal is raised, and counts as a success."""
     try:
         json.dumps(read_payload(given.payload, given.settings)).encode()
     except click.UsageError as refusal:

@@ -1,7 +1,7 @@
 """What an attack is, and a class of attacks on one guard.
 
-A class generates its attacks from a seed, so that one which gets through can be run again. So that "all were stopped"
-means something, it has controls: attacks that must get through while its guard is switched off.
+A class generates its attacks from a seed, so a successful one can be repeated. Controls show that "all were stopped"
+means something: they are attacks that must succeed while the guard is switched off.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 __all__ = ["THROUGH", "Attack", "AttackClass", "nothing_is_missing"]
 
 THROUGH = "got through"
-"""What is told of an attack that has done what it wanted."""
+"""The report of an attack that succeeded."""
 
 
 class Attack(NamedTuple):

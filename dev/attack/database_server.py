@@ -1,4 +1,4 @@
-"""What a hostile Postgres server answers: nested values, wrong ones, too much, silence; and places that are none."""
+"""Responses of a hostile Postgres server: nested, invalid and oversized values, silence; and invalid addresses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unittest.mock import patch
 from dev.attack.attack import Attack, AttackClass
 from dev.attack.postgres_server import STATEMENT, Script, message, nested, row, serving_postgres
 from dev.attack.tool_calls import call
-from noetl_activities import postgres_connect
+from noetl_activities import postgres_connect, postgres_transaction
 from noetl_activities.errors import ToolError
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres import TOOL
@@ -73,7 +73,7 @@ def _json(chance: random.Random) -> tuple[str, Script]:
 
 
 def _wrong(chance: random.Random) -> tuple[str, Script]:
-    """Values that are none of their type."""
+    """Values that do not match their type."""
     oid = chance.choice((16, 20, 23, 701, 1043, 1082, 1184, 1186, 2950, 1007, 600, 869, 3904, 1560))
     value = chance.choice((b"\xff", b"\xff" * 3, b"\x7f\xff\xff\xff" * 5, b"\0" * 9, b"\xff" * 17))
     if oid == 1043:
@@ -149,7 +149,7 @@ def _gets_through(script: Script) -> bool:
 
 
 async def _obeyed(script: Script) -> bool:
-    """Whether the answer was taken, or the call outlives its timeout. What is raised but no refusal counts as well."""
+    """Whether the response was accepted, or the call exceeded its timeout. Other exceptions than refusals count too."""
     began = time.monotonic()
     try:
         outcome = await _called(script)
@@ -187,6 +187,7 @@ def _unguarded() -> AbstractContextManager[object]:
     guards.enter_context(patch.object(RecordWatch, "is_exceeded", _is_within))
     guards.enter_context(patch.object(TypeDepths, "is_exceeded", _is_within))
     guards.enter_context(patch.object(postgres_connect, "MAX_RECEIVED_BYTES", 2**31))
+    guards.enter_context(patch.object(postgres_transaction, "CLOSE_SECONDS", LATE))
     return guards
 
 
@@ -202,6 +203,10 @@ def _large_error() -> bool:
     return _gets_through(_error(random.Random(1))[1])
 
 
+def _copy_without_end() -> bool:
+    return _gets_through(Script(ending=message(b"G", b"\0\0\0")))
+
+
 CLASS = AttackClass(
     "database_server",
     _attacks,
@@ -209,6 +214,7 @@ CLASS = AttackClass(
         Attack("40,000 types", _nested_too_deep, effect="ended the process"),
         Attack("100,000 records", _records_too_deep, effect="ended the process"),
         Attack("an error of 65 MB", _large_error),
+        Attack("a COPY without an end", _copy_without_end),
     ),
     _unguarded,
 )

@@ -1,4 +1,4 @@
-"""SQL of playbooks that reaches through DuckDB for files, other databases, extensions and settings."""
+"""SQL of playbooks that tries to access files, other databases, extensions and settings through DuckDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files around a DuckDB of a playbook, and SQL that reaches for those that are none of its business."""
+"""Files around a playbook's DuckDB, and SQL that tries to access files outside its folder."""
 
 from __future__ import annotations
 

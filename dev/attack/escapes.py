@@ -1,4 +1,4 @@
-"""Texts that a terminal would obey, on each of the ways on which commands print."""
+"""Terminal control sequences, in everything that commands print."""
 
 from __future__ import annotations
 

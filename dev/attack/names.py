@@ -1,4 +1,4 @@
-"""Names with characters that break logs and databases, and paths that lead out of the folder that is written to."""
+"""Names with characters that break logs and databases, and paths that lead out of the output folder."""
 
 from __future__ import annotations
 

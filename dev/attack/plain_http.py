@@ -1,4 +1,4 @@
-"""An HTTP call by httpx as it is, without any guard: what controls of attacks use."""
+"""An HTTP call with plain httpx, without any guard, for the controls of attacks."""
 
 from __future__ import annotations
 

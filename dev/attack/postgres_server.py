@@ -1,4 +1,4 @@
-"""A Postgres server that answers one statement with whatever bytes an attack likes, and all others as a proper one."""
+"""A Postgres server that sends arbitrary bytes in response to one statement, and behaves normally otherwise."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import contextlib
 import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from typing import NamedTuple
+
+from dev.attack.raw_server import accepting
 
 __all__ = ["READY", "STATEMENT", "Column", "Script", "message", "nested", "row", "serving_postgres"]
 
@@ -31,8 +33,8 @@ Column = tuple[str, int]
 
 class Script(NamedTuple):
     """The server's answers. ``columns`` and ``rows`` (messages) are those of the hostile statement; ``types`` those of
-    the question for types that the driver does not know. ``ending`` replaces the end of the statement, ``silent_at`` is
-    the beginning of a statement that is never answered.
+    the question for types that the driver does not know. ``ending`` replaces the end of the statement, and nothing is
+    answered after it. ``silent_at`` is the beginning of a statement that is never answered.
     """
 
     columns: tuple[Column, ...] = (("a", 23),)
@@ -66,26 +68,12 @@ def nested(types: Iterable[int]) -> bytes:
 @contextlib.asynccontextmanager
 async def serving_postgres(script: Script) -> AsyncGenerator[int]:
     """Its port on loopback."""
-    running: set[asyncio.Task[None]] = set()
 
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        running.add(task)
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            await _Session(script, reader, writer).serve()
-        running.discard(task)
-        writer.close()
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _Session(script, reader, writer).serve()
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for task in list(running):
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
+    async with accepting(talk) as port:
+        yield port
 
 
 class _Session:
@@ -170,5 +158,7 @@ class _Session:
             for one in script.rows:
                 self._writer.write(one)
                 await self._writer.drain()
-            ending = ending if script.ending is None else script.ending
+            if script.ending is not None:
+                self._writer.write(script.ending)
+                await asyncio.Event().wait()
         self._writer.write(ending)

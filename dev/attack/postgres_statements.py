@@ -1,4 +1,4 @@
-"""SQL by which an account of the embedded Postgres would leave its database. Most of it fits on one line."""
+"""SQL with which an account of the embedded Postgres tries to access more than its database."""
 
 from __future__ import annotations
 

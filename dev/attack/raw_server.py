@@ -1,4 +1,4 @@
-"""A server that answers with whatever bytes a test likes, as no proper one would."""
+"""A server that responds with arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
-__all__ = ["Answer", "answering", "head", "serving"]
+__all__ = ["Answer", "Talk", "accepting", "answering", "head", "serving"]
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @contextlib.asynccontextmanager
-async def serving(answer: Answer) -> AsyncGenerator[str]:
-    """The address of a server on loopback that reads the head of a request and leaves the rest to ``answer``."""
+async def accepting(talk: Talk) -> AsyncGenerator[int]:
+    """The port on loopback of a server that leaves each connection to ``talk``, and ends those that are left."""
     running: set[asyncio.Task[None]] = set()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -21,20 +22,31 @@ async def serving(answer: Answer) -> AsyncGenerator[str]:
         assert task is not None
         running.add(task)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            await reader.readuntil(b"\r\n\r\n")
-            await answer(writer)
+            await talk(reader, writer)
         running.discard(task)
         writer.close()
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
         for task in list(running):
             task.cancel()
         if running:
             await asyncio.wait(running)
+
+
+@contextlib.asynccontextmanager
+async def serving(answer: Answer) -> AsyncGenerator[str]:
+    """The address of a server on loopback that reads the head of a request and leaves the rest to ``answer``."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await answer(writer)
+
+    async with accepting(talk) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def answering(body: bytes, *headers: str, status: str = "200 OK") -> Answer:

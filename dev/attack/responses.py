@@ -1,4 +1,4 @@
-"""What a hostile server answers: charsets, encodings, bodies without an end, slow ones, redirects, JSON, waits."""
+"""Responses of a hostile HTTP server: charsets, encodings, endless and slow bodies, redirects, JSON, delays."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LARGE = 17 * 2**20
 
 
 class Response(NamedTuple):
-    """A server's answer, and whether the call has got what it must not."""
+    """The response of a server, and the check whether the call accepted it."""
 
     what: str
     answer: Answer

@@ -1,7 +1,7 @@
-"""Runs a class of attacks in a process of its own, which may hang, be killed or run out of memory.
+"""Runs a class of attacks in a separate process, which may hang, be killed or run out of memory.
 
-The process tells of each attack when it begins and when it has ended. When it says nothing for too long or is gone,
-the attack that it was at has got through, and another process goes on with the next one. Its temporary files lie in a
+The process reports the start and end of each attack. If it is silent for too long or dies, the current attack has
+succeeded, and another process continues with the next one. Its temporary files lie in a
 folder that is removed after it; what it starts has to end when it is gone.
 """
 
@@ -173,7 +173,7 @@ def _run(told: Connection, attack: Attack, order: _Order, is_control: bool) -> N
 
 
 def _problem(attack: Attack, cpu_seconds: float) -> str:
-    """Why it counts as having got through; ``""`` when it was stopped."""
+    """Why the attack counts as successful; ``""`` if it was stopped."""
     signal.setitimer(signal.ITIMER_VIRTUAL, cpu_seconds)
     try:
         return THROUGH if attack.gets_through() else ""

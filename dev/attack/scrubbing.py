@@ -1,4 +1,4 @@
-"""Secrets in the spellings in which servers, libraries and playbooks give them back."""
+"""Secrets in the encodings in which servers, libraries and playbooks return them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of a worker's history that somebody without its key has made, changed, moved or combined anew."""
+"""Payloads of a worker that an attacker without its key has forged, changed, moved or recombined."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["CLASS"]
 
 KEY, ANOTHER_KEY = b"k" * 32, b"K" * 32
 EVIL = "canary-4711"
-"""Stands in what is forged; whoever believes it has read it."""
+"""A marker in forged values: code that sees it has accepted a forgery."""
 
 VALUES: tuple[tuple[Any, Any], ...] = (
     (ToolCall("1", "1/k", 1, "s", "t", "python", 1, config={"code": "honest"}), ToolCall),
@@ -111,14 +111,14 @@ def _random_bytes(lists: Lists, chance: random.Random) -> list[Payload]:
 
 
 def _flipped(lists: Lists, chance: random.Random) -> list[Payload]:
-    """Right but for one bit: who believes it compares a part."""
+    """Correct except for one bit, which a partial comparison would accept."""
     signature = bytearray(_signed(lists.value)[0].metadata[SIGNATURE])
     signature[chance.randrange(len(signature))] ^= 1 << chance.randrange(8)
     return _carrying(lists.bare, bytes(signature))
 
 
 def _plain_digest(lists: Lists, chance: random.Random) -> list[Payload]:
-    """Without a key: what who knows the algorithm can compute."""
+    """A signature without a key, which anyone who knows the algorithm can compute."""
     data = lists.bare[0].data
     return _carrying(lists.bare, chance.choice((hashlib.sha256(data).digest()[:16], hashlib.md5(data).digest())))
 

@@ -1,4 +1,4 @@
-"""What somebody else may have put into a stack's folder: links, second names, FIFOs, files of others, forged notes."""
+"""Traps in the folder of a stack: links, hard links, FIFOs, files of others, forged process records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ADDRESSES = json.dumps(
         "signing_key_file": "",
     }
 )  # fmt: skip
-"""What a victim says: any reader that believes it shows the secret."""
+"""The content of a victim file: a reader that trusts it reveals the secret."""
 
 NOTE = json.dumps([[2**22 - 1, SECRET, True, 0, "1"]])
 NAMES = ("stack.json", "servers.json", "postgres.log", "temporal.log", "postgres.password", "owner.lock", "fall.txt")

@@ -59,7 +59,6 @@ async def one(index: int, is_ours: bool) -> object:
         task=f"s{index}_task",
         kind="noop",
         event_id=EXECUTION + index,
-        dialect="v10",
         config={"result": index},
     )
     return await workflow.execute_activity(

@@ -22,7 +22,10 @@ from pathlib import Path
 from dev.fuzz import playbooks, templates, texts
 
 ROOT = Path(__file__).parents[2]
-SEEDS = (ROOT / "tests/compiler/corpus", ROOT / "dev/examples", ROOT / "tests/acceptance/playbooks")
+SEEDS = tuple(
+    ROOT / folder
+    for folder in ("tests/compiler/corpus", "dev/examples", "dev/older_examples", "tests/acceptance/playbooks")
+)
 MEMORY_BYTES = 2 * 1024**3
 
 Subject = tuple[Callable[[random.Random, list[str]], str], Callable[[str], None], float]

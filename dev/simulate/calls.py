@@ -140,7 +140,7 @@ class _Activity:
 
     def _scope(self, outcome: PlainOutcome) -> Chain:
         call = self.call
-        names = call_names(call.dialect, call.step, call.kind, outcome, max(1, self.used), call.page or 1)
+        names = call_names(call.names, call.step, call.kind, outcome, max(1, self.used), call.page or 1)
         return Chain(call.scope, names) if call.aside else Chain(names, call.scope)
 
     def _decide(self, outcome: PlainOutcome) -> Decision:

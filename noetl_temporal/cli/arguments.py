@@ -1,4 +1,4 @@
-"""Numbers on the command line, within what Temporal, Postgres and timers can take."""
+"""Numbers on the command line, within the limits of Temporal, Postgres and timers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LARGEST_ID = 2**63 - 1
 """Execution ids are Postgres's bigint."""
 
 LARGEST_SIZE = 10**12
-"""Of items, pages and bytes in a forecast."""
+"""The largest number of items, pages or bytes in a forecast."""
 
 
 class _ExecutionId(click.IntRange):
-    """An id as runs have them."""
+    """The id of a run."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Raises click.BadParameter."""
@@ -30,7 +30,7 @@ EXECUTION_ID = _ExecutionId(0, LARGEST_ID)
 
 
 class Seconds(click.FloatRange):
-    """A time of at most ten years; no infinity, and not "nan", which is less than no bound."""
+    """A time of at most ten years. Refuses infinity and NaN, which passes every comparison with a limit."""
 
     def __init__(self, *, min_open: bool = False) -> None:
         super().__init__(0, 10 * 365 * 86_400, min_open=min_open)
@@ -38,7 +38,7 @@ class Seconds(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Raises click.BadParameter."""
         found = float(super().convert(value, param, ctx))
-        return self.fail(f"{value!r} is no number of seconds", param, ctx) if math.isnan(found) else found
+        return self.fail(f"{value!r} is not a number of seconds", param, ctx) if math.isnan(found) else found
 
 
 def read_sizes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:

@@ -157,7 +157,7 @@ def _no_worker(queue: _Queue, since: datetime) -> Attention:
     command = "noetl worker" if queue.served == "workflows" else commands.get(queue.name)
     return Attention(
         "no_worker",
-        f"waiting for a worker of {queue.served} (none polls)",
+        f"waiting for a worker for {queue.served} (none is polling)",
         since.isoformat(timespec="seconds"),
         f"start one with `{command}`" if command else f"start one for the queue {queue.name}",
     )
@@ -218,10 +218,10 @@ def unread(problem: Problem) -> Attention:
     """A run, or a loop of it, whose history the mirror cannot read on."""
     return Attention(
         "unread",
-        f"the event log has not all of {problem.workflow_id}, the mirror cannot read it since "
+        f"the event log of {problem.workflow_id} is incomplete: the mirror cannot read its history since "
         f"{problem.since:%Y-%m-%d %H:%M:%S} UTC: {_first_line(problem.problem)}",
         problem.since.isoformat(timespec="seconds"),
-        "the run itself is not touched; `noetl mirror problems` lists all such runs",
+        "the run itself is not affected; `noetl mirror problems` lists all such runs",
     )
 
 

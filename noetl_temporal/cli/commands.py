@@ -36,13 +36,14 @@ COMMANDS = {
     "compile": LazyCommand("compile:compile_command", "Check playbooks and show their graphs."),
     "schema": LazyCommand(
         "schema:schema_command",
-        "Print the JSON Schema of playbooks, with which an editor completes, explains and checks them.",
+        "Print the JSON Schema of playbooks, for completion and checks in an editor.",
     ),
     "explain": LazyCommand(
-        "explain:explain_command", "Explain a key of a playbook, a tool kind or the code of a finding."
+        "explain:explain_command",
+        "Explain a playbook key, a tool kind or a diagnostic code, or print a page of the reference.",
     ),
-    "migrate": LazyCommand("migrate:migrate_command", "Write playbooks anew in canonical v10, with their comments."),
-    "status": LazyCommand("status:status_command", "Show how the run ID stands: steps, attempts, failures, result."),
+    "migrate": LazyCommand("migrate:migrate_command", "Rewrite playbooks in canonical v10, keeping their comments."),
+    "status": LazyCommand("status:status_command", "Show the status of the run ID: steps, attempts, failures, result."),
     "events": LazyCommand("events:events_command", "Show the event log of the run ID, read from Postgres."),
     "cancel": LazyCommand("stop:cancel_command", "Ask the run ID to stop."),
     "terminate": LazyCommand("stop:terminate_command", "End the run ID immediately, without cleanup."),
@@ -51,7 +52,7 @@ COMMANDS = {
     "mirror": LazyCommand("mirror:mirror_group", "Follow Temporal's history into the event log until stopped."),
     "prune": LazyCommand("prune:prune_command", "Remove the large values of old runs from Postgres."),
     "ledger": LazyCommand(
-        "ledger:ledger_group", "Print the table that makes SQL calls and sinks store rows exactly once."
+        "ledger:ledger_group", "Print the SQL of the table that SQL calls and sinks need to store rows exactly once."
     ),
     "setup": LazyCommand(
         "setup:setup_command",
@@ -67,7 +68,7 @@ class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In reading order: what one needs first stands first."""
+        """In the order of the list above, which puts the most used commands first."""
         del ctx
         return list(COMMANDS)
 
@@ -105,15 +106,15 @@ def cli() -> None:
 
     \b
     noetl run playbook.yaml                 run a playbook here, with nothing to set up
-    noetl run playbook.yaml --set city=Oslo change what it works on
+    noetl run playbook.yaml --set city=Oslo set a workload value
     noetl compile playbook.yaml             check a playbook and draw what it compiles to
-    noetl migrate playbook.yaml             write a playbook of any year in today's form
+    noetl migrate playbook.yaml             convert an older playbook to v10
     noetl dev up                            keep Temporal, Postgres, a worker and the mirror running
     """
 
 
 def main() -> NoReturn:
-    """Run the command line, and exit. What goes wrong is told in a sentence: no traceback unless NOETL_DEBUG is set."""
+    """Run the command line and exit. Errors are printed as one sentence; NOETL_DEBUG adds a traceback."""
     print_safely()
     status = _status()
     for stream in (sys.stdout, sys.stderr):
@@ -138,10 +139,10 @@ def _status() -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except Exception as error:
-        return _told(error)
+        return _report_error(error)
 
 
-def _told(raised: BaseException) -> int:
+def _report_error(raised: BaseException) -> int:
     error = cause_of(raised)
     if isinstance(error, OSError):
         error = _of_the_folder(error)
@@ -150,13 +151,13 @@ def _told(raised: BaseException) -> int:
         return WRONG if isinstance(error, NotStartedError) or not isinstance(error, StackError) else FAILED
     if os.environ.get("NOETL_DEBUG"):
         traceback.print_exception(error)
-    told = f"{type(error).__name__}: {error}"
-    click.echo(f"Error: {told}\nThis is a bug; NOETL_DEBUG=1 shows where.", err=True, color=True)
+    message = f"{type(error).__name__}: {error}"
+    click.echo(f"Error: {message}\nThis is a bug; NOETL_DEBUG=1 shows where.", err=True, color=True)
     return FAILED
 
 
 def _of_the_folder(error: OSError) -> Exception:
-    """What to tell of an error with the stack's folder, else the error itself."""
+    """The message for an error of the stack's folder, else the error itself."""
     try:
         problem = Home().problem(error)
     except StackError as nowhere:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import click
 
+from noetl_activities.installed_tools import installed_tools
 from noetl_compiler import Result
 from noetl_compiler.catalog import read_catalog, with_calls
 from noetl_compiler.findings_json import diagnostics_json
 from noetl_compiler.forecast import Sizes
+from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.phases import lowered
 from noetl_compiler.printable import printable_json
 from noetl_compiler.sarif import sarif
@@ -36,7 +38,7 @@ _FOR_COST = "For --forecast: "
     "--catalog",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Check calls of other playbooks against those in this folder.",
+    help="Check calls of other playbooks against the playbooks in this folder.",
 )
 @click.option(
     "--diagnostics",
@@ -44,11 +46,11 @@ _FOR_COST = "For --forecast: "
     type=click.Choice(("text", "json", "sarif")),
     default="text",
     show_default=True,
-    help="As text on stderr beside the graph, or alone on stdout for a program: JSON, or SARIF for a CI.",
+    help="text: to stderr, with the graph on stdout; json or sarif (for CI): to stdout, without the graph.",
 )
 @click.option("--explain", "steps", multiple=True, metavar="STEP", help="Show what this step compiles to, and why.")
 @click.option("--forecast", "cost", is_flag=True, help="Show the events, bytes, calls and actions a run will take.")
-@click.option("--guarantees", is_flag=True, help="Show what it guarantees if a worker or server crashes.")
+@click.option("--guarantees", is_flag=True, help="Show what each call guarantees if a worker or server crashes.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=f"{_FOR_COST}a value of the request.")
 @click.option("--payload", metavar="JSON|@FILE", help=f"{_FOR_COST}the request.")
 @click.option("--items", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_COST}items of a loop.")
@@ -56,7 +58,7 @@ _FOR_COST = "For --forecast: "
 @click.option(
     "--result-bytes", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_COST}bytes of one result."
 )
-@click.option("--strict", is_flag=True, help="Fail on warnings as on errors: the exit status is 1.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 on warnings too.")
 def compile_command(
     paths: tuple[str, ...],
     form: str,
@@ -73,8 +75,8 @@ def compile_command(
 ) -> None:
     """Check playbooks and show their graphs.
 
-    A folder stands for all playbooks below it, - for stdin. Findings go to stderr. The exit status is 0 when every
-    playbook has a graph, 1 when one has errors (with --strict also for warnings), 2 when the call is wrong.
+    A folder means all playbooks below it, - means stdin. Diagnostics go to stderr. The exit status is 0 if all
+    playbooks compile, 1 if one has errors (with --strict: or warnings), 2 if the command line is wrong.
 
     \b
     noetl compile playbook.yaml                              a tree for the terminal
@@ -84,9 +86,10 @@ def compile_command(
     noetl compile playbook.yaml --forecast --items fetch=10000
     noetl compile playbooks/                                 check them all
     """
+    tools = installed_tools()
     width = terminal_width() if output is None else None
-    wanted = Wanted(form, steps, cost, guarantees, read_payload(payload, settings), Sizes(**sizes), width)
-    results = _compiled(paths, catalog)
+    wanted = Wanted(form, steps, cost, guarantees, read_payload(payload, settings), Sizes(**sizes), tools, width)
+    results = _compiled(paths, catalog, tools)
     several = findings == "text" and len(results) > 1
     is_folder = several or (output or "").endswith(os.sep)
     if several and output is None and form in ("svg", "html") and wanted.suffix != "txt":
@@ -111,11 +114,11 @@ def _findings(results: Sequence[Result], form: str) -> list[Text]:
     return [Text("findings", printable_json(as_text))]
 
 
-def _compiled(paths: Sequence[str], folder: Path | None) -> list[Result]:
-    found = understood(paths)
+def _compiled(paths: Sequence[str], folder: Path | None, tools: Tools) -> list[Result]:
+    found = understood(paths, tools)
     if folder is not None and not folder.is_dir():
-        raise click.UsageError(f"{str(folder)!r} is no folder")
+        raise click.UsageError(f"{str(folder)!r} is not a folder")
     if folder is not None:
-        catalog = read_catalog(folder, found)
+        catalog = read_catalog(folder, found, tools)
         found = [with_calls(one, catalog) for one in found]
     return [lowered(one) for one in found]

@@ -51,7 +51,7 @@ def reach_to_run() -> Generator[Reach]:
 def _joined_or_started(until_left: ExitStack) -> Use:
     try:
         home = Home()
-        used = until_left.enter_context(use(home, lambda: _tell_use(home)))
+        used = until_left.enter_context(use(home, lambda: _report_wait(home)))
     except OSError as error:
         problem = Home().problem(error)
         if problem is None:
@@ -63,9 +63,9 @@ def _joined_or_started(until_left: ExitStack) -> Use:
     return used
 
 
-def _tell_use(home: Home) -> None:
+def _report_wait(home: Home) -> None:
     how = f"`fuser -v {home.users_file}` shows it, Ctrl-C stops it with the stack"
-    click.echo(f"another run uses this stack: waiting for it ({how})", err=True)
+    click.echo(f"waiting for another run that uses this stack ({how})", err=True)
 
 
 def reach_running() -> Reach:
@@ -77,7 +77,7 @@ def reach_running() -> Reach:
     if found is None:
         kept = " (its runs are kept)" if home.database.exists() else ""
         raise StackError(
-            f"no stack is up for {home.project or home.root}: start it with `noetl dev up`{kept}, "
+            f"no stack is running for {home.project or home.root}: start it with `noetl dev up`{kept}, "
             "or set TEMPORAL_ADDRESS to use a cluster; `noetl dev list` shows the stacks of other folders"
         )
     _use(home, found)

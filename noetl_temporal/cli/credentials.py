@@ -7,14 +7,18 @@ from pathlib import Path
 
 import click
 
+from noetl_activities.credentials import CredentialSource
 from noetl_activities.credentials_file import read_credentials
 from noetl_activities.errors import CredentialError
 from noetl_activities.variables import CREDENTIALS_VARIABLE
+from noetl_compiler.credential_names import credentials_without_template
+from noetl_compiler.graph import Graph
 from noetl_compiler.regular_file import read_regular
 from noetl_temporal.cli.connection import Reach
+from noetl_temporal.cli.playbook import refuse_to_start
 from noetl_temporal.credential_source import credential_source
 
-__all__ = ["check_credentials", "tell_ignored_credentials"]
+__all__ = ["check_credentials", "check_names", "warn_of_ignored_credentials"]
 
 MAX_BYTES = 1_000_000
 
@@ -34,7 +38,28 @@ def check_credentials(file: Path | None) -> None:
         raise click.UsageError(str(error)) from None
 
 
-def tell_ignored_credentials(reach: Reach) -> None:
+def check_names(graph: Graph, source: CredentialSource) -> None:
+    """Refuse a playbook that names a credential which is not there, before it has done anything. One whose name is a
+    template is looked up when its step begins.
+    """
+    refuse_to_start(
+        [
+            f"{graph.source.file}:{span.line}:{span.col}: error: {problem}"
+            for name, span in credentials_without_template(graph).items()
+            if (problem := _problem(name, source))
+        ]
+    )
+
+
+def _problem(name: str, source: CredentialSource) -> str:
+    try:
+        source.find(name)
+    except CredentialError as error:
+        return str(error)
+    return ""
+
+
+def warn_of_ignored_credentials(reach: Reach) -> None:
     """Say that NOETL_CREDENTIALS has no effect on a run that this process does not serve."""
     named = os.environ.get(CREDENTIALS_VARIABLE)
     if named and not reach.serve and named != reach.credentials:

@@ -24,11 +24,12 @@ from noetl_temporal.search_attributes import PATH
 __all__ = ["account_of", "steps_from_log"]
 
 _WITHIN = datetime.timedelta(seconds=5)
-"""A run whose workers are away does not answer a query; then the event log tells its steps."""
+"""Timeout of the query for steps. Without workers a run does not respond; then the steps are read from the event log.
+"""
 
 
 async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> RunSummary:
-    """All there is to tell of a run. One that still runs has the steps begun so far and no result.
+    """The description of a run. A running one has the steps started so far and no result.
 
     Raises RPCError."""
     found = await handle.workflow.describe()
@@ -109,12 +110,12 @@ def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str,
     """As a report has them: name -> {status, attempts, duration_seconds}.
 
     A step that the end of the run cut off was cancelled, whether its row says so yet or not."""
-    told: dict[str, dict[str, Json]] = {}
+    found: dict[str, dict[str, Json]] = {}
     open_word = "running" if status == "running" else "cancelled"
     for step in steps:
         word = open_word if step.status == "STARTED" else step.status.lower()
-        told[step.step] = {"status": word, "attempts": step.attempts, "duration_seconds": step.duration_seconds}
-    return told
+        found[step.step] = {"status": word, "attempts": step.attempts, "duration_seconds": step.duration_seconds}
+    return found
 
 
 def _page(ui: str | None, namespace: str, workflow_id: str, run_id: str) -> str | None:

@@ -31,18 +31,20 @@ __all__ = ["dev_group"]
 
 UP_SECONDS = 90.0
 DOWN_SECONDS = 40.0
-"""Longer than the services and then the servers are given to end."""
+"""Longer than the services and then the servers have to stop."""
 POLL_SECONDS = 0.05
 SERVE = "dev serve"
+BUSY = 75
+"""With which it ends, without a word, where another process owns the stack: whoever started it waits for that one."""
 
 
 @click.group("dev")
 def dev_group() -> None:
     """Keep Temporal, Postgres, a worker and the mirror running for this folder.
 
-    Everything listens on 127.0.0.1. Its data is not in the folder: `noetl dev status` tells where (NOETL_HOME names
-    another place).
-    While it is up, `noetl run` uses it instead of starting one of its own, and a run outlives the command.
+    Everything listens on 127.0.0.1. The data is kept outside the folder: `noetl dev status` shows where (NOETL_HOME
+    sets another location).
+    While it is up, `noetl run` uses it instead of starting one of its own, and runs outlive the command.
 
     \b
     noetl dev up
@@ -53,40 +55,42 @@ def dev_group() -> None:
 
 @dev_group.command("up", short_help="Start the stack and wait until it is ready.")
 def up_command() -> None:
-    """Start the stack and return when it is ready; nothing happens when it already is."""
+    """Start the stack and return when it is ready. Does nothing if it is already running."""
     from noetl_temporal.credential_source import credential_source  # with the driver, which --help need not wait for
 
     credential_source()  # which the worker would refuse, in its log
     home = Home()
     found = running(home)
     if found is None:
-        _tell_fall(home)
+        _report_crash(home)
     addresses = found or _started(home)
     if addresses.mode == "run":
-        raise StackError(f"a `noetl run` (process {addresses.pid}) owns the stack here: try again after it has ended")
-    click.echo("already up" if found else "up")
+        raise StackError(
+            f"a `noetl run` (process {addresses.pid}) owns the stack of this folder: try again after it ends"
+        )
+    click.echo("already running" if found else "up")
     _show(home, addresses, without_password)
 
 
 @dev_group.command("down")
 def down_command() -> None:
-    """Stop the stack. Its data stays; runs in progress go on after the next `noetl dev up`."""
+    """Stop the stack. Its data is kept; runs in progress continue after the next `noetl dev up`."""
     home = Home()
     owner = home.owner()
     if owner is None:
-        _tell_fall(home)
+        _report_crash(home)
         forget_fall(home)
-        click.echo("nothing runs here")
+        click.echo("no stack is running here")
         return
     if owner.mode == "run":
-        raise StackError(f"the stack here belongs to a `noetl run` (process {owner.pid}): stop that with Ctrl-C")
+        raise StackError(f"a `noetl run` (process {owner.pid}) owns the stack of this folder: stop it with Ctrl-C")
     _end(home, owner)
     click.echo("down")
 
 
-@dev_group.command("status", short_help="Say whether the stack is up, and where.")
+@dev_group.command("status", short_help="Show whether the stack is running, and its addresses.")
 def status_command() -> None:
-    """Say whether the stack is up and where, or why it fell; exits 1 when it is not up."""
+    """Show whether the stack is running and its addresses, or why it crashed. Exits with 1 if it is not running."""
     home = Home()
     found = running(home)
     if found is None:
@@ -107,7 +111,10 @@ def serve_command() -> None:
     """Be the process behind `noetl dev up`."""
     from noetl_temporal.stack.serve import serve
 
-    serve(Home())
+    try:
+        serve(Home())
+    except BusyError:
+        sys.exit(BUSY)
 
 
 dev_group.add_command(list_command)
@@ -115,7 +122,7 @@ dev_group.add_command(rm_command)
 
 
 def _show(home: Home, addresses: Addresses, shown: Callable[[str], str]) -> None:
-    """``up`` may be called by a script whose output is kept, so only ``status`` tells the passwords."""
+    """``up`` may be called by a script whose output is kept, so only ``status`` prints the passwords."""
     rows = {
         "web ui": addresses.ui,
         "temporal": f"{addresses.temporal} (namespace default)",
@@ -133,7 +140,7 @@ def _show_rows(rows: Mapping[str, str]) -> None:
         click.echo(f"  {name:11} {value}")
 
 
-def _tell_fall(home: Home) -> None:
+def _report_crash(home: Home) -> None:
     reason = None if home.owner() else reason_of_fall(home)
     if reason:
         click.echo(reason, err=True)
@@ -154,6 +161,8 @@ def _started(home: Home) -> Addresses:
         owner = home.owner()
         if owner is None and process is None:
             process = _serving(log)
+        elif owner is None and process and process.poll() == BUSY:
+            process = None
         elif owner is None and process and process.poll() is not None:
             raise StackError(read_text(log).strip().removeprefix("Error: ") or f"the stack ended: see {log}")
         elif owner and (process is None or owner.pid != process.pid):
@@ -162,7 +171,7 @@ def _started(home: Home) -> Addresses:
             time.sleep(POLL_SECONDS)
     if process:
         process.terminate()
-    raise StackError(f"the stack was not up after {UP_SECONDS:g} s: see {log}")
+    raise StackError(f"the stack was not ready after {UP_SECONDS:g} s: see {log}")
 
 
 def _serving(log: Path) -> subprocess.Popen[bytes]:

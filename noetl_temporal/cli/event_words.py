@@ -1,4 +1,4 @@
-"""What the table of events tells of a row beside its columns."""
+"""The details of an event that have no column in the table."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def event_words(row: Event) -> str:
     if row.event_type == "warning":
         return warning_text(row)
     meta = {**row.meta, **row.meta.get("retry", {}), **row.meta.get("sink", {})}
-    told = [
+    details = [
         f"{name.removesuffix('_number').replace('_', ' ')} {meta[name]}" for name in TOLD if meta.get(name) is not None
     ]
-    told += [_routed(row.meta)] if row.event_type == "next.evaluated" else []
-    return ", ".join([*told, *([row.error] if row.error else [])])
+    details += [_routed(row.meta)] if row.event_type == "next.evaluated" else []
+    return ", ".join([*details, *([row.error] if row.error else [])])
 
 
 def _routed(meta: dict[str, Any]) -> str:
@@ -37,10 +37,12 @@ def _routed(meta: dict[str, Any]) -> str:
     if chosen:
         return f"to {', '.join(chosen)}"
     refused = [_arc(one) for one in arcs]
-    return f"no match: {', '.join(refused)}" if refused else "nothing chosen"
+    return f"no match: {', '.join(refused)}" if refused else "no routes"
 
 
 def _arc(arc: dict[str, Any]) -> str:
     when = " ".join(str(arc.get("when") or "").split())
-    short = f"{when[:LONGEST]}..." if len(when) > LONGEST else when
-    return f"{arc['to']} when {short}" if short else str(arc["to"])
+    asked = [f"{when[:LONGEST]}..." if len(when) > LONGEST else when] if when else []
+    if "item_rule" in arc:
+        asked.insert(0, f"rule {arc['item_rule']} was the last that an item matched")
+    return f"{arc['to']} when {' and '.join(asked)}" if asked else str(arc["to"])

@@ -24,20 +24,20 @@ if TYPE_CHECKING:  # it brings the database driver along, which --help need not 
 __all__ = ["events_command"]
 
 WIDEST = 60
-"""Characters of a column at most that is made as wide as the longest of its texts on all pages."""
+"""The most characters of a column; narrower columns are as wide as their longest text on all pages."""
 
 SUPERSEDED = "superseded by a reset"
-"""What the table says of such a row."""
+"""The mark of a superseded row in the table."""
 
 
 @click.command("events")
 @click.argument("execution", metavar="[ID]", type=EXECUTION_ID, required=False)
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N rows.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each row, one a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, one for each row.")
 def events_command(execution: int | None, last: int | None, as_json: bool) -> None:
     """Show the event log of the run ID, read from Postgres. Without ID: of the latest run.
 
-    Rows of what a reset took back are marked: "superseded by a reset", in JSON "superseded": true.
+    Rows that a reset superseded are marked "superseded by a reset" (in JSON "superseded": true).
 
     \b
     noetl events
@@ -54,7 +54,7 @@ async def _show(execution: int | None, last: int | None, *, as_json: bool) -> No
 
     dsn = dsn_from_environment()
     if dsn is None:
-        raise StackError("no Postgres is known to read events from: set NOETL_POSTGRES to its DSN")
+        raise StackError("no event log to read: set NOETL_POSTGRES to the DSN of its Postgres")
     is_first = True
     async with aclosing(logged_events(dsn, execution or await _latest(), last)) as pages:
         async for page in pages:
@@ -69,8 +69,8 @@ async def _show(execution: int | None, last: int | None, *, as_json: bool) -> No
 
 def _print_json(page: EventPage) -> None:
     for row in page.rows:
-        told = {**msgspec.structs.asdict(row.event), "superseded": row.is_superseded}
-        echo_json(msgspec.json.encode(told).decode())
+        fields = {**msgspec.structs.asdict(row.event), "superseded": row.is_superseded}
+        echo_json(msgspec.json.encode(fields).decode())
 
 
 async def _latest() -> int | None:

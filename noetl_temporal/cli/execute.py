@@ -1,25 +1,25 @@
 """Run a playbook from here: check what it needs, submit it, and follow it to its end.
 
-Where no other process serves the stack, this one is its worker and its mirror for as long as the run lasts. Where one
-does, and the run brings credentials of its own, they never reach that worker: this process serves the run's tools,
-and only those, on queues with names of their own.
+If no other process serves the stack, this one is its worker and its mirror while the run lasts. If one does, and the
+run has its own credentials, that worker never sees them: this process serves only the tools of the run, on separate
+queues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import click
-from msgspec import structs
 from temporalio.service import RPCError
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.causes import cause_of
 from noetl_temporal.cli.connection import Reach
+from noetl_temporal.cli.credentials import check_names
 from noetl_temporal.cli.event_log import EventLog, open_event_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import taken_interrupts
@@ -29,6 +29,7 @@ from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.submission import UnansweredError, submitted
 from noetl_temporal.cli.view import View
 from noetl_temporal.client import NoetlClient
+from noetl_temporal.credential_source import credential_source
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.naming import workflow_id
@@ -38,8 +39,12 @@ from noetl_temporal.stack.errors import StackError
 __all__ = ["Order", "execute"]
 
 
+Show: TypeAlias = Callable[[RunSummary, bool], None]
+"""Shows how a run ended, and takes note whether it was interrupted."""
+
+
 class Order(NamedTuple):
-    """What to run, and how. ``tools`` are the kinds that can be called, ``timeout`` is in seconds."""
+    """A run and its options. ``tools`` are the kinds that can be called, ``timeout`` is in seconds."""
 
     playbook: Playbook
     request: dict[str, Json]
@@ -49,58 +54,61 @@ class Order(NamedTuple):
 
 
 class _Run:
-    """What is known of the run here. ``is_submitted`` when Temporal has said so; ``ended`` once its end was seen."""
+    """What is known of the run here. ``is_submitted`` when Temporal has said so; ``ended`` once it is not followed any
+    more, since its end was seen or it was left."""
 
     def __init__(self, order: Order) -> None:
         self.execution_id = new_execution_id()
         self.path = order.playbook.graph.source.path
         self.is_submitted = False
-        self.ended: tuple[RunSummary, bool] | None = None
+        self.ended: RunSummary | None = None
 
-    def unknown(self, error: BaseException) -> OutcomeUnknownError:
-        """The error for it, when ``error`` came before its end."""
+    def unknown(self, error: BaseException) -> RunSummary:
+        """What is known of it, when ``error`` came before its end."""
         workflow = workflow_id(self.path, self.execution_id)
-        summary = RunSummary(self.execution_id, workflow, "", self.path, "unknown", reason=_reason(error))
-        return OutcomeUnknownError(summary)
+        return RunSummary(self.execution_id, workflow, "", self.path, "unknown", reason=_reason(error))
 
 
-async def execute(order: Order, reach: Reach, view: View) -> tuple[RunSummary, bool]:
-    """Run it to its end; whether it was interrupted comes along. Raises DeploymentError before anything has started,
-    OutcomeUnknownError when its end was not seen: the connection is lost, say, or the report cannot be read.
+async def execute(order: Order, reach: Reach, view: View, show: Show) -> None:
+    """Run it to its end, and show that once it is seen: what serves the run stops after that, and may be interrupted.
+
+    Raises DeploymentError before anything has started, OutcomeUnknownError when its end was not seen: the connection is
+    lost, say, or the report cannot be read.
     """
     run = _Run(order)
     try:
-        ended, interrupted = await _execute(run, order, reach, view)
+        await _execute(run, order, reach, view, show)
     except Exception as raised:
         error = cause_of(raised)
         if run.ended is None:
             if run.is_submitted or isinstance(error, UnansweredError):
-                raise run.unknown(error) from raised
+                run.ended = run.unknown(error)
+                show(run.ended, False)
+                raise OutcomeUnknownError(run.ended) from raised
             raise
-        click.echo(f"after the run had ended: {_reason(error)}", err=True)
-        ended, interrupted = run.ended
-    if ended.status == "running":
-        raise OutcomeUnknownError(structs.replace(ended, status="unknown", reason="left while the run was running"))
-    return ended, interrupted
+        click.echo(f"after the run ended: {_reason(error)}", err=True)
+    if run.ended is not None and run.ended.status == "unknown":
+        raise OutcomeUnknownError(run.ended)
 
 
-async def _execute(run: _Run, order: Order, reach: Reach, view: View) -> tuple[RunSummary, bool]:
+async def _execute(run: _Run, order: Order, reach: Reach, view: View, show: Show) -> None:
     client = await NoetlClient.connect(tools=order.tools)
     check_support(order.playbook, order.tools, has_store=client.has_store)
     async with open_event_log(client.dsn) as log, AsyncExitStack() as served:
         await _check(log)
         queues = await _serve(served, client, order, reach)
-        with taken_interrupts() as interrupts, view:
-            submit = partial(_submit, client, order, queues)
-            handle = await submitted(submit, run.execution_id, interrupts, view.say)
-            run.is_submitted = True
-            following = Following(client, handle, log, view, order.playbook.graph, order.timeout, interrupts)
-            run.ended = await following.follow(reach.ui)
-            return run.ended
+        with taken_interrupts() as interrupts:
+            with view:
+                submit = partial(_submit, client, order, queues)
+                handle = await submitted(submit, run.execution_id, interrupts, view.say)
+                run.is_submitted = True
+                following = Following(client, handle, log, view, order.playbook.graph, order.timeout, interrupts)
+                run.ended, interrupted = await following.follow(reach.ui)
+            show(run.ended, interrupted)
 
 
 def _reason(error: BaseException) -> str:
-    """Why no more is known, in words."""
+    """The reason why the outcome is unknown."""
     if isinstance(error, RPCError):
         return f"lost the connection to Temporal ({error.message}); the run continues when its stack is up"
     if isinstance(error, DeploymentError | StackError | UnansweredError):
@@ -111,7 +119,7 @@ def _reason(error: BaseException) -> str:
 async def _check(log: EventLog | None) -> None:
     """Raises DeploymentError."""
     if log is None:
-        click.echo("no progress and no events are shown: NOETL_POSTGRES names no event log", err=True)
+        click.echo("showing no progress and no events: NOETL_POSTGRES is not set", err=True)
         return
     async with log.connection():
         """That there is one is all."""
@@ -128,6 +136,7 @@ async def _serve(served: AsyncExitStack, client: NoetlClient, order: Order, reac
         return {}
     from noetl_temporal.cli import serving_here  # with all tools and Temporal's worker, which take long to import
 
+    check_names(order.playbook.graph, credential_source(order.credentials))
     if not reach.serve:
         return await served.enter_async_context(serving_here.tools_alone(client.temporal, order.credentials))
     if client.dsn:

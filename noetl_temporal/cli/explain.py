@@ -1,4 +1,4 @@
-"""``noetl explain``: what a key of a playbook, a tool kind or the code of a finding means."""
+"""``noetl explain``: what a key of a playbook, a tool kind or the code of a finding means; pages of the reference."""
 
 from __future__ import annotations
 
@@ -9,38 +9,48 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.codes import Code, explanation
-from noetl_compiler.language.tools import KINDS, PSEUDO_KINDS
+from noetl_compiler.language.tool_description import EFFECTS, ToolDescription
+from noetl_compiler.language.tools import PSEUDO_KINDS
+from noetl_compiler.reference_pages import page, pages
 from noetl_compiler.schema.lookup import CONSTRUCTS, KeyEntry, UnknownPathError, lookup
-from noetl_compiler.schema.tools import KIND_MEANINGS
+from noetl_compiler.schema.tools import ToolKinds
 
 __all__ = ["explain_command"]
 
 _CODE = re.compile(r"NT\d+", re.IGNORECASE)
+_MARKER = re.compile(r"^<!-- .* -->\n\n?", re.MULTILINE)
+"""Of a page: where a table is written from the code, or a block is no playbook."""
+
 _WIDTH = 100
 
 
 @click.command("explain")
-@click.argument("path", required=False, metavar="[PATH|KIND|CODE]")
+@click.argument("path", required=False, metavar="[PATH|KIND|CODE|PAGE]")
 def explain_command(path: str | None) -> None:
-    """Explain a key of a playbook, a tool kind or the code of a finding.
+    """Explain a playbook key, a tool kind or a diagnostic code, or print a page of the reference.
 
     \b
     noetl explain loop.spec.max_in_flight     a key: paths begin at playbook, step, task, rule or any key of these
     noetl explain http                        a tool kind and its keys
     noetl explain NT303                       what a finding means, with an example
+    noetl explain loops                       a page of the language reference
     """
+    kinds = ToolKinds(installed_tools())
     if path is None:
-        click.echo("\n".join(_overview()))
+        click.echo("\n".join(_overview(kinds)))
     elif _CODE.fullmatch(path):
         click.echo(_code(path.upper()))
+    elif path in pages():
+        click.echo(_MARKER.sub("", page(path)))
     else:
-        click.echo("\n".join(_lines(_entry(path))))
+        click.echo("\n".join(_lines(_entry(path, kinds), kinds)))
 
 
-def _entry(path: str) -> KeyEntry:
+def _entry(path: str, kinds: ToolKinds) -> KeyEntry:
     try:
-        return lookup(path)
+        return lookup(path, kinds)
     except UnknownPathError as error:
         raise click.UsageError(str(error)) from None
 
@@ -53,34 +63,30 @@ def _code(name: str) -> str:
         raise click.UsageError(f"unknown code {name}: codes are {codes[0]} to {codes[-1]}") from None
 
 
-def _overview() -> Iterator[str]:
+def _overview(kinds: ToolKinds) -> Iterator[str]:
     yield "Keys, by path:"
     yield from _table([(name, lookup(name).about) for name in CONSTRUCTS])
     yield "\nTool kinds:"
-    yield from _table([(kind, KIND_MEANINGS[kind]) for kind in KIND_MEANINGS if _is_supported(kind)])
-    unsupported = (kind for kind in KIND_MEANINGS if not _is_supported(kind) and kind not in PSEUDO_KINDS)
+    yield from _table([(kind, about) for kind, about in kinds.meanings.items() if kinds.is_supported(kind)])
+    unsupported = (kind for kind in kinds.names if not kinds.is_supported(kind) and kind not in PSEUDO_KINDS)
     yield "\nKnown, but not supported yet:"
     yield from textwrap.wrap(", ".join(unsupported), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    yield "\nPages of the reference:"
+    yield from _table(list(pages().items()))
     yield "\nCodes of findings: noetl explain NT303"
 
 
-def _is_supported(kind: str) -> bool:
-    """Tasks of the workbook are part of the graph of their caller."""
-    return kind == "workbook" or (kind in KINDS and KINDS[kind].executor)
-
-
-def _about(kind: str) -> str:
-    return KIND_MEANINGS[kind] if _is_supported(kind) else f"{KIND_MEANINGS[kind]} Not supported yet: a run is refused."
-
-
-def _lines(entry: KeyEntry) -> Iterator[str]:
+def _lines(entry: KeyEntry, kinds: ToolKinds) -> Iterator[str]:
     required = ", required" if entry.is_required else ""
     yield f"{entry.path}: {entry.value}{required}" if entry.value else entry.path
-    about = _about(entry.path) if entry.shared else entry.about
-    yield from textwrap.wrap(about, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    yield from _paragraph(entry.about)
+    if entry.tool is not None:
+        yield from _facts(entry.tool, is_supported=kinds.is_supported(entry.path))
     if entry.choices:
         yield "\nValues:"
         yield from _table(entry.choices)
+    if entry.default is not None:
+        yield f"\nDefault: {_shown(entry.default)}"
     if entry.examples:
         yield f"\nExamples: {', '.join(map(_shown, entry.examples))}"
     if entry.older:
@@ -91,6 +97,32 @@ def _lines(entry: KeyEntry) -> Iterator[str]:
     if entry.shared:
         yield "\nKeys of every tool call:"
         yield from _table(entry.shared)
+    if entry.tool is not None and entry.tool.yields:
+        yield "\nIts result:"
+        yield from _paragraph(entry.tool.yields)
+    if entry.tool is not None and entry.tool.result:
+        yield "\nKeys of its result:"
+        yield from _table([(name, field.about) for name, field in entry.tool.result.items()])
+
+
+def _facts(tool: ToolDescription, *, is_supported: bool) -> Iterator[str]:
+    """What holds for every call of a kind."""
+    if tool.problem:
+        yield from _paragraph(f"It is installed and cannot be used: {tool.problem}")
+    elif not is_supported:
+        yield from _paragraph("Not supported yet: a run is refused.")
+    if tool.needs:
+        yield from _paragraph(f"It needs {', and '.join(' or '.join(group) for group in tool.needs)}.")
+    if tool.guarantee is not None:
+        yield from _paragraph(f"A call takes effect {tool.guarantee}.")
+    elif tool.effect is not None:
+        yield from _paragraph(EFFECTS[tool.effect])
+    if tool.timeout is not None:
+        yield from _paragraph(f"A call that names no timeout may take {tool.timeout:g} s.")
+
+
+def _paragraph(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
 def _shown(example: object) -> str:

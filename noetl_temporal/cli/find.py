@@ -20,4 +20,4 @@ async def find_run(runs: Runs, execution_id: int | None) -> RunHandle:
             return await runs.handle(found.id)
     except RPCError as error:
         raise rpc_problem(error, runs.temporal.namespace) or error from error
-    raise UnknownRunError("nothing has been run here yet")
+    raise UnknownRunError("nothing has run here yet")

@@ -29,7 +29,7 @@ def show_findings(result: Result, therefore: str, *, strict: bool = False) -> No
         _echo(render(found, result.source, credentials), found)
     if (more := len(result.diagnostics) - _MOST_SHOWN) > 0:
         file = printable_line(result.source.file)
-        click.echo(f"{file}: {more:,} more findings are not shown; --diagnostics json gives all of them", err=True)
+        click.echo(f"{file}: {more:,} more diagnostics; --diagnostics json prints all of them", err=True)
     errors = sum(found.severity is Severity.ERROR for found in result.diagnostics)
     warnings = len(result.diagnostics) - errors
     if errors:

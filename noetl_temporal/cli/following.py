@@ -35,7 +35,7 @@ from noetl_temporal.runs import RunHandle, Runs
 __all__ = ["Following"]
 
 SETTLE_SECONDS = 15.0
-"""How long a run may take beyond its cleanup to stop, and the event log to tell its end."""
+"""Seconds beyond the cleanup that a run has to stop, and that the event log has to record its end."""
 
 STOPPED = ("cancelled", "terminated")
 """How a run ends that is stopped because its time is up; one may end by itself before it is asked."""
@@ -63,6 +63,7 @@ class Following:
         self._runs, self._handle, self._log, self._view = runs, handle, log, view
         self._interval = PollInterval()
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
+        self._why = "noetl run was stopped"
         self._stops = 0
         self._left = asyncio.Event()
         self._stopping: list[asyncio.Task[None]] = []
@@ -73,7 +74,10 @@ class Following:
         return self._handle.execution_id
 
     async def follow(self, ui: str | None) -> tuple[RunSummary, bool]:
-        """Show how it goes until it has ended or was left; whether it was interrupted comes along."""
+        """Show the progress until the run has ended or was left, which makes its status unknown.
+
+        Returns its summary, and whether it was interrupted.
+        """
         shown, watched = asyncio.create_task(self._show()), asyncio.create_task(self._watch())
         for _ in range(self._interrupts.count):
             self._interrupt()
@@ -90,10 +94,12 @@ class Following:
         ended = await account_of(self._runs, self._handle, self._log, ui)
         if timed_out and ended.status in STOPPED:
             ended = msgspec.structs.replace(ended, status="timed_out", reason="")
+        if ended.status == "running":
+            ended = msgspec.structs.replace(ended, status="unknown", reason="left while the run was running")
         return ended, self._interrupts.count > 0
 
     async def _settle(self, shown: asyncio.Task[None]) -> None:
-        """Let the event log tell all of a run that has ended, where it can."""
+        """Wait until the event log has the last rows of the run."""
         if self._log is None:
             return
         with contextlib.suppress(TimeoutError, RPCError):
@@ -105,12 +111,13 @@ class Following:
     # ---- stopping ---------------------------------------------------------------------------------------------------
 
     async def _wait(self) -> bool:
-        """Return when the run has ended or was left; whether it was stopped because its time was up."""
+        """Return when the run has ended or was left. Returns whether it has timed out."""
         ended, left = asyncio.ensure_future(self._handle.result()), asyncio.ensure_future(self._left.wait())
         try:
             timed_out = not await self._ends(ended, left, self._timeout) and not self._interrupts.count
             if timed_out:
                 self._view.say(f"timed out after {self._timeout:g} s")
+                self._why = f"timed out after {self._timeout:g} s (--timeout)"
                 await self._stop_step_by_step(ended, left)
             await asyncio.wait([ended, left], return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
@@ -127,7 +134,7 @@ class Following:
         await self._stop()
         if not await self._ends(ended, left, SETTLE_SECONDS):
             self._view.say("the run does not stop: terminating it")
-            await self._handle.terminate("did not stop when its time was up")
+            await self._handle.terminate("did not stop after its timeout")
 
     @staticmethod
     async def _ends(ended: asyncio.Future[Any], left: asyncio.Future[Any], seconds: float | None) -> bool:
@@ -149,11 +156,11 @@ class Following:
             if self._stops == 1:
                 again = " (Ctrl-C again to skip it)" if self._interrupts.count else ""
                 self._view.say(f"cancelling; waiting for the cleanup of step {self._graph.final}{again}")
-                await self._handle.cancel("noetl run was stopped")
+                await self._handle.cancel(self._why)
             elif self._stops == 2:
                 again = " (Ctrl-C again to leave without waiting)" if self._interrupts.count else ""
                 self._view.say(f"skipping the cleanup{again}")
-                await self._handle.cancel("noetl run was stopped twice")
+                await self._handle.cancel(f"{self._why}, skipping the cleanup")
             else:
                 self._view.say(f"leaving; to end the run immediately: noetl terminate {self._handle.execution_id}")
                 self._left.set()

@@ -9,15 +9,15 @@ __all__ = ["ledger_group"]
 
 @click.group("ledger")
 def ledger_group() -> None:
-    """Print the table that makes SQL calls and sinks store rows exactly once."""
+    """Print the SQL of the table that SQL calls and sinks need to store rows exactly once."""
 
 
 @ledger_group.command("sql")
 def sql_command() -> None:
-    """Print the SQL that makes noetl_ledger.outcome.
+    """Print the SQL that creates noetl_ledger.outcome.
 
-    A SQL call or a sink makes the table itself where its role may. Where it may not, somebody who may runs this once in
-    each database that they write to, and grants the role of the credential what it needs.
+    SQL calls and sinks create the table if their role has the privilege. If it has not, run this SQL once in each
+    database they write to, and grant the listed privileges to the role of the credential.
 
     \b
     noetl ledger sql | psql ...

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TextIO
 
 from noetl_compiler.printable import printable
 from noetl_temporal.stack.files import open_log
 
-__all__ = ["log_to_file", "log_to_terminal"]
+__all__ = ["log_nowhere", "log_to_file", "log_to_terminal"]
 
 TASK_OUTPUT = "noetl_temporal.task_output"
 """The logger of that module, which brings Temporal along."""
@@ -24,12 +25,24 @@ def log_to_file(file: Path) -> None:
 
     Raises OSError when somebody else may have made the file."""
     has_folder = file.parent.exists()
-    _log_to(logging.StreamHandler(open_log(file, append=True)) if has_folder else logging.NullHandler())
+    _log_to(_File(open_log(file, append=True)) if has_folder else logging.NullHandler())
+
+
+def log_nowhere() -> None:
+    """For a command that only asks: what goes wrong it tells in words of its own."""
+    _log_to(logging.NullHandler())
 
 
 def log_to_terminal() -> None:
     """For a service: warnings on stderr."""
     _log_to(logging.StreamHandler())
+
+
+class _File(logging.StreamHandler[TextIO]):
+    """Leaves out what it cannot write. A disk that is full is no reason for a traceback on the terminal."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        del record
 
 
 class _Printable(logging.Formatter):

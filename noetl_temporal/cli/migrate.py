@@ -1,4 +1,4 @@
-"""``noetl migrate``: write playbooks of any dialect anew in canonical v10."""
+"""``noetl migrate``: rewrite playbooks of any dialect in canonical v10."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.emission import Migration, migrated
 from noetl_compiler.printable import printable_line
 from noetl_temporal.cli.exits import FAILED
@@ -25,31 +26,36 @@ _NOTHING = "nothing was written"
 @click.command("migrate")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
 @click.option("--write", "in_place", is_flag=True, help="Rewrite the files instead of printing.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file; for several, this folder.")
-@click.option("--check", is_flag=True, help="Write nothing; the exit status is 1 when a file would change.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write to this file, or this folder if there are several playbooks.",
+)
+@click.option("--check", is_flag=True, help="Write nothing; exit with status 1 if a file would change.")
 @click.option("--diff", is_flag=True, help="Write nothing; print what would change.")
 def migrate_command(paths: tuple[str, ...], in_place: bool, output: Path | None, check: bool, diff: bool) -> None:
-    """Write playbooks anew in canonical v10, with their comments.
+    """Rewrite playbooks in canonical v10, keeping their comments.
 
-    A folder stands for all playbooks below it, - for stdin. The result means the same. What v10 has no form for, and
-    what is left out, is told on stderr. A playbook that already is canonical stays as it is, byte for byte. The exit
-    status is 1 when a file has errors; that file is not written.
+    A folder means all playbooks below it, - means stdin. The result compiles to the same graph. Extensions that it
+    needs, and keys that are dropped because they have no effect, are listed on stderr. A playbook in canonical form is
+    not changed. The exit status is 1 if a file has errors; that file is not written.
 
     \b
     noetl migrate old.yaml -o new.yaml
     noetl migrate playbooks/ --write                         rewrite them all
-    noetl migrate playbooks/ --check --diff                  for a CI: do all have today's form?
+    noetl migrate playbooks/ --check --diff                  in CI: exits with 1 if a file would change
     """
     is_dry = check or diff
     if in_place and (output or "-" in paths):
-        raise click.UsageError("--write rewrites the files themselves: it goes with files and without -o")
+        raise click.UsageError("--write rewrites files in place: it needs files, and excludes -o")
     if is_dry and (in_place or output):
-        raise click.UsageError("--check and --diff write nothing: they go without --write and -o")
-    migrations = [migrated(found) for found in understood(paths)]
+        raise click.UsageError("--check and --diff write nothing: they exclude --write and -o")
+    migrations = [migrated(found) for found in understood(paths, installed_tools())]
     if len(migrations) > 1 and not (is_dry or in_place or output):
-        raise click.UsageError("several playbooks go with --write, with -o FOLDER, or with --check or --diff")
+        raise click.UsageError("several playbooks need --write, -o FOLDER, --check or --diff")
     for one in migrations:
-        _tell(one)
+        _report_notes(one)
     if is_dry:
         _show_changes(migrations, diff=diff)
     else:
@@ -58,7 +64,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, output: Path | None,
     sys.exit(FAILED if would_change or any(one.text is None for one in migrations) else 0)
 
 
-def _tell(migration: Migration) -> None:
+def _report_notes(migration: Migration) -> None:
     """What is wrong with a playbook, else what its new form leaves out or says with words of ours."""
     file = migration.source.file
     if migration.compiled.graph is None:
@@ -66,7 +72,7 @@ def _tell(migration: Migration) -> None:
     for note in migration.notes if migration.changes or migration.defect else ():
         click.echo(printable_line(f"{file}:{note.span.line}:{note.span.col}: note: {note.message}"), err=True)
     if migration.defect:
-        what = f"written anew, it would mean something else ({migration.defect}): {_NOTHING}"
+        what = f"the rewritten playbook would compile to another graph ({migration.defect}): {_NOTHING}"
         click.echo(printable_line(f"{file}: {what}; this is a bug, please report it with the playbook"), err=True)
 
 

@@ -1,4 +1,4 @@
-"""``noetl mirror``: follow history into Postgres, or make the event log again."""
+"""``noetl mirror``: mirror histories to Postgres, or rebuild the event log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def mirror_group(context: click.Context) -> None:
     """Follow Temporal's history into the event log until stopped.
 
     Finds Temporal by TEMPORAL_ADDRESS or a profile of temporal.toml and Postgres by NOETL_POSTGRES, else both in
-    this folder's stack. Several mirrors at once do no harm.
+    this folder's stack. Several mirrors can run at once.
 
     \b
     noetl mirror
@@ -40,7 +40,7 @@ def mirror_group(context: click.Context) -> None:
 
 @mirror_group.command("rebuild")
 def rebuild_command() -> None:
-    """Derive noetl.event again, from the history in noetl.history alone. The rows of pruned runs are unchanged."""
+    """Rebuild noetl.event from the histories in noetl.history. The rows of pruned runs are unchanged."""
     from noetl_temporal.codec import data_converter
     from noetl_temporal.mirror.rebuild import rebuild
 
@@ -54,7 +54,7 @@ def rebuild_command() -> None:
 
 @mirror_group.command("problems")
 def problems_command() -> None:
-    """List the runs whose history cannot be read further, and why; exits 1 when there are any."""
+    """List the runs whose history the mirror cannot read, and why. Exits with 1 if there are any."""
     found = asyncio.run(_problems(_reached()))
     for one in found:
         click.echo(f"{one.workflow_id} run {one.run_id}, since {one.since:%Y-%m-%d %H:%M:%S} UTC: {one.problem}")
@@ -90,5 +90,5 @@ def _reached() -> str:
     log_to_terminal()
     dsn = dsn_from_environment()
     if dsn is None:
-        raise StackError("no Postgres is known to mirror into: set NOETL_POSTGRES to its DSN")
+        raise StackError("no event log to write: set NOETL_POSTGRES to the DSN of its Postgres")
     return dsn

@@ -17,6 +17,6 @@ class OutcomeUnknownError(click.ClickException):
 
     def __init__(self, summary: RunSummary) -> None:
         super().__init__(
-            f"{summary.reason}\nThe outcome of the run is not known; to find out: noetl status {summary.execution_id}"
+            f"{summary.reason}\nThe outcome of the run is unknown; to find out: noetl status {summary.execution_id}"
         )
         self.summary = summary

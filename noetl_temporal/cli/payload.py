@@ -53,7 +53,7 @@ def _object(payload: str) -> dict[str, Json]:
     except ValueError as error:
         raise click.UsageError(f"{where} is not JSON: {error}") from None
     if _LONG_NUMBER.search(text) and not all(_fits(one) for _, one in _values(found)):
-        raise click.UsageError(f"{where} has an integer of more than 64 bits: write it as a text")
+        raise click.UsageError(f"{where} has an integer of more than 64 bits: write it as text")
     if not isinstance(found, dict):
         raise click.UsageError(f'{where} must be a JSON object, such as \'{{"city": "Oslo"}}\'')
     return cast("dict[str, Json]", found)
@@ -70,7 +70,7 @@ def _file(name: str) -> str:
             raise click.UsageError(f"--payload: {name} has more than {STORED_BYTES:,} bytes")
         return data.decode("utf-8-sig")
     except FileNotFoundError:
-        raise click.UsageError(f"--payload: there is no file {name!r}") from None
+        raise click.UsageError(f"--payload: no such file: {name!r}") from None
     except (OSError, UnicodeDecodeError) as error:
         why = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
         raise click.UsageError(f"--payload: cannot read {name}: {why}") from None
@@ -112,7 +112,7 @@ def _put(request: dict[str, Json], keys: list[str], value: Json) -> None:
     for key in keys[:-1]:
         inner: Json = request.setdefault(key, {})
         if not isinstance(inner, dict):
-            raise click.UsageError(f"--set {cut('.'.join(keys))}: {key!r} has a value already and no fields")
+            raise click.UsageError(f"--set {cut('.'.join(keys))}: {key!r} already has a value that is not a mapping")
         request = cast("dict[str, Json]", inner)
     request[keys[-1]] = value
 

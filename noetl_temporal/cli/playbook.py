@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
+from noetl_activities.installed_tools import installed_tools
 from noetl_compiler import compile_file
 from noetl_compiler.diagnostics import nearest_or_all
 from noetl_compiler.graph import Graph, Json
@@ -18,7 +19,7 @@ from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.payload import cut
 from noetl_temporal.unsupported import unsupported
 
-__all__ = ["Playbook", "check_request", "check_support", "read_playbook"]
+__all__ = ["Playbook", "check_request", "check_support", "read_playbook", "refuse_to_start"]
 
 _LONGEST_MENTIONED = 200
 
@@ -32,7 +33,7 @@ class Playbook(NamedTuple):
 
 def read_playbook(file: Path) -> Playbook:
     """Compile ``file``; its diagnostics go to stderr."""
-    result = compile_file(file)
+    result = compile_file(file, installed_tools())
     show_findings(result, "nothing was started")
     if result.graph is None:
         sys.exit(WRONG)
@@ -56,7 +57,11 @@ def _mentions(text: str, key: str) -> bool:
 
 def check_support(playbook: Playbook, tools: Collection[str], *, has_store: bool = True) -> None:
     """Refuse a playbook that needs something which is not here, before it has done anything."""
-    problems = unsupported(playbook.graph, tools, has_store=has_store)
+    refuse_to_start(unsupported(playbook.graph, tools, has_store=has_store))
+
+
+def refuse_to_start(problems: Sequence[str]) -> None:
+    """Print the problems and exit with WRONG; nothing without any."""
     for problem in problems:
         click.echo(problem, err=True)
     if problems:

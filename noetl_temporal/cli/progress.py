@@ -38,13 +38,13 @@ class StepLine:
 
     def __init__(self, name: str) -> None:
         self.name, self.status, self.began = name, "running", time.monotonic()
-        self.told_at = self.began
+        self.reported_at = self.began
         self.seconds: float | None = None
         self.total: int | None = None
         self.iterations = self.pages = self.retries = 0
         self.note = ""
 
-    def told(self) -> str:
+    def counts(self) -> str:
         """``12/100 iterations, 40 pages, 2 retries``."""
         parts: list[str] = []
         if self.total is not None:
@@ -90,8 +90,8 @@ class Progress:
 def warning_text(row: Row) -> str:
     """``file:line:col: warning: step: message``."""
     place: dict[str, Any] | None = row.meta.get("source")
-    told = f"{place['file']}:{place['line']}:{place['col']}: " if place else ""
-    return f"{told}warning: {row.node_name}: {row.error}"
+    prefix = f"{place['file']}:{place['line']}:{place['col']}: " if place else ""
+    return f"{prefix}warning: {row.node_name}: {row.error}"
 
 
 def _step_of(row: Row) -> str:
@@ -104,9 +104,9 @@ def _step_of(row: Row) -> str:
 def _end(line: StepLine, status: str, row: Row) -> str:
     line.status, line.note = status, ""
     line.seconds = row.duration or time.monotonic() - line.began
-    told = f" ({line.told()})" if line.told() else ""
+    counts = f" ({line.counts()})" if line.counts() else ""
     error = f": {row.error}" if row.error else ""
-    return f"{line.name} {status} in {line.seconds:.2f} s{told}{error}"
+    return f"{line.name} {status} in {line.seconds:.2f} s{counts}{error}"
 
 
 def _count(line: StepLine, event: str, meta: Mapping[str, Any]) -> None:
@@ -126,10 +126,10 @@ def _count(line: StepLine, event: str, meta: Mapping[str, Any]) -> None:
 
 def _so_far(line: StepLine) -> str | None:
     """A line about a loop that takes long, now and then."""
-    if line.total is None or time.monotonic() - line.told_at < LINE_SECONDS:
+    if line.total is None or time.monotonic() - line.reported_at < LINE_SECONDS:
         return None
-    line.told_at = time.monotonic()
-    return f"{line.name} running for {line.told_at - line.began:.0f} s ({line.told()})"
+    line.reported_at = time.monotonic()
+    return f"{line.name} running for {line.reported_at - line.began:.0f} s ({line.counts()})"
 
 
 def _retried(line: StepLine, row: Row) -> str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printed import echo_json
 from noetl_temporal.stack.errors import StackError
 
@@ -79,6 +80,7 @@ async def _prune(older_than: timedelta, dry_run: bool) -> Pruned:
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no event log to prune: set NOETL_POSTGRES to its DSN")
+    log_nowhere()
     client = await connect_temporal()
     await check_postgres(dsn)
     try:

@@ -16,6 +16,7 @@ from noetl_compiler.forecasting.call_counts import repeats_itself
 from noetl_compiler.forecasting.reachability import cycles, successors_of
 from noetl_compiler.graph import Graph, Json, encode
 from noetl_compiler.guarantees import guarantees_json
+from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.printable import printable_json
 from noetl_compiler.reader import read
 
@@ -29,7 +30,8 @@ FORMATS = tuple(_SUFFIXES)
 class Wanted:
     """What to show of a graph: ``steps`` explained, else its cost, else its guarantees, else the whole in a format.
 
-    Text for people is broken at ``width`` columns if given. Raises click.UsageError for what cannot be had together.
+    ``tools`` are those that the graph may call. Text for people is broken at ``width`` columns if given. Raises
+    click.UsageError for what cannot be had together.
     """
 
     form: str
@@ -38,6 +40,7 @@ class Wanted:
     guarantees: bool
     request: dict[str, Json]
     sizes: Sizes
+    tools: Tools
     width: int | None = None
 
     def __post_init__(self) -> None:
@@ -67,12 +70,14 @@ def shown(graph: Graph, result: Result, wanted: Wanted) -> str:
 def _of_steps_or_whole(graph: Graph, result: Result, wanted: Wanted) -> str:
     if wanted.steps:
         origins = _origins(result)
-        return "\n\n".join(preview.explain(graph, name, origins, wanted.width) for name in wanted.steps)
+        return "\n\n".join(preview.explain(graph, name, origins, wanted.width, wanted.tools) for name in wanted.steps)
     if wanted.cost:
         foreseen = forecast(graph, wanted.request, wanted.sizes)
         return msgspec.json.encode(foreseen).decode() if wanted.form == "json" else preview.forecast_table(foreseen)
     if wanted.guarantees:
-        return guarantees_json(graph) if wanted.form == "json" else preview.guarantees(graph, wanted.width)
+        if wanted.form == "json":
+            return guarantees_json(graph, wanted.tools)
+        return preview.guarantees(graph, wanted.width, wanted.tools)
     return _whole(graph, result, wanted)
 
 
@@ -107,13 +112,12 @@ def _whole(graph: Graph, result: Result, wanted: Wanted) -> str:
         case "dot":
             return preview.dot(graph)
         case "svg":
-            return preview.svg(graph)
+            return preview.svg(graph, tools=wanted.tools)
         case "html":
-            return preview.page(
-                graph, forecast(graph, wanted.request, wanted.sizes), result.diagnostics, _origins(result)
-            )
+            cost = forecast(graph, wanted.request, wanted.sizes)
+            return preview.page(graph, cost, result.diagnostics, _origins(result), wanted.tools)
         case _:
-            return preview.tree(graph, wanted.width)
+            return preview.tree(graph, wanted.width, wanted.tools)
 
 
 def _origins(result: Result) -> preview.Origins:

@@ -33,14 +33,14 @@ MAX_BYTES = 500_000_000
 
 @click.command("replay")
 @click.argument("targets", metavar="[ID|FILE]...", nargs=-1)
-@click.option("--open", "of_open", is_flag=True, help="All playbooks and loops that run now.")
+@click.option("--open", "of_open", is_flag=True, help="Check all playbooks and loops that are running.")
 def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
     """Check that this build can continue runs started by an earlier build.
 
-    Tells of each run whether it replays; nothing is called or changed.
+    Reports for each run whether it replays. No tool is called, and nothing is changed.
 
     ID is an execution: all its runs and those of its loops. FILE is a history in JSON, as the Temporal UI and
-    `temporal workflow show --output json` write it. Exits 1 when a run does not replay.
+    `temporal workflow show --output json` write it. Exits with 1 if a run does not replay.
 
     \b
     noetl replay --open
@@ -60,7 +60,7 @@ def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
 
 def _execution(target: str) -> int:
     if len(target) > len(str(LARGEST_ID)) or int(target) > LARGEST_ID:
-        raise click.UsageError(f"{cut(target)} is no execution id: they have 64 bits")
+        raise click.UsageError(f"{cut(target)} is not an execution id: ids have 64 bits")
     return int(target)
 
 
@@ -79,8 +79,8 @@ async def _replay(files: list[Path], executions: list[int], of_open: bool) -> bo
     converter = data_converter(dsn_from_environment())
     fine = True
     total = 0
-    for told in [_stored(files), _running(executions, of_open)]:
-        async for history in told:
+    for histories in [_stored(files), _running(executions, of_open)]:
+        async for history in histories:
             total += 1
             fine &= await _judge(history, converter)
     click.echo(f"{total} run{'s' * (total != 1)}: {'all replay' if fine else 'not all replay'}")

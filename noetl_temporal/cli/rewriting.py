@@ -21,11 +21,11 @@ def rewrite(target: Path, text: str, within: Path) -> None:
     """
     real = Path(os.path.realpath(target))
     if not real.is_relative_to(os.path.realpath(within)):
-        problem = f"it is a link that leads out of {within}, to {real}; name that file itself to have it written"
+        problem = f"it is a link that leads out of {within}, to {real}; to write that file, name it directly"
         raise click.ClickException(f"cannot write {target}: {problem}")
     try:
         if real.exists() and not os.access(real, os.W_OK):
-            raise PermissionError(None, "it may only be read")
+            raise PermissionError(None, "it is read-only")
         real.parent.mkdir(parents=True, exist_ok=True)
         replace_text(real, text)
     except OSError as error:

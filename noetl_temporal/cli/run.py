@@ -1,4 +1,4 @@
-"""``noetl run``: compile a playbook, run it, show how it goes and how it ended."""
+"""``noetl run``: compile a playbook, run it, show its progress and its outcome."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ __all__ = ["run_command"]
 @click.command("run")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set a workload value.")
-@click.option("--payload", metavar="JSON|@FILE", help="The request, merged over the workload.")
+@click.option("--payload", metavar="JSON|@FILE", help="The request, which is merged into the workload.")
 @click.option(
     "--credentials",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="YAML file of the credentials the playbook names.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the run.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the run, if one was submitted.")
 @click.option("--timeout", type=Seconds(min_open=True), help="Seconds until the run is cancelled.")
 def run_command(
     file: Path,
@@ -51,8 +51,8 @@ def run_command(
 ) -> None:
     """Run the playbook FILE and wait for its end.
 
-    Uses the stack that is up in this folder (noetl dev up), or starts one and stops it after; or the cluster
-    that TEMPORAL_ADDRESS names. Values of --set are YAML (3 is a number, [a, b] a list, '3' a text)
+    Uses the stack that is up in this folder (noetl dev up), or starts one for this run; or the cluster
+    that TEMPORAL_ADDRESS names. Values of --set are YAML (3 is a number, [a, b] a list, '3' text),
     and a.b=1 sets b in a.
 
     \b
@@ -61,14 +61,14 @@ def run_command(
     noetl run playbook.yaml --payload @request.json --json --timeout 60
 
     Ctrl-C cancels the run and waits for its cleanup (the tools of step end); a second one skips the cleanup,
-    a third leaves while it may still run. --timeout cancels in the same way.
+    a third exits without waiting. --timeout cancels in the same way.
 
     \b
     Exit status:
       0    it completed
       1    it failed, was cancelled, terminated or timed out
-      2    the playbook, the call or the deployment is wrong; nothing was started
-      3    how it ends is not known (noetl status ID tells): the connection was lost, or you left it
+      2    the playbook, the command line or the deployment is wrong; nothing was started
+      3    the outcome is unknown (see noetl status ID): the connection was lost, or you left it
       130  stopped by Ctrl-C
     """
     with importing():
@@ -76,11 +76,12 @@ def run_command(
         playbook = read_playbook(file)
         check_request(request, playbook)
         order = _order(playbook, request, credentials, timeout)
-    ended, interrupted = _run(order, as_json)
-    if interrupted:
-        sys.exit(INTERRUPTED)
-    if ended.status != "completed":
-        sys.exit(FAILED)
+    report = _Report(as_json)
+    try:
+        _run(order, report)
+    except KeyboardInterrupt:
+        report.after_interrupt()
+    sys.exit(report.exit_status)
 
 
 def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | None, timeout: float | None) -> Order:
@@ -93,23 +94,44 @@ def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | Non
     return Order(playbook, request, tools, credentials, timeout)
 
 
-def _run(order: Order, as_json: bool) -> tuple[RunSummary, bool]:
-    from noetl_temporal.cli.credentials import tell_ignored_credentials
+class _Report:
+    """What is told of the run, once: with --json one object, unless no run was submitted."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self._shown: RunSummary | None = None
+        self._was_interrupted = False
+
+    def show(self, summary: RunSummary, was_interrupted: bool = False) -> None:
+        self._shown, self._was_interrupted = summary, was_interrupted
+        if self.as_json:
+            echo_json(summary.json())
+        elif summary.status != "unknown":  # an error of its own tells of that
+            summary.show(console())
+
+    def after_interrupt(self) -> None:
+        """The command was interrupted when the run was not followed yet, or any more."""
+        if self._shown is None:
+            click.echo("stopped before a run was submitted: nothing was started", err=True)
+            self._was_interrupted = True
+        elif self._shown.status == "unknown":
+            from noetl_temporal.cli.outcome import OutcomeUnknownError
+
+            raise OutcomeUnknownError(self._shown)
+
+    @property
+    def exit_status(self) -> int:
+        if self._was_interrupted:
+            return INTERRUPTED
+        return 0 if self._shown is not None and self._shown.status == "completed" else FAILED
+
+
+def _run(order: Order, report: _Report) -> None:
+    from noetl_temporal.cli.credentials import warn_of_ignored_credentials
     from noetl_temporal.cli.execute import execute
-    from noetl_temporal.cli.outcome import OutcomeUnknownError
 
     with reach_to_run() as reach:
         if order.credentials is None:
-            tell_ignored_credentials(reach)
+            warn_of_ignored_credentials(reach)
         log_to_file(Home().log("run"))
-        try:
-            ended, interrupted = asyncio.run(execute(order, reach, open_view(quiet=as_json)))
-        except OutcomeUnknownError as error:
-            if as_json:
-                echo_json(error.summary.json())
-            raise
-        if as_json:
-            echo_json(ended.json())
-        else:
-            ended.show(console())
-    return ended, interrupted
+        asyncio.run(execute(order, reach, open_view(quiet=report.as_json), report.show))

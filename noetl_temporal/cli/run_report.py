@@ -98,8 +98,8 @@ class RunSummary(msgspec.Struct, frozen=True):
         events = f"{self.events} event{'s' * (self.events != 1)}" + (
             f" ({self.superseded} superseded)" if self.superseded else ""
         )
-        told = f" {time} {self.duration_seconds:.1f} s{stopping}, {events}, execution {self.execution_id}"
-        console.print(styled((status, colour), told), soft_wrap=True)
+        totals = f" {time} {self.duration_seconds:.1f} s{stopping}, {events}, execution {self.execution_id}"
+        console.print(styled((status, colour), totals), soft_wrap=True)
         for one in self.attention:
             console.print(styled((one.line(), "yellow")), soft_wrap=True)
         if self.ui_url:
@@ -140,10 +140,10 @@ def _failures(log: FailureLog) -> Iterator[Text]:
         kept = [one for one in log.kept if one.step == step]
         total = sum(one.count for one in counts)
         if total <= SHOWN and len(kept) == total:
-            yield from (_told(one, is_after=cause is not None and one.step == FINAL) for one in kept)
+            yield from (_failure_line(one, is_after=cause is not None and one.step == FINAL) for one in kept)
             continue
         yield styled(f"{step}: {_counted(counts, kept)}{'; the first and the last:' if kept else ''}")
-        yield from (styled("  ").append_text(_told(one)) for one in dict.fromkeys((*kept[:1], *kept[-1:])))
+        yield from (styled("  ").append_text(_failure_line(one)) for one in dict.fromkeys((*kept[:1], *kept[-1:])))
 
 
 def _counted(counts: list[FailureCount], kept: list[Failure]) -> str:
@@ -154,7 +154,7 @@ def _counted(counts: list[FailureCount], kept: list[Failure]) -> str:
     return f"{total:,} {what}: {format_counts(counts)}{forgiven}"
 
 
-def _told(failure: Failure, *, is_after: bool = False) -> Text:
+def _failure_line(failure: Failure, *, is_after: bool = False) -> Text:
     """``file:line:col: step/task: message``; ``is_after`` for what failed because the run had failed before."""
     place = f"{failure.file}:{failure.line}:{failure.col}: " if failure.line else ""
     where = failure.step + (f"/{failure.task}" if failure.task else "")

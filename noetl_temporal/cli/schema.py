@@ -9,8 +9,10 @@ from typing import cast
 
 import click
 
+from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.schema import DIALECTS, Schema, json_schema, schema_of_all
+from noetl_compiler.schema.tools import ToolKinds
 from noetl_temporal.cli.output import write_text
 
 __all__ = ["schema_command"]
@@ -24,17 +26,20 @@ _ALL = "all"
     type=click.Choice((*DIALECTS, _ALL)),
     default="v10",
     show_default=True,
-    help="The playbooks' dialect; with all, any of them.",
+    help="Dialect of the playbooks; all accepts any dialect.",
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
 def schema_command(dialect: str, output: Path | None) -> None:
-    """Print the JSON Schema of playbooks, with which an editor completes, explains and checks them.
+    """Print the JSON Schema of playbooks, for completion and checks in an editor.
+
+    It has the fields of all tools that are installed here.
 
     \b
     noetl schema -o playbook.schema.json
     # yaml-language-server: $schema=playbook.schema.json       the first line of a playbook
     """
-    schema = schema_of_all() if dialect == _ALL else json_schema(cast("Dialect", dialect))
+    kinds = ToolKinds(installed_tools())
+    schema = schema_of_all(kinds) if dialect == _ALL else json_schema(cast("Dialect", dialect), kinds)
     text = "".join(_lines(schema))
     if output is None:
         click.echo(text, nl=False)

@@ -9,6 +9,7 @@ import click
 
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.exits import WRONG
+from noetl_temporal.cli.logs import log_nowhere
 
 __all__ = ["setup_command"]
 
@@ -30,6 +31,7 @@ async def _set_up() -> bool:
     from noetl_temporal.environment import dsn_from_environment
     from noetl_temporal.setup import RefusedError, commands_by_hand, register_search_attributes, set_up_postgres
 
+    log_nowhere()
     client = await connect_temporal()
     place = f"namespace {client.namespace!r} of {client.service_client.config.target_host}"
     done = True
@@ -39,12 +41,12 @@ async def _set_up() -> bool:
         click.echo(f"{place}: {done_here}")
     except RefusedError as refused:
         done = False
-        click.echo(f"{place}: does not let search attributes be registered here ({refused}). Run one of", err=True)
+        click.echo(f"{place}: search attributes cannot be registered from here ({refused}). Run one of", err=True)
         for command in commands_by_hand(client.namespace):
             click.echo(f"  {command}", err=True)
     dsn = dsn_from_environment()
     if dsn is None:
-        click.echo("no Postgres to set up: NOETL_POSTGRES is not set, so there will be no event log")
+        click.echo("no Postgres to set up: NOETL_POSTGRES is not set, so there is no event log")
     else:
         applied = await set_up_postgres(dsn)
         click.echo(f"Postgres: applied {', '.join(applied)}" if applied else "Postgres is up to date")

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from noetl_compiler.catalog import is_other_yaml, playbook_files, understand_file
+from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.phases import ParsedPlaybook, understand
 from noetl_compiler.reader import MAX_BYTES, decoded
 from noetl_compiler.source import SourceFile
@@ -16,17 +17,18 @@ from noetl_compiler.source import SourceFile
 __all__ = ["stdin_source", "understood"]
 
 
-def understood(paths: Sequence[str]) -> list[ParsedPlaybook]:
+def understood(paths: Sequence[str], tools: Tools) -> list[ParsedPlaybook]:
     """What each says, in the given order and each once; below a folder by name, leaving out YAML that is no playbook.
 
-    Raises click.UsageError for a path that is no file or folder, and for a folder without a playbook.
+    ``tools`` are those that they may call. Raises click.UsageError for a path that is no file or folder, and for a
+    folder without a playbook.
     """
     for path in paths:
         if path != "-":
             _check_kind(path)
     found: dict[Path, ParsedPlaybook] = {}
     for path in dict.fromkeys(paths):
-        for one in _understood(path):
+        for one in _understood(path, tools):
             found.setdefault(Path(one.source.file).resolve(), one)
     return list(found.values())
 
@@ -36,27 +38,27 @@ def stdin_source() -> SourceFile:
     try:
         return SourceFile("<stdin>", decoded(sys.stdin.buffer.read(MAX_BYTES + 1)))
     except UnicodeDecodeError:
-        raise click.UsageError("what stands on stdin is not UTF-8 text") from None
+        raise click.UsageError("stdin is not UTF-8 text") from None
 
 
 def _check_kind(path: str) -> None:
     if not path or not Path(path).exists():
-        raise click.UsageError(f"there is no file or folder {path!r}")
+        raise click.UsageError(f"no such file or folder: {path!r}")
     if not Path(path).is_file() and not Path(path).is_dir():
         raise click.UsageError(f"{path!r} is neither a file nor a folder")
 
 
-def _understood(path: str) -> Iterator[ParsedPlaybook]:
+def _understood(path: str, tools: Tools) -> Iterator[ParsedPlaybook]:
     if path == "-":
-        yield understand(stdin_source())
+        yield understand(stdin_source(), tools)
     elif Path(path).is_dir():
-        yield from _below(Path(path))
+        yield from _below(Path(path), tools)
     else:
-        yield understand_file(Path(path))
+        yield understand_file(Path(path), tools)
 
 
-def _below(folder: Path) -> Iterator[ParsedPlaybook]:
-    found = [one for one in map(understand_file, playbook_files(folder)) if not is_other_yaml(one)]
+def _below(folder: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
+    found = [one for one in (understand_file(file, tools) for file in playbook_files(folder)) if not is_other_yaml(one)]
     if not found:
         raise click.UsageError(f"there is no playbook below {str(folder)!r}")
     yield from found

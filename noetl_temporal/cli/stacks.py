@@ -1,4 +1,4 @@
-"""``noetl dev list`` and ``noetl dev rm``: the stacks of this account, and what they take of its disk."""
+"""``noetl dev list`` and ``noetl dev rm``: the stacks of this account, and their size on disk."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Listed(NamedTuple):
 def list_command(as_json: bool) -> None:
     """List the stacks of this account: project, size, whether it is up, and the folder of its data.
 
-    A stack that NOETL_HOME names is not among them."""
+    A stack in NOETL_HOME is not listed."""
     listed = [_listed(folder) for folder in _folders()]
     if as_json:
         click.echo(json.dumps([_as_json(one) for one in listed]))
@@ -55,11 +55,11 @@ def list_command(as_json: bool) -> None:
 
 @click.command("rm", short_help="Remove a stack with all its data.")
 @click.argument("project", required=False, type=click.Path(path_type=Path))
-@click.option("--all", "of_all", is_flag=True, help="The stacks of all projects that are not running.")
+@click.option("--all", "of_all", is_flag=True, help="Remove the stacks of all projects, except those that are running.")
 def rm_command(project: Path | None, of_all: bool) -> None:
     """Remove the stack of PROJECT with all its data: runs, event log, the playbooks' database.
 
-    PROJECT is a project's folder, which may be gone already; without it, it is this one. A stack that is up is not
+    PROJECT is the folder of a project, which may no longer exist. Default: this folder. A running stack is not
     removed: stop it first with `noetl dev down`.
     """
     if project and of_all:
@@ -93,7 +93,7 @@ def _listed(folder: Path) -> Listed:
 
 
 def projects_up() -> list[str]:
-    """The projects whose stacks are up, as they are shown."""
+    """The printable paths of the projects whose stacks are running."""
     found: list[str] = []
     for folder in _folders():
         home = Home(folder)
@@ -105,7 +105,7 @@ def projects_up() -> list[str]:
 
 
 def _removed(folder: Path) -> bool:
-    """Whether it was removed; why not is told."""
+    """Remove a stack and print the outcome. Returns whether it was removed."""
     home = Home(folder)
     try:
         check_folder(folder)
@@ -137,7 +137,7 @@ def _as_json(one: Listed) -> dict[str, str | int | None]:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of all files below; those that go while they are counted have none."""
+    """The bytes of all files below a folder. Files that are removed meanwhile count as empty."""
     size = 0
     for path, _, names in os.walk(folder):
         for name in names:

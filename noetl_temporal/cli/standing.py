@@ -31,7 +31,7 @@ async def standing_of(execution: int | None, reach: Reach) -> RunSummary:
         if past is None:
             raise _unknown(error, execution, dsn) if isinstance(error, UnknownRunError) else error from None
         if isinstance(error, DeploymentError):
-            click.echo(f"{error}\nThis is what the event log has:", err=True)
+            click.echo(f"{error}\nThe event log has this:", err=True)
         return past
 
 

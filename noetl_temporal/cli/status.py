@@ -1,4 +1,4 @@
-"""``noetl status``: how a run stands."""
+"""``noetl status``: the status of a run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from noetl_temporal.cli.arguments import EXECUTION_ID
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.importing import importing
+from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printed import echo_json
 
 __all__ = ["status_command"]
@@ -19,9 +20,9 @@ __all__ = ["status_command"]
 @click.argument("execution", metavar="[ID]", type=EXECUTION_ID, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as noetl run --json does.")
 def status_command(execution: int | None, as_json: bool) -> None:
-    """Show how the run ID stands: steps, attempts, failures, result. Without ID: the latest run.
+    """Show the status of the run ID: steps, attempts, failures, result. Without ID: the latest run.
 
-    Of a run that Temporal no longer has, or while it cannot be reached, the event log tells.
+    If Temporal no longer has the run, or cannot be reached, the status is read from the event log.
 
     \b
     noetl status
@@ -31,6 +32,7 @@ def status_command(execution: int | None, as_json: bool) -> None:
     with importing():
         from noetl_temporal.cli.standing import standing_of  # with Temporal, which --help need not wait for
 
+        log_nowhere()
     ended = asyncio.run(standing_of(execution, reach))
     if as_json:
         echo_json(ended.json())

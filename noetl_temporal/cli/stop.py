@@ -8,6 +8,7 @@ import click
 
 from noetl_temporal.cli.arguments import EXECUTION_ID
 from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.stack.errors import StackError
 
 __all__ = ["cancel_command", "terminate_command"]
@@ -19,7 +20,7 @@ __all__ = ["cancel_command", "terminate_command"]
 def cancel_command(execution: int, reason: str) -> None:
     """Ask the run ID to stop.
 
-    No further call begins, calls in flight are cancelled, and the tools of step end run as the cleanup.
+    No new calls start, calls in progress are cancelled, and the tasks of step end run as the cleanup.
     A second cancel skips the cleanup.
 
     \b
@@ -28,17 +29,17 @@ def cancel_command(execution: int, reason: str) -> None:
     """
     reach_running()
     skips = asyncio.run(_stop(execution, reason, at_once=False))
-    told = "was cancelled already: skipping its cleanup" if skips else "cancelling; its cleanup runs"
-    click.echo(f"run {execution}: {told}")
+    status = "already cancelling; skipping the cleanup" if skips else "cancelling; waiting for the cleanup"
+    click.echo(f"run {execution}: {status}")
 
 
 @click.command("terminate")
 @click.argument("execution", metavar="ID", type=EXECUTION_ID)
-@click.option("--reason", metavar="TEXT", default="", help="Why; Temporal keeps it.")
+@click.option("--reason", metavar="TEXT", default="", help="Why; recorded in Temporal's history.")
 def terminate_command(execution: int, reason: str) -> None:
     """End the run ID immediately, without cleanup.
 
-    Its workflow is not asked, so this also ends a run that no build can replay. Calls in flight are abandoned.
+    This also ends runs that no build can replay. Calls in progress are abandoned.
     """
     reach_running()
     asyncio.run(_stop(execution, reason, at_once=True))
@@ -52,11 +53,12 @@ async def _stop(execution: int, reason: str, *, at_once: bool) -> bool:
     from noetl_temporal.runs import Runs, UnknownRunError
     from noetl_temporal.temporal_problems import rpc_problem
 
+    log_nowhere()
     runs = await Runs.connect()
     try:
         handle = await runs.find(execution)
         if (await handle.workflow.describe()).close_time is not None:
-            raise StackError(f"run {execution} has ended already: noetl status {execution}")
+            raise StackError(f"run {execution} has already ended: noetl status {execution}")
         if not at_once:
             return await handle.cancel(reason)
         await handle.terminate(reason)
@@ -64,6 +66,6 @@ async def _stop(execution: int, reason: str, *, at_once: bool) -> bool:
         raise StackError(str(error)) from None
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
-            raise StackError(f"run {execution} has ended already: noetl status {execution}") from None
+            raise StackError(f"run {execution} has already ended: noetl status {execution}") from None
         raise rpc_problem(error, runs.temporal.namespace) or error from error
     return True

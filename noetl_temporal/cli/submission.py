@@ -31,9 +31,10 @@ async def submitted(
     interrupts: Interrupts,
     say: Callable[[str], None],
 ) -> RunHandle:
-    """The handle of the run that ``submit`` starts under ``execution_id``.
+    """Submit a run under ``execution_id`` and return its handle.
 
-    A first signal waits for the answer, so that the run can be cancelled; a second one, or no answer, gives up.
+    After a first signal it still waits for the response, so that the run can be cancelled; a second one, or a timeout,
+    gives up.
     Raises what ``submit`` does, UnansweredError where the run may have started nevertheless."""
     await asyncio.sleep(0)  # a signal from before the handlers were there cancels here, when nothing was asked for yet
     submitting, arrived = asyncio.ensure_future(submit(execution_id)), asyncio.Event()
@@ -42,7 +43,7 @@ async def submitted(
         with interrupts.handled(arrived.set):
             await asyncio.wait([submitting, leaving], return_when=asyncio.FIRST_COMPLETED)
         if not submitting.done():
-            raise UnansweredError(f"left without an answer of Temporal. {_advice(execution_id)}")
+            raise UnansweredError(f"stopped waiting for Temporal's response. {_advice(execution_id)}")
         return submitting.result()
     except (DeploymentError, RPCError) as error:
         answer = error.__cause__ if isinstance(error, DeploymentError) else error
@@ -55,13 +56,13 @@ async def submitted(
 
 
 async def _given_up(arrived: asyncio.Event, say: Callable[[str], None]) -> None:
-    """Return when the answer is not to be waited for any longer. A signal sets ``arrived``."""
+    """Return when there is no point in waiting longer for the response. A signal sets ``arrived``."""
     await arrived.wait()
-    say("cancelling as soon as Temporal says that the run has started (Ctrl-C again to leave)")
+    say("cancelling as soon as Temporal confirms that the run has started (Ctrl-C again to exit)")
     arrived.clear()
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(arrived.wait(), ANSWER_SECONDS)
 
 
 def _advice(execution_id: int) -> str:
-    return f"Whether the run has started is not known; to end it: noetl terminate {execution_id}"
+    return f"The run may have started; to end it: noetl terminate {execution_id}"

@@ -79,7 +79,7 @@ class Screen:
     """Progress on a terminal: a table of steps, redrawn in place."""
 
     def __init__(self, console: PrintableConsole) -> None:
-        self._progress, self._said = Progress(), ""
+        self._progress, self._message = Progress(), ""
         self._warnings: Sequence[str] = ()
         self._spinner = Spinner("dots")
         # Rich would read the escape sequences of what others print meanwhile, and obey them
@@ -105,7 +105,7 @@ class Screen:
 
     def say(self, text: str) -> None:
         """Tell something that is no event."""
-        self._said = text
+        self._message = text
 
     def warn(self, lines: Sequence[str]) -> None:
         """Tell what keeps the run from going on now."""
@@ -117,11 +117,11 @@ class Screen:
             running = line.status == "running"
             seconds = time.monotonic() - line.began if running or line.seconds is None else line.seconds
             mark = self._spinner if running else styled(MARKS[line.status])
-            table.add_row(mark, line.name, f"{seconds:.1f} s", line.told(), styled((line.note, "yellow")))
+            table.add_row(mark, line.name, f"{seconds:.1f} s", line.counts(), styled((line.note, "yellow")))
         for warning in (*self._progress.warnings, *self._warnings):
             table.add_row(styled(("!", "yellow")), styled((warning, "yellow")))
-        if self._said:
-            table.add_row("", styled((self._said, "dim")))
+        if self._message:
+            table.add_row("", styled((self._message, "dim")))
         return table
 
 

@@ -19,24 +19,24 @@ __all__ = ["worker_command"]
 
 
 @click.command("worker")
-@click.option("--tools", metavar="A,B", help="Serve only these tools. Default: all, and workflows.")
+@click.option("--tools", metavar="A,B", help="Serve only these tools. Default: all tools, and workflows.")
 @click.option(
     "--grace",
     type=Seconds(),
     metavar="SECONDS",
-    help="Time that calls have to end when the worker is stopped. Default: as long as they take.",
+    help="Time that calls have to end when the worker stops. Default: unlimited.",
 )
-@click.option("--build-id", metavar="ID", help="Serve the runs of this build alone; it takes new ones when current.")
-@click.option("--deployment", metavar="NAME", help="What the build is a build of. Default: noetl.")
+@click.option("--build-id", metavar="ID", help="Build of this worker: it serves the runs of this build only.")
+@click.option("--deployment", metavar="NAME", help="Temporal deployment of the build. Default: noetl.")
 def worker_command(tools: str | None, grace: float | None, build_id: str | None, deployment: str | None) -> None:
     """Run playbooks and tools until stopped.
 
-    Stopped (SIGTERM or Ctrl-C), it takes no more calls and waits for those it has; what has not ended after --grace
-    is run again by another worker, and counts neither as failed nor as lost. Meanwhile it goes on with workflows, so
-    that a cancel reaches its calls. A second signal stops it immediately.
+    SIGTERM or Ctrl-C stops it: it takes no new calls and waits for those in progress. Calls that have not ended after
+    --grace are run again by another worker, and count neither as failed nor as lost. Until then it still serves
+    workflows, so a cancel reaches its calls. A second signal stops it immediately.
 
-    A run stays on the build that it began on, and moves to a newer one when only timers are in flight. New runs go to
-    the build that is current: `temporal worker deployment set-current-version --deployment-name noetl --build-id ID`.
+    A run stays on the build it started on, and moves to a newer one when it is waiting only for timers. New runs use
+    the current build: `temporal worker deployment set-current-version --deployment-name noetl --build-id ID`.
 
     Finds Temporal by TEMPORAL_ADDRESS or a profile of temporal.toml, else in this folder's stack.
     Credentials come from the file that NOETL_CREDENTIALS names and from NOETL_CREDENTIAL_<NAME>.
@@ -51,7 +51,7 @@ def worker_command(tools: str | None, grace: float | None, build_id: str | None,
 
     only = None if tools is None else [name.strip() for name in tools.split(",") if name.strip()]
     if only == []:
-        raise click.UsageError("--tools names no tool: leave it out to serve all, and workflows")
+        raise click.UsageError("--tools names no tool: omit it to serve workflows and all tools")
     build = _build(build_id, deployment)
     reach_running()
     log_to_terminal()
@@ -65,7 +65,7 @@ def _build(build_id: str | None, deployment: str | None) -> WorkerDeploymentConf
     from noetl_temporal.versioning import DEPLOYMENT, BuildNameError, build_of
 
     if build_id is None and deployment is not None:
-        raise click.UsageError("--deployment names what --build-id is a build of: give both")
+        raise click.UsageError("--deployment needs --build-id")
     try:
         return None if build_id is None else build_of(build_id, DEPLOYMENT if deployment is None else deployment)
     except BuildNameError as error:
@@ -86,11 +86,11 @@ async def _serve(only: list[str] | None, grace: float | None, build: WorkerDeplo
     if problem is not None:
         click.echo(f"warning: {problem}", err=True)
     patience = UNTIL_DONE if grace is None else min(UNTIL_DONE, timedelta(seconds=grace))
-    told = f" as build {build.version.build_id} of {build.version.deployment_name}" if build else ""
+    build_text = f" as build {build.version.build_id} of {build.version.deployment_name}" if build else ""
     limit = "" if grace is None else f", at most {grace:g} s"
     with stop_asked() as stopped:
         async with serving(client, load_tools(), credential_source(), only, patience, build):
-            click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}{told}; Ctrl-C stops")
+            click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}{build_text}; Ctrl-C stops")
             if only is None or "python" in only:
                 click.echo(await isolation())
             await stopped.wait()

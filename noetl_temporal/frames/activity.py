@@ -1,8 +1,9 @@
-"""The activity that runs a frame: it restores what an earlier attempt left, drives the host, and ends well or not.
+"""The activity that runs a frame: it restores the state of an earlier attempt, drives the host, and reports.
 
-Cancelled, the frame goes on until its machine has ended: what is in flight is told. Interrupted otherwise (its worker's
-grace is over, a person paused or reset the activity), it stores how far it is, and Temporal runs it again. Where the
-payload store no longer has what the frame needs, it fails, and its loop is lost.
+When a frame is cancelled, it cancels its calls and continues until its machine has ended. When it is interrupted for
+another reason (the grace period of its worker is over, or a user paused or reset the activity), it stores its progress,
+and Temporal runs it again. If the payload store has lost a value that the frame needs, the frame fails, and so does its
+loop.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ __all__ = ["frame_activity"]
 
 
 def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: ValueStore) -> Callable[..., Any]:
-    """The activity ``noetl.frame``, which runs calls of these ``tools``. ``values`` takes its segments. All frames of a
-    worker store their rows together.
+    """The activity ``noetl.frame``, which calls these ``tools``. ``values`` stores its segments. All frames of a worker
+    share the batches of their sinks.
     """
     sinks = SinkBatches()
 
@@ -92,9 +93,9 @@ class _Frame:
     async def run(self, given: FrameInput | Unread) -> FrameEnd:
         """Run the frame to its end."""
         head, values = self.heart.details.head, self._values
-        with _fail_if_gone("input"):
+        with _fail_if_missing("input"):
             frame = await self._read(given)
-        with _fail_if_gone("progress"):
+        with _fail_if_missing("progress"):
             found = None if head is None else await resumed(values, head)
         if found is not None and found.report is not None:
             return await self._kept(FrameEnd(found.report, head or ""))
@@ -128,29 +129,29 @@ class _Frame:
         return end
 
     def cancel(self) -> None:
-        """The loop is to stop."""
+        """Stop the loop."""
         self._is_cancelled = True
         if self._host is not None:
             self._host.cancel()
 
     async def leave(self, reason: AttemptStatus) -> None:
-        """Store how far the frame is. Raises the error with which Temporal runs it again."""
+        """Store the progress of the frame. Raises the error that makes Temporal run it again."""
         try:
             if self._host is not None:
                 await self._host.interrupt(reason)
         except TimeoutError:
-            activity.logger.warning("a frame was interrupted while the payload store was away")
+            activity.logger.warning("a frame was interrupted while the payload store was unavailable")
         kind, message = INTERRUPTED[reason]
         raise ApplicationError(message, type=kind, next_retry_delay=AT_ONCE, category=ApplicationErrorCategory.BENIGN)
 
     def close(self) -> None:
-        """Leave nothing running."""
+        """Cancel all that is still running."""
         if self._host is not None:
             self._host.close()
 
 
 @contextmanager
-def _fail_if_gone(what: str) -> Generator[None]:
+def _fail_if_missing(what: str) -> Generator[None]:
     """A frame that lacks a stored value ends for good, since no later attempt would find it: its loop is lost."""
     try:
         yield
@@ -160,5 +161,5 @@ def _fail_if_gone(what: str) -> Generator[None]:
 
 
 def _idle_attempts(heart: Heart) -> int:
-    """How many attempts were lost since one that got on. A reset counts them from 1 again."""
+    """The number of lost attempts since the last one that made progress. A reset counts them from 1 again."""
     return max(0, activity.info().attempt - 1 - heart.details.attempt)

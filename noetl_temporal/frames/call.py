@@ -132,7 +132,7 @@ class FrameCall:
         around = self._around
         tool = around.tools.get(self.call.kind)
         if around.is_hopeless:
-            return self._refused("worker_lost", "workers were lost again and again while they ran this frame")
+            return self._refused("worker_lost", "workers were lost repeatedly while running this frame")
         if tool is None:
             return self._refused("config", f"this worker runs frames and has no tool {self.call.kind!r}")
         credentials = Credentials(around.source)

@@ -21,7 +21,7 @@ class Heart:
         self.details = msgspec.convert(found[0], FrameDetails) if found else FrameDetails()
 
     def beat(self) -> None:
-        """Tell Temporal that the frame lives, and how far it has stored."""
+        """Send a heartbeat with the stored progress."""
         activity.heartbeat(self.details)
 
     def beating(self) -> AbstractContextManager[None]:

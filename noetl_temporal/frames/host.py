@@ -1,8 +1,8 @@
-"""Drives the machine of one frame: feeds it what happened and does what it commands, in this process.
+"""Drives the machine of one frame: feeds it facts and performs its commands, in this process.
 
-Every turn feeds all that has happened since the last, stops first; then a segment is taken if one is due. Between two
-turns the frame waits for news. It ends when the machine does, or is interrupted: then nothing begins any more, calls in
-flight end or are cut, and what is known is stored for the next attempt.
+Every turn feeds all facts since the last one, stops first, and then writes a segment if one is due. Between turns the
+frame waits for facts. It ends when the machine ends, or when it is interrupted: then nothing new starts, calls in
+progress end or are cancelled, and the state is stored for the next attempt.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class FrameHost:
                 task.cancel()
 
     def cancel(self) -> None:
-        """The loop is to stop."""
+        """Stop the loop."""
         self._inbox.appendleft(CancelRequested(now()))
         self._wake()
 
@@ -113,7 +113,7 @@ class FrameHost:
             await self.keeper.last(self._in_flight(), self._machine.report)
 
     def close(self) -> None:
-        """Leave nothing running."""
+        """Cancel all that is still running."""
         self.keeper.close()
         for task in self._tasks.values():
             task.cancel()
@@ -124,13 +124,13 @@ class FrameHost:
     # ---- beside the machine -----------------------------------------------------------------------------------------
 
     async def _tick(self) -> None:
-        """Look regularly whether a segment is due or the frame's time is over."""
+        """Check regularly whether a segment is due or the frame has timed out."""
         while True:
             await asyncio.sleep(SEGMENT_SECONDS / 2)
             self._wake()
 
     async def _worker_stops(self) -> None:
-        """A worker that is told to stop finishes the items that have begun."""
+        """A worker that stops finishes the items that have started."""
         await activity.wait_for_worker_shutdown()
         self._is_stopping = True
         self._wake()
@@ -195,7 +195,7 @@ class FrameHost:
             case Finish():
                 self._finish = command
             case RunChunk():
-                raise ProtocolError(f"{command.chunk_id}: a loop runs no loops")
+                raise ProtocolError(f"{command.chunk_id}: a frame cannot run a loop")
 
     # ---- calls and timers -------------------------------------------------------------------------------------------
 

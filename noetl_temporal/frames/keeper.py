@@ -1,8 +1,8 @@
-"""Writes the segments of a frame, one after the other, and tells of them in heartbeats.
+"""Writes the segments of a frame one after the other, and reports them in heartbeats.
 
-A segment is taken at one moment, between two facts, so that entries, results and state agree. It is stored beside the
-work, as often as it takes. While one waits for the store and the next is due, the frame *is behind*: its host begins
-nothing, so that no more than the calls of two segments can be lost with the worker.
+A segment is a snapshot between two facts, so its entries, results and state agree. It is stored concurrently, with
+retries. If the next segment is due before one is stored, the frame *is behind*: its host starts no calls, so that at
+most the calls of two segments can be lost with the worker.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class Keeper:
             self._storing = asyncio.create_task(self._store(self._segment(calls), self._progress(attempt)))
 
     async def last(self, calls: Iterable[InFlight] = (), report: ChunkReport | None = None) -> str:
-        """Store what is left, however long that takes, with the ``report`` of a frame that has ended; the key.
+        """Store the last segment, with retries, and with the ``report`` if the frame has ended. Returns its key.
 
-        Interrupted, it goes on beside: the segment that it took is the only place where its entries are.
+        If interrupted, it continues in the background, because the segment has the only copy of its entries.
         """
         while self._storing is not None:
             await asyncio.shield(self._storing)
@@ -122,7 +122,7 @@ class Keeper:
 
     async def _store(self, segment: Segment, progress: FrameDetails) -> str:
         data = await asyncio.to_thread(packed, segment)
-        key = await until_done("what a frame has done cannot be stored", lambda: self._values.put(data, SEGMENT))
+        key = await until_done("the progress of a frame cannot be stored", lambda: self._values.put(data, SEGMENT))
         self._heart.details = msgspec.structs.replace(progress, head=key)
         self._storing = None
         self._heart.beat()

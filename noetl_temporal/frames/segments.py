@@ -1,4 +1,4 @@
-"""Segments: what a frame has told and how far it is, stored in the payload store, each naming the one before.
+"""Segments: the events and the progress of a frame in the payload store, each with the key of the previous one.
 
 The mirror reads ``entries`` by key (mirror/frames.py): an entry is ``{"event": DomainEvent}`` or, where a call ended,
 ``{"call": ToolCall, "scheduled": ms, "closed": ms, "worker": name, "report": ToolReport}``. Entries repeat each other a
@@ -48,8 +48,8 @@ class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Resumption(msgspec.Struct, frozen=True):
-    """Where an earlier attempt left a frame: a whole snapshot of the machine and the calls that were in flight; the
-    ``report`` of one that had ended.
+    """The state in which an earlier attempt left a frame: a snapshot of the machine, the calls in progress, and the
+    ``report`` if it had ended.
     """
 
     state: dict[str, Json]
@@ -63,9 +63,7 @@ def packed(segment: Segment) -> bytes:
 
 
 async def resumed(values: ValueStore, head: str) -> Resumption:
-    """Read the segments back, however long that takes. Raises LookupError for one that is gone, or where there are too
-    many of them.
-    """
+    """Read the segments, with retries. Raises LookupError if one is missing, or if there are too many."""
     chain = SegmentChain()
     last = await read(values, head, chain)
     state = dict(last.state)
@@ -88,7 +86,7 @@ async def read(values: ValueStore, key: str, chain: SegmentChain | None = None) 
     try:
         chain = SegmentChain() if chain is None else chain
         chain.follow(key)
-        text = await until_done("what a frame has done cannot be read", partial(values.get, key))
+        text = await until_done("the progress of a frame cannot be read", partial(values.get, key))
         return msgspec.json.decode(chain.inflated(text), type=Segment, strict=False)
     except InflateError as error:
         raise LookupError(str(error)) from error

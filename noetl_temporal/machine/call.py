@@ -14,6 +14,7 @@ import msgspec
 
 from noetl_compiler.graph import Guard, Json, Value
 from noetl_compiler.language.defaults import MULTIPLIER
+from noetl_compiler.language.names_profile import OutcomeNames
 
 __all__ = [
     "AttemptCounts",
@@ -80,7 +81,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     is that of the call's ``task.started`` event, parent of every attempt. ``store`` is set for a call that is nothing
     but its sinks, after the last page: the outcome to store, whose result may be a reference. The sinks of an ``aside``
     see the names in ``scope`` before those of its own outcome. ``idempotency_key`` is the header in which the call
-    sends its key.
+    sends its key. ``names`` are those that the outcome binds for rules and sinks.
     """
 
     id: str
@@ -90,7 +91,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     task: str
     kind: str
     event_id: int
-    dialect: str = "v10"
+    names: OutcomeNames = "usual"
     config: dict[str, Json] = {}
     input: dict[str, Json] = {}
     auth: Json = None

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from noetl_compiler.graph import Json, SourceRef, Step
+from noetl_compiler.graph import Json, NamesProfile, SourceRef, Step
 from noetl_temporal.machine.call import Part, StoredRef, ToolCall
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.failure_log import FailureLog
@@ -92,10 +92,11 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ChunkInput(ChunkItems, frozen=True, omit_defaults=True, kw_only=True):
-    """All that a chunk's machine needs: also the step, which is the same for all chunks of a loop."""
+    """All that a chunk's machine needs: also what is the same for all chunks of a loop."""
 
     source: SourceRef
     step: Step
+    names: NamesProfile = NamesProfile()
 
 
 class RunChunk(msgspec.Struct, frozen=True, tag=True):

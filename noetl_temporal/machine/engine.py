@@ -153,7 +153,7 @@ class Engine(Intake[S, R], Generic[S, R]):
         run = self._runs[state.pending.pop(event.call_id).owner]
         pipeline = self._pipeline(run)
         state.sizes.add(report.outcome, self.budget.inline)
-        state.ids.leave_room(event.at, pipeline.state.event_id, report.attempts)
+        state.ids.leave_room(event.at, pipeline.state.task.event_id, report.attempts)
         if event.cancelled and not self._is_stopped(run):
             pipeline.tool_finished(replace(report, outcome=cancelled_outside("call")), cancelled=False)
         else:
@@ -327,7 +327,7 @@ class Engine(Intake[S, R], Generic[S, R]):
         pipeline = run.pipeline
         if pipeline is not None and pipeline.phase == "delay":
             self._drop_timer(pipeline.pending)
-            pipeline.phase = "ready"
+            self._pipeline(run).delay_over()
             self._ready(run)
             return
         if pipeline is None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json
+from noetl_compiler.graph import Json, NamesProfile
 from noetl_temporal.machine import json_merge, large_values
 from noetl_temporal.machine.deferred import Names, taken
 from noetl_temporal.machine.scope import Chain, Late, own_step
@@ -43,7 +43,7 @@ class _Results(Mapping[str, Any]):
 
 
 class _TaskResults(Mapping[str, Any]):
-    """Results by the name of the task, as v1 reaches those of workbook tasks; of several steps the last one's."""
+    """Results by the name of the task; of several steps the last one's."""
 
     __slots__ = ("_records",)
 
@@ -93,7 +93,7 @@ def _partial(record: StepRecord) -> dict[str, Any]:
 
 def playbook_scope(
     state: PlaybookState,
-    dialect: str,
+    names: NamesProfile,
     execution_id: int,
     at: int,
     run: StepRun | None,
@@ -101,12 +101,12 @@ def playbook_scope(
 ) -> Chain:
     """Everything in effect at a time, the given layers innermost; also for a template that asks later."""
     steps = _Results(state.records)
-    results = Chain(steps, _TaskResults(state.records)) if dialect == "v1" else steps
-    values = _Values(*(large_values.values_under(state, root) for root in _Values._fields))
-    reserved = Late(partial(_reserved, values, results, dialect, str(execution_id), at))
+    results = Chain(steps, _TaskResults(state.records)) if names.task_results else steps
+    values = _values(state)
+    reserved = Late(partial(_reserved, values, results, names, str(execution_id), at))
     if run is None:
         return Chain(*layers, reserved, values.ctx, results, values.workload)
-    own = {"iter": run.bound, **own_step(dialect, run.step, "")}
+    own = {"iter": run.bound, **own_step(names.outcome, run.step, "")}
     return Chain(*layers, run.args, own, reserved, run.bound, values.ctx, results, values.workload)
 
 
@@ -119,7 +119,16 @@ class _Values(NamedTuple):
     payload: Mapping[str, Any]
 
 
-def _reserved(values: _Values, results: Mapping[str, Any], dialect: str, ident: str, at: int) -> dict[str, Any]:
+def _values(state: PlaybookState) -> _Values:
+    """Few states keep stored values, and a fact asks for several scopes."""
+    if not state.kept:
+        return _Values(state.ctx, state.vars, state.workload, state.payload)
+    return _Values(*(large_values.values_under(state, root) for root in _Values._fields))
+
+
+def _reserved(
+    values: _Values, results: Mapping[str, Any], profile: NamesProfile, ident: str, at: int
+) -> dict[str, Any]:
     names: dict[str, Any] = {
         "workload": values.workload,
         "work": values.workload,
@@ -131,7 +140,7 @@ def _reserved(values: _Values, results: Mapping[str, Any], dialect: str, ident: 
         "job": {"id": ident, "uuid": ident, "execution_id": ident},
         "now": templates.Clock(at),
     }
-    return {**names, "steps": results} if dialect == "v1" else names
+    return {**names, "steps": results} if profile.task_results else names
 
 
 def assign(state: PlaybookState, run: StepRun | None, target: str, value: Json) -> None:

@@ -105,7 +105,7 @@ class Machine(Engine[PlaybookState, StepRun]):
 
     def _seconds_of_playbook(self, at: int) -> float | None:
         limit = self.graph.timeout.total if self.graph.timeout else None
-        scope = playbook_scope(self.state, self.graph.source.dialect, self.execution_id, at, None, ())
+        scope = playbook_scope(self.state, self.graph.names, self.execution_id, at, None, ())
         return seconds_of(limit, scope, "timeout")
 
     def _refuse(self, failure: templates.TemplateFailure, requested: int) -> None:
@@ -177,7 +177,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         """A loop that failed as a whole failed even where its items' failures are tolerated."""
         refused = too_large(report.results, self._limit)
         results = report.results if refused is None else []
-        end = loop_end(step, self.graph.source.dialect, results, report.stats, report.stored)
+        end = loop_end(step, self.graph.names, results, report.stats, report.stored)
         if self._is_stopped(run) and (report.status == "cancelled" or report.stats["skipped"]):
             return end._replace(status="cancelled")
         failure = progress.failure or report.failure or refused

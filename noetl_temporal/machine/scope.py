@@ -13,6 +13,7 @@ from typing import Any
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.language.events import AFTER_CALL
+from noetl_compiler.language.names_profile import OutcomeNames
 from noetl_compiler.value_merge import names_in, picked, without
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.deferred import Names, taken
@@ -120,26 +121,23 @@ def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int 
 
 
 def call_names(
-    dialect: str, step: str, kind: str, outcome: PlainOutcome, attempt: int = 1, page: int = 1
+    bound: OutcomeNames, step: str, kind: str, outcome: PlainOutcome, attempt: int = 1, page: int = 1
 ) -> dict[str, Any]:
-    """What a finished call binds in this dialect. In case playbooks every rule knows the ``event``, ``response`` and
-    ``result`` are the whole result of a call, and a rule is about the last call, whatever the step's result is
-    (dev/decisions/0011).
-    """
-    if dialect == "case" and outcome.get("page"):
+    """What a finished call binds, as the names profile says."""
+    if bound == "call" and outcome.get("page"):
         last: dict[str, Json] = outcome["page"]
         kind, outcome = str(last["kind"]), {**with_result(outcome, None), **result_alone(last)}
-    names = {**outcome_names(kind, outcome, attempt, page), **own_step(dialect, step, kind, outcome)}
-    if dialect != "case":
+    names = {**outcome_names(kind, outcome, attempt, page), **own_step(bound, step, kind, outcome)}
+    if bound != "call":
         return names
     if outcome["status"] == "ok":
         names["response"] = names["result"] = view_of(outcome, partial(call_view, kind))
     return {**names, **event_names(AFTER_CALL["ok" if outcome["status"] == "ok" else "error"], step, outcome)}
 
 
-def own_step(dialect: str, step: str, kind: str, outcome: PlainOutcome | None = None) -> dict[str, Any]:
-    """``step`` in v1: the running step's own name and, when its call is done, the result."""
-    if dialect != "v1":
+def own_step(bound: OutcomeNames, step: str, kind: str, outcome: PlainOutcome | None = None) -> dict[str, Any]:
+    """``step``, where it is bound: the running step's own name and, when its call is done, the result."""
+    if bound != "step":
         return {}
     result = None if outcome is None else view_of(outcome, partial(result_view, kind))
     return {"step": Names({"name": step, "data": result, "result": result})}

@@ -34,12 +34,13 @@ __all__ = [
     "StepRecord",
     "StepRun",
     "Stop",
+    "TaskProgress",
     "TaskRecord",
     "restored",
     "state_snapshot",
 ]
 
-VERSION = 2
+VERSION = 3
 
 S = TypeVar("S", bound="MachineState")
 
@@ -53,37 +54,47 @@ class TaskRecord(msgspec.Struct):
     outcome: PlainOutcome
 
 
+class TaskProgress(msgspec.Struct, omit_defaults=True):
+    """How far the pipeline's task is: all that begins anew with the next task, or after a jump.
+
+    ``page`` counts its pages, ``calls`` those of a page that were lost. It ``is_open`` from its ``task.started``, the
+    event ``event_id`` at ``started``, to its end; ``done_id`` is the ``task.done`` of the page before. ``config`` is
+    the last rendered configuration, which the next page's patch changes; ``bound`` are names of the input that a page
+    rebound. ``collected`` is what the pages so far come to, once one ``has_collected``. When ``storing``, its next call
+    is that of its task-level sinks, after which a task that broke off the pipeline ``is_last``.
+    """
+
+    page: int = 1
+    calls: int = 0
+    is_open: bool = False
+    event_id: int = 0
+    started: int = 0
+    done_id: int | None = None
+    config: dict[str, Json] | None = None
+    bound: dict[str, Json] = {}
+    collected: Json = None
+    has_collected: bool = False
+    storing: bool = False
+    is_last: bool = False
+
+
 class PipelineState(msgspec.Struct, omit_defaults=True):
     """Where a pipeline stands.
 
-    ``ready``: its next call may begin, that of the task or, when ``storing``, that of its task-level sinks, after
-    which a task that broke off the pipeline ``is_last``. In ``call`` and ``delay`` it waits for ``pending``.
-    ``executions`` counts task executions, ``page`` the pages of the running task, which ``is_open`` from its
-    ``task.started`` to its end. ``config`` is the last rendered configuration, which the next page's patch changes.
-    ``done_id`` is the ``task.done`` of the page before. ``bound`` are names of the input that a page rebound.
-    ``subject`` is the task that asides stand beside, ``failure`` the outcome with which the pipeline ends after them,
-    and ``failed`` the index of its task.
+    ``ready``: its next call may begin. In ``call`` and ``delay`` it waits for ``pending``. ``index`` is that of the
+    ``task``, ``executions`` counts task executions and ``attempts`` those of all calls. ``last`` is the last task that
+    went well, ``subject`` the task that asides stand beside; ``failure`` is the outcome with which the pipeline ends
+    after them, and ``failed`` the index of its task.
     """
 
     phase: Literal["ready", "call", "delay", "done"] = "ready"
-    storing: bool = False
-    is_last: bool = False
-    is_open: bool = False
-    index: int = 0
-    executions: int = 0
-    page: int = 1
     pending: str = ""
-    config: dict[str, Json] | None = None
-    collected: Json = None
-    has_collected: bool = False
+    index: int = 0
+    task: TaskProgress = msgspec.field(default_factory=TaskProgress)
+    executions: int = 0
+    attempts: int = 0
     records: dict[str, TaskRecord] = {}
     last: str | None = None
-    attempts: int = 0
-    calls: int = 0
-    event_id: int = 0
-    done_id: int | None = None
-    started: int = 0
-    bound: dict[str, Json] = {}
     subject: str | None = None
     failure: PlainOutcome | None = None
     failed: int = 0

@@ -2,7 +2,7 @@
 
 Such a condition counts as false, so a run may end well and have done nothing; the log gets a warning for it. None is
 written where names are missing on purpose: after a failure or a skip, for the names of ``OF_SOME_OUTCOMES``, and in
-older dialects where another condition of the same place matched.
+profiles that tolerate them where another condition of the same place matched.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from noetl_compiler import templates
+from noetl_compiler.graph import NamesProfile
 from noetl_compiler.language.names import OF_SOME_OUTCOMES
 from noetl_temporal.machine.mistake import Mistake
 
@@ -38,9 +39,9 @@ def left_out(source: str, scope: Mapping[str, Any], name: str, count: int, total
     return told + _hint(source, scope, name)
 
 
-def is_reported(dialect: str, others: Iterable[bool]) -> bool:
+def is_reported(names: NamesProfile, others: Iterable[bool]) -> bool:
     """``others`` tells of each condition of the same place whether it matched."""
-    return dialect == "v10" or not any(others)
+    return not (names.tolerates_undefined and any(others))
 
 
 def _hint(source: str, scope: Mapping[str, Any], name: str) -> str:

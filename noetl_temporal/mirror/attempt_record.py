@@ -1,7 +1,7 @@
-"""Attempt records as the rows take them (shape: machine/call.py AttemptRecord), whatever JSON stands in history.
+"""Validates the attempt records in history before rows are made from them (shape: machine/call.py AttemptRecord).
 
-A report is written by a worker, and parts of it come from what a task or a server answered. A run whose log cannot be
-written is hidden, so a field of another type is left out or becomes text, and never raises.
+Reports are written by workers, and parts of them come from tasks and servers. An invalid report must not hide a run
+from the log, so a field of another type is dropped or converted to text, and never raises.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The rows of one tool call: its attempts, their sinks, and what the policy made of each.
+"""The rows of one tool call: its attempts, their sinks, and the decisions of the policy.
 
-A call is one activity, whatever its attempts: history has its input and, when it ends, a report with one record an
-attempt. An attempt becomes, in this order:
+A call is one activity with all its attempts: history has its input and, when it ends, a report with one record per
+attempt. The rows of an attempt are, in this order:
 
     task.attempt.started   sink.started  sink.done|failed ...   task.attempt.done|failed   policy.task.evaluated
 
 all with the task's ``task.started`` event as their parent. ``meta.retry.parent_event_id`` links an attempt to the
 first one, and a page to the page before; the legacy view shows that as the parent. A call that only stores what pages
-collected is no attempt of the tool: its sinks alone are told.
+collected is not an attempt of the tool: only its sinks have rows.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["write_attempts"]
 
 _WORDS = {
     "lost": ("worker_lost", "the attempt was lost with its worker"),
-    "shutdown": ("shutdown", "the worker was told to stop"),
+    "shutdown": ("shutdown", "the worker was stopped"),
     "paused": ("paused", "the call was paused"),
     "reset": ("reset", "the call was reset"),
     "cancelled": ("cancelled", "the call was cancelled"),
 }
-"""Kind and message of an attempt that ended without an answer of its tool."""
+"""Kind and message of an attempt that ended before its tool returned."""
 
 _SINK_FIELDS = ("kind", "key", "table", "rows", "duplicate", "warning")
 

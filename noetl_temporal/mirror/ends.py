@@ -1,8 +1,8 @@
-"""The end of a run that could not tell its own: what it had begun ends with it, the innermost first.
+"""The last rows of a run that was ended from outside: everything that it had started ends with it, innermost first.
 
-A workflow that ends by its machine tells every end in its trail. One that is terminated, runs out of its time or
-breaks tells nothing; then these rows are derived. Of a task only ``task.cancelled`` is known: how far its attempts had
-come stood with the server and is gone.
+A workflow that ends normally has all ends in its trail. One that is terminated, times out or breaks has none, so these
+rows are derived. A task only gets ``task.cancelled``: the records of its attempts were kept by the server, and are
+lost.
 """
 
 from __future__ import annotations

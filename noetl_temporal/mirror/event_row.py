@@ -1,10 +1,10 @@
-"""A row of noetl.event, and who writes them: ids, places in history, and what every row's meta has.
+"""The rows of noetl.event and their writer: ids, positions in history, and the common part of meta.
 
 Ids. A domain event brings its own; a derived row gets one from the clock of its run, in the run's slot and above the
 row that is its parent (event_ids.py). Clock and rows are functions of history, so that ingesting twice gives the same
 ids.
 
-Begin and end. A row of status STARTED begins something; the row that ends it names it in ``meta.ends``.
+Starts and ends. A row with the status STARTED starts something; the row that ends it refers to it in ``meta.ends``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["EventRow", "RowWriter", "iso"]
 
 _MESSAGE = 500
 _CORRELATION = ("step", "step_run_id", "task_run_id", "loop_id", "iteration", "iteration_id", "page")
-"""What of a beginning's meta its end repeats."""
+"""Keys in the meta of a start that its end repeats."""
 
 
 class EventRow(msgspec.Struct, frozen=True):

@@ -1,8 +1,7 @@
 """Writes rows of noetl.event. No row is dropped silently.
 
-A row whose id is there already was stored before, by another mirror or from the history that a reset copied: then it
-says the same, which its checksum tells. One that says something else is a ConflictError, and nothing of its batch is
-stored.
+If the id of a row already exists, the row was stored before, by another mirror or from the history that a reset copied,
+and must be identical, which its checksum shows. A different row is a ConflictError, and its whole batch is not stored.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ async def add_events(connection: Connection, run: Run, rows: Sequence[EventRow])
         stored = await connection.fetch(sql.query("add_events"), execution_id, catalog_id, parent, stream, *columns)
     except asyncpg.UniqueViolationError as error:
         raise ConflictError(
-            f"{stream}: {error.detail} The log was derived by another version: run `noetl mirror rebuild`"
+            f"{stream}: {error.detail} The log was written by another version: run `noetl mirror rebuild`"
         ) from error
     if len(stored) < len(rows):
         await _compare(connection, stream, rows, checksums)

@@ -51,7 +51,7 @@ TRANSIENT_ERRORS = (
     UnreadRunError,
     GapError,
 )
-"""The server or the database is unavailable or busy, or another run has to be read first: retried."""
+"""The server or the database is unavailable or busy, or another run must be read first. Retried."""
 
 
 class Polls:
@@ -107,7 +107,7 @@ class Follower:
                 pause = next(pauses)
                 is_early = isinstance(error, UnreadRunError | UnknownExecutionError) and pause < PAUSES[-1]
                 level = logging.DEBUG if is_early else logging.WARNING
-                _log.log(level, "%s run %s: %s; again in %g s", run.workflow_id, run.run_id, error, pause)
+                _log.log(level, "%s run %s: %s; retrying in %g s", run.workflow_id, run.run_id, error, pause)
                 await asyncio.sleep(pause)
             except Exception as error:
                 with suppress(*TRANSIENT_ERRORS):
@@ -128,7 +128,9 @@ class Follower:
                 return
             token = page.token
             if token is None:
-                raise GapError(f"{run.workflow_id} run {run.run_id}: the server's answer ends before the run does")
+                raise GapError(
+                    f"{run.workflow_id} run {run.run_id}: the history from the server ends before the run does"
+                )
 
     async def _store(self, run: Run, events: Sequence[HistoryEvent]) -> list[asyncio.Task[None]]:
         """Store a batch; the tasks that follow the loops which it tells of."""

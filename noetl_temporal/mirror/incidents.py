@@ -1,8 +1,8 @@
-"""Incidents: a workflow task that fails by a fault of ours or of the deployment (semantics.md 47).
+"""Incidents: a workflow task fails because of a bug or a problem of the deployment (semantics.md 47).
 
-The run waits for a build or a deployment that can go on, and is not failed. Temporal writes only the first failures of
-a workflow task into history, so one incident stands for all tries until a task completes. One task that timed out is
-no incident: a worker was restarted. Two in a row are.
+The run does not fail: it waits for a build or a deployment that can continue it. Temporal records only the first
+failures of a workflow task in history, so one incident covers all retries until a task completes. A single timeout of a
+task is not an incident, because restarting a worker causes one. Two in a row are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NO_INCIDENT = {
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_RESET_STICKY_TASK_QUEUE,
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_PAUSE_REQUESTED_BEFORE_TASK_STARTED,
 }
-"""The server's own doing: it asks for the task again and nothing is wrong."""
+"""Causes for which the server itself retries the task; they are not incidents."""
 
 _WORDS = {
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_WORKER_UNHANDLED_FAILURE: "exception",
@@ -43,10 +43,14 @@ _WORDS = {
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_EXTERNAL_STORAGE_FAILURE: "storage",
 }
 _NO_VALUE = {LookupError.__name__}
-"""What the payload store raises for a value that it does not have."""
+"""The error of the payload store for a missing value."""
 
 _STORE_AWAY = "StoreAwayError"
-"""What the workers' converter raises while the payload store does not answer."""
+"""The error of the workers' converter while the payload store is unavailable."""
+
+_NOT_STORED = "Failed encoding completion"
+"""How the SDK begins when what a workflow wrote cannot be sent. Of the values in it only the large ones are still to be
+stored then; the SDK gives neither the error's type nor its trace."""
 
 _STORAGE = re.compile(r"temporalio[/\\]converter[/\\]_extstore\.py")
 """A line of the trace of an error that a storage driver raised: Temporal has a cause for it and does not use it."""
@@ -112,7 +116,7 @@ def cause_of(attributes: WorkflowTaskFailedEventAttributes) -> str:
     value), or what Temporal calls it.
     """
     cause, failure = attributes.cause, attributes.failure
-    if _STORE_AWAY in _types(failure):
+    if _STORE_AWAY in _types(failure) or failure.message.startswith(_NOT_STORED):
         return "storage"
     if _from_storage(failure):
         return "missing_value" if _types(failure) & _NO_VALUE else "storage"

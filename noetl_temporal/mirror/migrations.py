@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS noetl.migration (
 
 
 async def migrate(dsn: str) -> list[str]:
-    """Apply what has not been applied yet, all or nothing; the names of what was."""
+    """Apply the missing migrations in one transaction. Returns their names."""
     connection = await asyncpg.connect(dsn)
     try:
         async with connection.transaction():

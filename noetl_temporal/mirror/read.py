@@ -1,4 +1,4 @@
-"""Answers about executions, out of the event log. ``database`` is a connection or a pool of asyncpg."""
+"""Queries of the event log. ``database`` is a connection or a pool of asyncpg."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class LoggedEvent(NamedTuple):
-    """``is_superseded``: a reset took it back."""
+    """``is_superseded`` if a reset superseded it."""
 
     event: Event
     is_superseded: bool
@@ -138,7 +138,7 @@ class StepSummary(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A run whose history cannot be read on, and since when."""
+    """A run whose history cannot be read, and since when."""
 
     namespace: str
     workflow_id: str
@@ -155,13 +155,13 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 async def execution(database: Database, execution_id: int) -> Execution | None:
-    """One execution, None when the log has none of that id."""
+    """The execution with this id; None if it is not in the log."""
     record = await database.fetchrow(sql.query("execution"), execution_id)
     return _execution(record) if record else None
 
 
 async def latest_execution(database: Database) -> Execution | None:
-    """The execution that began last, without those that others called; None when the log has none."""
+    """The latest execution that was not called by another one; None if the log is empty."""
     record = await database.fetchrow(sql.query("latest_execution"))
     return _execution(record) if record else None
 
@@ -209,7 +209,7 @@ async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:
 
 
 async def problems(database: Database) -> list[Problem]:
-    """Runs that the mirror cannot read on, the longest first."""
+    """Runs whose history the mirror cannot read, the oldest problem first."""
     records = await database.fetch(sql.query("problems"))
     return [msgspec.convert(dict(record), Problem) for record in records]
 

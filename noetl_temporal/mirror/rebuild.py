@@ -1,4 +1,4 @@
-"""Derives the event log again, from noetl.history alone."""
+"""Rebuilds the event log from noetl.history alone."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Rebuilt(NamedTuple):
 
 
 async def rebuild(dsn: str, converter: DataConverter = DataConverter.default) -> Rebuilt:
-    """Replace noetl.event and noetl.execution by what this version derives, all or nothing.
+    """Replace noetl.event and noetl.execution in one transaction by the rows that this version derives.
 
-    The rows of pruned executions stay, as do the catalog and its ids. Runs are not read on meanwhile. ``converter``
-    reads payloads in external storage.
+    The rows of pruned executions are kept, and so are the catalog and its ids. The mirror stops meanwhile.
+    ``converter`` reads payloads in external storage.
     """
     async with open_store(dsn, converter) as store, store.pool.acquire() as connection, connection.transaction():
         await connection.execute(sql.query("hold_cursors"))

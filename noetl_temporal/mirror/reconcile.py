@@ -1,4 +1,4 @@
-"""Compares what is stored with what the server has."""
+"""Compares the stored histories with those of the server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""From Temporal's history to the rows of NoETL's log: a pure fold.
+"""Derives the rows of NoETL's log from Temporal's history: a pure fold.
 
-How it works. ``fold`` takes a run's events in their order, with the state that the events before left, and gives the
-rows that they add. Two kinds of rows:
+How it works. ``fold`` takes the events of a run in order, with the state after the previous events, and returns the
+rows that they add. There are two kinds of rows:
 
 * domain events, which the interpreter wrote and which travel through history (the trail): in the header of the
   activity or child that was started next, where there are many in a marker, at the run's end in its result, failure or
@@ -10,12 +10,12 @@ rows that they add. Two kinds of rows:
 
 The items of a frame have both kinds in the segments that its activity stored (frames.py).
 
-State is small: an activity's end refers back to its schedule and start, and those events are looked up (``needs``, then
-``earlier``), not remembered. So a run with hundreds of calls in flight costs nothing, and folding any prefix,
-keeping the state as JSON, then folding the rest, gives what folding the whole gives.
+The state is small: the end of an activity refers to its schedule and start, and those events are looked up (``needs``,
+then ``earlier``) instead of being kept. So hundreds of calls in progress cost nothing. Folding any prefix, saving the
+state as JSON, and folding the rest has the same result as folding all events.
 
-What began and did not end is remembered, so that a run which is stopped from outside still ends all of it (ends.py).
-A run that continues another takes over what was open there.
+The state lists what has started and not ended, so that the rows are complete if a run is stopped from outside
+(ends.py). A run that continues another inherits its list.
 
 A reset copies the history up to a point into a new run. Copied events give the rows that they gave in the run before,
 under the same ids. What the run before did after that point is superseded: ``playbook.resumed`` names it, or
@@ -167,7 +167,7 @@ def _failed(writer: RowWriter) -> None:
 
 
 def _timed_out(writer: RowWriter) -> None:
-    close(writer, "timed_out", "the workflow did not end in its time")
+    close(writer, "timed_out", "the workflow timed out")
 
 
 def _cancelled(writer: RowWriter) -> None:

@@ -1,4 +1,4 @@
-"""What the fold of a run remembers between history events."""
+"""The state of the fold of a run between history events."""
 
 from __future__ import annotations
 

@@ -32,11 +32,11 @@ def _allowed(value: Json, levels: int = LEVELS) -> Json:
     if not levels and isinstance(value, dict | list):
         return {"_truncated": True}
     if (fields := as_map(value)) is not None:
-        return {name: _allowed(inner, levels - 1) for name, inner in fields.items() if _may_stand(name)}
+        return {name: _allowed(inner, levels - 1) for name, inner in fields.items() if _is_safe_name(name)}
     if (items := as_list(value)) is not None:
         return [_allowed(inner, levels - 1) for inner in items]
     return value
 
 
-def _may_stand(name: str) -> bool:
+def _is_safe_name(name: str) -> bool:
     return name == _KEPT or not (name.startswith("_") or _SECRET.search(name))

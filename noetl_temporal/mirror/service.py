@@ -69,7 +69,7 @@ class Mirror:
                 await self._follower.follow(run)
             except Exception:
                 _log.exception(
-                    "%s run %s cannot be mirrored; again in %g s", run.workflow_id, run.run_id, FAILED_SECONDS
+                    "%s run %s cannot be mirrored; retrying in %g s", run.workflow_id, run.run_id, FAILED_SECONDS
                 )
                 await asyncio.sleep(FAILED_SECONDS)
             else:
@@ -88,10 +88,10 @@ class Mirror:
                 listed = await self._listed(since)
                 fresh = [*known, *await uninterrupted(self._store.enrol(sorted(listed - seen)))]
             except TRANSIENT_ERRORS as error:
-                _log.warning("cannot look for new runs: %s", error)
+                _log.warning("cannot list new runs: %s", error)
                 pause = SLOW_SECONDS
             except Exception:
-                _log.exception("cannot look for new runs; again in %g s", FAILED_SECONDS)
+                _log.exception("cannot list new runs; retrying in %g s", FAILED_SECONDS)
                 pause = FAILED_SECONDS
             else:
                 for run in fresh:
@@ -112,7 +112,7 @@ class Mirror:
             except TRANSIENT_ERRORS as error:
                 _log.debug("cannot listen for new runs: %s", error)
             except Exception:
-                _log.exception("cannot follow an announced run, which the list will show")
+                _log.exception("cannot follow an announced run; the next listing includes it")
             await asyncio.sleep(SLOW_SECONDS)
 
     async def _listed(self, since: datetime | None) -> set[Run]:
@@ -134,7 +134,7 @@ class Mirror:
                 _log.warning("cannot compare with the server: %s", error)
                 continue
             except Exception:
-                _log.exception("cannot compare with the server; again in %g s", RECONCILE_SECONDS)
+                _log.exception("cannot compare with the server; retrying in %g s", RECONCILE_SECONDS)
                 continue
             since = began - OVERLAP
             for gap in gaps:
@@ -144,7 +144,9 @@ class Mirror:
         """Follow a run of which something is missing; one that is followed has not been read to its end yet."""
         if gap.run not in self._followed:
             names = gap.run.workflow_id, gap.run.run_id
-            _log.warning("%s run %s has %d of %d events or not its end", *names, gap.stored.events, gap.expected)
+            _log.warning(
+                "%s run %s has %d of %d events, or lacks its last one", *names, gap.stored.events, gap.expected
+            )
             self.follow(gap.run)
 
 

@@ -49,10 +49,10 @@ _SETTINGS = {
 }
 
 
-REMOVED = "the server has no history of it any more; it had not been read to its end"
+REMOVED = "its history was removed from the server before it was read completely"
 """The problem of a run that can never be read on."""
 
-UNSTORABLE = "its workflow id has a character that Postgres does not store: it is not mirrored"
+UNSTORABLE = "its workflow id has a character that Postgres cannot store: it is not mirrored"
 """The problem of a run whose id no playbook of ours gives."""
 
 
@@ -64,7 +64,7 @@ class UnreadRunError(Exception):
     """A run was read before ``run``, which it continues, had been read to its end."""
 
     def __init__(self, run: Run) -> None:
-        super().__init__(f"{run.workflow_id} run {run.run_id} has to be read to its end first")
+        super().__init__(f"{run.workflow_id} run {run.run_id} must be read completely first")
         self.run = run
 
 

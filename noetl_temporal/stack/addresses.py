@@ -1,4 +1,4 @@
-"""Where a running stack is reached, as it stands in ``stack.json``."""
+"""The addresses of a running stack, in ``stack.json``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from noetl_temporal.stack.home import Mode
 __all__ = ["Addresses", "without_password"]
 
 PLAYBOOKS = ("pg_local", "pg_k8s", "test_postgres")
-"""The credentials that mean the playbooks' database, by the names that playbooks use."""
+"""Names of credentials, as playbooks use them, for the playbooks' database."""
 
 LOG = "pg_noetl_k8s"
 """The credential that reads the event log."""
@@ -160,7 +160,7 @@ class Addresses(msgspec.Struct, frozen=True):
 
 
 def without_password(dsn: str) -> str:
-    """A DSN as it may be shown anywhere."""
+    """The DSN without its password."""
     user, _, rest = dsn.removeprefix("postgresql://").partition(":")
     return f"postgresql://{user}@{rest.partition('@')[2]}"
 

@@ -1,16 +1,16 @@
-"""The files of a cluster that say what Postgres runs and whom it lets in: written before every start, never read.
+"""The configuration and access files of a cluster, which are written before every start and never read.
 
 All settings are on the command line (postgres.py), so the files of settings are empty: whatever stood in them
 (``archive_command``, ``restore_command``, a log collector, libraries to load) has no effect.
 
-Who gets in is one list. The accounts of playbooks and readers reach one database each. On the Unix socket, whose folder
-only the stack's owner enters, the kernel says who connects (``peer``): an account of Postgres may always change its own
-password, so a login by password could be ended by any playbook. Everyone else needs a password, which SCRAM proves and
-never sends.
+Access is one list. The accounts of playbooks and readers can connect to one database each. On the Unix socket, whose
+folder only the stack's owner can enter, the kernel identifies the client (``peer``): an account of Postgres can always
+change its own password, so a playbook could break a login by password. Other clients need a password, with SCRAM.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import stat
@@ -18,9 +18,9 @@ from pathlib import Path
 
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.files import replace_file
-from noetl_temporal.stack.postgres_place import Place
+from noetl_temporal.stack.postgres_place import MAJOR, Place
 
-__all__ = ["checked_folder", "write_cluster_files"]
+__all__ = ["check_version", "checked_folder", "write_cluster_files"]
 
 NOTE = "# noetl writes this file before every start; its settings are on the command line\n"
 
@@ -46,6 +46,19 @@ def checked_folder(folder: Path, where: Place) -> None:
     owners = {where.accounts.server.uid, *where.accounts.former} if where.accounts else {os.geteuid()}
     if found.st_uid not in owners:
         raise StackError(f"{folder} belongs to another user: run noetl as that user, or remove it")
+
+
+def check_version(data: Path) -> None:
+    """Raises StackError where another version of Postgres has made the cluster. What tells none is left to it."""
+    with contextlib.suppress(OSError, ValueError):
+        descriptor = os.open(data / "PG_VERSION", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor) as file:
+            made = int(file.read(20))
+        if made != int(MAJOR):
+            raise StackError(
+                f"{data} was made by Postgres {made}, and this is Postgres {MAJOR}, which cannot read it: use the "
+                "version of noetl that made it, or remove the stack with all its runs (`noetl dev rm`)"
+            )
 
 
 def write_cluster_files(data: Path, where: Place) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong with the embedded stack; the message says what to do."""
+"""Errors of the embedded stack; the message contains the remedy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NotStartedError(StackError):
 
 
 class FellError(StackError):
-    """A server has ended by itself. ``how`` says which and how, ``log`` has the last lines it wrote."""
+    """A server has ended unexpectedly. ``how`` names the server and the status, ``log`` has its last log lines."""
 
     def __init__(self, how: str, log: str) -> None:
         super().__init__(f"{how}:\n{log}")
@@ -32,7 +32,7 @@ class FellError(StackError):
 
     @property
     def line(self) -> str:
-        """All of it in one line, with the line of the log that tells the cause."""
+        """The error in one line, with the line of the log that names the cause."""
         lines = self.log.splitlines()
         cause = next((line for line in lines if _CAUSE.fullmatch(line)), lines[-1])
         return f"{self.how}: {cause.strip()[:MAX_LINE]}"

@@ -1,4 +1,4 @@
-"""Why a stack that was to stay is gone: written down when it falls, for whoever looks next."""
+"""Records why a stack crashed, for the next `noetl dev status`."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ __all__ = ["forget_fall", "note_fall", "reason_of_fall"]
 
 
 def note_fall(home: Home, error: StackError) -> None:
-    """Keep what happened, and when."""
+    """Record the error and the time."""
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    write_whole(home.fall, f"the stack fell at {now}: {error}\n")
+    write_whole(home.fall, f"the stack crashed at {now}: {error}\n")
 
 
 def reason_of_fall(home: Home) -> str | None:
-    """Why the last stack ended, where that was not asked for. Only asked while none runs."""
+    """Why the last stack crashed; None if it was stopped. Call it only while no stack is running."""
     with suppress(FileNotFoundError):
         return read_text(home.fall).rstrip()
     left = Addresses.read(home.stack)
     if left is None:
         return None
-    return f"the stack fell: its process ({left.pid}) was killed, or the machine was restarted"
+    return f"the stack crashed: its process ({left.pid}) was killed, or the machine was restarted"
 
 
 def forget_fall(home: Home) -> None:
-    """It has been told."""
+    """Delete the record, after it was reported."""
     home.fall.unlink(missing_ok=True)
     home.stack.unlink(missing_ok=True)

@@ -1,12 +1,12 @@
-"""Files that nobody else can have put there: opened only when they are plain files of this account.
+"""Opens files of the stack, only if they are regular files of this account.
 
-A name may be a trap: a link that leads a write into another file, a second name (hard link) of one, a FIFO that never
-answers, a file whose owner changes it later. So a folder is opened first and everything in it is opened relative to
-that descriptor; links are never followed (O_NOFOLLOW), a FIFO is not waited for (O_NONBLOCK), and what was opened is
-looked at before a byte is read, written or cut off. A new text goes into a draft of a random name that must not exist
-(O_EXCL), which then takes the place of the old file, so a reader sees the old text or the new one.
+A name may be a trap: a link that redirects a write, a hard link of another file, a FIFO that blocks forever, or a file
+whose owner changes it later. So a folder is opened first and everything in it is opened relative to
+that descriptor; links are never followed (O_NOFOLLOW), opening a FIFO does not block (O_NONBLOCK), and an opened file
+is checked before anything is read, written or truncated. New content is written to a file with a random name that must
+not exist (O_EXCL), which then replaces the old file, so a reader sees either the old or the new content.
 
-All raise UnsafeFileError, an OSError whose ``strerror`` says in words what is wrong with ``filename``.
+All functions raise UnsafeFileError, an OSError whose ``strerror`` describes the problem with ``filename``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ OF_A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class UnsafeFileError(OSError):
-    """It is no plain file or folder, or others may change it."""
+    """It is not a regular file or folder, or others can change it."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(errno.EPERM, problem, str(path))
@@ -61,13 +61,13 @@ def make_folder(folder: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises UnsafeFileError unless it is a folder of this account that no other may write."""
+    """Raises UnsafeFileError unless it is a folder of this account that no other account can write to."""
     with _opened_folder(folder):
         pass
 
 
 def check_entries(folder: Path) -> None:
-    """The same of what lies in it: plain files of one name, and folders."""
+    """The same for the entries of a folder, which must be folders or regular files without hard links."""
     with _opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):  # its owner may be at work
@@ -106,15 +106,15 @@ def open_log(path: Path, *, append: bool = False) -> TextIO:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file of this account whole or not at all, readable by its owner alone."""
+    """Replace a file of this account atomically; only its owner can read it."""
     with _opened_folder(path.parent) as folder:
         _replace(folder, path, text, 0o600)
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a person's file anew, whole or not at all; permissions and line ends stay as they are.
+    """Replace a user's file atomically; permissions and line ends are kept.
 
-    The folder may be a shared one. A file that is no plain one, or has other names, is refused."""
+    The folder may be shared. A file that is not regular, or has hard links, is refused."""
     folder = os.open(path.parent, OF_A_FOLDER)
     try:
         kept = None
@@ -128,7 +128,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def replace_file(path: Path, text: str, prepare: Callable[[int], None]) -> None:
-    """Write a file anew, whole or not at all, readable by its owner alone, in a folder that the caller has checked.
+    """Replace a file atomically, in a folder that the caller has checked; only its owner can read it.
 
     ``prepare`` is given the open file before it takes its place."""
     folder = os.open(path.parent, OF_A_FOLDER)
@@ -178,7 +178,7 @@ def _refuse_unless_own(path: Path, found: os.stat_result) -> None:
 
 
 def refuse_unless_plain(path: Path, found: os.stat_result) -> None:
-    """Raises UnsafeFileError for a link, a file with a second name and what is no file; ``found`` is its status."""
+    """Raises UnsafeFileError for a link, a hard link, and anything but a file; ``found`` is its status."""
     if not stat.S_ISREG(found.st_mode):
         raise UnsafeFileError(path, f"it is {kind_of(found)}")
     if found.st_nlink > 1:
@@ -189,7 +189,7 @@ def _refuse_unless_ours(path: Path, found: os.stat_result) -> None:
     if found.st_uid != os.geteuid():
         raise UnsafeFileError(path, f"it belongs to another user (uid {found.st_uid})")
     if found.st_mode & OTHERS_MAY_WRITE:
-        raise UnsafeFileError(path, "other users may write to it (chmod go-w takes that away)")
+        raise UnsafeFileError(path, "other users can write to it (run chmod go-w)")
 
 
 @contextmanager

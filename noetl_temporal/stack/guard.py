@@ -1,4 +1,4 @@
-"""A process that ends the servers when their owner is gone, however it went."""
+"""A process that ends the servers when their owner has ended for any reason."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Guard:
 
     def watch(self, server: Server) -> None:
         """End ``server`` too."""
-        self._tell("service" if server.service else "server", server)
+        self._send("service" if server.service else "server", server)
 
     def forget(self, server: Server) -> None:
         """``server``, a service, has ended: its process id may soon be that of another."""
-        self._tell("ended", server)
+        self._send("ended", server)
 
     def dismiss(self) -> None:
         """The servers have been stopped; there is nothing to guard."""
@@ -66,7 +66,7 @@ class Guard:
         self._shell.wait()
         os.close(self._pipe)
 
-    def _tell(self, what: str, server: Server) -> None:
+    def _send(self, what: str, server: Server) -> None:
         # Should the guard have been killed, the servers are still noted on disk for the next owner.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._pipe, f"{what} {server.process.pid}\n".encode())

@@ -1,6 +1,6 @@
-"""The folder that keeps a stack's data and state: of this account alone, one for each project (``places.py``).
+"""The private folder with the data and state of a stack, one per project (``places.py``).
 
-NOETL_HOME names another. Either is used only when nobody else can have put anything there (``files.py``).
+NOETL_HOME names another one. Either is used only if no other account can have written to it (``files.py``).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Mode = Literal["dev", "run"]
 """A ``dev`` stack stays until ``noetl dev down``, a ``run`` stack ends with its run."""
 
 LOCK_SECONDS = 0.5
-"""Those who only look hold a lock for a moment."""
+"""Processes that only check the lock hold it for a moment."""
 OWNER_SECONDS = 5.0
-"""More than an owner takes from its lock to its name in the file, on a busy machine too."""
+"""More than an owner needs to write its name after locking the file, even on a busy machine."""
 USER_SECONDS = 60.0
 
 
@@ -58,7 +58,7 @@ class Home:
         self._project_file = self.root / "project.json"
 
     def prepare(self) -> None:
-        """Make the folder, or see that it and what lies in it are this account's. Raises StackError."""
+        """Create the folder, or check that it and its entries belong to this account. Raises StackError."""
         try:
             make_folder(self.root)
             check_folder(self.root)
@@ -68,7 +68,7 @@ class Home:
             raise StackError(self.problem(error) or str(error)) from error
 
     def problem(self, error: OSError) -> str | None:
-        """What to tell of an error with this folder or what is in it; None for one about anything else."""
+        """The message for an error with this folder or its entries; None for other errors."""
         if not isinstance(error.filename, str) or not Path(error.filename).absolute().is_relative_to(self.root):
             return None
         inside = Path(error.filename).absolute().relative_to(self.root)
@@ -78,10 +78,10 @@ class Home:
     def named_project(self) -> Path | None:
         """The project that the folder says it belongs to. Raises OSError for a file that cannot be trusted."""
         try:
-            told = json.loads(read_text(self._project_file))
+            path = json.loads(read_text(self._project_file))
         except (FileNotFoundError, ValueError):
             return None
-        return Path(told) if isinstance(told, str) else None
+        return Path(path) if isinstance(path, str) else None
 
     def log(self, name: str) -> Path:
         """Where the process ``name`` writes its log."""
@@ -102,7 +102,7 @@ class Home:
 
     @contextmanager
     def owner_lock(self, mode: Mode) -> Generator[None]:
-        """Hold the folder as its one owner. Raises BusyError when another process does, StackError."""
+        """Lock the folder as its only owner. Raises BusyError if another process owns it, StackError."""
         self.prepare()
         name = f"{os.getpid()} {mode} {_started(os.getpid())}".encode()
         with ExitStack() as held:
@@ -119,8 +119,8 @@ class Home:
             yield
 
     def owner(self) -> Owner | None:
-        """Who owns the folder now; None when nobody does. Raises StackError when its lock is held by something else."""
-        wait = Wait(lambda: f"waiting for whoever holds {self.owner_file} to say its name")
+        """The owner of the folder, if there is one. Raises StackError if another program holds its lock."""
+        wait = Wait(lambda: f"waiting for the process that locked {self.owner_file} to write its id")
         deadline = time.monotonic() + OWNER_SECONDS
         while is_locked(self.owner_file, fcntl.LOCK_SH):
             found = self._named_owner()
@@ -132,9 +132,9 @@ class Home:
         return None
 
     def busy(self) -> str:
-        """Who keeps others from owning the folder, in words."""
+        """The message that names the process that owns the folder."""
         if not is_locked(self.owner_file, fcntl.LOCK_EX):
-            return f"another process owned the stack in {self.root} a moment ago"
+            return f"another process has just released the stack in {self.root}"
         found = self._named_owner()
         if found is None:
             return self._foreign(self.owner_file)
@@ -156,7 +156,7 @@ class Home:
         return is_locked(self.users_file, fcntl.LOCK_EX)
 
     def _named_owner(self) -> Owner | None:
-        """Who the file says it is, if that process runs: a name that was left there, or put there, is nobody's."""
+        """The owner that the file names, if that process runs and wrote it."""
         with suppress(FileNotFoundError, ValueError):
             pid, mode, started = read_text(self.owner_file).split(maxsplit=2)
             if int(pid) > 1 and _started(int(pid)) == started:

@@ -1,4 +1,4 @@
-"""Which process a process id means: ids are used again, so a signal goes to none that is not known to be the same."""
+"""Identifies processes. Ids are reused, so a signal is sent only to a process that is known to be the same."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Identity(NamedTuple):
 
 
 def identity(pid: int) -> Identity | None:
-    """Which process it is; None when none has this id, and for init and what is no id. By /proc, else by ``ps``."""
+    """The process with this id; None if there is none, for init and for invalid ids. Uses /proc, or else ``ps``."""
     if pid <= 1:
         return None
     return _by_proc(pid) if (PROC / "self/stat").exists() else _by_ps(pid)
@@ -53,7 +53,7 @@ def _by_ps(pid: int) -> Identity | None:
     done = subprocess.run(
         ask, capture_output=True, text=True, errors="replace", check=False, env={**os.environ, "LC_ALL": "C"}
     )
-    told = done.stdout.split(maxsplit=7)
-    if len(told) < 7 or told[1].startswith(ENDED):
+    fields = done.stdout.split(maxsplit=7)
+    if len(fields) < 7 or fields[1].startswith(ENDED):
         return None
-    return Identity(int(told[0]), " ".join(told[2:7]), "".join(told[7:]).strip())
+    return Identity(int(fields[0]), " ".join(fields[2:7]), "".join(fields[7:]).strip())

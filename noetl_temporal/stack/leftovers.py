@@ -1,7 +1,7 @@
-"""What an owner that was killed left running: noted on disk while it runs, ended by the next owner.
+"""Ends processes that a killed owner left running, from the records that it kept on disk.
 
-A process id in a file may be that of another process by now, so a signal goes only to a process that has the noted id,
-account and start, and whose command line has the noted text.
+Process ids are reused, so a signal is sent only to a process with the recorded id, account and start time, and with the
+recorded text in its command line.
 """
 
 from __future__ import annotations

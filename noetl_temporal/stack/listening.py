@@ -1,7 +1,7 @@
 """Which ports a certain process listens on.
 
-A port that was free a moment ago may have gone to another stack that starts at the same time, or to whoever waits for
-it: that something listens there does not say that it is ours. Nothing secret is sent to a port before this was asked.
+A port that was free a moment ago may have been taken by another stack that starts at the same time, or by an attacker.
+So this is checked before a secret is sent to a port.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def _by_lsof(pid: int) -> set[int]:
     import subprocess  # every command imports this module, and few need it
 
     ask = [LSOF, "-a", "-p", str(pid), "-iTCP", "-sTCP:LISTEN", "-nP", "-Fn"]
-    told = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.splitlines()
-    return {int(line.rpartition(":")[2]) for line in told if line.startswith("n")}
+    lines = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.splitlines()
+    return {int(line.rpartition(":")[2]) for line in lines if line.startswith("n")}
 
 
 def _sockets(pid: int) -> set[str]:

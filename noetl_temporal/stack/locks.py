@@ -1,7 +1,7 @@
 """File locks (flock): the kernel releases one however its holder dies.
 
-A lock says that somebody holds the file and nothing else. What stands in the file is believed only of a process that is
-known to be the one that wrote it (``identity.py``), and nobody waits for a lock without being told which.
+A lock proves only that some process holds the file. Its content is trusted only if the process that it names is known
+to have written it (``identity.py``). Every wait for a lock is reported.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Wait:
 
 @contextmanager
 def locked(path: Path, how: int, seconds: float, wait: Wait | None = None) -> Generator[int]:
-    """Hold the lock of a file, which is made when there is none. Yields its descriptor.
+    """Hold the lock of a file, which is created if necessary. Yields its descriptor.
 
     ``how`` is LOCK_EX or LOCK_SH. Raises BlockingIOError when it was not free within ``seconds``, OSError."""
-    wait = wait or Wait(lambda: f"waiting for whoever holds {path}")
+    wait = wait or Wait(lambda: f"waiting for the lock {path}")
     deadline = time.monotonic() + seconds
     while (descriptor := _acquired(path, how)) is None:
         if time.monotonic() >= deadline:
@@ -57,7 +57,7 @@ def locked(path: Path, how: int, seconds: float, wait: Wait | None = None) -> Ge
 
 
 def is_locked(path: Path, how: int) -> bool:
-    """Whether somebody holds the lock so that ``how`` is not to be had. Looking makes no file."""
+    """Whether another process holds the lock in a way that excludes ``how``. Does not create the file."""
     try:
         descriptor = open_file(path, os.O_RDWR)
     except FileNotFoundError:

@@ -53,7 +53,7 @@ class Stack:
             try:
                 return self._start_once(mode, ports)
             except FellError as fell:
-                self.tell(f"{fell.line}; starting again on other ports (attempt {attempt} of {TRIES})")
+                self.tell(f"{fell.line}; restarting on other ports (attempt {attempt} of {TRIES})")
                 stop(self._servers)
                 self._servers.clear()
                 ports = _ports(preferred=False)
@@ -74,7 +74,7 @@ class Stack:
         return next((server for server in self._servers if server.process.poll() is not None), None)
 
     def stop(self) -> None:
-        """End everything; what was added first, while its servers still answer."""
+        """End everything: first the services, while their servers are still running."""
         stop(self._added)
         stop(self._servers)
         self._guard.dismiss()
@@ -82,7 +82,7 @@ class Stack:
         self.home.servers.unlink(missing_ok=True)
 
     def _keep(self, server: Server, among: list[Server]) -> Server:
-        """Let it begin, once whoever comes after this process knows of it."""
+        """Record the process for a later owner, then start it."""
         among.append(server)
         self._guard.watch(server)
         self._note()

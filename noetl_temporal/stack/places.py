@@ -1,7 +1,7 @@
-"""Where the stacks of this account lie: in its own data folder, one for each project.
+"""The folders of this account's stacks: in its data folder, one per project.
 
-Nothing in a project is ever used as a stack, since a project may be a folder that somebody else has made: a Temporal
-database in it could hold runs that execute code, a Postgres cluster settings that do.
+No file of a project is ever used as a stack, because the project may come from somebody else: a Temporal database in it
+could contain runs that execute code, and a Postgres cluster settings that do.
 """
 
 from __future__ import annotations

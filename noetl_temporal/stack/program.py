@@ -1,8 +1,8 @@
-"""How the stack starts ``noetl`` itself: with no module of the folder in which a playbook lies on its import path.
+"""Starts ``noetl`` itself without the current folder on its import path, because that may be a project from others.
 
-``python -m`` puts the current folder first on the import path, where a ``json.py`` of somebody else would be imported
-for Python's own; ``-P`` does not. An empty or relative entry of PYTHONPATH means a folder below the current one too.
-Who ends PYTHONPATH in a colon hardly means that, so such entries are left out.
+``python -m`` puts the current folder first on the import path, so a ``json.py`` in it would replace Python's own;
+``-P`` does not. An empty or relative entry of PYTHONPATH also means the current folder, or one below it. It is rarely
+intended (a trailing colon), so such entries are removed.
 """
 
 from __future__ import annotations

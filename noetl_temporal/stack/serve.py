@@ -1,4 +1,4 @@
-"""Keep a folder's stack up: own it, run a worker and a mirror beside it, start those again when they end."""
+"""Keeps the stack of a folder running: owns it, runs a worker and a mirror, and restarts them when they end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _serve(home: Home) -> None:
         services = [_Service(stack, name, partial(_service, home, addresses)) for name in SERVICES]
         for service, word in zip(services, SERVICES.values(), strict=True):
             if service.server:
-                service.server.wait_ready(partial(_says, service.server, word))
+                service.server.wait_ready(partial(_has_logged, service.server, word))
         home.fall.unlink(missing_ok=True)
         addresses.write(home.stack)
         _watch(stack, services)
@@ -64,7 +64,7 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
     sys.exit(0)
 
 
-def _says(server: Server, word: str) -> bool:
+def _has_logged(server: Server, word: str) -> bool:
     return word in read_text(server.log)
 
 
@@ -87,7 +87,7 @@ class _Service:
         elif self.server.process.poll() is not None:
             self._stack.remove(self.server)
             self._pause = RESTART_SECONDS if now - self._began > LASTING_SECONDS else self._pause
-            self._stack.tell(f"{self.server.fell('ended by itself').line}; starting it again in {self._pause:g} s")
+            self._stack.tell(f"{self.server.fell('ended unexpectedly').line}; restarting it in {self._pause:g} s")
             self.server, self._due = None, now + self._pause
             self._pause = min(2 * self._pause, MAX_RESTART_SECONDS)
 
@@ -97,7 +97,7 @@ def _watch(stack: Stack, services: Sequence[_Service]) -> None:
         time.sleep(POLL_SECONDS)
         fallen = stack.fallen()
         if fallen:
-            raise fallen.fell("ended by itself")
+            raise fallen.fell("ended unexpectedly")
         for service in services:
             service.watch()
 

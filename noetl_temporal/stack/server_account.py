@@ -1,4 +1,4 @@
-"""As whom Postgres runs where the stack belongs to root, as Postgres refuses to run as root.
+"""The account of Postgres if the stack belongs to root, because Postgres refuses to run as root.
 
 The kernel lets every process of an account trace the others, enter their working directory and send them signals. So
 the account is a number that no person, service or container uses and that has no entry in /etc/passwd. ``postgres``

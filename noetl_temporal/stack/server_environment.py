@@ -1,7 +1,7 @@
-"""The environment of Temporal, Postgres and their tools: nothing of the user's own.
+"""The environment of Temporal, Postgres and their tools, which contains nothing of the user's environment.
 
-What the user's environment holds (secrets, PG* and TEMPORAL_* settings of other servers, LD_PRELOAD) is not for them,
-and can be read from a running process by whoever reads its memory.
+The user's environment (secrets, PG* and TEMPORAL_* settings of other servers, LD_PRELOAD) must not affect them, and
+could be read from the memory of their processes.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def make_socket_folder(home: Home, where: Place) -> Path:
             where.own(folder)
             return folder
     raise StackError(
-        "no folder is fit for the socket of Postgres: set TMPDIR to a folder of your own with a short path"
+        "no folder is suitable for the socket of Postgres: set TMPDIR to a folder of your own with a short path"
     )
 
 

@@ -59,7 +59,7 @@ def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
                 home.stack.unlink(missing_ok=True)
                 _let_others_finish(home, waiting)
                 return
-        raise StackError(f"the stack in {home.root} is not up after {JOIN_SECONDS:g} s: see {home.log('stack')}")
+        raise StackError(f"the stack in {home.root} was not ready after {JOIN_SECONDS:g} s: see {home.log('stack')}")
 
 
 def _joined(home: Home, leave: ExitStack) -> Addresses | None:

@@ -142,7 +142,7 @@ def test_a_step_is_explained(bare: Site) -> None:
     ("args", "says"),
     [
         ([], "Missing argument"),
-        (["nowhere.yaml"], "no file or folder 'nowhere.yaml'"),
+        (["nowhere.yaml"], "no such file or folder: 'nowhere.yaml'"),
         (["."], "no playbook below '.'"),
         ([ETL, "--explain", "fetch_al"], 'did you mean "fetch_all"?'),
         ([ETL, "--forecast", "--items", "fetch_al=3"], 'did you mean "fetch_all"?'),
@@ -155,12 +155,12 @@ def test_a_step_is_explained(bare: Site) -> None:
         ([ETL, "--forecast", "--format", "svg"], "--forecast gives a table or json"),
         ([ETL, "--explain", "count", "--format", "json"], "--explain gives text"),
         ([ETL, "--guarantees", "--format", "svg"], "--guarantees gives text or json"),
-        ([""], "no file or folder ''"),
+        ([""], "no such file or folder: ''"),
         ([ETL, "-o", "/proc/x"], "cannot write /proc/x"),
         ([ETL, "--forecast", "--payload", "{"], "is not JSON"),
     ],
 )
-def test_a_wrong_call_is_told(bare: Site, args: list[str], says: str) -> None:
+def test_a_wrong_command_line_is_reported(bare: Site, args: list[str], says: str) -> None:
     done = bare.noetl("compile", *args)
     assert done.returncode == 2
     assert says in done.stderr
@@ -253,5 +253,5 @@ def test_of_very_many_findings_the_errors_are_shown(bare: Site) -> None:
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) < 1000
     assert 'error[NT501]: unknown tool kind "nop"' in done.stderr
-    assert "1,901 more findings are not shown" in done.stderr
+    assert "1,901 more diagnostics" in done.stderr
     assert len(json.loads(bare.noetl("compile", str(file), "--diagnostics", "json").stdout)) == 2001

@@ -63,7 +63,7 @@ async def test_the_accounts_of_playbooks_are_members_of_nothing(servers: Address
 
 
 @pytest.mark.parametrize("name", ["NOETL_CREDENTIAL_PG_LOCAL", "NOETL_CREDENTIAL_PG_NOETL_K8S"])
-async def test_an_account_that_changes_itself_ends_nothing(tmp_path: Path, name: str) -> None:
+async def test_an_account_that_changes_itself_does_not_break_the_stack(tmp_path: Path, name: str) -> None:
     """Nothing forbids these statements in Postgres. Logins by TCP, which people use, wait for the next start."""
     home = Home(tmp_path / ".noetl")
     with owned_stack(home, "run") as (_, addresses):

@@ -10,19 +10,32 @@ from tests.acceptance.site import Site
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ([], ["playbook", "Tool kinds:", "http", "Known, but not supported yet:", "snowflake", "NT303"]),
+        (
+            [],
+            [
+                "playbook",
+                "Tool kinds:",
+                "http",
+                "Known, but not supported yet:",
+                "snowflake",
+                "Pages of the reference:",
+                "NT303",
+            ],
+        ),
         (["loop.spec.mode"], ["loop.spec.mode: one of sequential, parallel", "Values:", "  parallel "]),
         (["http"], ["Calls a web API", "  url ", "Keys of every tool call:", "  timeout "]),
-        (["snowflake"], ["Runs SQL in Snowflake. Not supported yet: a run is refused."]),
+        (["snowflake"], ["Runs SQL in Snowflake.", "Not supported yet: a run is refused."]),
+        (["loops"], ["# Loops", "## In parallel", "```yaml"]),
         (["nt303"], ["NT303 Undefined name", "```yaml"]),
     ],
-    ids=["nothing", "a key", "a kind", "an unsupported kind", "a code"],
+    ids=["nothing", "a key", "a kind", "an unsupported kind", "a page", "a code"],
 )
 def test_what_it_says(bare: Site, args: list[str], says: list[str]) -> None:
     done = bare.noetl("explain", *args)
     assert (done.returncode, done.stderr) == (0, "")
     for text in says:
         assert text in done.stdout
+    assert "<!--" not in done.stdout
 
 
 @pytest.mark.parametrize(

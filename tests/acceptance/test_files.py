@@ -77,7 +77,7 @@ def test_a_link_that_is_opened_as_any_program_does_leads_to_its_target(folder: P
 
 
 @pytest.mark.parametrize("kind", ["a link", "a hard link", "a pipe"])
-def test_what_is_written_whole_takes_the_place_of_a_trap(kind: str, folder: Path, victim: Path) -> None:
+def test_an_atomic_write_replaces_a_trap(kind: str, folder: Path, victim: Path) -> None:
     path = folder / "password.new"
     TRAPS[kind](path, victim)
     write_whole(path, "secret")
@@ -85,7 +85,9 @@ def test_what_is_written_whole_takes_the_place_of_a_trap(kind: str, folder: Path
     assert victim.read_text() == "precious"
 
 
-def test_a_draft_has_no_name_that_can_be_guessed(folder: Path, victim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_name_of_a_temporary_file_cannot_be_guessed(
+    folder: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where it is guessed all the same, nothing is written through it."""
     monkeypatch.setattr("secrets.token_hex", guess)
     (folder / ".stack.json.guessed.new").symlink_to(victim)
@@ -113,19 +115,19 @@ def test_a_folder_that_is_a_link_is_refused(folder: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777])
 def test_a_folder_that_others_may_write_is_refused(folder: Path, mode: int) -> None:
     folder.chmod(mode)
-    with pytest.raises(UnsafeFileError, match="other users may write to it"):
+    with pytest.raises(UnsafeFileError, match="other users can write to it"):
         read_text(folder / "stack.json")
 
 
 def test_a_file_that_others_may_write_is_refused(folder: Path) -> None:
     write_whole(folder / "servers.json", "[]")
     (folder / "servers.json").chmod(0o666)
-    with pytest.raises(UnsafeFileError, match="other users may write to it"):
+    with pytest.raises(UnsafeFileError, match="other users can write to it"):
         read_text(folder / "servers.json")
 
 
 @NEEDS_ROOT
-def test_what_belongs_to_another_user_is_refused(folder: Path) -> None:
+def test_files_of_another_user_are_refused(folder: Path) -> None:
     write_whole(folder / "servers.json", "[]")
     os.chown(folder / "servers.json", 65534, -1)
     with pytest.raises(UnsafeFileError, match=r"it belongs to another user \(uid 65534\)"):
@@ -185,7 +187,7 @@ def test_a_persons_file_keeps_its_permissions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a link", "a hard link", "a pipe", "a folder"])
-def test_a_persons_file_that_is_none_is_refused(kind: str, tmp_path: Path, victim: Path) -> None:
+def test_a_named_file_that_is_not_regular_is_refused(kind: str, tmp_path: Path, victim: Path) -> None:
     TRAPS[kind](tmp_path / "playbook.yaml", victim)
     with pytest.raises(UnsafeFileError, match=f"it is {kind}"):
         replace_text(tmp_path / "playbook.yaml", "new")

@@ -79,7 +79,7 @@ def test_a_relative_data_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.M
     assert stacks_folder().is_relative_to(tmp_path / "home")
 
 
-def test_the_name_of_a_project_leads_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_project_name_cannot_leave_the_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     for name in ("..", "/", "-rf", "\x1b[31mred", "a\nb", "$(id)", "." * 50, "x" * 200, "caf\udce9", "ß"):
         folder = folder_of(Path("/projects") / name)
@@ -113,7 +113,7 @@ def test_a_folder_that_is_not_ours_alone_is_refused(trap: str, tmp_path: Path) -
     elif trap == "open":
         root.mkdir()
         root.chmod(0o777)
-        told = "other users may write to it"
+        told = "other users can write to it"
     else:
         root.mkdir()
         os.mkfifo(root / "temporal.db")
@@ -124,7 +124,7 @@ def test_a_folder_that_is_not_ours_alone_is_refused(trap: str, tmp_path: Path) -
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_folder_of_another_user_is_told_and_not_read(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_reported_and_not_read(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     root = bare.folder / "theirs"
     make_folder(root)
     write_whole(root / "stack.json", "{}")
@@ -137,7 +137,9 @@ def test_a_folder_of_another_user_is_told_and_not_read(bare: Site, monkeypatch: 
 
 
 @pytest.mark.parametrize("name", ["stack.json", "servers.json", "owner.lock", "users.lock", "postgres.password"])
-def test_a_link_in_the_folder_is_told_and_not_followed(name: str, bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_in_the_folder_is_reported_and_not_followed(
+    name: str, bare: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A link as password file was shown by ``dev status``, one as a log was overwritten."""
     root, victim = bare.folder / "stack", bare.write("precious", "victim")
     make_folder(root)
@@ -167,7 +169,7 @@ def test_a_run_whose_stack_cannot_start_was_not_started(bare: Site, monkeypatch:
     assert "bug" not in broken.stderr
 
 
-def test_the_owner_is_told_from_who_holds_the_lock(home: Home) -> None:
+def test_the_owner_is_distinguished_from_the_holder_of_the_lock(home: Home) -> None:
     with home.owner_lock("run"):
         assert home.owner() == Owner(os.getpid(), "run")
         told = rf"process {os.getpid()} \(`noetl run`\) owns the stack"
@@ -177,7 +179,7 @@ def test_the_owner_is_told_from_who_holds_the_lock(home: Home) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "-1 dev 1", "1 dev 1", "{pid} dev 1", "{pid} dev"])
-def test_a_lock_that_is_not_noetls_commands_nothing(home: Home, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_of_another_program_is_not_trusted(home: Home, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(home_module, "OWNER_SECONDS", 0.2)
     before = time.monotonic()
     with held(home.owner_file) as holder:
@@ -191,7 +193,7 @@ def test_a_lock_that_is_not_noetls_commands_nothing(home: Home, text: str, monke
     assert time.monotonic() - before < 60
 
 
-def test_a_lock_that_is_only_shared_keeps_nobody_waiting_without_a_word(home: Home) -> None:
+def test_waiting_for_a_shared_lock_is_reported(home: Home) -> None:
     told = f"{home.owner_file} is locked by a process that is not noetl"
     home.owner_file.touch(mode=0o600)
     with held(home.owner_file, "sh"), pytest.raises(BusyError, match=told), home.owner_lock("dev"):
@@ -214,7 +216,7 @@ def test_a_process_that_owns_the_folder_and_serves_no_stack_is_not_ended(
         assert identity(holder) == found
 
 
-def test_whoever_holds_the_lock_makes_nobody_wait(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_held_lock_delays_commands_only_for_a_limited_time(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     home = Home(bare.folder / "stack")
     home.prepare()
     monkeypatch.setenv("NOETL_HOME", str(home.root))
@@ -228,11 +230,11 @@ def test_whoever_holds_the_lock_makes_nobody_wait(bare: Site, monkeypatch: pytes
             assert "Traceback" not in errors
 
 
-def test_a_wait_is_told_with_the_file(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_wait_is_reported_with_the_file(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
     users = home.root / "users.lock"
     with held(users), pytest.raises(BlockingIOError), locked(users, fcntl.LOCK_SH, 1.5):
         pytest.fail("it was locked")
-    assert capfd.readouterr().err == f"waiting for whoever holds {home.root / 'users.lock'}\n"
+    assert capfd.readouterr().err == f"waiting for the lock {home.root / 'users.lock'}\n"
 
 
 def test_a_held_lock_keeps_the_copying_of_postgres_for_a_limited_time(
@@ -275,7 +277,7 @@ def test_a_password_is_made_once(home: Home) -> None:
     assert (home.root / "reader.password").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_folder_that_is_gone_is_told(bare: Site) -> None:
+def test_a_missing_folder_is_reported(bare: Site) -> None:
     gone = Site(bare.folder / "gone")
     gone.folder.mkdir()
     script = f'rmdir "$PWD"; exec "{sys.executable}" -P -m noetl_temporal.cli dev status'

@@ -60,7 +60,7 @@ SECONDS = 20
 
 
 @pytest.mark.parametrize("name", PAYLOADS)
-def test_a_hostile_payload_is_refused_in_words(name: str, tmp_path: Path) -> None:
+def test_a_hostile_payload_is_refused_with_a_message(name: str, tmp_path: Path) -> None:
     payload, says = PAYLOADS[name]
     file = tmp_path / "payload.json"
     file.write_text(payload)
@@ -72,7 +72,7 @@ def test_a_hostile_payload_is_refused_in_words(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_hostile_setting_is_refused_in_words(name: str) -> None:
+def test_a_hostile_setting_is_refused_with_a_message(name: str) -> None:
     setting, says = SETTINGS[name]
     began = time.process_time()
     with pytest.raises(click.UsageError, match=says) as told:
@@ -81,7 +81,7 @@ def test_a_hostile_setting_is_refused_in_words(name: str) -> None:
     assert len(str(told.value)) < 400
 
 
-def test_many_settings_have_one_bound_together() -> None:
+def test_all_settings_share_one_limit() -> None:
     repeating = "{x: &a [" + "1," * 3000 + "], y: [" + "*a," * 30 + "]}"
     with pytest.raises(click.UsageError, match="more than 1,000,000 values in all"):
         read_payload(None, [f"a{index}={repeating}" for index in range(20)])
@@ -156,7 +156,7 @@ def test_only_files_are_read(bare: Site, pipe: str, args: tuple[str, ...], kind:
     assert file in refused(bare, *(arg.replace("FILE", file) for arg in args))
 
 
-def test_a_pipe_in_a_folder_is_no_playbook(bare: Site, pipe: str) -> None:
+def test_a_pipe_in_a_folder_is_not_a_playbook(bare: Site, pipe: str) -> None:
     bare.write(HELLO, "hello.yaml")
     done = bare.noetl("compile", ".", "--catalog", ".")
     assert done.returncode == 0
@@ -164,7 +164,7 @@ def test_a_pipe_in_a_folder_is_no_playbook(bare: Site, pipe: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["compile", "migrate"])
-def test_standard_input_without_end_is_read_as_far_as_a_playbook_may_reach(bare: Site, command: str) -> None:
+def test_endless_standard_input_is_read_up_to_the_limit(bare: Site, command: str) -> None:
     with Path("/dev/zero").open("rb") as endless:
         done = subprocess.run(
             [*NOETL, command, "-"], cwd=bare.folder, stdin=endless, capture_output=True, text=True, timeout=60
@@ -196,7 +196,7 @@ def test_numbers_and_names_beyond_all_are_refused(bare: Site, args: tuple[str, .
     assert refused(bare, *args)
 
 
-def test_a_pipe_is_no_credentials_file_of_a_deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_is_refused_as_credentials_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = tmp_path / "credentials.yaml"
     os.mkfifo(pipe)
     monkeypatch.setenv("NOETL_CREDENTIALS", str(pipe))

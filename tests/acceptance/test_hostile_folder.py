@@ -23,7 +23,7 @@ from tests.acceptance.site import ROOT, Site
 from tests.acceptance.test_dev import SLOW
 
 HELLO = (ROOT / "dev/examples/hello.yaml").read_text()
-LEGACY = (ROOT / "dev/examples/pagination_legacy.yaml").read_text()
+LEGACY = (ROOT / "dev/older_examples/pagination_legacy.yaml").read_text()
 NAMES = sys.stdlib_module_names | set(importlib.metadata.packages_distributions()) | {"sitecustomize", "usercustomize"}
 """What a Python program may import."""
 
@@ -127,7 +127,7 @@ def _running(site: Site, service: str) -> int:
 
 
 @pytest.mark.parametrize("command", [["dev", "status"], ["dev", "down"], ["dev", "list"], ["status"], ["events"]])
-def test_what_lies_in_the_folder_is_no_stack(command: list[str], bare: Site) -> None:
+def test_a_noetl_folder_in_the_project_is_not_a_stack(command: list[str], bare: Site) -> None:
     shipped = bare.folder / ".noetl"
     shipped.mkdir()
     write_whole(shipped / "fall.txt", "SHIPPED")
@@ -173,7 +173,7 @@ def test_credentials_that_came_with_the_folder_are_not_read(bare: Site, monkeypa
     monkeypatch.setenv("NOETL_CREDENTIAL_PG_LOCAL", '{"type": "postgres", "db_host": "mine"}')
     assert credential_source().find("pg_local") == {"type": "postgres", "db_host": "mine"}
     monkeypatch.setenv("NOETL_CREDENTIALS", "credentials.yaml")
-    with pytest.raises(DeploymentError, match="another file in every folder: set it to an absolute path"):
+    with pytest.raises(DeploymentError, match="a relative path: set it to an absolute path"):
         credential_source()
     monkeypatch.setenv("NOETL_CREDENTIALS", str(bare.folder / "credentials.yaml"))  # the control: it is named
     assert credential_source().find("pg_local")["db_host"] == "evil.example"

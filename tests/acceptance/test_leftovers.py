@@ -73,7 +73,9 @@ def written(folder: Path, *notes: object) -> Path:
         None,
     ],
 )
-def test_a_forged_note_signals_nobody(note: object, tmp_path: Path, signals: list[tuple[str, int, int]]) -> None:
+def test_a_forged_process_record_signals_no_process(
+    note: object, tmp_path: Path, signals: list[tuple[str, int, int]]
+) -> None:
     end_leftovers(written(tmp_path, note))
     assert signals == []
 
@@ -83,7 +85,7 @@ def test_a_forged_note_signals_nobody(note: object, tmp_path: Path, signals: lis
     [{"uid": 4_000_000}, {"started": "1"}, {"marker": "sleep 601"}],
     ids=["another account", "another start", "another command"],
 )
-def test_a_note_of_another_process_signals_nobody(
+def test_a_record_of_another_process_signals_no_process(
     changed: dict[str, object], tmp_path: Path, sleeper: subprocess.Popen[bytes], signals: list[tuple[str, int, int]]
 ) -> None:
     end_leftovers(written(tmp_path, note_of(sleeper, **changed)))
@@ -166,5 +168,5 @@ def test_ps_tells_what_proc_tells(sleeper: subprocess.Popen[bytes], monkeypatch:
     assert wait_until(lambda: identity(sleeper.pid) is None), "a process that has ended, and was not waited for, runs"
 
 
-def test_ids_that_mean_many_are_of_no_process() -> None:
+def test_ids_of_process_groups_are_refused() -> None:
     assert [identity(pid) for pid in (-(2**40), -1, 0, 1, 2**40)] == [None] * 5

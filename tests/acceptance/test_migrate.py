@@ -10,7 +10,7 @@ import pytest
 
 from tests.acceptance.site import ROOT, Site
 
-LEGACY = ROOT / "dev/examples/pagination_legacy.yaml"
+LEGACY = ROOT / "dev/older_examples/pagination_legacy.yaml"
 OLD = LEGACY.read_text(encoding="utf-8")
 WRONG = "metadata: {name: x}\nworkflow:\n  - step: start\n    tool: noop\n    next: nowhere\n"
 
@@ -88,7 +88,7 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(bare: Site, named: str) 
     done = bare.noetl("migrate", named, "--write")
     assert (done.returncode, victim.read_text()) == (1, OLD)
     assert "it is a link that leads out of books" in done.stderr
-    assert f"to {victim.resolve()}; name that file itself to have it written" in done.stderr
+    assert f"to {victim.resolve()}; to write that file, name it directly" in done.stderr
 
 
 def test_a_link_that_stays_in_the_folder_that_was_named_is_followed(bare: Site) -> None:
@@ -101,7 +101,7 @@ def test_a_link_that_stays_in_the_folder_that_was_named_is_followed(bare: Site) 
     assert real.read_text() != OLD
 
 
-def test_a_link_leads_an_output_out_of_no_folder(bare: Site) -> None:
+def test_output_is_not_written_through_links_out_of_the_folder(bare: Site) -> None:
     for folder in ("books", "new", "elsewhere"):
         (bare.folder / folder).mkdir()
     bare.write(OLD, "books/old.yaml")
@@ -112,7 +112,7 @@ def test_a_link_leads_an_output_out_of_no_folder(bare: Site) -> None:
     assert "it is a link that leads out of new" in done.stderr
 
 
-def test_a_file_with_other_names_is_not_replaced(bare: Site) -> None:
+def test_a_hard_link_is_not_replaced(bare: Site) -> None:
     bare.write(OLD, "old.yaml")
     (bare.folder / "other.yaml").hardlink_to(bare.folder / "old.yaml")
     done = bare.noetl("migrate", "old.yaml", "--write")
@@ -128,7 +128,7 @@ def test_a_file_that_may_only_be_read_is_not_replaced(bare: Site) -> None:
     old.chmod(0o440)
     done = bare.noetl("migrate", "old.yaml", "--write")
     assert (done.returncode, old.read_text()) == (1, OLD)
-    assert "it may only be read" in done.stderr
+    assert "it is read-only" in done.stderr
 
 
 def test_a_canonical_file_with_a_byte_order_mark_is_not_touched(bare: Site) -> None:
@@ -149,7 +149,7 @@ def test_a_playbook_with_errors_stays_as_it_is(bare: Site) -> None:
     assert wrong.read_text() == WRONG
 
 
-def test_a_wrong_call_is_told(bare: Site) -> None:
+def test_a_wrong_command_line_is_reported(bare: Site) -> None:
     (bare.folder / "latin.yaml").write_bytes(b"name: caf\xe9\n")
     assert "error[NT001]" in bare.noetl("migrate", "latin.yaml").stderr
     assert bare.noetl("migrate", "nowhere.yaml").returncode == 2

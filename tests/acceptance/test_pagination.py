@@ -20,7 +20,7 @@ async def counts(log: asyncpg.Connection, execution_id: int) -> dict[str, int]:
 
 
 async def test_three_loops_of_pages_make_nine_calls(site: Site, api: Api, log: asyncpg.Connection) -> None:
-    told = site.run(ROOT / "dev/examples/pagination_legacy.yaml", "--set", f"api_url={api.url}")
+    told = site.run(ROOT / "dev/older_examples/pagination_legacy.yaml", "--set", f"api_url={api.url}")
     assert told["status"] == "completed", told["failures"]
     assert told["steps"]["fetch"]["attempts"] == 9
     assert api.calls(ASSESSMENTS) == 9
@@ -57,7 +57,7 @@ async def test_the_etl_example_stores_every_page_and_retries(site: Site, api: Ap
 
 
 async def test_a_rebuilt_event_log_is_the_same(site: Site, api: Api, log: asyncpg.Connection) -> None:
-    told = site.run(ROOT / "dev/examples/pagination_legacy.yaml", "--set", f"api_url={api.url}")
+    told = site.run(ROOT / "dev/older_examples/pagination_legacy.yaml", "--set", f"api_url={api.url}")
     query = "SELECT * FROM noetl.event WHERE execution_id = $1 ORDER BY event_id"
     columns = "event_id, parent_event_id, event_type, node_name, status, duration, context, result, meta, error"
     query = query.replace("*", columns)

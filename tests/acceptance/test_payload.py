@@ -39,11 +39,11 @@ def test_meaning(payload: str | None, settings: list[str], request_: dict[str, A
     [
         ("{", [], "--payload is not JSON"),
         ("[1]", [], "must be a JSON object"),
-        ("@nowhere.json", [], "there is no file 'nowhere.json'"),
+        ("@nowhere.json", [], "no such file: 'nowhere.json'"),
         (None, ["a"], "--set takes name=value"),
         (None, ["=1"], "--set takes name=value"),
         (None, ["a..b=1"], "--set takes name=value"),
-        (None, ["a=1", "a.b=2"], "'a' has a value already"),
+        (None, ["a=1", "a.b=2"], "'a' already has a value"),
         (None, ["a=[1"], "is not a YAML value"),
         (None, ["a=.nan"], "is not a YAML value"),
         (None, ["a=&x [*x]"], "is not a YAML value"),

@@ -86,7 +86,7 @@ def during_initdb(monkeypatch: pytest.MonkeyPatch, look: Callable[[int], dict[st
     return found
 
 
-def test_its_account_is_none_that_a_task_may_have() -> None:
+def test_its_account_differs_from_those_of_tasks() -> None:
     accounts = server_accounts()
     tasks = range(FIRST_ACCOUNT, FIRST_ACCOUNT + MOST_PROCESSES + 1)
     assert accounts.server.uid not in {*tasks} | {one.pw_uid for one in pwd.getpwall()}
@@ -151,7 +151,7 @@ def fifo(path: Path, outside: Path) -> None:
 
 
 @pytest.mark.parametrize(("plant", "told"), [(link, "a link"), (hard_link, "a hard link"), (fifo, "a pipe")])
-def test_what_is_no_plain_file_is_not_taken_over(
+def test_only_regular_files_are_taken_over(
     former: Home, tmp_path: Path, plant: Callable[[Path, Path], None], told: str
 ) -> None:
     outside, planted = tmp_path / "outside", former.postgres / "data/base/planted"
@@ -165,7 +165,7 @@ def test_what_is_no_plain_file_is_not_taken_over(
     assert (outside.stat().st_uid, outside.stat().st_ctime_ns) == (before.st_uid, before.st_ctime_ns)
 
 
-def test_what_another_account_has_left_in_it_stays_theirs(former: Home) -> None:
+def test_files_of_another_account_are_not_taken_over(former: Home) -> None:
     left = former.postgres / "data/left"
     left.touch()
     os.chown(left, 54_321, 54_321)

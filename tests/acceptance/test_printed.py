@@ -135,7 +135,7 @@ def test_json_of_a_graph_has_the_same_value_on_a_terminal(bare: Site) -> None:
     ],
     ids=" ".join,
 )
-def test_errors_that_quote_an_argument(bare: Site, args: tuple[str, ...]) -> None:
+def test_errors_about_arguments_are_printable(bare: Site, args: tuple[str, ...]) -> None:
     bare.write(PLAYBOOK)
     shown = bytes_printed(bare, *(arg.replace("ATTACK", HOSTILE) for arg in args))
     assert r"a\u2028b\u2029c\x85d" in shown, "not all of it is quoted"
@@ -222,7 +222,9 @@ def test_the_progress_and_the_end_of_a_run(ran: tuple[str, Path, dict[str, Any]]
 
 @pytest.mark.stack
 @pytest.mark.parametrize("args", [("status",), ("status", "--json"), ("events",), ("events", "--json")])
-def test_what_is_told_of_a_run(site: Site, ran: tuple[str, Path, dict[str, Any]], args: tuple[str, ...]) -> None:
+def test_the_report_of_a_run_is_printable(
+    site: Site, ran: tuple[str, Path, dict[str, Any]], args: tuple[str, ...]
+) -> None:
     execution = str(ran[2]["execution_id"])
     for printed in (bytes_printed, on_terminal):
         shown = printed(site, args[0], execution, *args[1:])

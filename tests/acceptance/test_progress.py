@@ -74,7 +74,7 @@ def test_what_a_step_has_done(rows: list[Row], told: str) -> None:
     progress = Progress()
     for one in [row("step.started"), *rows]:
         progress.feed(one)
-    assert progress.steps["fetch"].told() == told
+    assert progress.steps["fetch"].counts() == told
 
 
 def test_lines_tell_beginnings_retries_and_ends() -> None:
@@ -252,6 +252,11 @@ def test_the_time_of_a_run_that_is_stopping_is_told_apart_from_its_stop() -> Non
         ),
         ("next.evaluated", {"arcs": [{"to": "a", "matched": False, "when": "{{ x }}"}]}, "no match: a when {{ x }}"),
         ("next.evaluated", {"arcs": [{"to": "end", "matched": True}]}, "to end"),
+        (
+            "next.evaluated",
+            {"arcs": [{"to": "warn", "matched": True, "item_rule": 1}]},
+            "to warn when rule 1 was the last that an item matched",
+        ),
         (
             "playbook.cancelled",
             {"stopped_by": "cancel", "reason": "wrong table"},

@@ -26,7 +26,7 @@ def test_the_summary_says_what_is_kept_and_why() -> None:
 
 @pytest.mark.stack
 @pytest.mark.parametrize("age", ["30", "soon", "1e9999d", "9999999999999d"])
-def test_an_age_that_is_none_is_refused(site: Site, age: str) -> None:
+def test_an_invalid_age_is_refused(site: Site, age: str) -> None:
     done = site.noetl("prune", "--older-than", age)
     assert done.returncode == 2
     assert "is not a duration, such as 30d or 36h" in done.stderr

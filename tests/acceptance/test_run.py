@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from noetl_activities.isolation.probe import isolation
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import ROOT, Api, Site
 
@@ -15,6 +20,7 @@ pytestmark = pytest.mark.stack
 HELLO = ROOT / "dev/examples/hello.yaml"
 PLAYBOOKS = ROOT / "tests/acceptance/playbooks"
 PROBE = "/api/v1/concurrency/probe"
+HELD = asyncio.run(isolation())
 
 
 def test_completed(site: Site) -> None:
@@ -30,7 +36,7 @@ def test_completed(site: Site) -> None:
     }
 
 
-def test_what_a_person_sees(site: Site) -> None:
+def test_what_the_user_sees(site: Site) -> None:
     done = site.noetl("run", str(HELLO))
     assert done.returncode == 0
     assert done.stderr.splitlines()[0] == "start ..."
@@ -81,7 +87,8 @@ def test_status_and_events_tell_of_a_run_later(site: Site) -> None:
 def test_a_run_that_takes_too_long_is_cancelled(site: Site, api: Api) -> None:
     told = site.run(PLAYBOOKS / "slow.yaml", "--set", f"api_url={api.url}", "--timeout", "1")
     assert told["status"] == "timed_out"
-    assert json.loads(site.noetl("status", str(told["execution_id"]), "--json").stdout)["status"] == "cancelled"
+    shown = json.loads(site.noetl("status", str(told["execution_id"]), "--json").stdout)
+    assert (shown["status"], shown["reason"]) == ("cancelled", "timed out after 1 s (--timeout)")
 
 
 def test_nothing_but_its_own_words_is_on_the_terminal(bare: Site) -> None:
@@ -120,6 +127,62 @@ def test_every_attempt_is_in_the_event_log(site: Site, api: Api) -> None:
     assert "500" in attempts[1]["error"]
 
 
+@pytest.mark.skipif("landlock" not in HELD, reason=HELD)
+def test_the_file_of_credentials_is_closed_to_tasks(
+    site: Site, monkeypatch: pytest.MonkeyPatch, open_folder: Path
+) -> None:
+    """In a folder that the deployment opens to them."""
+    credentials, data = open_folder / "credentials.yaml", open_folder / "data.yaml"
+    for file in (credentials, data):
+        file.write_text("mine: {type: bearer, token: t}\n")
+        file.chmod(0o644)
+    monkeypatch.setenv("NOETL_TASK_DIRECTORIES", str(open_folder))
+    playbook = site.write(
+        """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: reads, path: tests/reads}
+workload: {file: ""}
+workflow:
+  - step: read
+    tool: {kind: python, input: {file: "{{ workload.file }}"}, code: "result = open(file).read()"}
+""",
+    )
+    options = ("--credentials", str(credentials), "--set")
+    assert site.run(playbook, *options, f"file={data}")["status"] == "completed"
+    assert "PermissionError" in str(site.run(playbook, *options, f"file={credentials}"))
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """One that the account of a task reaches; those of pytest are closed."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_credential_that_is_missing_is_told_before_anything_starts(site: Site) -> None:
+    """Where the run brings its own credentials, so that its tools are served here."""
+    credentials = site.write("mine: {type: bearer, token: t}\n", "credentials.yaml")
+    playbook = site.write(
+        """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: names, path: tests/names}
+workflow:
+  - step: first
+    tool: {kind: python, code: "result = 1"}
+    next: {arcs: [{step: second}]}
+  - step: second
+    tool: {kind: http, url: "http://localhost/", auth: mime}
+""",
+    )
+    done = site.noetl("run", str(playbook), "--credentials", str(credentials))
+    assert done.returncode == 2
+    assert f"{playbook}:9:11: error: no credential 'mime' (did you mean 'mine'?)" in done.stderr
+    assert done.stderr.splitlines()[-1] == "nothing was started"
+
+
 def test_credentials_of_a_run_reach_no_other_worker(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     addresses = site.addresses()
     login = f"db_port: {addresses.postgres_port}, db_password: {addresses.playbooks_password}"
@@ -140,7 +203,7 @@ workflow:
     monkeypatch.setenv("NOETL_CREDENTIALS", str(credentials))
     told = site.noetl("run", str(playbook))
     assert "NOETL_CREDENTIALS is ignored here: it is read where the worker starts" in told.stderr
-    assert "add it to a file that --credentials or NOETL_CREDENTIALS names" in told.stdout
+    assert "add it to the file named by --credentials or NOETL_CREDENTIALS" in told.stdout
     told = site.noetl("run", str(playbook), "--credentials", str(credentials))
     assert "NOETL_CREDENTIALS" not in told.stderr
 

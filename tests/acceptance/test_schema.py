@@ -34,7 +34,7 @@ def test_a_schema_is_written_to_a_file(bare: Site, dialect: str) -> None:
         (["-o", "/proc/x"], "cannot write /proc/x"),
     ],
 )
-def test_a_wrong_call_is_told(bare: Site, args: list[str], says: str) -> None:
+def test_a_wrong_command_line_is_reported(bare: Site, args: list[str], says: str) -> None:
     done = bare.noetl("schema", *args)
     assert done.returncode == 2
     assert says in done.stderr

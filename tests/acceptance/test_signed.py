@@ -13,7 +13,7 @@ from tests.acceptance.site import ROOT, Site
 HELLO = ROOT / "dev/examples/hello.yaml"
 
 
-def test_a_submission_without_the_stack_s_key_says_what_is_missing(
+def test_a_submission_without_the_key_of_the_stack_reports_it(
     site: Site, bare: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = Path(site.addresses().signing_key_file)

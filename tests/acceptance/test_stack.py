@@ -24,7 +24,7 @@ from noetl_temporal.stack import owner as owner_module
 from noetl_temporal.stack import postgres_place
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.databases import accepts_login
-from noetl_temporal.stack.errors import BusyError, FellError
+from noetl_temporal.stack.errors import BusyError, FellError, StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listens
 from noetl_temporal.stack.owner import Stack, owned_stack
@@ -200,11 +200,28 @@ def test_a_start_is_tried_again_on_other_ports(home: Home, name: str, monkeypatc
                 stack.stop()
     assert len(told) == 1
     assert "ended while starting (exit status" in told[0]
-    assert "starting again on other ports (attempt 2 of 3)" in told[0]
+    assert "restarting on other ports (attempt 2 of 3)" in told[0]
     assert "\n" not in told[0]
 
 
-def test_a_server_that_never_starts_is_told_after_three_attempts(home: Home) -> None:
+def test_a_cluster_of_another_postgres_is_told_at_once(home: Home) -> None:
+    home.prepare()
+    data = home.postgres / "data"
+    data.mkdir(parents=True)
+    (data / "PG_VERSION").write_text("17\n")
+    postgres_place.place().own(data)
+    told: list[str] = []
+    with home.owner_lock("run"):
+        stack = Stack(home, told.append)
+        try:
+            with pytest.raises(StackError, match=r"made by Postgres 17, and this is Postgres 18.*`noetl dev rm`"):
+                stack.start("run")
+        finally:
+            stack.stop()
+    assert told == []
+
+
+def test_a_server_that_never_starts_is_reported_after_three_attempts(home: Home) -> None:
     home.prepare()
     home.database.write_text("this is no database")
     told: list[str] = []
@@ -242,7 +259,7 @@ def test_four_stacks_start_at_once(tmp_path: Path) -> None:
         assert wait_until(lambda: not any(listening(home) for home in homes))
 
 
-def test_a_server_begins_only_once_it_is_noted(tmp_path: Path) -> None:
+def test_a_server_starts_only_after_it_is_recorded(tmp_path: Path) -> None:
     held = start("held", ["touch", tmp_path / "begun"], tmp_path / "log", "touch")
     try:
         assert held.process.poll() is None
@@ -273,7 +290,7 @@ def _joins(home: Home) -> Addresses:
         return used.addresses
 
 
-def test_whoever_looks_keeps_nobody_from_owning(home: Home) -> None:
+def test_checking_the_owner_does_not_prevent_owning(home: Home) -> None:
     home.prepare()
     with home.owner_lock("run"):
         assert home.owner() == (os.getpid(), "run")

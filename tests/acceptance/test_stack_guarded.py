@@ -77,7 +77,7 @@ def impostor() -> Generator[Impostor]:
         yield found
 
 
-def test_who_takes_the_port_of_postgres_hears_no_password(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_on_the_port_of_postgres_gets_no_password(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     with impostor() as taken:
         chosen = itertools.chain([taken.port], itertools.repeat(0))
 
@@ -94,7 +94,7 @@ def test_who_takes_the_port_of_postgres_hears_no_password(home: Home, monkeypatc
         assert taken.heard == b""
 
 
-def test_who_asks_a_client_without_a_rule_for_its_password_hears_it() -> None:
+def test_control_without_the_guard_a_server_gets_the_password() -> None:
     """The control of the test above."""
     with impostor() as taken:
         command = [
@@ -114,7 +114,7 @@ def test_who_asks_a_client_without_a_rule_for_its_password_hears_it() -> None:
 
 
 @PROC
-def test_who_takes_the_port_of_temporal_is_not_joined(home: Home) -> None:
+def test_a_process_on_the_port_of_temporal_is_not_used(home: Home) -> None:
     """Its owner notices the end of Temporal a moment later; this one never does."""
     with subprocess.Popen([sys.executable, "-c", OWNER, str(home.root)], stdout=subprocess.PIPE, text=True) as owner:
         try:
@@ -191,7 +191,7 @@ def asked(port: int, host: str) -> bytes:
 
 
 @PROC
-def test_temporal_obeys_nobody_who_speaks_http_but_its_ui(servers: Addresses) -> None:
+def test_the_http_api_of_temporal_is_disabled(servers: Addresses) -> None:
     ports = listening_ports(servers.temporal_pid)
     ui = int(servers.ui.rpartition(":")[2])
     assert wait_until(lambda: answering({ui}) == {ui}), "the UI asks Temporal only once that has let it connect"
@@ -201,7 +201,9 @@ def test_temporal_obeys_nobody_who_speaks_http_but_its_ui(servers: Addresses) ->
 
 
 @PROC
-def test_temporal_obeys_whoever_speaks_http_without_the_setting(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_without_the_setting_the_http_api_of_temporal_is_enabled(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The control of the test above."""
     monkeypatch.delitem(temporal.DYNAMIC_CONFIG, "frontend.httpAllowedHosts")
     with owned_stack(home, "run") as (_, addresses):
@@ -209,7 +211,7 @@ def test_temporal_obeys_whoever_speaks_http_without_the_setting(home: Home, monk
 
 
 @PROC
-def test_tools_are_told_every_port_of_the_stack(home: Home) -> None:
+def test_tools_know_every_port_of_the_stack(home: Home) -> None:
     with owned_stack(home, "run") as (_, addresses):
         listened = {port for pid in server_pids(home) for port in listening_ports(pid)}
         assert len(listened) > 4
@@ -228,7 +230,7 @@ def test_servers_get_nothing_of_the_users_environment(home: Home, monkeypatch: p
             assert names - of_the_shell == {"PATH", "HOME", "LC_ALL", "TMPDIR"}
 
 
-async def test_what_a_cluster_brings_along_does_not_run(home: Home) -> None:
+async def test_settings_in_a_foreign_cluster_are_not_applied(home: Home) -> None:
     with owned_stack(home, "run") as (_, addresses):
         connection = await asyncpg.connect(addresses.postgres)
         await connection.execute("""
@@ -266,7 +268,7 @@ async def test_what_a_cluster_brings_along_does_not_run(home: Home) -> None:
 LINKS = ["postgresql.conf", "postgresql.auto.conf", "pg_hba.conf", "pg_ident.conf", "standby.signal"]
 
 
-def test_links_in_the_folder_of_postgres_lead_nowhere(home: Home, tmp_path: Path) -> None:
+def test_links_in_the_folder_of_postgres_are_not_followed(home: Home, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.write_text("mine")
     home.prepare()

@@ -125,6 +125,6 @@ def test_a_name_with_escapes_is_not_printed_raw(bare: Site, monkeypatch: pytest.
     assert "\x1b" not in bare.noetl("dev", "rm", "\x1b[31mred").stdout
 
 
-def test_a_wrong_call_is_told(bare: Site) -> None:
+def test_a_wrong_command_line_is_reported(bare: Site) -> None:
     assert bare.noetl("dev", "rm", "one", "--all").returncode == 2
     assert bare.noetl("dev", "rm", "nowhere").returncode == 1

@@ -73,6 +73,28 @@ def test_a_second_ctrl_c_skips_the_cleanup(site: Site, api: Api) -> None:
     assert steps(account)["end"] == "cancelled"
 
 
+def test_ctrl_c_before_a_run_was_submitted_says_so(bare: Site) -> None:
+    run = bare.start("run", str(HELLO), "--json")
+    assert wait_until(bare.home.root.exists)
+    run.send_signal(signal.SIGINT)
+    out, errors = run.communicate(timeout=60)
+    assert (run.returncode, out) == (130, "")
+    assert errors.strip() == "stopped before a run was submitted: nothing was started"
+    assert bare.noetl("dev", "status").returncode == 1
+
+
+def test_ctrl_c_after_its_end_changes_nothing_of_what_is_told(bare: Site) -> None:
+    """The report is there before the worker and the servers of the run stop."""
+    run = bare.start("run", str(HELLO), "--json")
+    assert run.stdout is not None
+    account = json.loads(run.stdout.readline())
+    run.send_signal(signal.SIGINT)
+    out, errors = run.communicate(timeout=60)
+    assert (run.returncode, out, account["status"]) == (0, "", "completed"), errors
+    assert "Traceback" not in errors
+    assert bare.noetl("dev", "status").returncode == 1
+
+
 def test_a_timeout_waits_for_the_cleanup(site: Site, api: Api) -> None:
     account = site.run(CLEANUP, "--set", f"api_url={api.url}", "--timeout", "1")
     assert (account["status"], steps(account)) == ("timed_out", {"wait": "cancelled", "end": "completed"})
@@ -82,15 +104,15 @@ def test_a_timeout_waits_for_the_cleanup(site: Site, api: Api) -> None:
 def test_cancel_from_another_terminal(site: Site, api: Api) -> None:
     run = Running(site, api, "cleanup=60")
     assert steps(told(site, "status", run.id)) == {"wait": "running"}
-    assert "its cleanup runs" in site.noetl("cancel", run.id, "--reason", "wrong table").stdout
+    assert "waiting for the cleanup" in site.noetl("cancel", run.id, "--reason", "wrong table").stdout
     assert wait_until(lambda: api.calls(PROBE) == 2)
     assert told(site, "status", run.id)["reason"] == "wrong table"
-    assert "skipping its cleanup" in site.noetl("cancel", run.id).stdout
+    assert "skipping the cleanup" in site.noetl("cancel", run.id).stdout
     account, _ = run.ended(1)
     assert (account["status"], account["reason"]) == ("cancelled", "wrong table")
     assert "stopped by cancel, reason wrong table" in site.noetl("events", run.id).stdout
     again = site.noetl("cancel", run.id)
-    assert (again.returncode, "has ended already" in again.stderr) == (1, True)
+    assert (again.returncode, "has already ended" in again.stderr) == (1, True)
     assert "has no run 1" in site.noetl("cancel", "1").stderr
 
 
@@ -111,11 +133,13 @@ def unserved(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> Addresses:
     return servers
 
 
-def test_a_run_without_an_event_log_says_so(unserved: Addresses, bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_an_event_log_is_reported(
+    unserved: Addresses, bare: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("NOETL_POSTGRES")
     run = bare.start("run", str(HELLO), "--timeout", "1e-9", "--json")
     assert run.stderr is not None
-    assert "NOETL_POSTGRES names no event log" in run.stderr.readline()
+    assert "NOETL_POSTGRES is not set" in run.stderr.readline()
     assert "timed out" in run.stderr.readline()
     status = bare.noetl("status")
     assert re.match(r"running for [0-9.]+ s \(now cancelling\)", status.stdout)
@@ -126,7 +150,7 @@ def test_a_run_without_an_event_log_says_so(unserved: Addresses, bare: Site, mon
     assert bare.noetl("terminate", str(found["execution_id"])).returncode == 0
 
 
-def test_a_log_that_is_not_used_is_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unused_event_log_is_reported(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", "postgresql://noetl:hush@127.0.0.1:1/noetl")
     for command in (["run", str(HELLO)], ["status"]):
         assert site.noetl(*command).stderr.splitlines()[0].startswith("NOETL_POSTGRES is ignored, because")
@@ -135,7 +159,9 @@ def test_a_log_that_is_not_used_is_told(site: Site, monkeypatch: pytest.MonkeyPa
 def test_a_run_that_nobody_serves_says_so_and_is_left_at_the_third_ctrl_c(unserved: Addresses, bare: Site) -> None:
     run = bare.start("run", str(HELLO), "--json")
     assert run.stderr is not None
-    assert "waiting for a worker of workflows (none polls): start one with `noetl worker`" in run.stderr.readline()
+    assert (
+        "waiting for a worker for workflows (none is polling): start one with `noetl worker`" in run.stderr.readline()
+    )
     found = told(bare, "status")
     assert [one["kind"] for one in found["attention"]] == ["no_worker"]
     for says in ("cancelling", "skipping", "leaving"):
@@ -145,21 +171,21 @@ def test_a_run_that_nobody_serves_says_so_and_is_left_at_the_third_ctrl_c(unserv
     left = json.loads(out)
     assert (run.returncode, left["status"], left["reason"]) == (3, "unknown", "left while the run was running")
     assert left["execution_id"] == found["execution_id"]
-    assert f"is not known; to find out: noetl status {found['execution_id']}" in errors
+    assert f"is unknown; to find out: noetl status {found['execution_id']}" in errors
     assert bare.noetl("terminate", str(found["execution_id"])).returncode == 0
 
 
 @pytest.mark.parametrize(
     "command", [["status"], ["run", str(HELLO)], ["worker"], ["mirror"], ["setup"], ["prune"], ["cancel", "7"]]
 )
-def test_an_unreachable_temporal_is_told(bare: Site, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_temporal_is_reported(bare: Site, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
     monkeypatch.setenv("NOETL_POSTGRES", "postgresql://noetl:hush@127.0.0.1:1/noetl")
     done = bare.noetl(*command)
     assert_deployment_is_told(done, "connection refused")
 
 
-def test_an_unreachable_postgres_is_told(servers: Addresses, bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_postgres_is_reported(servers: Addresses, bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", servers.temporal)
     monkeypatch.setenv("NOETL_POSTGRES", "postgresql://noetl:hush@127.0.0.1:1/noetl")
     for command in (["run", str(HELLO)], ["events"], ["mirror"], ["setup"], ["prune"]):

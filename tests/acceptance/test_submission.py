@@ -61,7 +61,7 @@ async def submitting(way: Mute, servers: Addresses, bare: Site) -> AsyncIterator
         await asyncio.sleep(0.05)
     run = Submitting(process, client.get_workflow_handle(started.pop()))
     process.send_signal(signal.SIGINT)
-    assert "cancelling as soon as Temporal says that the run has started" in run.says()
+    assert "cancelling as soon as Temporal confirms that the run has started" in run.says()
     yield run
     process.kill()
     process.communicate()
@@ -79,12 +79,12 @@ async def test_ctrl_c_cancels_the_run_once_it_is_known(way: Mute, submitting: Su
     assert (await submitting.workflow.describe()).raw_description.workflow_extended_info.cancel_requested
 
 
-async def test_a_second_ctrl_c_tells_which_run_it_may_have_left(submitting: Submitting) -> None:
+async def test_a_second_ctrl_c_prints_the_run_that_may_have_started(submitting: Submitting) -> None:
     submitting.process.send_signal(signal.SIGINT)
     out, errors = submitting.process.communicate(timeout=30)
     assert submitting.process.returncode == 3
     execution = submitting.workflow.id.rpartition("/")[2]
-    assert f"not known; to end it: noetl terminate {execution}" in errors
+    assert f"may have started; to end it: noetl terminate {execution}" in errors
     assert f"noetl status {execution}" in errors
     told = json.loads(out)
     assert (told["execution_id"], told["status"]) == (int(execution), "unknown")

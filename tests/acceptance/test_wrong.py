@@ -39,7 +39,7 @@ def test_three_mistakes_are_told_at_once(bare: Site) -> None:
         (["nowhere.yaml"], "nowhere.yaml"),
         (["."], "."),
         ([HELLO, "--payload", "{"], "--payload is not JSON"),
-        ([HELLO, "--payload", "@nowhere.json"], "there is no file 'nowhere.json'"),
+        ([HELLO, "--payload", "@nowhere.json"], "no such file: 'nowhere.json'"),
         ([HELLO, "--payload", "@."], "cannot read .: Is a directory"),
         ([HELLO, "--set", "name"], "--set takes name=value"),
         ([HELLO, "--set", "nam=Ada"], 'did you mean "name"?'),
@@ -51,7 +51,7 @@ def test_three_mistakes_are_told_at_once(bare: Site) -> None:
         ([HELLO, "--nosuch"], "--nosuch"),
     ],
 )
-def test_a_wrong_call_is_told(bare: Site, args: list[str], says: str) -> None:
+def test_a_wrong_command_line_is_reported(bare: Site, args: list[str], says: str) -> None:
     done = bare.noetl("run", *args)
     assert done.returncode == 2
     assert says in done.stderr
@@ -59,7 +59,7 @@ def test_a_wrong_call_is_told(bare: Site, args: list[str], says: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "- a", "a: [", "\0", "kind: Playbook\nworkflow: 3\n", "é: 1"])
-def test_a_file_that_is_no_playbook_is_told(bare: Site, text: str) -> None:
+def test_a_file_that_is_not_a_playbook_is_reported(bare: Site, text: str) -> None:
     done = bare.noetl("run", str(bare.write(text)))
     assert done.returncode == 2
     assert "playbook.yaml:" in done.stderr
@@ -69,11 +69,11 @@ def test_a_file_that_is_no_playbook_is_told(bare: Site, text: str) -> None:
     ("text", "says"),
     [
         ("just text", "credentials.yaml holds no credentials"),
-        ("- just\n- texts", "credentials.yaml: entry 1 is no credential"),
+        ("- just\n- texts", "credentials.yaml: entry 1 is not a credential"),
         ("a: 1\nb: [", "credentials.yaml:2:5: the credentials file is not valid YAML"),
     ],
 )
-def test_credentials_that_are_none_are_told(bare: Site, text: str, says: str) -> None:
+def test_invalid_credentials_are_reported(bare: Site, text: str, says: str) -> None:
     done = bare.noetl("run", HELLO, "--credentials", str(bare.write(text, "credentials.yaml")))
     assert done.returncode == 2
     assert says in done.stderr.splitlines()[-1]
@@ -89,7 +89,7 @@ def test_credentials_that_are_none_are_told(bare: Site, text: str, says: str) ->
         ("{folder}/credentials.yaml", "the credential 'api': unknown key \"tokn\""),
     ],
 )
-def test_a_wrong_variable_for_credentials_is_told(
+def test_an_invalid_noetl_credentials_is_reported(
     bare: Site, monkeypatch: pytest.MonkeyPatch, command: list[str], named: str, says: str
 ) -> None:
     bare.write("api: {type: bearer, tokn: hush}\n", "credentials.yaml")
@@ -125,7 +125,9 @@ def test_ctrl_c_while_the_command_is_imported_leaves_quietly(bare: Site, monkeyp
 
 
 @pytest.mark.parametrize("command", [["dev", "up"], ["dev", "status"], ["dev", "down"], ["status"], ["run", HELLO]])
-def test_a_home_that_is_no_folder_is_told(bare: Site, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+def test_a_home_that_is_not_a_folder_is_reported(
+    bare: Site, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
     home = bare.write("text", "home.txt")
     monkeypatch.setenv("NOETL_HOME", str(home))
     done = bare.noetl(*command)
@@ -147,13 +149,13 @@ def test_a_misspelt_command_is_told_with_the_nearest(bare: Site) -> None:
         (["worker", "--tools", " , "], "--tools names no tool"),
     ],
 )
-def test_a_wrong_argument_is_told(bare: Site, args: list[str], says: str) -> None:
+def test_a_wrong_argument_is_reported(bare: Site, args: list[str], says: str) -> None:
     done = bare.noetl(*args)
     assert done.returncode == 2
     assert says in " ".join(done.stderr.split())
 
 
-def test_an_address_without_a_port_is_told(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_without_a_port_is_reported(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", "localhost")
     done = bare.noetl("status")
     assert done.returncode == 2
@@ -168,4 +170,4 @@ def test_help_of_dev_is_not_cut_off(bare: Site) -> None:
 
 def test_a_folder_without_a_stack_is_named(bare: Site) -> None:
     told = bare.noetl("status").stderr
-    assert f"no stack is up for {bare.folder.resolve()}: start it with `noetl dev up`, or" in told
+    assert f"no stack is running for {bare.folder.resolve()}: start it with `noetl dev up`, or" in told

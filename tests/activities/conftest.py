@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import shutil
 import socket
+import subprocess
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,16 +102,43 @@ ROUTES = [
 @pytest.fixture(scope="session")
 async def web() -> AsyncGenerator[str]:
     """The address of a web server on loopback."""
+    async with _web_server() as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture
+async def https(certificate: Path) -> AsyncGenerator[str]:
+    """The address of the same with TLS, under a certificate that nobody vouches for."""
+    async with _web_server(ssl_certfile=str(certificate)) as port:
+        yield f"https://localhost:{port}"
+
+
+@contextlib.asynccontextmanager
+async def _web_server(**config: Any) -> AsyncGenerator[int]:
+    """Its port."""
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(Starlette(routes=ROUTES), log_level="critical", lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(Starlette(routes=ROUTES), log_level="critical", lifespan="off", **config))
     serving = asyncio.create_task(server.serve([listening]))
     while not server.started:
         await asyncio.sleep(0.01)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    yield listening.getsockname()[1]
     server.should_exit = True
     await serving
     listening.close()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A key, and a certificate for localhost that vouches for itself, in one file."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl to make a certificate")
+    file = tmp_path / "server.pem"
+    made = ("-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost")
+    more = ("-addext", "subjectAltName=DNS:localhost", "-keyout", str(tmp_path / "key.pem"), "-out", str(file))
+    subprocess.run(["openssl", "req", *made, *more], check=True, capture_output=True)
+    file.write_text(file.read_text() + (tmp_path / "key.pem").read_text())
+    return file
 
 
 @pytest.fixture

@@ -187,14 +187,14 @@ async def test_one_refused_address_refuses_the_name(monkeypatch: pytest.MonkeyPa
         ("notaurl/x.json", '"notaurl/x.json" is not an http(s) address: begin it with http:// or https://'),
         ("ftp://example.com/x?token=hush", '"ftp://example.com/x" is not an http(s) address'),
         ("http://127.0.0.1:1/x", "GET http://127.0.0.1:1/x: connection refused: nothing listens there"),
-        ("http://nowhere.invalid/x", "GET http://nowhere.invalid/x: there is no host named nowhere.invalid"),
+        ("http://nowhere.invalid/x", "GET http://nowhere.invalid/x: unknown host nowhere.invalid"),
         (
             "http://10.1.2.3/",
             "10.1.2.3 is not a public address: to allow it, add it to NOETL_HTTP_ALLOW of the worker and restart",
         ),
     ],
 )
-async def test_what_cannot_be_reached_is_told_in_words(url: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unreachable_servers_are_reported(url: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HTTP_ALLOW", "127.0.0.1")
     loop = asyncio.get_running_loop()
 

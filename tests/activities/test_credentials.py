@@ -37,7 +37,7 @@ async def test_a_name_is_found_in_the_file_then_in_the_environment(tmp_path: Pat
     [
         ("mine: {type: bearer, tokn: hush}", 'the credential \'mine\': unknown key "tokn" (did you mean "token"?)'),
         ("mine: {type: bearer, tokn: hush}", "allowed: access_token, api_key, description, tags, token, type, value"),
-        ("mine: {type: [hush], db_host: hush}", "the credential 'mine': its type is no text; allowed: postgres, bea"),
+        ("mine: {type: [hush], db_host: hush}", "the credential 'mine': its type is not text; allowed: postgres, bea"),
         ("mine: {hots: hush}", 'the credential \'mine\': unknown key "hots" (did you mean "host"?)'),
         ("mine: {type: postgres, data: {token: hush}}", "the credential 'mine': unknown key \"token\""),
         ("mine: hush", "the credential 'mine' is not a mapping: write {type: ..., ...}"),
@@ -46,7 +46,7 @@ async def test_a_name_is_found_in_the_file_then_in_the_environment(tmp_path: Pat
         ("good: {token: hush}\nmine: {odd: hush}", "the credential 'mine': unknown key \"odd\""),
     ],
 )
-def test_an_entry_with_unknown_fields_is_told_without_its_values(tmp_path: Path, text: str, says: str) -> None:
+def test_an_entry_with_unknown_fields_is_reported_without_values(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
     with pytest.raises(CredentialError) as told:
         read_credentials(tmp_path / "c.yaml")
@@ -124,17 +124,42 @@ async def test_forms_of_auth(auth: Any, expected: dict[str, str]) -> None:
     assert dict(await credentials(PG={"user": "u"}).resolve(auth)) == expected
 
 
+LOGIN = {"username": "someone", "password": "hush"}
+ANSWER = {"request_id": "7", "lease_id": "", "lease_duration": 0, "renewable": False, "warnings": None, "auth": None}
+OF_VAULT = [
+    {"data": {"data": LOGIN, "metadata": {"version": 2}}},
+    {**ANSWER, "data": {"data": LOGIN, "metadata": {"version": 2, "custom_metadata": None}}, "mount_type": "kv"},
+    {**ANSWER, "data": LOGIN},
+    {"data": LOGIN},
+]
+
+
+@pytest.mark.parametrize("answer", OF_VAULT)
+async def test_what_vault_answers_is_read_as_its_fields(tmp_path: Path, answer: dict[str, Any]) -> None:
+    """As `vault kv get -format=json` prints it, in the environment, and in a file, where a type may stand beside it."""
+    file = tmp_path / "credentials.yaml"
+    file.write_text(json.dumps({"a": {"type": "basic", **answer}}))
+    found = credentials(file, B=answer)
+    assert await found.resolve("a") == {"type": "basic", **LOGIN}
+    assert await found.resolve("b") == LOGIN
+    assert found.scrubbed("it is hush") != "it is hush"
+
+
 @pytest.mark.parametrize("text", ["- hush", "- {name: a, data: hush}", "- {data: {token: hush}}", "- [hush]"])
-async def test_a_list_of_something_else_is_told_without_its_values(tmp_path: Path, text: str) -> None:
+async def test_a_list_of_other_entries_is_reported_without_values(tmp_path: Path, text: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(CredentialError, match=r"c\.yaml: entry 1 is no credential") as told:
+    with pytest.raises(CredentialError, match=r"c\.yaml: entry 1 is not a credential") as told:
         await credentials(tmp_path / "c.yaml").resolve("a")
     assert "hush" not in str(told.value)
 
 
-async def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+async def test_errors_are_reported(tmp_path: Path) -> None:
     found = Credentials(CredentialSource(environment={"NOETL_CREDENTIAL_BAD": "not json"}))
-    for name, message in [("nope", "NOETL_CREDENTIAL_NOPE"), ("bad", "is not JSON"), (5, "write a credential's name")]:
+    for name, message in [
+        ("nope", "NOETL_CREDENTIAL_NOPE"),
+        ("bad", "is not JSON"),
+        (5, "write the name of a credential"),
+    ]:
         with pytest.raises(CredentialError, match=message):
             await found.resolve(name)
     (tmp_path / "c.yaml").write_text("a: [")
@@ -173,8 +198,8 @@ async def test_a_credential_that_is_named_cannot_be_changed(key: str, changed: d
 @pytest.mark.parametrize(
     "auth", [["pg", {"db_port": 1}], [{"credential": "pg"}, {"db_port": 1}], 5, None, [{"password": "hush"}]]
 )
-async def test_what_is_no_name_and_no_map_is_refused_without_being_repeated(auth: Any) -> None:
-    with pytest.raises(CredentialError, match="neither a text nor a map") as raised:
+async def test_auth_that_is_neither_name_nor_map_is_refused_without_quoting_it(auth: Any) -> None:
+    with pytest.raises(CredentialError, match="neither text nor a map") as raised:
         await credentials(PG=PG).resolve(auth)
     assert "hush" not in str(raised.value)
 
@@ -184,10 +209,10 @@ async def test_fields_beside_an_alias_are_not_those_of_the_credential() -> None:
     assert "db_password" not in found
 
 
-async def test_what_a_playbook_may_say_beside_a_name() -> None:
+async def test_fields_allowed_beside_a_credential_name() -> None:
     found = await credentials(API={"token": "hush"}).resolve({"type": "api_key", "key": "api", "header_name": "X-Key"})
     assert found["header_name"] == "X-Key"
-    with pytest.raises(CredentialError, match="of another type than auth says"):
+    with pytest.raises(CredentialError, match="has another type than the one in auth"):
         await credentials(PG=PG).resolve({"type": "basic", "credential": "pg"})
 
 
@@ -222,7 +247,7 @@ async def test_a_credential_that_is_too_large_is_refused(fields: dict[str, str])
 @pytest.mark.parametrize(
     ("text", "place"), [('{"password": "hush" "more"}', "line 1, column 21"), ('{"password": hush}', "column 14")]
 )
-async def test_a_variable_that_is_no_json_is_told_by_its_place(text: str, place: str) -> None:
+async def test_a_variable_with_invalid_json_is_reported_by_position(text: str, place: str) -> None:
     found = Credentials(CredentialSource(environment={"NOETL_CREDENTIAL_BAD": text}))
     with pytest.raises(CredentialError, match=place) as raised:
         await found.resolve("bad")
@@ -234,7 +259,7 @@ async def test_a_variable_that_is_no_json_is_told_by_its_place(text: str, place:
     [
         ("a: [hush", "a bracket is not closed"),
         ("a: {password: hush: hush}", "a bracket is not closed"),
-        ("a: hush: hush", 'a second ": " in one value, which must be quoted'),
+        ("a: hush: hush", 'a value that contains ": " must be quoted'),
         ("a: 'hush", "a quote is not closed"),
         ("a: \thush\n\t- hush", "a tab where spaces are expected"),
         ("a: {password: *hush}", "a value that begins with * must be quoted"),
@@ -242,7 +267,7 @@ async def test_a_variable_that_is_no_json_is_told_by_its_place(text: str, place:
         ("a: !!hush x", "a value that begins with ! must be quoted"),
     ],
 )
-async def test_a_file_that_is_no_yaml_is_told_by_its_place(tmp_path: Path, text: str, why: str) -> None:
+async def test_invalid_yaml_is_reported_by_position(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
     told = rf"c\.yaml:\d+:\d+: the credentials file is not valid YAML: {re.escape(why)}$"
     with pytest.raises(CredentialError, match=told) as raised:
@@ -257,7 +282,7 @@ def _with_causes(error: BaseException) -> str:
 @pytest.mark.parametrize(
     ("name", "hint"), [("pg_loca", r"\(did you mean 'pg_local'\?\)"), ("xyz", r"\(there are pg_local, vault\)")]
 )
-async def test_an_unknown_name_is_told_with_the_names_there_are(tmp_path: Path, name: str, hint: str) -> None:
+async def test_an_unknown_name_is_reported_with_the_known_names(tmp_path: Path, name: str, hint: str) -> None:
     (tmp_path / "c.yaml").write_text("pg_local: {password: hush}\n")
     with pytest.raises(CredentialError, match=f"no credential {name!r} {hint}: add it to") as told:
         await credentials(tmp_path / "c.yaml", VAULT={"token": "hush"}).resolve(name)

@@ -95,7 +95,7 @@ async def test_rivals_take_effect_once(file: File) -> None:
     assert len({one.outcome.result["rows"][0]["id"] for one in answers}) == 1
 
 
-async def test_other_calls_of_the_file_are_no_rivals(file: File) -> None:
+async def test_concurrent_calls_of_a_file_do_not_conflict(file: File) -> None:
     answers = await asyncio.gather(*(file.run(f"insert into t values ({n})", key=f"42/{n}") for n in range(6)))
     assert [one.outcome.error for one in answers] == [None] * 6
     assert file.ids() == [0, 1, 2, 3, 4, 5]

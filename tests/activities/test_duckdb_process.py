@@ -148,7 +148,7 @@ async def test_its_memory_files_and_core_dumps_are_limited(kept: None, monkeypat
         "select [range(1000000) for i in range(1000)]",
     ],
 )
-async def test_what_needs_too_much_memory_fails_alone(kept: None, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+async def test_a_call_over_its_memory_limit_fails_alone(kept: None, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
     monkeypatch.setenv("NOETL_DUCKDB_MEMORY", "0.125")
     outcome = await run(sql)
     assert outcome.error is not None
@@ -163,7 +163,7 @@ async def test_a_query_over_its_memory_goes_on_on_disk(monkeypatch: pytest.Monke
     assert outcome.error is None, outcome.error
 
 
-async def test_threads_without_end_hold_nobody_up(kept: None) -> None:
+async def test_a_huge_number_of_threads_does_not_block_the_process(kept: None) -> None:
     await run("set threads = 100000; select sum(range) from range(1000000)")
     assert (await run("select 1 as a")).result["rows"] == [{"a": 1}]
 
@@ -177,7 +177,7 @@ async def test_threads_without_end_hold_nobody_up(kept: None) -> None:
         ("select repeat('x', 20000000); select repeat('x', 20000000)", "the results are over 32 MB"),
     ],
 )
-async def test_a_result_that_is_too_large_is_told(kept: None, sql: str, words: str) -> None:
+async def test_a_result_that_is_too_large_is_reported(kept: None, sql: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         await run(sql)
     assert (await run("select 1 as a")).result["rows"] == [{"a": 1}]

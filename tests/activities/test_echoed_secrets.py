@@ -106,7 +106,7 @@ def pieces_of(secret: str) -> set[str]:
 
 @pytest.mark.parametrize("credential", CREDENTIALS)
 @pytest.mark.parametrize("way", ANSWERS)
-async def test_nothing_of_a_secret_is_left(echo: str, way: str, credential: str) -> None:
+async def test_no_part_of_a_secret_is_left(echo: str, way: str, credential: str) -> None:
     plain, left = await answered(f"{echo}/{list(ANSWERS).index(way)}", credential)
     text = msgspec.json.encode(left).decode()
     secret = max((v for k, v in CREDENTIALS[credential].items() if k in ("password", "token", "value", "access_token")))

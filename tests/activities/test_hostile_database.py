@@ -51,9 +51,9 @@ async def answered(script: Script) -> Outcome:
 @pytest.mark.skipif(sys.platform != "linux", reason="the stack of a process has another size there")
 @pytest.mark.parametrize(
     ("guard", "said", "status"),
-    [("guarded", f"over {MOST_NESTED_TYPES:,} types", 0), ("unguarded", "", -signal.SIGSEGV)],
+    [("guarded", f"over {MOST_NESTED_TYPES:,} nested types", 0), ("unguarded", "", -signal.SIGSEGV)],
 )
-async def test_types_nested_without_end_do_not_end_the_worker(guard: str, said: str, status: int) -> None:
+async def test_deeply_nested_types_do_not_crash_the_worker(guard: str, said: str, status: int) -> None:
     """The control: without the guard the driver ends the process."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", CALLING, "40000", guard, stdout=asyncio.subprocess.PIPE
@@ -63,12 +63,12 @@ async def test_types_nested_without_end_do_not_end_the_worker(guard: str, said: 
     assert child.returncode == status
 
 
-async def test_types_that_are_nested_as_people_do_are_read() -> None:
+async def test_moderately_nested_types_are_read() -> None:
     outcome = await answered(deep_types(5))
     assert outcome.result["rows"] == [{"a": [[[[[0]]]]]}]
 
 
-def test_a_type_that_is_described_again_counts_with_what_it_had() -> None:
+def test_the_depth_of_a_type_adds_up_over_descriptions() -> None:
     one = {"oid": 1, "basetype": None, "elemtype": None, "range_subtype": None, "attrtypoids": [1]}
     depths = TypeDepths()
     assert not depths.is_exceeded([one] * MOST_NESTED_TYPES)
@@ -76,17 +76,17 @@ def test_a_type_that_is_described_again_counts_with_what_it_had() -> None:
 
 
 @pytest.mark.parametrize("oid", [114, 3802])
-async def test_an_integer_of_json_that_is_too_long_is_told_in_words(oid: int) -> None:
+async def test_a_json_integer_that_is_too_long_is_reported(oid: int) -> None:
     value = b'{"n": ' + b"9" * 4301 + b"}"
     with pytest.raises(ConfigError, match="an integer of over 4,300 digits: select it as text"):
         await answered(Script(columns=(("a", oid),), rows=[row(value)]))
 
 
-async def test_what_is_no_json_is_told_in_words() -> None:
-    with pytest.raises(ConfigError, match="a json value of the result is no JSON"):
+async def test_invalid_json_is_reported() -> None:
+    with pytest.raises(ConfigError, match="a json value of the result is not valid JSON"):
         await answered(Script(columns=(("a", 114),), rows=[row(b"{a")]))
 
 
-async def test_a_value_that_is_none_of_its_type_is_told_in_words() -> None:
-    with pytest.raises(ConfigError, match=r"the server's answer cannot be read \(UnicodeDecodeError\)"):
+async def test_a_value_that_does_not_match_its_type_is_reported() -> None:
+    with pytest.raises(ConfigError, match=r"the server's response cannot be parsed \(UnicodeDecodeError\)"):
         await answered(Script(columns=(("a", 25),), rows=[row(b"\xff\xfe")]))

@@ -37,6 +37,19 @@ async def test_the_result_has_status_headers_and_parsed_body(web: str) -> None:
     assert (outcome.http or {})["status"] == 200
 
 
+@pytest.mark.parametrize("value", ["ture", "maybe", "", "/etc/ssl/certs/ca-certificates.crt", [], 7])
+async def test_what_is_no_boolean_switches_nothing_off(web: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"verify_ssl is .*: write true or false"):
+        await get(f"{web}/echo", verify_ssl=value)
+
+
+@pytest.mark.parametrize(("value", "status"), [(None, "error"), ("yes", "error"), ("off", "ok"), (False, "ok")])
+async def test_a_certificate_of_nobody_is_refused_unless_that_is_switched_off(
+    https: str, value: Any, status: str
+) -> None:
+    assert (await get(f"{https}/echo", verify_ssl=value)).status == status
+
+
 @pytest.mark.parametrize(
     ("config", "query", "body"),
     [
@@ -151,7 +164,7 @@ async def test_timeouts_and_dead_ports_are_retryable_errors(web: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("text", "plain"), ("none", None), ("bytes", {"base64": "/wA="})])
-async def test_bodies_that_are_no_json(web: str, kind: str, expected: Any) -> None:
+async def test_bodies_that_are_not_json(web: str, kind: str, expected: Any) -> None:
     assert (await get(f"{web}/data/{kind}")).result["data"] == expected
 
 
@@ -192,7 +205,7 @@ async def test_redirects_are_followed_only_when_asked_and_judged_again(web: str)
 
 
 @pytest.mark.parametrize("url", ["", "ftp://example.org/x", "file:///etc/passwd", "nonsense", "http://[::1"])
-async def test_what_is_no_http_url_is_refused(url: str) -> None:
+async def test_other_urls_than_http_are_refused(url: str) -> None:
     with pytest.raises((ConfigError, RefusedError)):
         await get(url)
 

@@ -10,6 +10,7 @@ import time
 import tracemalloc
 import warnings
 import zlib
+from dataclasses import replace
 from http.cookiejar import CookieJar
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 
 from dev.attack.raw_server import Answer, answering, head, serving
 from noetl_activities.errors import ConfigError
-from noetl_activities.http import TOOL
+from noetl_activities.http import TOOL, HttpTool
 from noetl_activities.http_cookies import QuietCookieJar
 from noetl_activities.http_data import CHARSETS, data_of
 from noetl_activities.json_limits import MAX_DEPTH, MAX_VALUES, excess
@@ -51,7 +52,7 @@ async def test_no_codec_is_used_because_a_header_names_it(charset: str) -> None:
     assert outcome.result["data"] == "caf\\xe9-" + "a" * 99
 
 
-async def test_a_charset_that_takes_quadratic_time_stalls_nobody() -> None:
+async def test_a_charset_with_quadratic_decoding_does_not_block_others() -> None:
     """400 KB of punycode take a minute to decode; nothing else of the process runs meanwhile."""
     body = b"a" * 200_000 + b"-" + b"b" * 200_000
     began = time.monotonic()
@@ -204,7 +205,7 @@ async def test_no_response_outlives_the_timeout(answer: Answer) -> None:
 
 async def test_a_call_that_names_no_timeout_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert TOOL.spec.timeout == 60
-    monkeypatch.setattr("noetl_activities.http._TIMEOUT", 2.0)
+    monkeypatch.setattr(HttpTool, "spec", replace(TOOL.spec, timeout=2.0))
     assert problem_of(await call(drip_the_body, limit=None))[0] == "timeout"
 
 
@@ -293,7 +294,7 @@ async def test_slow_name_servers_keep_no_body_waiting() -> None:
         await asyncio.gather(*lookups)
 
 
-async def test_brackets_that_never_close_are_no_json() -> None:
+async def test_unclosed_brackets_are_not_json() -> None:
     text = "[" * 90
     assert await data_of(text.encode(), "application/json") == text
     with pytest.raises(ConfigError, match="nested deeper"):
@@ -310,7 +311,7 @@ async def test_brackets_that_never_close_are_no_json() -> None:
     ],
     ids=["brackets in a text", "escapes", "records", "as many as fit"],
 )
-async def test_what_looks_like_much_and_is_not_is_parsed(text: str) -> None:
+async def test_json_with_brackets_in_strings_is_parsed(text: str) -> None:
     assert excess(text) is None
     assert await data_of(text.encode(), "application/json") == json.loads(text)
 
@@ -319,9 +320,7 @@ async def test_what_looks_like_much_and_is_not_is_parsed(text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [CookieJar, QuietCookieJar])
-async def test_a_cookie_that_cannot_be_read_writes_no_traceback_into_the_log(
-    kind: type[CookieJar], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_invalid_cookie_logs_no_traceback(kind: type[CookieJar], monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: Python's own jar does."""
     monkeypatch.setattr("noetl_activities.http.QuietCookieJar", kind)
     cookie = f"a=b; expires=01 Jan {'9' * 5000}"

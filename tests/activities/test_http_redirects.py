@@ -59,7 +59,7 @@ async def test_another_port_is_another_origin_and_has_no_cookie_of_the_first(web
     assert not {"cookie", "authorization"} & set(arrived)
 
 
-async def test_who_is_sent_back_gets_nothing_back(web: str) -> None:
+async def test_a_redirect_back_to_the_first_origin_restores_nothing(web: str) -> None:
     away = web.replace("127.0.0.1", "localhost")
     outcome = await sent_away(web, f"{away}/away?to={web}/echo")
     assert outcome.result["url"] == f"{web}/echo"
@@ -67,7 +67,7 @@ async def test_who_is_sent_back_gets_nothing_back(web: str) -> None:
 
 
 @pytest.mark.parametrize(("code", "method"), [(307, "POST"), (308, "PUT"), (301, "PUT"), (307, "DELETE")])
-async def test_no_body_and_no_command_goes_to_another_origin(web: str, code: int, method: str) -> None:
+async def test_requests_with_a_body_are_not_redirected_to_another_origin(web: str, code: int, method: str) -> None:
     other = web.replace("127.0.0.1", "localhost")
     with pytest.raises(RefusedError, match=rf"{method} was redirected to another server \({other}\)") as refused:
         await sent_away(web, f"{other}/echo?key=hush", code, method=method, body="hush")

@@ -14,8 +14,11 @@ from typing import Any
 
 import pytest
 
+import noetl_temporal
 from dev.attack.task_code import CONNECTS, FAILING, FILES, LIBC, PROCESSES, first_address, unconfined
 from noetl_activities.isolation import settings
+from noetl_activities.isolation.files import allowed_paths
+from noetl_activities.isolation.landlock import LIST
 from noetl_activities.isolation.probe import isolation
 from noetl_activities.isolation.settings import PORTS_VARIABLE
 from noetl_activities.python import TOOL
@@ -87,12 +90,36 @@ OTHERS = ("/root", "/home", "/etc/shadow", "/tmp", "/var/log", "/proc/1/environ"
 
 
 @pytest.mark.parametrize("path", OTHERS)
-async def test_what_belongs_to_no_task_is_out_of_reach(path: str) -> None:
+async def test_paths_outside_of_the_sandbox_are_out_of_reach(path: str) -> None:
     attack = "os.listdir(path) if os.path.isdir(path) else open(path)"
     assert await attacked(attack, path=path) in ("PermissionError", "FileNotFoundError")
 
 
-async def test_what_the_deployment_names_is_open_but_for_the_credentials_in_it(
+async def test_of_a_project_on_the_import_path_only_modules_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after ``pip install -e``: credentials may lie in it."""
+    project = tmp_path / "project"
+    (project / "package").mkdir(parents=True)
+    for name in ("credentials.yaml", "package/__init__.py", "package/code.py", "module.py"):
+        (project / name).write_text("found = 1")
+    monkeypatch.setattr(sys, "path", [str(project), *sys.path])
+    paths = dict(allowed_paths([], []))
+    assert paths[str(project)] == LIST
+    assert {path for path in paths if path.startswith(f"{project}/")} == {f"{project}/package", f"{project}/module.py"}
+
+
+async def test_the_project_that_the_worker_runs_from_is_out_of_reach() -> None:
+    root = Path(noetl_temporal.__file__).parents[1]
+    assert (
+        await attacked("import noetl_activities; assert open(noetl_activities.__file__).read() is not None")
+        == "got through"
+    )
+    if (root / "README.md").exists():
+        assert await attacked("open(path)", path=str(root / "README.md")) == "PermissionError"
+
+
+async def test_named_directories_are_accessible_except_credentials_in_them(
     task_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret, data = task_folder / "credentials.yaml", task_folder / "data"
@@ -113,7 +140,9 @@ async def test_a_task_goes_on_with_the_files_of_another(task_folder: Path) -> No
     assert (task_folder / "made/file").read_text() == "xx"
 
 
-async def test_what_the_playbook_sets_takes_no_effect_before_the_confinement(tmp_path: Path, task_folder: Path) -> None:
+async def test_environment_variables_of_the_playbook_apply_only_inside_the_sandbox(
+    tmp_path: Path, task_folder: Path
+) -> None:
     """Python imports sitecustomize at its start."""
     (task_folder / "sitecustomize.py").write_text(f"open({str(tmp_path / 'reached')!r}, 'w').close()")
     environment = {"PYTHONPATH": str(task_folder), "LD_PRELOAD": "/nothing.so", "PYTHONHOME": "/nothing"}
@@ -346,7 +375,7 @@ tempfile.TemporaryFile().write(b"text")
     assert await attacked(code) == "got through"
 
 
-async def test_what_holds_is_told_in_a_line() -> None:
+async def test_the_active_limits_are_reported_in_one_line() -> None:
     assert HELD.startswith("tasks: ")
     assert "limits on memory and file size" in HELD
     assert "\n" not in HELD

@@ -17,8 +17,8 @@ from noetl_temporal.tool_outcome import plain
 
 from .conftest import Context, request
 
-ONE = "a number of the result is NaN or infinite, which JSON cannot say: it is null"
-TWO = "2 numbers of the result are NaN or infinite, which JSON cannot say: they are null"
+ONE = "a number of the result is NaN or infinite, which JSON cannot represent: it becomes null"
+TWO = "2 numbers of the result are NaN or infinite, which JSON cannot represent: they become null"
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ async def called(servers: Addresses, query: str) -> Json:
 async def test_defaults_of_the_account_change_no_later_call(servers: Addresses, superuser: asyncpg.Connection) -> None:
     before = await called(servers, MEANING)
     await called(servers, "; ".join(f"ALTER ROLE playbooks SET {name} = '{value}'" for name, value in WRONG.items()))
-    no_limits = {"statement_timeout": "0", "idle_session_timeout": "0"}
+    no_limits = {name: "0" for name in WRONG if name.endswith("_timeout")}
     connection = await asyncpg.connect(servers.playbooks, server_settings=no_limits)
     try:
         assert await connection.fetchval("SHOW bytea_output") == "escape"

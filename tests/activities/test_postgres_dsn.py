@@ -57,17 +57,17 @@ def test_the_driver_reads_the_same(dsn: str) -> None:
     ("dsn", "told"),
     [
         ("hush", "it does not begin with postgresql://"),
-        ("postgresql://u:hu/sh@h/d", "cannot be read from character 21 on"),
-        ("postgresql://u:hu@sh@h/d", "cannot be read from character 21 on"),
-        ("postgresql://u:hu#sh@h/d", "cannot be read from character 18 on"),
-        ("postgresql://u:1?sh@h/d", "cannot be read from character 20 on"),
+        ("postgresql://u:hu/sh@h/d", "cannot be parsed from character 21 on"),
+        ("postgresql://u:hu@sh@h/d", "cannot be parsed from character 21 on"),
+        ("postgresql://u:hu#sh@h/d", "cannot be parsed from character 18 on"),
+        ("postgresql://u:1?sh@h/d", "cannot be parsed from character 20 on"),
         ("postgresql://u:hush@h:port/d", "host and port at character 21"),
         ("postgresql://u:hush@h:70000/d", "host and port at character 21"),
         ("postgresql://u:hush@h/d?hush", "parameter 1 after the"),
         ("postgresql://u:hush@h/d?sslmode=require&passfile=/hush", "parameter 2 after the"),
     ],
 )
-def test_what_is_no_dsn_is_told_by_its_place(dsn: str, told: str) -> None:
+def test_an_invalid_dsn_is_reported_by_position(dsn: str, told: str) -> None:
     with pytest.raises(DsnError, match=told) as raised:
         dsn_fields(dsn)
     assert "hu" not in str(raised.value)
@@ -77,7 +77,7 @@ PIECES = st.text("ab1:/@?#&=%[] ,", max_size=8)
 
 
 @given(PIECES, PIECES, st.booleans())
-def test_nothing_that_is_said_has_a_part_of_the_password(before: str, after: str, is_ported: bool) -> None:
+def test_no_message_contains_a_part_of_the_password(before: str, after: str, is_ported: bool) -> None:
     password = f"{before}hush{after}"
     dsn = f"postgresql://user:{password}@host{':5432' if is_ported else ''}/base"
     assert "hush" not in _told(dsn)

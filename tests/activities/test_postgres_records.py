@@ -64,7 +64,7 @@ def test_many_rows_of_a_few_records_and_numbers_that_look_alike_are_let_through(
     assert not exceeds(row(struct.pack("!I", 2249)) * 50_000, 2**18)
 
 
-def test_what_is_no_message_ends() -> None:
+def test_an_invalid_message_length_ends_the_scan() -> None:
     assert not exceeds(b"D\0\0\0\0" * 1000 + b"D\xff\xff\xff\xff", 7)
 
 
@@ -90,13 +90,15 @@ async def forging(port: int, forged: bytes) -> AsyncGenerator[int]:
 @pytest.mark.parametrize(
     ("levels", "guard", "said"),
     [
-        (500, "guarded", "nested too deep"),
-        (MOST_RECORDS - 1, "guarded", "nested too deep"),
+        (500, "guarded", "nested too deeply"),
+        (MOST_RECORDS - 1, "guarded", "nested too deeply"),
         (100_000, "guarded", "over 10,000 records"),
         (100_000, "unguarded", ""),
     ],
 )
-async def test_no_server_ends_the_worker(servers: Addresses, levels: int, guard: str, said: str) -> None:
+async def test_no_response_of_a_server_crashes_the_worker(
+    servers: Addresses, levels: int, guard: str, said: str
+) -> None:
     """The control: without the guard the driver ends the process."""
     async with forging(servers.postgres_port, row(nested(levels))) as port:
         login = {"db_host": "127.0.0.1", "db_port": port, "db_user": "playbooks", "db_name": "playbooks"}

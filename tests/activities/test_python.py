@@ -63,7 +63,7 @@ async def test_the_three_forms_of_code(code: str, given: dict[str, Any], expecte
         ("x = 1\nreturn nothing_there", "NameError", 2),
     ],
 )
-async def test_an_exception_is_told_with_the_line_of_the_code(code: str, type_: str, line: int) -> None:
+async def test_an_exception_is_reported_with_the_line_of_the_code(code: str, type_: str, line: int) -> None:
     outcome = await run(code)
     assert outcome.error is not None
     assert outcome.py is not None
@@ -118,11 +118,9 @@ async def test_endless_printing_is_drained_and_bounded() -> None:
 @pytest.mark.parametrize(
     "code", ["result = 1\nfor _ in range(900):\n    result = [result]", "result = []\nresult.append(result)"]
 )
-async def test_a_result_that_is_nested_too_deep_is_no_error_of_the_code(code: str) -> None:
+async def test_a_result_nested_too_deeply_is_not_an_error_of_the_code(code: str) -> None:
     outcome = await run(f"print('here')\n{code}")
-    assert outcome.error == ErrorInfo(
-        "too_large", "the result has more than 200 levels of lists and maps in each other"
-    )
+    assert outcome.error == ErrorInfo("too_large", "the result has more than 200 levels of nested lists and maps")
     assert outcome.meta["stdout"] == "here\n"
 
 
@@ -156,10 +154,10 @@ async def test_its_environment_is_the_playbooks() -> None:
 
 
 @pytest.mark.parametrize("text", ["no JSON", "1", '{"ok": true}', '{"ok": false}', "[" * 100_000])
-async def test_what_the_code_writes_instead_of_a_result_is_an_error(text: str) -> None:
+async def test_invalid_output_of_the_code_is_an_error(text: str) -> None:
     outcome = await run("import sys\nos.write(int(sys.argv[1]), text.encode())\nos._exit(0)", text=text)
     assert outcome.error is not None
-    assert outcome.error.message == "the process wrote what is no result"
+    assert outcome.error.message == "the output of the process is not a result"
 
 
 @pytest.mark.parametrize(
@@ -180,7 +178,7 @@ async def test_an_answer_with_a_field_of_another_type_is_an_error(wrong: dict[st
     code = "import sys\nos.write(int(sys.argv[1]), json.dumps(answer).encode())\nos._exit(0)"
     outcome = await run(code, answer=answer)
     assert outcome.error is not None
-    assert outcome.error.message == "the process wrote what is no result"
+    assert outcome.error.message == "the output of the process is not a result"
     assert outcome.py == {}
 
 

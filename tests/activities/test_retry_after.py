@@ -41,7 +41,7 @@ from noetl_activities.retry_after import MAX_RETRY_AFTER, retry_after
         ("Wed, 21 Oct 2015 07:28:00 +999999999999", None),
     ],
 )
-def test_what_a_server_may_ask_for(header: str | None, seconds: float | None) -> None:
+def test_retry_after_values(header: str | None, seconds: float | None) -> None:
     assert retry_after(header) == seconds
 
 

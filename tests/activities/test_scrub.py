@@ -68,9 +68,7 @@ def test_a_secret_is_found_in_each_spelling(name: str) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("before", range(7))
 @pytest.mark.parametrize("after", [0, 1, 5])
-def test_a_secret_is_found_in_base64_wherever_it_stands(
-    before: int, after: int, encoding: str, altchars: bytes
-) -> None:
+def test_a_secret_is_found_in_base64_at_any_offset(before: int, after: int, encoding: str, altchars: bytes) -> None:
     raw = b"u" * before + SECRET.encode(encoding) + b"x" * after
     encoded = base64.b64encode(raw, altchars).decode()
     for text in (encoded, encoded.rstrip("="), quote(encoded, safe="")):
@@ -106,7 +104,7 @@ def test_no_text_stops_it(text: str, secret: str) -> None:
     assert MASK in left or left == text
 
 
-def test_what_is_no_secret_stays() -> None:
+def test_other_text_is_not_masked() -> None:
     value: Any = {"a": [1, None, True, "text", 1.5], "100 % & more \\ \\u0041 &nope; %zz": {}}
     assert scrub(value, {"hush", "no"}) == value
 
@@ -188,7 +186,7 @@ def test_control_a_cut_before_the_mask_leaves_half_a_secret() -> None:
     assert SECRET[:9] in scrub(text[:20], {SECRET})
 
 
-def test_what_stands_in_the_query_string_of_a_url_is_a_secret() -> None:
+def test_values_in_the_query_string_of_a_url_are_secrets() -> None:
     found = secrets_of({"endpoint": "https://a.b/c?sslmode=verify-full&token=can%2Fary+7f3a91&page=12#x"}, frozenset())
     assert {"can%2Fary+7f3a91", "can/ary+7f3a91", "can/ary 7f3a91"} <= found
     assert not {"verify-full", "12"} & found

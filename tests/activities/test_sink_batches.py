@@ -327,7 +327,7 @@ async def test_calls_of_other_tables_and_logins_are_apart(
     assert len(xmins) == 3
 
 
-async def test_every_call_says_itself_that_the_server_is_away(
+async def test_every_call_reports_that_the_server_is_unavailable(
     make: Callable[..., Awaitable[Table]], servers: Addresses
 ) -> None:
     async with proxy_to(servers.postgres) as proxy:
@@ -369,7 +369,7 @@ async def test_without_a_ledger_each_call_stores_by_itself(table: Table, monkeyp
     assert len(await table.rows()) == await table.transactions() == 4
 
 
-async def test_an_unknown_credential_is_told_by_each_call(postgres: Context) -> None:
+async def test_an_unknown_credential_is_reported_by_each_call(postgres: Context) -> None:
     batches = SinkBatches()
     with pytest.raises(ToolError, match="no credential 'gp'"):
         await batches.store("postgres", {"table": "t"}, "insert", Entry("k"), {"id": 1}, "gp", postgres)

@@ -71,7 +71,7 @@ async def test_values_fit_their_columns(postgres: Context, table: str) -> None:
     ("config", "error"),
     [({}, SinkError), ({"statement": "select :name::text"}, ConfigError), ({"statement": "select '\0'"}, ConfigError)],
 )
-async def test_a_text_with_nul_is_told_as_what_it_is(
+async def test_text_with_nul_is_reported_as_such(
     postgres: Context, table: str, config: dict[str, Any], error: type[Exception]
 ) -> None:
     with pytest.raises(error, match=r"holds a NUL character \(U\+0000\), which Postgres cannot store"):
@@ -197,10 +197,13 @@ async def test_a_statement_runs_once_for_each_row(postgres: Context, table: str)
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"table": "no_such_table", "data": {"id": 1}}, "there is no table no_such_table: create it in a step before"),
+        (
+            {"table": "no_such_table", "data": {"id": 1}},
+            "there is no table no_such_table: create it in an earlier step",
+        ),
         ({"table": "x; drop table y", "data": {"id": 1}}, "write table or schema.table"),
         ({"data": {"id": 1}}, "write table or schema.table"),
-        ({"statement": "select :nope", "data": {"id": 1}}, "names :nope"),
+        ({"statement": "select :nope", "data": {"id": 1}}, "uses :nope"),
         ({"statement": "select $1::int", "params": [1, 2]}, "has 1 parameters"),
     ],
 )

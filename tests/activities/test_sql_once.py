@@ -247,7 +247,7 @@ async def test_statements_that_take_another_role_run_all_the_same(base: Base) ->
     assert (answer.outcome.error, answer.is_kept) == (None, False)
 
 
-async def test_a_call_that_asks_in_vain_says_why() -> None:
+async def test_an_unreachable_ledger_is_a_connection_error() -> None:
     gone = Context(pg={"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u"})
     found = await postgres_tool.TOOL.find(request("postgres", "pg"), gone, Once("k", 1, _text))
     assert found is not None

@@ -91,7 +91,7 @@ async def test_an_sql_error_has_its_sqlstate(postgres: Context, sql: str, state:
 async def test_params_are_bound(postgres: Context) -> None:
     evil = "'; drop table x; --"
     assert (await run(postgres, "select $1::text as t", params=[evil])).result["rows"] == [{"t": evil}]
-    with pytest.raises(ConfigError, match="one statement"):
+    with pytest.raises(ConfigError, match="a single statement"):
         await run(postgres, "select 1; select $1::int", params=[1])
 
 
@@ -124,7 +124,7 @@ PARAMS = [
 
 @pytest.mark.parametrize("given", ["1e99999999", "-1e99999999", "9" * 5_000_000, "1e-99999999", "1e19", 1e300])
 @pytest.mark.parametrize("type_", ["int", "bigint", "int[]"])
-async def test_an_integer_beyond_any_takes_no_time(postgres: Context, type_: str, given: Any) -> None:
+async def test_a_huge_integer_is_refused_quickly(postgres: Context, type_: str, given: Any) -> None:
     """A text of ten characters was written out as a number of 12 MB, on the event loop."""
     began = time.process_time()
     with pytest.raises(ConfigError, match="the statement expects int"):
@@ -157,14 +157,12 @@ async def test_params_that_do_not_fit_are_named(postgres: Context, type_: str, g
         ("select 'a\0b'", [], "the statement"),
     ],
 )
-async def test_a_text_with_nul_is_told_as_what_it_is(
-    postgres: Context, sql: str, params: list[Any], place: str
-) -> None:
+async def test_text_with_nul_is_reported_as_such(postgres: Context, sql: str, params: list[Any], place: str) -> None:
     with pytest.raises(ConfigError, match=rf"{place} holds a NUL character \(U\+0000\), which Postgres cannot store"):
         await run(postgres, sql, params=params)
 
 
-async def test_json_with_nul_is_told_as_what_it_is(postgres: Context) -> None:
+async def test_json_with_nul_is_reported_as_such(postgres: Context) -> None:
     error = (await run(postgres, "select $1::jsonb", params=[{"a": ["b\0"]}])).error
     assert error is not None
     assert (error.kind, error.code, error.retryable) == ("sql", "22P05", False)
@@ -180,7 +178,7 @@ async def test_params_that_are_missing_are_no_connection_error(postgres: Context
         await run(postgres, "select $1::int")
 
 
-async def test_what_json_cannot_say(postgres: Context) -> None:
+async def test_values_that_json_cannot_represent(postgres: Context) -> None:
     sql = "select 'NaN'::numeric as a, 'infinity'::float8 as b, cidr '10.0.0.0/8' as c"
     found = plain(await run(postgres, sql))
     assert found["result"]["rows"] == [{"a": None, "b": None, "c": "10.0.0.0/8"}]
@@ -219,12 +217,12 @@ async def test_control_without_the_limit_a_large_result_is_read(
     assert sum(len(row["x"]) for row in outcome.result["rows"]) == 80_000_000
 
 
-async def test_many_small_rows_are_told(postgres: Context) -> None:
+async def test_too_many_small_rows_are_refused(postgres: Context) -> None:
     with pytest.raises(ConfigError, match="over 1,000,000 rows"):
         await run(postgres, "select n from generate_series(1, 1000001) as n")
 
 
-async def test_many_values_in_few_rows_are_told(postgres: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_values_in_few_rows_are_refused(postgres: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """A NULL takes 4 bytes on the wire: 57 MB of them took 1.8 GB."""
     nulls = ", ".join(f"null as n{index}" for index in range(1600))
     with pytest.raises(ConfigError, match=r"over 4,000,000 values"):
@@ -243,12 +241,12 @@ async def test_calls_after_each_other_have_the_limit_for_themselves(postgres: Co
 @pytest.mark.parametrize(
     "beside", [{"db_port": 18091}, {"db_host": "evil"}, {"connection_string": "postgresql://evil"}, {"user": "other"}]
 )
-async def test_a_task_that_names_a_credential_says_nothing_else_of_where(
+async def test_a_task_with_a_credential_cannot_set_the_server_as_well(
     postgres: Context, beside: dict[str, Any]
 ) -> None:
     for auth, config in (("pg", {}), ({"type": "postgres", "key": "pg"}, {}), (None, {"credential": "pg"})):
         call = Request("postgres", {"query": "select 1", **config, **beside}, auth=auth)
-        with pytest.raises(ConfigError, match=f"names a credential and sets {next(iter(beside))} as well"):
+        with pytest.raises(ConfigError, match=f"names a credential and also sets {next(iter(beside))}"):
             await postgres_tool.TOOL.run(call, postgres)
 
 
@@ -298,13 +296,13 @@ async def test_a_connection_lost_under_way_is_a_retryable_connection_error(postg
     assert (lost.error.kind, lost.error.code, lost.error.retryable) == ("connection", "08006", True)
 
 
-async def test_a_server_that_does_not_answer_is_told(silent: int) -> None:
+async def test_a_server_that_does_not_respond_is_reported(silent: int) -> None:
     deaf = {"type": "postgres", "db_host": "127.0.0.1", "db_port": silent, "db_user": "u", "db_password": "pass"}
     call = request("postgres", "pg", query="select 1")
     outcome = await postgres_tool.TOOL.run(msgspec.structs.replace(call, connect_timeout=0.2), Context(pg=deaf))
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.retryable) == ("connection", True)
-    assert "no answer in time" in outcome.error.message
+    assert "timed out" in outcome.error.message
 
 
 @pytest.fixture
@@ -377,7 +375,7 @@ async def test_cancelling_interrupts_duckdb(tmp_path: Path) -> None:
             await running
 
 
-async def test_a_port_where_nothing_listens_is_told_in_words() -> None:
+async def test_a_closed_port_is_reported_as_connection_refused() -> None:
     auth = {"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u", "db_name": "d"}
     outcome = await postgres_tool.TOOL.run(request("postgres", auth, query="SELECT 1"), Context())
     assert outcome.error is not None
@@ -385,7 +383,7 @@ async def test_a_port_where_nothing_listens_is_told_in_words() -> None:
     assert (outcome.error.kind, outcome.error.message) == ("connection", told)
 
 
-async def test_a_server_that_cannot_be_reached_is_told_with_its_credential() -> None:
+async def test_an_unreachable_server_is_reported_with_its_credential() -> None:
     context = Context(warehouse={"type": "postgres", "dsn": "postgresql://u:hush@127.0.0.1:1,localhost:2/d"})
     outcome = await postgres_tool.TOOL.run(request("postgres", {"credential": "warehouse"}, query="SELECT 1"), context)
     assert outcome.error is not None

@@ -143,7 +143,7 @@ async def test_an_instant_is_the_same_in_every_time_zone(zone: str) -> None:
 
 
 @pytest.mark.usefixtures("home")
-async def test_a_duckdb_value_that_python_cannot_have_is_told_without_a_traceback() -> None:
+async def test_a_duckdb_value_that_python_cannot_represent_is_reported_without_a_traceback() -> None:
     error = (await in_duckdb("select interval '100000000 years'")).error
     assert error is not None
     assert error.message.startswith("the result cannot be read: OverflowError")
@@ -166,10 +166,8 @@ async def test_postgres(postgres: Context) -> None:
         ("timestamptz '0044-03-15 BC'", "timestamp"),
     ],
 )
-async def test_a_time_of_postgres_that_iso_cannot_say_is_refused_in_words(
-    postgres: Context, value: str, name: str
-) -> None:
-    with pytest.raises(ConfigError, match=f"a {name} of the result is not in the years 1 to 9999: cast it to text"):
+async def test_a_time_outside_of_iso_8601_is_refused(postgres: Context, value: str, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"a {name} of the result is outside the years 1 to 9999: cast it to text"):
         await in_postgres(postgres, f"select {value}")
 
 

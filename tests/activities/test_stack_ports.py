@@ -53,7 +53,7 @@ async def test_a_port_of_the_stack_is_refused(
         assert await call(f"http://{host}:{port}/echo") == 200, "the control"
     monkeypatch.setenv(variable, value.format(port=port))
     for url in [*(f"http://{host}:{port}/echo" for host in NAMES), f"{away}{web}/echo"]:
-        with pytest.raises(RefusedError, match=f"port {port} of .* is the stack's own") as refused:
+        with pytest.raises(RefusedError, match=f"port {port} of .* belongs to the stack") as refused:
             await call(url)
         assert "hush" not in str(refused.value)
 
@@ -64,7 +64,7 @@ async def test_the_embedded_stack_is_out_of_reach(servers: Addresses, monkeypatc
     url = f"http://localhost:{servers.temporal.rpartition(':')[2]}/"
     for name, value in servers.environment().items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(RefusedError, match="is the stack's own"):
+    with pytest.raises(RefusedError, match="belongs to the stack"):
         await call(url)
     for name in ("NOETL_STACK_PORTS", "TEMPORAL_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
@@ -75,7 +75,7 @@ async def test_the_embedded_stack_is_out_of_reach(servers: Addresses, monkeypatc
 
 async def test_a_redirect_to_the_stack_is_refused(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_STACK_PORTS", "7233")
-    with pytest.raises(RefusedError, match="port 7233 of localhost is the stack's own"):
+    with pytest.raises(RefusedError, match="port 7233 of localhost belongs to the stack"):
         await call(f"{web}/away?to=http://localhost:7233/api/v1/namespaces/default/workflows/x/terminate")
 
 

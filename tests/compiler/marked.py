@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from noetl_compiler import compile_file, compile_text
 from noetl_compiler.catalog import read_catalog, with_calls

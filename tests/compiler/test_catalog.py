@@ -182,7 +182,7 @@ def test_a_broken_playbook_is_told_once_a_file(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_may_be_the_one_that_is_missing(tmp_path: Path) -> None:
     (found,) = found_in(written(tmp_path, {"main": calling("a/child"), "broken": UNREADABLE}))
     assert one_line(found).endswith('error[NT601]: the catalog has no playbook "a/child"')
-    assert found.hint == "1 of its files cannot be read; noetl compile tells why"
+    assert found.hint == "1 of its files cannot be read; run noetl compile on the folder to see why"
 
 
 def test_what_is_compiled_already_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

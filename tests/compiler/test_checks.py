@@ -115,6 +115,23 @@ def test_conditions_that_decide_nothing(when: str, is_constant: bool) -> None:
     assert len(marked(text, Code.CONSTANT_CONDITION)) == is_constant
 
 
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("do: retry, attempts: 1000", 0),
+        ("do: retry, attempts: 1500", 1),
+        (f"do: retry, attempts: '{'9' * 400}'", 1),
+        ("do: retry, attempts: '{{ workload.x }}'", 0),
+    ],
+)
+def test_a_retry_that_asks_for_more_calls_than_are_made_is_told(rule: str, told: int) -> None:
+    policy = f"{{rules: [{{when: \"{{{{ output.status == 'error' }}}}\", then: {{{rule}}}}}]}}"
+    text = one(f"{{kind: noop, spec: {{policy: {policy}}}}}", "")
+    assert [found.message for found in compile_text(text).diagnostics if found.code is Code.WRONG_VALUE] == [
+        'task "start_task" is called at most 1,000 times: its retry asks for more'
+    ] * told
+
+
 @pytest.mark.parametrize("word", ["deploy", "'deploy'"])
 def test_a_comparison_outside_of_the_braces_is_one(word: str) -> None:
     text = steps(arcs(f'step: a, when: "{{{{ workload.x }}}} == {word}"'), A, head="workload: {x: 1}\n")

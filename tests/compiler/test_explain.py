@@ -12,7 +12,7 @@ from noetl_compiler.preview import Origins, explain
 from noetl_compiler.reader import read, read_file
 
 OK = Path(__file__).parent / "corpus/ok"
-EXAMPLES = sorted((Path(__file__).parents[2] / "dev/examples").glob("*.yaml"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "dev").glob("*examples/*.yaml"))
 
 
 def graph_of(path: Path) -> Graph:

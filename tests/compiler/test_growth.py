@@ -31,7 +31,8 @@ def inputs(count: int) -> str:
 
 
 def calls(count: int) -> str:
-    source = " ".join(f"{{{{ f{index}(1) }}}}" for index in range(count))
+    """Other names for each count: what is known of a template is remembered."""
+    source = " ".join(f"{{{{ f{count}_{index}(1) }}}}" for index in range(count))
     return f"{HEAD}  - {{step: s, tool: {{kind: noop, result: '{source}'}}}}\n"
 
 

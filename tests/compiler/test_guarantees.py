@@ -22,9 +22,7 @@ RETRY_OK = "policy: {rules: [{when: \"{{ output.status == 'ok' }}\", then: {do: 
 ROWS = "sink: {kind: postgres, auth: pg, table: t}"
 
 AFTER_ANSWER = "at least once: repeated when a worker is lost after the server has answered"
-NOT_AFTER_A_LOSS = (
-    "a lost attempt is not repeated, but its policy calls again after an error, which may follow the effect"
-)
+NOT_AFTER_A_LOSS = "its policy retries errors, and a call may fail after it took effect"
 POST = "kind: http, url: 'http://x', method: POST"
 CODE = "kind: python, code: 'result = 1'"
 
@@ -61,7 +59,7 @@ def sql(kind: str, text: str, more: str = "") -> str:
         ),
         (
             f"{POST}, spec: {{idempotent: false}}",
-            "at most once: when its worker is lost it is not repeated, but ends as an error of kind unknown_outcome",
+            "at most once: not repeated when a worker is lost: it fails with kind unknown_outcome",
         ),
         (
             f"{POST}, spec: {{idempotent: false, {RETRY}}}",
@@ -71,7 +69,7 @@ def sql(kind: str, text: str, more: str = "") -> str:
             "kind: http, url: 'http://x'",
             "at least once: a GET changes nothing on the server, so repeating it does no harm",
         ),
-        ("kind: http, url: 'http://x', method: put", "at least once: a repeated PUT has the effect of one"),
+        ("kind: http, url: 'http://x', method: put", "at least once: repeating a PUT has no further effect"),
         (
             "kind: http, url: 'http://x', method: '{{ workload.method }}'",
             AFTER_ANSWER,
@@ -80,7 +78,7 @@ def sql(kind: str, text: str, more: str = "") -> str:
         (f"{CODE}, {ROWS}", "at least once: repeated when a worker is lost before the outcome is stored with its rows"),
         (
             f"{CODE}, spec: {{idempotent: false}}",
-            "at most once: when its worker is lost it is not repeated, but ends as an error of kind unknown_outcome",
+            "at most once: not repeated when a worker is lost: it fails with kind unknown_outcome",
         ),
         ("kind: noop", "None"),
         ("kind: shell, cmds: [ls]", "None"),
@@ -90,7 +88,7 @@ def test_a_call(tool: str, guarantee: str) -> None:
     assert told(tool) == guarantee
 
 
-LEDGER = "its transaction keeps the outcome in the ledger, if it writes"
+LEDGER = "if it writes, its transaction stores the outcome in the ledger"
 
 
 def test_sql_in_a_transaction() -> None:
@@ -99,7 +97,7 @@ def test_sql_in_a_transaction() -> None:
     assert sql("duckdb", "create table t as select 1") == f"exactly once: {LEDGER}"
     assert sql("duckdb", "select 1; from t") == "at least once: it only reads, so repeating it does no harm"
     assert sql("postgres", "insert into t values (1)", ", spec: {idempotent: false}") == (
-        "at most once: when its worker is lost it is not repeated, but ends as an error of kind unknown_outcome, "
+        "at most once: not repeated when a worker is lost: it fails with kind unknown_outcome, "
         "unless the ledger has its outcome"
     )
 
@@ -117,8 +115,8 @@ def test_sql_in_a_transaction() -> None:
 )
 def test_sql_outside_of_its_transaction(kind: str, text: str, statement: str) -> None:
     found = sql(kind, text)
-    assert found == f"at least once: {statement} is not undone with a transaction, so it may run again"
-    assert sql(kind, text, ", spec: {idempotent: false}").startswith("at most once: when its worker is lost")
+    assert found == f"at least once: {statement} is not rolled back with a transaction, so it may run twice"
+    assert sql(kind, text, ", spec: {idempotent: false}").startswith("at most once: not repeated when a worker is lost")
 
 
 @pytest.mark.parametrize(
@@ -126,12 +124,12 @@ def test_sql_outside_of_its_transaction(kind: str, text: str, statement: str) ->
     ["{{ workload.sql }}", "insert into t values (1); {{ workload.sql }}", "call p()", "do $$ begin commit; end $$"],
 )
 def test_sql_that_is_known_only_when_it_runs(text: str) -> None:
-    unknown = "at least once: only when it runs is it known whether its SQL stays in one transaction"
+    unknown = "at least once: whether its SQL stays in one transaction is known only at run time"
     assert sql("postgres", text) == unknown
 
 
 def test_encoded_sql_is_known_only_when_it_runs() -> None:
-    assert told("kind: postgres, auth: pg, command_b64: c2VsZWN0IDE=").startswith("at least once: only when it runs")
+    assert told("kind: postgres, auth: pg, command_b64: c2VsZWN0IDE=").startswith("at least once: whether its SQL")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +152,7 @@ def test_a_block_without_an_end_of_its_transaction_stays_in_it() -> None:
 
 
 TOGETHER = "the rows of each outcome and their key are committed together"
-EMPTIED = "the table is emptied once a run of the step"
+EMPTIED = "the table is emptied once per run of the step"
 NO_ROLE = "at least once for a role that may not use the ledger"
 
 
@@ -170,7 +168,7 @@ NO_ROLE = "at least once for a role that may not use the ledger"
         ("kind: duckdb, table: t", f"exactly once: {TOGETHER}"),
         (
             "kind: duckdb, table: t, mode: replace",
-            f"exactly once: the table is emptied once a run of the step, and {TOGETHER}",
+            f"exactly once: the table is emptied once per run of the step, and {TOGETHER}",
         ),
         ("kind: http, url: 'http://x'", "None"),
     ],

@@ -94,6 +94,17 @@ def test_a_playbook_with_errors_is_not_written() -> None:
     assert Severity.ERROR in {found.severity for found in result.compiled.diagnostics}
 
 
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [("noetl.io/v10", "noetl.io/v10"), ("noetl.io/v2", "noetl.io/v2"), ("noetl.io/v1", "noetl.io/v2")],
+)
+@pytest.mark.parametrize("steps", ["[{step: start, tool: {kind: noop}}]", "[{step: a, next: b}, {step: b}]"])
+def test_the_version_of_today_stays_as_it_was_written(written: str, kept: str, steps: str) -> None:
+    found = migrated(f"apiVersion: {written}\nkind: Playbook\nmetadata: {{name: x}}\nworkflow: {steps}\n").text
+    assert found is not None
+    assert found.startswith(f"apiVersion: {kept}\n")
+
+
 def test_a_credential_is_not_taken_for_an_alias_of_what_it_holds() -> None:
     task = "tool: {kind: postgres, command: SELECT 1, auth: {pg: {vault: {path: a}}}}"
     assert_survives(f"metadata: {{name: x}}\nworkflow:\n  - step: start\n    {task}\n")

@@ -64,7 +64,7 @@ def test_a_mistake_is_told_once(text: str, code: Code, place: str) -> None:
             steps(
                 "{step: start, tool: {kind: noop, timeout: 1, spec: {policy: {rules: [{else: {do: fail}, xyzzy: 1}]}}}}"
             ),
-            'its keys are "else", "then" and "when"',
+            'its keys are "else", "on_status", "then" and "when"',
         ),
         (steps(routed("next: {spec: {mode: exclusiv}, arcs: [{step: end}]}")), 'did you mean "exclusive"?'),
     ],

@@ -86,8 +86,8 @@ end (added)  runs when every path has ended
 how often calls take effect and rows are stored, whatever is lost
 ├─ at least once: a GET changes nothing on the server, so repeating it does no harm
 │  └─ start.fetch
-└─ exactly once: its transaction keeps the outcome in the ledger, if it writes; at least once for a role that may not \
-use the ledger
+└─ exactly once: if it writes, its transaction stores the outcome in the ledger; at least once for a role that may \
+not use the ledger
    └─ store"""
 
 MERMAID = """\

@@ -172,6 +172,9 @@ def test_every_style_gives_the_very_place(style: str) -> None:
         ("      code: |\n        result = '{{ a }}' + f'{{{args}}}'\n", []),
         ("      code: |\n        result = f'{{{==}}}'\n", [Code.PYTHON_SYNTAX]),
         ("      code: '{{ workload.code }}'\n", [Code.TEMPLATE_IN_CODE]),
+        ("      code: '{{ workload.code | trim }}'\n", [Code.TEMPLATE_IN_CODE]),
+        ("      code: |\n        result = {{ a ~ b }}\n", [Code.TEMPLATE_IN_CODE]),
+        ("      code: |\n        result = {{1: 2} for a in args}\n", []),
     ],
 )
 def test_what_is_certain_is_told(fields: str, expected: list[Code]) -> None:
@@ -195,6 +198,28 @@ workflow:
     args: {b: 2}
 """
     assert [one.message.split('"')[1] for one in findings(text, "")] == ["c", "d"]
+
+
+def test_the_names_of_a_spliced_template_are_looked_at_as_anywhere() -> None:
+    text = HEAD + "      code: |\n        result = {{ wrkload.a }}\n"
+    found = [one for one in compile_text(text).diagnostics if one.code is Code.UNDEFINED_NAME]
+    assert [SourceFile("", text).slice(one.span) for one in found] == ["{{ wrkload.a }}"]
+
+
+def test_a_call_of_a_workbook_task_has_the_splices_of_its_code() -> None:
+    text = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: x}
+workload: {a: 1}
+workbook:
+  - {name: shared, tool: {kind: python, code: "result = {{ workload.a }}"}}
+workflow:
+  - {step: start, tool: {kind: workbook, name: shared}}
+"""
+    graph = compile_text(text).graph
+    assert graph is not None
+    assert [(one.start, one.end) for one in graph.steps["start"].tasks[0].splices] == [(9, 25)]
 
 
 def test_code_that_is_rendered_as_a_whole_is_not_looked_at() -> None:

@@ -127,7 +127,7 @@ def test_the_first_of_two_keys_counts_and_is_shown() -> None:
 
 def test_a_template_without_quotes_is_called_that() -> None:
     _, (found,) = read(SourceFile("p.yaml", "url: {{ workload.url }}\n"))
-    assert "without quotes" in found.message
+    assert "not quoted" in found.message
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 60))

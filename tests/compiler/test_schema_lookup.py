@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from noetl_compiler.codes import Code, explanation
+from noetl_compiler.reference_pages import pages
 from noetl_compiler.schema.lookup import CONSTRUCTS, UnknownPathError, lookup
-from noetl_compiler.schema.tools import ALL_KINDS
+from noetl_compiler.schema.tools import KNOWN_KINDS
 
 DEEPEST = 6
 """Segments of the longest path that is tried: a rule may hold a rule."""
@@ -21,7 +22,7 @@ def paths_below(path: str) -> Iterator[str]:
             yield from paths_below(f"{path}.{name}")
 
 
-@pytest.mark.parametrize("start", [*CONSTRUCTS, *ALL_KINDS])
+@pytest.mark.parametrize("start", [*CONSTRUCTS, *KNOWN_KINDS.names])
 def test_every_key_is_explained(start: str) -> None:
     for path in paths_below(start):
         entry = lookup(path)
@@ -73,7 +74,15 @@ def test_a_key_tells_its_words_and_examples() -> None:
         ("lop", 'unknown key "lop" of a playbook: did you mean "loop"?'),
         ("loop.spec.max_in_fligt", 'unknown key "max_in_fligt" in "loop.spec": did you mean "max_in_flight"?'),
         ("tool.url", 'unknown key "url" in "tool": try http.url'),
-        ("loop.spec.mode.deeper", 'unknown key "deeper" in "loop.spec.mode"'),
+        ("loop.spec.mode.deeper", 'unknown key "deeper" in "loop.spec.mode": it has no keys'),
+        ("hedaers", 'unknown key "hedaers" of a playbook: did you mean "headers"?'),
+        ("headers", 'unknown key "headers" of a playbook: try http.headers'),
+        ("max_in_flight", 'unknown key "max_in_flight" of a playbook: try step.loop.max_in_flight'),
+        ("step.attempts", 'unknown key "attempts" in "step": try rule.then.attempts'),
+        ("key", 'unknown key "key" of a playbook: try task.sink.key'),
+        ("task.postgres.command", 'unknown key "postgres" in "task": try postgres'),
+        ("next.arcs[].when", 'unknown key "arcs[]" in "next": did you mean "arcs"?'),
+        ("xyzzy", 'unknown key "xyzzy" of a playbook'),
         ("", 'unknown key "" of a playbook'),
         ("loop..in", 'unknown key "" in "loop"'),
     ],
@@ -90,3 +99,26 @@ def test_every_code_has_its_section(code: Code) -> None:
     assert text.startswith(f"{code.value} ")
     assert code.meaning in text.replace("\n", " ")
     assert "\n## " not in text
+
+
+def test_a_path_that_is_named_leads_to_a_key() -> None:
+    names = {path.rpartition(".")[2] for start in CONSTRUCTS for path in paths_below(start)}
+    hints = [message.partition(": try ")[2] for message in map(message_about, names) if ": try " in message]
+    assert len(hints) > 50
+    assert all(lookup(path).about for path in hints)
+
+
+def message_about(name: str) -> str:
+    """What is said of a path of one name, "" where it leads to a key."""
+    try:
+        lookup(name)
+    except UnknownPathError as error:
+        return str(error)
+    return ""
+
+
+def test_no_page_of_the_reference_hides_a_key() -> None:
+    """``noetl explain`` prints the page. What has both names today is a key that is not written any more."""
+    for name in pages().keys() - {"pagination"}:
+        with pytest.raises(UnknownPathError):
+            lookup(name)

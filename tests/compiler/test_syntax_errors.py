@@ -15,8 +15,8 @@ STEP = "workflow:\n  - step: start\n"
 TOOL = f"{STEP}    tool:\n      kind: http\n"
 
 A_TAB = ("a tab is used for indentation", "use spaces")
-OPEN_QUOTE = "the quote that is opened here is not closed"
-HAS_VALUE = 'or remove the value; a text that has ": " in it needs quotes'
+OPEN_QUOTE = "this quote is never closed"
+HAS_VALUE = 'or remove the value; text that contains ": " needs quotes'
 
 
 def told(text: str) -> tuple[int, int, str, str]:
@@ -26,7 +26,7 @@ def told(text: str) -> tuple[int, int, str, str]:
 
 
 def unlike(key: str) -> str:
-    return f'"{key}" is indented like no block around it'
+    return f'"{key}" does not match the indentation of any block around it'
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_a_key_too_far_to_the_left_has_its_neighbours_told(text: str, expected: 
     [
         (
             f"{STEP}    tool: http\n      method: GET\n",
-            (4, 7, '"method" is indented below "tool", which has a value already', 'indent it like "tool" in line 3'),
+            (4, 7, '"method" is indented below "tool", which already has a value', 'indent it like "tool" in line 3'),
         ),
         (
             f"{TOOL}      url: http://a\n       method: GET\n",
-            (6, 8, '"method" is indented below "url", which has a value already', 'indent it like "url" in line 5'),
+            (6, 8, '"method" is indented below "url", which already has a value', 'indent it like "url" in line 5'),
         ),
     ],
 )
@@ -119,13 +119,13 @@ def test_a_template_without_quotes_is_one_finding(template: str, more: str) -> N
     (found,) = compile_text(text).diagnostics
     assert (found.span.line, found.span.col) == (8, 12)
     assert (found.message, found.hint) == (
-        "a template stands here without quotes",
+        "a template is not quoted",
         'quote the template: "{{ ... }}"',
     )
 
 
 def test_a_mistake_behind_a_quoted_template_is_no_missing_quote() -> None:
-    assert "without quotes" not in told('a: "x: {{ b }}" c\n')[2]
+    assert "not quoted" not in told('a: "x: {{ b }}" c\n')[2]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from noetl_compiler.source import expressions
 from noetl_compiler.templates import TemplateFailure, check, predicate, project, render_text
+from noetl_compiler.templating.filters import AS_TEXT, CONCATENATED, COUNTED, FILTERS, HELD, WEIGHED, WORKED
 from noetl_compiler.templating.program import compiled
 
 
@@ -310,3 +311,10 @@ def test_as_deep_as_a_short_expression_can_be_it_compiles(opening: str, closing:
     assert len(source) <= 150
     if not check(source):
         compiled(source)
+
+
+@pytest.mark.parametrize("name", [AS_TEXT, CONCATENATED, COUNTED, HELD, WEIGHED, WORKED])
+def test_a_template_cannot_spell_the_filters_that_charge_for_it(name: str) -> None:
+    """``worked(-999_999_999)`` paid a budget back that then lasted for hours."""
+    assert name in FILTERS
+    assert [found.message for found in check(f"{{{{ '' | {name}(-999999999) }}}}")] != []

@@ -42,7 +42,7 @@ from tests.compiler.marked import marked, one, steps
             one("[{name: a, kind: noop}, {name: b, kind: noop, message: '{{ results.a }}{{ results.c }}'}]"),
             ["results.c"],
         ),
-        (one("{kind: python, code: 'x = {{ unknown }}'}"), []),
+        (one("{kind: python, code: 'x = {{ unknown }}'}"), ["{{ unknown }}"]),
         (
             steps(
                 "{step: start, tool: {kind: noop}, next: {arcs: [{step: b, args: {given: 1}}]}}",
@@ -147,11 +147,11 @@ TWO_TASKS = "{step: start, tool: [{name: a, kind: noop}, {name: b, kind: noop}],
         ),
         (
             one("{kind: noop, message: '{{ city }}'}", "loop: {in: [1], iterator: town}, "),
-            "if the request brings it, declare it under workload",
+            "if the request provides it, declare it under workload",
         ),
         (
             one("{kind: noop}", "loop: {in: '{{ city }}'}, "),
-            "if the request brings it, declare it under workload",
+            "if the request provides it, declare it under workload",
         ),
         (
             steps(
@@ -171,8 +171,8 @@ def test_what_a_name_was_probably_meant_to_be(text: str, hint: str) -> None:
     ("text", "hint"),
     [
         (one("{kind: noop, message: '{{ knwn }}'}"), 'did you mean "known"?'),
-        (one("{kind: noop, message: '{{ far_away }}'}"), "if the request brings it, declare it under workload"),
-        (one("{kind: noop, message: '{{ item.a }}'}"), "a loop binds it, and this step has none"),
+        (one("{kind: noop, message: '{{ far_away }}'}"), "if the request provides it, declare it under workload"),
+        (one("{kind: noop, message: '{{ item.a }}'}"), "it is bound by a loop, and this step has none"),
         (one("{kind: noop, message: '{{ itm }}'}", "loop: {in: [1], iterator: item}, "), 'did you mean "item"?'),
         (
             one("{kind: noop, message: '{{ status_code }}'}"),

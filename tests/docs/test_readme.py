@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
-import click
 import pytest
 import yaml
 
 from noetl_activities.tool import load_tools
 from noetl_compiler import compile_file, compile_text, preview
-from noetl_temporal.cli.commands import cli
+
+from .commands import commands_of, parses
 
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text()
@@ -22,7 +21,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
-COMMANDS = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ noetl ")]
+COMMANDS = commands_of(README)
 
 
 def test_the_picture_is_current() -> None:
@@ -67,17 +66,7 @@ def test_there_are_commands() -> None:
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_commands_and_their_options_exist(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "playbook.yaml").touch()
-    (tmp_path / "dev").symlink_to(ROOT / "dev")
-    monkeypatch.chdir(tmp_path)
-    words = shlex.split(line, comments=True)[1:]
-    command: click.Command = cli
-    context = click.Context(cli)
-    while isinstance(command, click.Group) and words:
-        found = command.get_command(context, words.pop(0))
-        assert found is not None, line
-        command = found
-    command.make_context("noetl", words)
+    parses(line, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\((?!http)([^)#]+)\)", README))

@@ -29,7 +29,7 @@ class Activity:
             attempt += 1
             self.attempts.append(call.task)
             outcome = report_of(self.answer(call)).outcome
-            names = call_names(call.dialect, call.step, call.kind, outcome, attempt, call.page or 1)
+            names = call_names(call.names, call.step, call.kind, outcome, attempt, call.page or 1)
             scope = Chain(call.scope, names) if call.aside else Chain(names, call.scope)
             try:
                 decision = self._judged(call, outcome, scope, attempt)

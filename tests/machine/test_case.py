@@ -434,6 +434,26 @@ def test_a_loop_leads_on_as_its_end_says_when_no_item_named_a_way() -> None:
     assert steps(found) == ["start", "end"]
 
 
+@pytest.mark.parametrize(("numbers", "follows"), [([1, 2], "even"), ([2, 1], "odd"), ([3], "end")])
+def test_the_rule_that_matched_an_item_last_chooses_the_route(numbers: list[int], follows: str) -> None:
+    found, _ = run(
+        f"""
+  - step: start
+    loop: {{in: {numbers}, iterator: n}}
+    tool: {{kind: noop, result: {{n: "{{{{ n }}}}"}}}}
+    case:
+      - {{when: "{{{{ event.name == 'call.done' and result.n == 1 }}}}", then: {{next: odd}}}}
+      - {{when: "{{{{ event.name == 'call.done' and result.n == 2 }}}}", then: {{next: even}}}}
+  - {{step: odd, tool: {{kind: noop}}}}
+  - {{step: even, tool: {{kind: noop}}}}
+  - {{step: end, tool: {{kind: noop}}}}
+"""
+    )
+    assert steps(found)[1] == follows
+    (route,) = [event for event in found.events if event.type == "next.evaluated" and event.node == "start"]
+    assert [arc["item_rule"] for arc in route.meta["arcs"] if "item_rule" in arc][:1] == [0]
+
+
 @pytest.mark.parametrize("pick", [0, -1, 1])
 def test_parallel_items_add_to_a_list_in_their_order(pick: int) -> None:
     workflow = """

@@ -27,7 +27,7 @@ def test_a_changed_state_is_as_before() -> None:
     before = state_snapshot(changed)
     checkpoint = Checkpoint(changed, runs)
     pipeline_of(runs["3"]).pending = "x"
-    pipeline_of(runs["3"]).bound["name"] = 1
+    pipeline_of(runs["3"]).task.bound["name"] = 1
     del runs["4"]
     runs["new"] = iteration(COUNT)
     for run in runs.all_mutable()[10:20]:

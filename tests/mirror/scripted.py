@@ -79,7 +79,7 @@ def call(execution_id: int, parent: int | str, answer: Json, trail: tuple[Json, 
     """The script's line that calls a tool which answers as told."""
     named = {"id": "fetch/1:page:1", "key": "k", "step": "fetch", "task": "page", "kind": "http"}
     config = {"url": "http://x", "headers": {"Authorization": "hush"}}
-    given = {**named, "execution_id": execution_id, "event_id": parent, "dialect": "v10", "config": config, **fields}
+    given = {**named, "execution_id": execution_id, "event_id": parent, "config": config, **fields}
     return {"do": "call", "call": given, "answer": answer, "trail": trail}
 
 

@@ -176,7 +176,7 @@ async def test_a_call_whose_workers_are_lost_tells_what_they_had_told(
     ("status", "kind", "words", "row_status"),
     [
         ("lost", "worker_lost", "the attempt was lost with its worker", "FAILED"),
-        ("shutdown", "shutdown", "the worker was told to stop", "CANCELLED"),
+        ("shutdown", "shutdown", "the worker was stopped", "CANCELLED"),
         ("paused", "paused", "the call was paused", "CANCELLED"),
         ("reset", "reset", "the call was reset", "CANCELLED"),
         ("cancelled", "cancelled", "the call was cancelled", "CANCELLED"),

@@ -19,7 +19,7 @@ from tests.mirror.resets import reset
 from tests.mirror.scripted import OPENING, Json, call, closing, domain_event, loop_run, stamped
 
 OK = {"report": {"outcome": {"status": "ok"}, "attempts": [{"number": 1, "started": 0, "ended": 40, "status": "ok"}]}}
-LATE = "the workflow did not end in its time"
+LATE = "the workflow timed out"
 LONG: Json = {"do": "sleep", "seconds": 60}
 STARTED = domain_event("playbook.execution.requested", 1, "PENDING")
 TASK = stamped("task", "task.started", "page", "http", parent="step", meta={"task_run_id": "fetch#1:page:1"})
@@ -123,7 +123,7 @@ async def _wait(_: WorkflowHandle[Any, Any]) -> None:
             _wait,
             {"execution_timeout": timedelta(seconds=1)},
             "failed TIMED_OUT",
-            "the workflow did not end in its time",
+            "the workflow timed out",
         ),
     ],
 )

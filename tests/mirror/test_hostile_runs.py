@@ -91,7 +91,7 @@ async def _eventually(check: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_no_input_of_a_run_keeps_others_from_being_mirrored(
+async def test_no_input_of_a_run_stops_the_mirror_for_other_runs(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     unreadable = {await _start(scripts, f"hostile/{name}", data): name for name, data in UNREADABLE.items()}

@@ -82,6 +82,13 @@ def test_a_value_that_the_store_does_not_have_is_another_cause_than_a_store_that
     assert opened.meta["incident"]["cause"] == "missing_value"
 
 
+def test_a_value_that_cannot_be_stored_is_told_as_one_that_cannot_be_read() -> None:
+    history = _begun()
+    history.task_fails(EXCEPTION, "Failed encoding completion: [Errno 111] Connection refused")
+    [opened] = _incidents(history)
+    assert opened.meta["incident"]["cause"] == "storage"
+
+
 @pytest.mark.parametrize("cause", ["RESET_WORKFLOW", "UNHANDLED_COMMAND", "FORCE_CLOSE_COMMAND"])
 def test_what_the_server_does_itself_is_no_incident(cause: str) -> None:
     history = _begun()

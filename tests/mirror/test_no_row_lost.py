@@ -173,7 +173,7 @@ async def test_an_answer_that_ends_before_the_run_is_asked_for_again(
         Follower(None, store, _Pages(history), _none).follow(history.run)  # type: ignore[arg-type]
     )
     async with asyncio.timeout(20):
-        while "answer ends before the run does" not in caplog.text:
+        while "history from the server ends before the run does" not in caplog.text:
             await asyncio.sleep(0.02)
         history.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough", identity="me")
         await following

@@ -16,8 +16,9 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler.graph import Span, Value
+from noetl_compiler.language.defaults import MOST_ATTEMPTS
 from noetl_temporal.attempt_details import Details
-from noetl_temporal.attempt_end import LONGEST_DELAY, MAX_ATTEMPTS
+from noetl_temporal.attempt_end import LONGEST_DELAY
 from noetl_temporal.call_log import MESSAGE_CHARACTERS
 from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, CallRule, RuleFailure, ToolCall, ToolReport
@@ -29,7 +30,7 @@ BUSY = Outcome("error", error=ErrorInfo("http", "busy" * MESSAGE_CHARACTERS))
 
 
 async def attempt(rule: CallRule, answer: Any, earlier: int = 0, limit: int | None = None) -> ToolReport:
-    call = ToolCall("c", "k", 1, "step", "task", "noop", 1, "v10", rules=(rule,))
+    call = ToolCall("c", "k", 1, "step", "task", "noop", 1, "usual", rules=(rule,))
     last = (msgspec.structs.replace(FAILED, number=earlier),) if earlier else ()
     told = Details(last, AttemptCounts(earlier - 1, earlier - 1) if earlier else AttemptCounts(), temporal=earlier)
     environment = ActivityEnvironment()
@@ -52,13 +53,22 @@ async def test_a_delay_that_no_date_can_say_is_cut() -> None:
     assert raised.value.next_retry_delay == timedelta(seconds=LONGEST_DELAY)
 
 
+@pytest.mark.parametrize("delay", [0, 1e-9])
+async def test_without_a_delay_the_next_attempt_follows_at_once(delay: float) -> None:
+    """Temporal would take 0 for no delay given, and wait by a backoff of its own, up to half a minute."""
+    with pytest.raises(ApplicationError) as raised:
+        await attempt(CallRule(0, "retry", "error", attempts=Value(3), delay=Value(delay)), BUSY)
+    assert raised.value.next_retry_delay is not None
+    assert timedelta(0) < raised.value.next_retry_delay < timedelta(seconds=0.01)
+
+
 async def test_a_rule_cannot_fill_the_log_without_end() -> None:
     report = await attempt(
-        CallRule(0, "retry", "error", attempts=Value(10 * MAX_ATTEMPTS)), BUSY, earlier=MAX_ATTEMPTS - 1
+        CallRule(0, "retry", "error", attempts=Value(10 * MOST_ATTEMPTS)), BUSY, earlier=MOST_ATTEMPTS - 1
     )
     assert report.exhausted
-    assert report.attempts[-1].number == MAX_ATTEMPTS
-    assert report.counts == AttemptCounts(MAX_ATTEMPTS, MAX_ATTEMPTS)
+    assert report.attempts[-1].number == MOST_ATTEMPTS
+    assert report.counts == AttemptCounts(MOST_ATTEMPTS, MOST_ATTEMPTS)
 
 
 async def test_the_log_has_an_errors_beginning_and_the_outcome_its_whole_text() -> None:
@@ -121,7 +131,7 @@ async def test_a_result_nested_without_end_is_an_error_at_once(levels: int) -> N
     else:
         assert report.outcome["status"] == "error"
         assert report.outcome["error"]["kind"] == "too_large"
-        assert "more than 200 levels of lists and maps" in report.outcome["error"]["message"]
+        assert "more than 200 levels of nested lists and maps" in report.outcome["error"]["message"]
         assert not report.outcome["error"].get("retryable")
 
 
@@ -141,7 +151,7 @@ async def test_a_fault_of_ours_ends_the_call(monkeypatch: pytest.MonkeyPatch, ca
 
 
 async def made(tool: FakeTool, source: CredentialSource) -> ToolReport:
-    call = ToolCall("c", "k", 1, "step", "task", "noop", 1, "v10")
+    call = ToolCall("c", "k", 1, "step", "task", "noop", 1, "usual")
     activity = tool_activity(tool, source, ValueStore(data_converter()))
     report: ToolReport = await ActivityEnvironment().run(activity, call)
     return report

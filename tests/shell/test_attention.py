@@ -62,7 +62,7 @@ async def test_a_call_that_no_worker_takes(client: NoetlClient, workflow: str) -
         [found] = await noticed(client, handle)
         await handle.terminate()
     assert found.kind == "no_worker"
-    assert found.line() == "waiting for a worker of noop (none polls): start one for the queue nobody-polls-this"
+    assert found.line() == "waiting for a worker for noop (none is polling): start one for the queue nobody-polls-this"
 
 
 async def test_a_run_that_no_worker_takes(client: NoetlClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ async def test_a_run_that_no_worker_takes(client: NoetlClient, monkeypatch: pyte
     handle = await Shell.submit(client, ONE)
     [found] = await noticed(client, handle)
     await handle.terminate()
-    assert found.message == "waiting for a worker of workflows (none polls)"
+    assert found.message == "waiting for a worker for workflows (none is polling)"
 
 
 async def test_a_call_that_takes_long_is_no_news(shell: Shell) -> None:

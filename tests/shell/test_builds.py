@@ -251,7 +251,7 @@ async def keep(address: str, workflow_id: str, build: str) -> None:
         (["--build-id", "x" * 201], "1 to 200 bytes"),
         (["--build-id", "1.0", "--deployment", "a.b"], "neither . nor : in it"),
         (["--build-id", "1.0", "--deployment", "__a"], "do not begin with __"),
-        (["--deployment", "a"], "give both"),
+        (["--deployment", "a"], "--deployment needs --build-id"),
     ],
 )
 def test_a_name_that_temporal_does_not_take_is_refused(options: list[str], says: str) -> None:

@@ -155,5 +155,5 @@ async def test_a_handle_without_an_event_log_says_what_to_set(shell: Shell) -> N
 
     async with shell.client(answer) as client:
         handle = RunHandle(client.temporal, client.temporal.get_workflow_handle("x"), 1, None)
-        with pytest.raises(NoEventLogError, match="set NOETL_POSTGRES to its DSN"):
+        with pytest.raises(NoEventLogError, match="set NOETL_POSTGRES to the DSN"):
             await anext(handle.events())

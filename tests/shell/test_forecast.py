@@ -216,7 +216,7 @@ async def compared(shell: Shell, servers: Addresses, case: Case, fails: int) -> 
 @pytest.mark.parametrize("name", CASES)
 async def test_what_there_was_lies_between_least_and_most(shell: Shell, servers: Addresses, name: str) -> None:
     foretold, real = await compared(shell, servers, CASES[name], fails=2 if name == "a retry" else 0)
-    for field in Amount.__dataclass_fields__:
+    for field in Amount.__struct_fields__:
         least, found, most = (getattr(one, field) for one in (foretold.least, real.amount, foretold.most))
         assert least <= found <= most, (field, least, found, most)
     assert (foretold.least != foretold.most) == (name in OPEN)

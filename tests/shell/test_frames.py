@@ -301,7 +301,7 @@ async def test_a_frame_interrupted_while_its_last_segment_waits_tells_all(
 
         frame = Frame(input_of(looped(3, at_once=1)), proxy.dsn, answer)
         running = frame.start()
-        while "what a frame has done cannot be stored" not in caplog.text:
+        while "the progress of a frame cannot be stored" not in caplog.text:
             await asyncio.sleep(0.02)
         frame.interrupt("paused")
         await asyncio.sleep(0)

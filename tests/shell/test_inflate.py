@@ -122,7 +122,7 @@ def test_incomplete_data_is_refused() -> None:
         inflated(zlib.compress(bytes(1000))[:-5])
 
 
-def test_a_trail_that_is_a_bomb_is_refused() -> None:
+def test_a_decompression_bomb_in_a_trail_is_refused() -> None:
     trail = PackedTrail("1", _bomb(-15, DICTIONARIES["1"]))
     tracemalloc.start()
     try:
@@ -166,14 +166,14 @@ async def test_a_segment_within_the_limit_is_read_by_both() -> None:
 
 
 @pytest.mark.parametrize("links", [{"k": "k"}, {"k": "a", "a": "b", "b": "a"}])
-async def test_a_chain_of_segments_that_leads_back_to_itself_ends(links: dict[str, str | None]) -> None:
-    with pytest.raises(LookupError, match="names itself or a later one"):
+async def test_a_cyclic_chain_of_segments_is_refused(links: dict[str, str | None]) -> None:
+    with pytest.raises(LookupError, match="refers to itself or a later segment"):
         await resumed(ValueStore(_chained(links)), "k")
-    with pytest.raises(InflateError, match="names itself or a later one"):
+    with pytest.raises(InflateError, match="refers to itself or a later segment"):
         await with_entries(_frame_ended(), _chained(links))
 
 
-async def test_all_segments_of_a_chain_have_one_limit_together() -> None:
+async def test_the_segments_of_a_chain_share_one_limit() -> None:
     links = {"k": "0", **{str(n): str(n + 1) for n in range(20)}, "20": None}
     most = f"{MAX_SEGMENTS_OF_FULL_SIZE * LIMIT:,}"
     with pytest.raises(LookupError, match=f"over {most} bytes in all"):

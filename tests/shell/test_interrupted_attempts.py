@@ -16,7 +16,8 @@ from temporalio.testing import ActivityEnvironment
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
-from noetl_activities.tool import Request, ToolContext, ToolSpec
+from noetl_activities.tool import Request, ToolContext
+from noetl_activities.tool_spec import ToolSpec
 from noetl_compiler.graph import Value
 from noetl_temporal.attempt_details import Details
 from noetl_temporal.codec import data_converter
@@ -25,7 +26,7 @@ from noetl_temporal.run_tool import MAX_LOST, tool_activity
 from noetl_temporal.value_store import ValueStore
 
 RULES = (CallRule(0, "retry", "error", attempts=Value(2)),)
-CALL = ToolCall("c", "k", 1, "step", "task", "noop", 1, "v10", rules=RULES)
+CALL = ToolCall("c", "k", 1, "step", "task", "noop", 1, "usual", rules=RULES)
 ONCE = msgspec.structs.replace(CALL, idempotent=False)
 BUSY = Outcome("error", error=ErrorInfo("http", "busy"))
 

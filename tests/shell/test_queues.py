@@ -126,7 +126,7 @@ async def test_a_shared_queue_that_nobody_polls_says_so(
         handle = await client.submit(compile_or_raise(f"{HEAD}{LOOP}"))
         [found] = await noticed(client, handle)
         await handle.terminate()
-    assert found.line() == "waiting for a worker of noop (none polls): start one with `noetl worker`"
+    assert found.line() == "waiting for a worker for noop (none is polling): start one with `noetl worker`"
 
 
 async def test_a_run_whose_input_cannot_be_read_yet_goes_on_when_it_can(
@@ -142,4 +142,4 @@ async def test_a_run_whose_input_cannot_be_read_yet_goes_on_when_it_can(
             [found] = await noticed(client, handle)
             await proxy.open()
             assert (await handle.result()).status == "completed"
-    assert "the payload store does not answer" in found.message
+    assert "the payload store is unavailable" in found.message

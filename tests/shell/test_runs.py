@@ -312,11 +312,11 @@ async def test_the_log_stands_in_headers_whole_and_in_order(shell: Shell) -> Non
         ("tool: {kind: http, url: 'http://x'}", "x.yaml:6:11: error: there is no tool 'http' here: the tools are noop"),
         (
             "loop: {cursor: {kind: postgres, auth: pg, claim: select 1}, iterator: row}\n    tool: {kind: noop}",
-            "x.yaml:6:11: error: cursor loops cannot run yet: loop over a collection",
+            "x.yaml:6:11: error: cursor loops are not supported yet: loop over a collection",
         ),
         (
             "loop: {in: [1], iterator: n}\n    next: n\n  - {step: n, next: done}\n  - {step: done, end_loop: start}",
-            "x.yaml:6:11: error: loops over several steps cannot run yet: give the loop a task of its own",
+            "x.yaml:6:11: error: loops over several steps are not supported yet: give the loop a task of its own",
         ),
     ],
 )

@@ -137,7 +137,7 @@ async def test_large_values_loops_and_retries_work_with_a_key(
 
 
 @pytest.mark.parametrize("is_keyed", [True, False], ids=["guarded", "control"])
-async def test_a_run_submitted_without_the_key_runs_nothing_and_says_why(
+async def test_a_run_submitted_without_the_key_is_refused_with_a_reason(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch, is_keyed: bool
 ) -> None:
     async with site(servers, monkeypatch, hello, is_keyed=is_keyed) as here:

@@ -45,7 +45,7 @@ def is_refused(converter: DataConverter, payloads: list[Any], *hints: Any) -> bo
     return isinstance(values[0], Refused)
 
 
-def test_what_is_signed_for_a_place_is_read_there_alone() -> None:
+def test_a_signature_is_valid_only_in_its_place() -> None:
     [payload] = here().payload_converter.to_payloads([REPORT])
     assert here().payload_converter.from_payloads([payload], [ToolReport]) == [REPORT]
     others: list[dict[str, Any]] = [
@@ -140,7 +140,7 @@ def test_a_key_is_what_its_file_says(tmp_path: Path) -> None:
     assert read_key(key_file(tmp_path, "5" * 64 + "\n")) == b"5" * 64
 
 
-def test_a_file_that_is_no_secret_is_no_key(tmp_path: Path) -> None:
+def test_a_readable_or_short_file_is_not_a_key(tmp_path: Path) -> None:
     with pytest.raises(DeploymentError, match="can be read by others"):
         read_key(key_file(tmp_path, mode=0o644))
     with pytest.raises(DeploymentError, match="fewer than 32 bytes"):
@@ -168,7 +168,7 @@ CERTIFICATE = TLSConfig(client_cert=b"c", client_private_key=b"k")
         ("[::1]:7233", {}, None, False),
     ],
 )
-async def test_a_worker_says_that_anyone_commands_it(
+async def test_a_worker_warns_if_anyone_can_command_it(
     address: str, settings: dict[str, Any], key: bytes | None, is_open: bool
 ) -> None:
     client = await Client.connect(address, data_converter=data_converter(None, key), lazy=True, **settings)

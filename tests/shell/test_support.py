@@ -7,7 +7,8 @@ from importlib.metadata import entry_points
 import pytest
 
 from noetl_activities.tool import BUILT_IN, tool_names
-from noetl_compiler import compile_or_raise
+from noetl_compiler import compile_or_raise, compile_text
+from noetl_compiler.codes import Code
 from noetl_temporal.unsupported import tools_for, unsupported
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
@@ -17,41 +18,48 @@ CURSOR = '{cursor: {kind: postgres, auth: a, claim: "SELECT 1"}, iterator: row}'
 REGION = "  next: {arcs: [{step: inside}]}\n- {step: inside, tool: {kind: noop}, next: {arcs: [{step: done}]}}\n"
 
 
-@pytest.mark.parametrize(
-    ("workflow", "expected"),
-    [
-        ("- step: start\n  tool: {kind: shell, cmds: ls}\n", "6:9: error: there is no tool 'shell' here"),
-        ("- step: start\n  tool: {kind: playbook, path: a/b}\n", "6:9: error: there is no tool 'playbook' here"),
-        (f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n", "6:9: error: cursor loops cannot run yet"),
-        (
-            f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}- {{step: done, spec: {{end_loop: start}}}}\n",
-            "6:9: error: loops over several steps cannot run yet",
-        ),
-        (
-            "- step: start\n  tool: {kind: noop, sink: {kind: http, url: u}}\n",
-            "6:28: error: there is no sink 'http'",
-        ),
-        (
-            "- step: start\n  tool: {kind: noop, spec: {policy: {circuit: {failures: 3}, on_unmatched: fail}}}\n",
-            "6:47: error: circuit breakers cannot run yet",
-        ),
-        (
-            "- step: start\n  tool: {kind: python, script: {uri: a.py, source: {type: file}}}\n",
-            "6:9: error: code that lies elsewhere cannot be fetched yet",
-        ),
-        (
-            f"- step: start\n  tool: {{kind: noop, message: '{{{{ keychain.key.token }}}}'}}\n{KEYCHAIN}",
-            '6:32: error: secrets of the keychain cannot be read yet, and this template reads "keychain"',
-        ),
-        (
-            f"- step: start\n  tool: {{kind: noop, message: '{{{{ key.token }}}}'}}\n{KEYCHAIN}",
-            '6:32: error: secrets of the keychain cannot be read yet, and this template reads "key"',
-        ),
-    ],
-)
+REFUSED = [
+    ("- step: start\n  tool: {kind: shell, cmds: ls}\n", "6:9: error: there is no tool 'shell' here"),
+    ("- step: start\n  tool: {kind: playbook, path: a/b}\n", "6:9: error: there is no tool 'playbook' here"),
+    (f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n", "6:9: error: cursor loops are not supported yet"),
+    (
+        f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}- {{step: done, spec: {{end_loop: start}}}}\n",
+        "6:9: error: loops over several steps are not supported yet",
+    ),
+    (
+        "- step: start\n  tool: {kind: noop, sink: {kind: http, url: u}}\n",
+        "6:28: error: there is no sink 'http'",
+    ),
+    (
+        "- step: start\n  tool: {kind: noop, spec: {policy: {circuit: {failures: 3}, on_unmatched: fail}}}\n",
+        "6:47: error: circuit breakers are not supported yet",
+    ),
+    (
+        "- step: start\n  tool: {kind: python, script: {uri: a.py, source: {type: file}}}\n",
+        "6:9: error: code from other sources is not supported yet",
+    ),
+    (
+        f"- step: start\n  tool: {{kind: noop, message: '{{{{ keychain.key.token }}}}'}}\n{KEYCHAIN}",
+        '6:32: error: keychain secrets are not supported yet, and this template reads "keychain"',
+    ),
+    (
+        f"- step: start\n  tool: {{kind: noop, message: '{{{{ key.token }}}}'}}\n{KEYCHAIN}",
+        '6:32: error: keychain secrets are not supported yet, and this template reads "key"',
+    ),
+]
+
+
+@pytest.mark.parametrize(("workflow", "expected"), REFUSED)
 def test_what_cannot_run_is_refused_at_its_place(workflow: str, expected: str) -> None:
     [found] = unsupported(compile_or_raise(f"{HEAD}workflow:\n{workflow}", "p"), TOOLS)
     assert found.startswith(f"p:{expected}")
+
+
+@pytest.mark.parametrize("workflow", [workflow for workflow, _ in REFUSED], ids=[expected for _, expected in REFUSED])
+def test_what_is_refused_is_warned_of_when_it_is_compiled(workflow: str) -> None:
+    [found] = compile_text(f"{HEAD}workflow:\n{workflow}", "p").diagnostics
+    assert found.code is Code.NO_EXECUTOR
+    assert found.message.endswith(": the playbook compiles, but a run is refused")
 
 
 def test_a_keychain_that_no_template_reads_keeps_nothing_from_running() -> None:
@@ -66,13 +74,13 @@ def test_a_frame_needs_a_store() -> None:
     graph = compile_or_raise(f"{HEAD}workflow:\n{FRAMED.replace('SPEC', '{}')}", "p")
     assert unsupported(graph, TOOLS) == []
     [found] = unsupported(graph, TOOLS, has_store=False)
-    assert found.startswith("p:6:39: error: a frame keeps what it has done in Postgres: set NOETL_POSTGRES")
+    assert found.startswith("p:6:39: error: a frame stores its progress in Postgres: set NOETL_POSTGRES")
 
 
 def test_a_call_that_may_not_be_repeated_is_not_framed() -> None:
     graph = compile_or_raise(f"{HEAD}workflow:\n{FRAMED.replace('SPEC', '{idempotent: false}')}", "p")
     [found] = unsupported(graph, TOOLS)
-    assert found.startswith("p:7:9: error: a call that may not be repeated (idempotent: false) cannot run in a frame")
+    assert found.startswith("p:7:9: error: a call that must not be repeated (idempotent: false) cannot run in a frame")
 
 
 def test_the_built_in_tools_are_those_that_this_distribution_registers() -> None:

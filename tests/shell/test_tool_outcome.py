@@ -20,7 +20,7 @@ async def known(*secrets: str) -> Credentials:
 @pytest.mark.parametrize(
     "secret", ["ok", "error", "status", "result", "message", "kind", "retryable", "503", "sql", "true", "meta"]
 )
-async def test_a_secret_that_is_a_word_of_the_engine_does_not_change_what_it_acts_on(secret: str) -> None:
+async def test_a_secret_equal_to_a_keyword_of_the_engine_does_not_change_its_fields(secret: str) -> None:
     credentials = await known(secret)
     error = {"kind": "sql", "message": f"no {secret}!", "status": 503, "retryable": True, "code": secret}
     outcome: dict[str, Any] = {"status": "error", "error": error, "meta": {"body": secret}}
@@ -34,7 +34,7 @@ async def test_a_secret_that_is_a_word_of_the_engine_does_not_change_what_it_act
     }
 
 
-async def test_what_a_server_writes_into_an_error_is_bounded_and_has_no_half_of_a_secret() -> None:
+async def test_a_server_error_is_shortened_without_leaving_a_part_of_a_secret() -> None:
     """``raise exception '%', repeat('x', 60000000)`` was kept whole, and scrubbed for seconds."""
     words = "x" * (MAX_MESSAGE_CHARS - 4) + "hush-hush" + "x" * 60_000_000
     outcome: dict[str, Any] = {"status": "error", "error": {"kind": "sql", "message": words}}
@@ -45,9 +45,9 @@ async def test_what_a_server_writes_into_an_error_is_bounded_and_has_no_half_of_
     assert without_secrets(short, await known("hush-hush"))["error"]["message"] == "no ***"
 
 
-async def test_a_result_that_is_nested_too_deep_is_told() -> None:
+async def test_a_result_nested_too_deeply_is_reported() -> None:
     result: Any = "hush-hush"
     for _ in range(100_000):
         result = [result]
     left = fitted(without_secrets({"status": "ok", "result": result}, await known("hush-hush")), 10**9)
-    assert left["error"]["message"] == "the result is nested too deep for JSON: return a flatter one"
+    assert left["error"]["message"] == "the result is nested too deeply for JSON: return a flatter one"

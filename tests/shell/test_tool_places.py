@@ -13,7 +13,8 @@ import pytest
 from noetl_activities import python
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
-from noetl_activities.tool import Request, Tool, ToolContext, ToolSpec
+from noetl_activities.tool import Request, Tool, ToolContext
+from noetl_activities.tool_spec import ToolSpec
 from noetl_compiler import compile_or_raise
 from noetl_temporal import tool_places
 from noetl_temporal.client import NoetlClient

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 HAS_RIGHTS = "python has the worker's rights here"
-"""How it is said that nothing keeps a task from the worker's files and from its servers."""
+"""The message that a task has the rights of the worker."""
 
 NICENESS = 5
 """About a third of the share of processors that a process of the worker has, where they want more than there are."""
@@ -63,7 +63,7 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], found: Held) -> Non
         landlock.restrict(version, paths, settings["ports"])
     attributes = identity.keeps_attributes or not version  # without landlock it writes other files anyway
     filtered = call_filter.restrict_calls(attributes=attributes)
-    found.note(bool(identity.held), identity.held, "no account of its own")
+    found.note(bool(identity.held), identity.held, "no separate account")
     found.note(identity.counted, "a limit on processes", "no limit on processes")
     found.note(version > 0, f"landlock {version}", f"no landlock: {HAS_RIGHTS}")
     found.note(version >= landlock.PORTS_SINCE, "TCP ports by list", "any TCP port")

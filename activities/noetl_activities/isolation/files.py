@@ -1,9 +1,10 @@
 """Which files a task may use: a list of what is allowed, for landlock.
 
 To read: Python with its libraries, the system's programs and libraries, and of /etc what name resolution, TLS and time
-zones need. To read and write: the task's own folder, and the directories that the deployment names. Where something
-hidden lies in one of these, such as the worker's credentials file in a directory that the deployment names, all beside
-it is allowed instead of the whole.
+zones need. A folder on the import path that is no part of Python may be a whole project, as after an editable install,
+with its credentials and its version control: of these only packages and modules. To read and write: the task's own
+folder, and the directories that the deployment names. Where something hidden lies in one of these, such as the worker's
+credentials file in a directory that the deployment names, all beside it is allowed instead of the whole.
 """
 
 from __future__ import annotations
@@ -56,15 +57,44 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 def allowed_paths(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
     """Paths with rights of landlock. ``hidden`` are real paths."""
-    python = {sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), *sys.path}
-    for tree in (*SYSTEM, *sorted(python - {""})):
+    python = (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable))
+    for tree in (*SYSTEM, *python):
         yield from _without(tree, READ, hidden)
+    for folder in sorted({*sys.path} - {""}):
+        if not any(_within(os.path.realpath(folder), os.path.realpath(tree)) for tree in python):
+            for path, rights in _modules(folder):
+                yield from _without(path, rights, hidden)
     for name in SETTINGS:
         yield f"/etc/{name}", READ
     for device in DEVICES:
         yield device, WRITE
     for tree in writable:
         yield from _without(tree, WRITE, hidden)
+
+
+def _modules(folder: str) -> Iterator[tuple[str, int]]:
+    """The packages and modules in a folder on the import path; an archive of modules itself.
+
+    Importing lists the folder, so the names of all files in it can be read.
+    """
+    if not os.path.isdir(folder):
+        yield folder, READ
+        return
+    yield folder, LIST
+    for name in _names_in(folder):
+        path = os.path.join(folder, name)
+        if name.endswith((".py", ".so", ".dist-info", ".egg-info")) or os.path.isfile(
+            os.path.join(path, "__init__.py")
+        ):
+            yield path, READ
+
+
+def _names_in(folder: str) -> list[str]:
+    """None where the task's account may not look."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _without(tree: str, rights: int, hidden: Sequence[str]) -> Iterator[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""What each process of a task may take of the machine. For one process, not for the whole task: that needs a cgroup,
+"""Limits on the resources of each process of a task. For one process, not for the whole task: that needs a cgroup,
 which a worker has no right to make. ``accounts`` says when the limit on processes counts the task's alone.
 """
 

@@ -1,4 +1,4 @@
-"""What of the file system a task can change: mounts of its own, read-only but for what it may write.
+"""Mounts of a task, which make the file system read-only except for the folders that it may write.
 
 Landlock has no right for permissions, owners, times and extended attributes: who owns a file changes them by its path.
 A read-only mount refuses them all. Where a task gets no mounts of its own, ``call_filter`` refuses the calls instead,

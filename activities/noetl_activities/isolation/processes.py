@@ -1,4 +1,4 @@
-"""Runs one call in a confined process of its own: the worker's side of ``supervisor``."""
+"""Runs one call in a sandboxed process: the worker's side of ``supervisor``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from noetl_activities.isolation.settings import settings_of
 __all__ = ["ProcessExit", "run_task"]
 
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
-"""What a task gets of the worker's environment. HOME and TMPDIR are its own folder."""
+"""Variables that a task inherits from the worker. HOME and TMPDIR are its own folder."""
 
 _ROOT = Path(__file__).parents[2]
 _START = "import sys; sys.path.insert(0, {root!r}); from {module} import main; del sys.path[0]; main()"
@@ -64,7 +64,7 @@ async def run_task(module: str, call: bytes) -> ProcessExit:
                 reads.cancel()
                 await asyncio.wait([reads])
     if len(answer) > _MAX_ANSWER:
-        raise ConfigError("the result is over 64 MB: store it and return where it is")
+        raise ConfigError("the result is over 64 MB: store it and return its location")
     return ProcessExit(printed.decode("utf-8", "replace"), bytes(answer), status)
 
 

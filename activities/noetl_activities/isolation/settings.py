@@ -1,4 +1,4 @@
-"""What a deployment says about the tasks of its playbooks, from the worker's environment.
+"""Settings for the tasks of playbooks, from the worker's environment.
 
 - ``NOETL_TASK_DIRECTORIES``: directories that tasks may read and write, besides a folder of their own, separated as
   in PATH. None by default.
@@ -29,7 +29,7 @@ PORTS_VARIABLE = "NOETL_TASK_PORTS"
 MEMORY_VARIABLE = "NOETL_TASK_MEMORY"
 
 _SHARED = (DIRECTORIES_VARIABLE, DUCKDB_DIRECTORIES_VARIABLE)
-"""Variables that name what playbooks may use; what any other of ours names is hidden from them."""
+"""Variables that list files for playbooks. Files that other NOETL_ variables name are hidden from them."""
 
 PORTS = frozenset({53, 80, 443, 8080, 8443})
 
@@ -46,7 +46,7 @@ class Settings(TypedDict):
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
-    """Raises ConfigError for a variable that says nothing."""
+    """Raises ConfigError for an empty variable."""
     directories = environment.get(DIRECTORIES_VARIABLE, "").split(os.pathsep)
     named = environment.get(PORTS_VARIABLE)
     ports = PORTS if named is None else _numbers(PORTS_VARIABLE, named)
@@ -76,7 +76,7 @@ def _is_path(value: str) -> bool:
 def _numbers(variable: str, text: str) -> frozenset[int]:
     named = [one.strip() for one in text.split(",") if one.strip()]
     if not all(one.isascii() and one.isdigit() and len(one) <= 5 and int(one) < 65536 for one in named):
-        raise ConfigError(f"{variable} is a list of port numbers, separated by commas")
+        raise ConfigError(f"{variable} must be a list of port numbers, separated by commas")
     return frozenset(map(int, named))
 
 
@@ -86,5 +86,5 @@ def _memory(environment: Mapping[str, str]) -> int:
     except (ValueError, OverflowError):
         memory = 0
     if memory <= 0:
-        raise ConfigError(f"{MEMORY_VARIABLE} is a number of GiB")
+        raise ConfigError(f"{MEMORY_VARIABLE} must be a number of GiB")
     return memory

@@ -1,4 +1,4 @@
-"""The process beside a task: waits for it, and ends all that it has started, when it has ended or its call is over.
+"""The supervisor process of a task: ends all processes that the task has started when it, or its call, has ended.
 
 The call is over when the other end of the pipe on descriptor 0 is closed: by the worker that gives it up, or by the
 kernel when the worker is gone, however it went. On Linux the supervisor is a subreaper: whatever a task starts,

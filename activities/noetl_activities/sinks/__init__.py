@@ -60,7 +60,7 @@ async def store(
 
     kinds: dict[str, SinkKind] = {"postgres": store_postgres, "duckdb": store_duckdb}
     if kind not in kinds:
-        raise ConfigError(f"no sink {kind!r}: there are {', '.join(sorted(kinds))}")
+        raise ConfigError(f"unknown sink {kind!r}: there are {', '.join(sorted(kinds))}")
     return await kinds[kind](config, mode, entry, result, auth, context)
 
 

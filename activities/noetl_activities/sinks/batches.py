@@ -1,4 +1,4 @@
-"""The sinks of calls that run beside each other in one process, as the items of a frame do (semantics.md 26b).
+"""Batches the sinks of calls that run concurrently in one process, such as the items of a frame (semantics.md 26b).
 
 Concurrent look-ups in the ledger of one database, and concurrent writes to one of its tables, are batched (batcher.py,
 postgres_batch.py). Each call resolves its own credential, so that it knows which secrets to redact from its messages,

@@ -39,7 +39,7 @@ def parts_of(table: Json) -> list[str]:
     """``schema.table`` in its parts. Raises ConfigError for what is no name."""
     parts = str(table or "").split(".")
     if not table or len(parts) > 2 or not all(_IDENTIFIER.fullmatch(part) for part in parts):
-        raise ConfigError(f"table is {table!r}: write table or schema.table")
+        raise ConfigError(f"invalid table {table!r}: write table or schema.table")
     return parts
 
 

@@ -22,7 +22,7 @@ __all__ = ["find_duckdb", "store_duckdb"]
 async def store_duckdb(
     config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
 ) -> Stored:
-    """Insert, append, upsert or replace rows of ``table``, which is made from the data when it is missing."""
+    """Insert, append, upsert or replace rows of ``table``, which is created from the data if it is missing."""
     del auth, context
     rows, keys = rows_of(config, result), keys_of(config, mode)
     table = ".".join(f'"{part}"' for part in parts_of(config.get("table")))

@@ -1,4 +1,4 @@
-"""What a call has stored, kept beside its rows (semantics.md 26a).
+"""The ledger entries of a call, stored together with its rows (semantics.md 26a).
 
 A sink that has a transaction commits with its rows an entry of its own and, where it is the call's first, the call's
 outcome. An attempt that finds the outcome does not make the call again; a sink that finds its entry writes nothing

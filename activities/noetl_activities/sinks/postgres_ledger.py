@@ -54,7 +54,7 @@ create index if not exists ledger_stored_at on noetl_ledger.outcome (stored_at);
 NO_LEDGER = (
     "the role of this credential may not use noetl_ledger.outcome: after a crash SQL may run twice and rows may be "
     "stored twice, and mode: replace empties the table at every call "
-    "(`noetl ledger sql` prints the SQL that makes the ledger)"
+    "(`noetl ledger sql` prints the SQL that creates the ledger)"
 )
 
 Access: TypeAlias = Literal["usable", "missing", "forbidden"]
@@ -147,7 +147,7 @@ async def warn(connection: Connection) -> None:
 
 
 async def find(connection: Connection, key: str, n: int) -> str | None:
-    """The outcome of a call, None when the ledger has none or cannot be read."""
+    """The outcome of a call; None if the ledger lacks it or cannot be read."""
     return await outcome(connection, key, n) if await access(connection) == "usable" else None
 
 
@@ -191,7 +191,7 @@ async def claim_all(connection: Connection, entries: Iterable[tuple[str, int, st
 
 
 async def find_all(connection: Connection, calls: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
-    """The outcomes of those calls ``(key, n)`` that the ledger has; none when it cannot be read."""
+    """The stored outcomes of these calls ``(key, n)``; empty if the ledger cannot be read."""
     if await access(connection) != "usable":
         return {}
     keys, ns = zip(*calls, strict=True)

@@ -73,5 +73,5 @@ def _bindings(names: list[str], params: Json, rows: Sequence[Row]) -> list[list[
     sources = [cast("Row", params)] if isinstance(params, dict) else rows
     missing = next((name for row in sources for name in names if name not in row), None)
     if missing is not None:
-        raise ConfigError(f"the statement names :{missing}, which neither params nor the data has")
+        raise ConfigError(f"the statement uses :{missing}, which is neither in params nor in the data")
     return [[row[name] for name in names] for row in sources]

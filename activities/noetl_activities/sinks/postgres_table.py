@@ -45,7 +45,7 @@ class Table:
             if types:
                 return cls(connection, name, identifier, types)
         raise ConfigError(
-            f"there is no table {name}: create it in a step before (create table if not exists {name} ...)"
+            f"there is no table {name}: create it in an earlier step (create table if not exists {name} ...)"
         )
 
     async def write(self, rows: Sequence[Row], mode: str, keys: Sequence[str]) -> int:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from noetl_compiler.graph import Graph, Json, Span, Value
 from noetl_compiler.language.names import OUTCOME, WORKLOAD
@@ -43,8 +44,7 @@ class Call(NamedTuple):
     given: frozenset[str] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """``path`` and ``version`` are those of the metadata, ``span`` is where the path stands. ``calls`` is empty when it
     has errors, and so is everything else when it could not be read at all."""
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from noetl_compiler.checks.ambiguous_values import warn_of_ambiguous_values
+from noetl_compiler.checks.attempts import warn_of_too_many_attempts
 from noetl_compiler.checks.changed_credentials import forbid_changed_credentials
 from noetl_compiler.checks.cycles import warn_of_endless_cycles
 from noetl_compiler.checks.dead_routes import warn_of_dead_routes
 from noetl_compiler.checks.endless_jumps import warn_of_endless_jumps
 from noetl_compiler.checks.expected_names import warn_of_unbound_expectations
 from noetl_compiler.checks.loop_collections import check_loop_collections
-from noetl_compiler.checks.names import forbid_duplicate_names, forbid_odd_names
+from noetl_compiler.checks.names import forbid_duplicate_names, forbid_invalid_names
 from noetl_compiler.checks.parallel_set import warn_of_parallel_set
 from noetl_compiler.checks.python_code import check_python_code
 from noetl_compiler.checks.regions import forbid_broken_regions
 from noetl_compiler.checks.secrets import warn_of_secret_literals
 from noetl_compiler.checks.sinks import warn_of_sinks_without_a_table
 from noetl_compiler.checks.sizes import warn_of_oversized_data
-from noetl_compiler.checks.sql_syntax import warn_of_odd_sql
+from noetl_compiler.checks.sql_syntax import check_sql
 from noetl_compiler.checks.targets import forbid_unknown_targets
 from noetl_compiler.checks.templates import check_templates
 from noetl_compiler.checks.tools import forbid_unknown_tools
 from noetl_compiler.checks.unmatched_errors import warn_of_unmatched_errors
 from noetl_compiler.checks.unreachable_steps import warn_of_unreachable_steps
+from noetl_compiler.checks.unsupported_parts import warn_of_unsupported_parts
 from noetl_compiler.checks.unused_tasks import warn_of_unused_tasks
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
@@ -31,7 +33,7 @@ from noetl_compiler.syntax import Playbook
 __all__ = ["CHECKS"]
 
 CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
-    forbid_odd_names,
+    forbid_invalid_names,
     forbid_duplicate_names,
     forbid_unknown_targets,
     forbid_broken_regions,
@@ -40,12 +42,14 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_dead_routes,
     check_templates,
     warn_of_unmatched_errors,
+    warn_of_too_many_attempts,
     warn_of_parallel_set,
     warn_of_endless_jumps,
     check_loop_collections,
     forbid_unknown_tools,
+    warn_of_unsupported_parts,
     check_python_code,
-    warn_of_odd_sql,
+    check_sql,
     warn_of_unbound_expectations,
     warn_of_unused_tasks,
     warn_of_secret_literals,

@@ -39,7 +39,7 @@ def _message_and_hint(key: str, node: ScalarNode, is_text: bool) -> tuple[str, s
     """Neither repeats what may be a credential."""
     hint = "quote it to keep the text"
     if is_secret_key(key):
-        return "this value is not read as its own text", hint
+        return "YAML reads this value differently from how it is written", hint
     meaning = json.dumps(node.value)
     return f"the value {node.text} is read as {meaning}", hint if is_text else f"{hint}, or write {meaning}"
 

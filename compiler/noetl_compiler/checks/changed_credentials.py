@@ -33,8 +33,8 @@ def forbid_changed_credentials(playbook: Playbook, report: Report) -> None:
         fields = cast("dict[str, Any]", data)
         changed = sorted(fields.keys() - BESIDE_A_NAME - set(NAMES))
         if changed and any(isinstance(fields.get(name), str) for name in NAMES):
-            message = f"auth names a credential and sets {', '.join(changed)}, which are the credential's to say"
-            report.error(Code.CONFLICTING_FIELDS, span, message, "leave them out, or register another credential")
+            message = f"auth names a credential, so it cannot also set {', '.join(changed)}"
+            report.error(Code.CONFLICTING_FIELDS, span, message, "remove them, or register another credential")
 
 
 def _auths(playbook: Playbook) -> Iterator[tuple[Span, str, Value | None]]:

@@ -12,10 +12,10 @@ from noetl_compiler.templates import TemplateFailure, predicate
 from noetl_compiler.templating.check import Facts
 from noetl_compiler.templating.template_sites import Use
 
-__all__ = ["warn_of_odd_condition"]
+__all__ = ["warn_of_wrong_condition"]
 
 
-def warn_of_odd_condition(use: Use, facts: Facts, report: Report) -> None:
+def warn_of_wrong_condition(use: Use, facts: Facts, report: Report) -> None:
     """NT305 and NT307. ``true`` and ``{{ true }}`` say what they mean and are none."""
     source, span = use.template.source, use.template.span
     if not use.is_predicate or facts.problems or "{{" not in source or "{%" in source:
@@ -24,13 +24,13 @@ def warn_of_odd_condition(use: Use, facts: Facts, report: Report) -> None:
         message = "the text around the expression makes this condition always true"
         report.warning(Code.CONSTANT_CONDITION, span, message, "put all of it into the braces")
     elif not facts.reads and not _is_plain(source):
-        message = f"this condition reads nothing, so it {_answer(source)}"
+        message = f"this condition reads nothing, so it {_constant_result(source)}"
         report.warning(Code.CONSTANT_CONDITION, span, message, "compare something the run decides")
     elif facts.reads:
         _warn_of_value(use, facts, report)
 
 
-def _answer(source: str) -> str:
+def _constant_result(source: str) -> str:
     try:
         return f"is always {'true' if predicate(source, {}).matched else 'false'}"
     except TemplateFailure as failure:

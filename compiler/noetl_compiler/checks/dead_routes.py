@@ -34,6 +34,8 @@ def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
 def _check_routes(following: Next, step: Step, report: Report) -> None:
     seen = _Seen(report, of_loop=step.loop is not None)
     for group in following.groups:
+        if group[0].item_rule is not None:
+            continue  # no other route says what an item matched
         when, span = group[0].when, group[0].span
         if earlier := seen.before(group[0].on or boundary(when), when, span):
             message = f'this route of step "{step.name.text}" is unreachable: an earlier one always matches'
@@ -66,7 +68,7 @@ def _tell_impossible(when: Template, report: Report) -> None:
 
 
 def _it_is(span: Span) -> tuple[Related, ...]:
-    return (Related(span, "it is this one"),)
+    return (Related(span, "the earlier one is here"),)
 
 
 class _Seen:

@@ -58,7 +58,7 @@ def warn_of_early_results(use: Use, facts: Facts, names: VisibleNames, order: Or
     for path in own:
         _warn_of_own_result(path, use, report)
     for path in (path for path in facts.needs if path not in own):
-        name = _step_read(path, use, names)
+        name = _step_read(path, use, names, order)
         if name not in order.steps or order.may_precede(name, reader):
             continue
         if name == reader and use.place in _AFTER_THE_CALL:
@@ -85,9 +85,9 @@ def _is_own(path: str, use: Use, names: VisibleNames, order: Order) -> bool:
     if use.step is None or use.task is None:
         return False
     step, label = use.step.name.text, use.task.label.text
-    if step in (label, _step_read(path, use, names)) and order.may_precede(step, step):
+    if step in (label, _step_read(path, use, names, order)) and order.may_precede(step, step):
         return False
-    is_step = step in order.steps and _step_read(path, use, names) == step
+    is_step = step in order.steps and _step_read(path, use, names, order) == step
     return is_step or (path.partition(".")[0] == label and names.is_only_task(use, label))
 
 
@@ -98,9 +98,9 @@ def _warn_of_own_result(path: str, use: Use, report: Report) -> None:
     report.warning(Code.EARLY_RESULT, span, message, f"read the outcome of the call: output.data{dot}{rest}")
 
 
-def _step_read(path: str, use: Use, names: VisibleNames) -> str:
-    """The step whose result a path reads, "" when the name is bound otherwise too."""
+def _step_read(path: str, use: Use, names: VisibleNames, order: Order) -> str:
+    """The step whose result a path reads, "" when there is none, or the name is bound otherwise too."""
     head, _, rest = path.partition(".")
     if head == "results":
         return rest.partition(".")[0]
-    return "" if names.binds_otherwise(use, head) else head
+    return "" if head not in order.steps or names.binds_otherwise(use, head) else head

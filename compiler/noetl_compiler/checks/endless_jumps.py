@@ -23,7 +23,7 @@ def warn_of_endless_jumps(playbook: Playbook, report: Report) -> None:
         for index, task in enumerate(step.tasks):
             for rule in task.policy.rules if task.policy else ():
                 if _always_goes_back(rule, index, labels) and not _may_leave(rule, index, step, labels):
-                    message = f'task "{task.label.text}" always goes back, so the step never ends'
+                    message = f'task "{task.label.text}" always jumps back, so the step never ends'
                     hint = "give the jump a condition, or put a rule with do: break before it"
                     report.warning(Code.ENDLESS_JUMP, rule.body.span, message, hint)
 

@@ -33,7 +33,7 @@ def check_loop_collections(playbook: Playbook, report: Report) -> None:
             _check_path(collection, playbook.workload, report)
         elif expression := _bare_expression(collection, step, step.loop, playbook):
             message = f'the collection "{expression}" is only text, so the loop would run once'
-            hint = f'put it into {{{{ }}}}: "{{{{ {expression} }}}}"'
+            hint = f'put it in {{{{ }}}}: "{{{{ {expression} }}}}"'
             report.error(Code.WRONG_VALUE, step.loop.place, message, hint)
         elif isinstance(collection.data, str | int | float):
             message = f"the loop runs once: its collection is {_kind(collection.data)}, not a list"

@@ -10,7 +10,7 @@ from noetl_compiler.diagnostics import Related
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook
 
-__all__ = ["forbid_duplicate_names", "forbid_odd_names"]
+__all__ = ["forbid_duplicate_names", "forbid_invalid_names"]
 
 
 def forbid_duplicate_names(playbook: Playbook, report: Report) -> None:
@@ -21,7 +21,7 @@ def forbid_duplicate_names(playbook: Playbook, report: Report) -> None:
         _check((task.label for task in step.tasks), Code.DUPLICATE_LABEL, "task", report)
 
 
-def forbid_odd_names(playbook: Playbook, report: Report) -> None:
+def forbid_invalid_names(playbook: Playbook, report: Report) -> None:
     """NT212. The playbook's own name is looked at where it is read; a label may be made of the step's name."""
     for step in playbook.steps:
         if not forbid_control_characters(step.name.text, step.name.span, report):

@@ -15,7 +15,7 @@ __all__ = ["warn_of_parallel_set"]
 
 
 def warn_of_parallel_set(playbook: Playbook, report: Report) -> None:
-    """NT402. What the step of a loop itself sets is set once, after it."""
+    """NT402. The ``set`` of the loop's own step is not checked: it runs once, after the loop."""
     for assign in _repeated(playbook):
         if assign.target.startswith("ctx.") and not assign.target.endswith("]"):
             message = f'parallel iterations all set "{assign.target}", and the last one wins'

@@ -1,4 +1,4 @@
-"""What the workflow says that could not be read: checks of the steps around it would take it for missing."""
+"""Parts of the workflow that could not be parsed, so that other checks do not report them as missing."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["has_unread_way", "names_of_unread_steps"]
+__all__ = ["has_unread_route", "names_in_unread_items"]
 
-_WAYS = ("next", "case")
-"""Keys of a step that say what follows it."""
+_ROUTE_KEYS = ("next", "case")
+"""Keys of a step that contain its routes."""
 
 
-def names_of_unread_steps(playbook: Playbook, report: Report) -> frozenset[str]:
-    """What may be the names of items that are no steps, or steps without a name; one may be ``""``."""
+def names_in_unread_items(playbook: Playbook, report: Report) -> frozenset[str]:
+    """All text in items that could not be parsed as steps, any of which may be the name of a step; includes ``""``."""
     return frozenset(text for item in _unread(playbook, report) for text in ("", *_texts(item)))
 
 
-def has_unread_way(playbook: Playbook, report: Report) -> bool:
-    """Whether what a step says of its ways on, or its name, could not be understood."""
-    return any(_unread(playbook, report)) or any(_has_broken_way(item, report) for item in _items(report))
+def has_unread_route(playbook: Playbook, report: Report) -> bool:
+    """Whether the routes of a step, or its name, could not be parsed."""
+    return any(_unread(playbook, report)) or any(_has_broken_route(item, report) for item in _items(report))
 
 
 def _unread(playbook: Playbook, report: Report) -> Iterator[Node]:
@@ -41,15 +41,15 @@ def _texts(node: Node) -> Iterator[str]:
             yield item.text
 
 
-def _has_broken_way(step: Node, report: Report) -> bool:
+def _has_broken_route(step: Node, report: Report) -> bool:
     if not isinstance(step, MappingNode) or not report.has_error_in(step.span):
         return False
     values = {key.text: node for key, node in step.entries}
-    if any(report.has_error_in(values[key].span) for key in _WAYS if key in values):
+    if any(report.has_error_in(values[key].span) for key in _ROUTE_KEYS if key in values):
         return True
-    if any(_is_empty(values[key]) for key in _WAYS if key in values):
+    if any(_is_empty(values[key]) for key in _ROUTE_KEYS if key in values):
         return True  # its keys may be those that are unknown in the step, for want of indentation
-    return any(nearest(key.text, _WAYS) for key, _ in step.entries if report.has_error_in(key.span))
+    return any(nearest(key.text, _ROUTE_KEYS) for key, _ in step.entries if report.has_error_in(key.span))
 
 
 def _is_empty(node: Node) -> bool:

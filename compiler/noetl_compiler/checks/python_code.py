@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from noetl_compiler.bound_names import tasks_with_bound_names
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
+from noetl_compiler.dialects.splices import is_one_template
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.nodes import ScalarNode
-from noetl_compiler.python_code import GIVEN, SyntaxProblem, gives_result, parsed, splices, undefined_names
+from noetl_compiler.python_code import GIVEN, SyntaxProblem, gives_result, parsed, undefined_names, with_numbers
 from noetl_compiler.reading.scalar_places import span_in_scalar
 from noetl_compiler.report import Report
 from noetl_compiler.source import expressions
 from noetl_compiler.syntax import ForeignText, Playbook, Task
-from noetl_compiler.templating.paths import lone_path
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["check_python_code"]
 
 _VERBATIM = "Python code contains a template, but code is not rendered"
-_RENDERED = "a template in Python code is replaced by the text of its value: a string has no quotes there"
+_SPLICED = "a template in Python code is replaced by the Python literal of its value"
 _BIND = "pass the value with input and use its name"
 _NO_RESULT = "set result, or return a value from main()"
 _NOT_BOUND = "pass it with input, or import or define it"
-_VISIBLE = re.compile(r"[^\r\n]")
 
 
 def check_python_code(playbook: Playbook, report: Report) -> None:
-    """NT504 and NT507 to NT509. A script with templates in it is code only after they are rendered."""
+    """NT504 and NT507 to NT509. A script that is rendered is code only afterwards."""
     for task, bound in tasks_with_bound_names(playbook):
         for text in task.texts if task.kind.text == "python" else ():
             if text.field == "code" or text.node.template_span is None:
@@ -45,19 +43,22 @@ def _with_libs(task: Task, bound: frozenset[str] | None) -> frozenset[str] | Non
 
 
 def _check(text: ForeignText, task: Task, bound: frozenset[str] | None, report: Report) -> None:
-    node, tree = text.node, parsed(text.node.text)
-    is_rendered = f"/{text.field}" in task.config.templates
+    node, splices = text.node, tuple(one for one in task.splices if one.field == text.field)
+    for splice in splices:
+        report.warning(Code.TEMPLATE_IN_CODE, splice.value.templates[""], _SPLICED, _BIND)
+    if is_one_template(node.text):
+        if f"/{text.field}" not in task.config.templates:
+            report.warning(Code.TEMPLATE_IN_CODE, node.template_span or node.span, _VERBATIM, _BIND)
+        return
+    code = with_numbers(node.text, ((one.start, one.end) for one in splices))
+    tree = parsed(code)
     if isinstance(tree, SyntaxProblem):
         _check_syntax(node, tree, report)
-    elif tree is not None and not (is_rendered and lone_path(node.text.strip())):
-        found = splices(node.text, tree)
-        _warn_of_templates(node, found, is_rendered, report)
-        if report.has_error_in(task.span):
-            return
-        if not found and not gives_result(tree) and "result" not in (bound or ()):
+    elif tree is not None and not report.has_error_in(task.span):
+        if not splices and not gives_result(tree) and "result" not in (bound or ()):
             report.warning(Code.NO_PYTHON_RESULT, node.span, "the code gives no result", _NO_RESULT)
         if bound is not None:
-            _warn_of_names(node, tree, bound, report)
+            _warn_of_names(node, code, tree, bound, report)
 
 
 def _check_syntax(node: ScalarNode, problem: SyntaxProblem, report: Report) -> None:
@@ -73,19 +74,11 @@ def _check_syntax(node: ScalarNode, problem: SyntaxProblem, report: Report) -> N
 def _is_python_without_templates(code: str) -> bool:
     if "{%" in code:
         return True  # it may be, once they are rendered
-    for start, end in expressions(code):
-        code = f"{code[:start]}0{_VISIBLE.sub(' ', code[start + 1 : end])}{code[end:]}"
-    return not isinstance(parsed(code), SyntaxProblem)
+    return not isinstance(parsed(with_numbers(code, expressions(code))), SyntaxProblem)
 
 
-def _warn_of_templates(node: ScalarNode, found: tuple[tuple[int, int], ...], is_rendered: bool, report: Report) -> None:
-    for start, end in found:
-        message = _RENDERED if is_rendered else _VERBATIM
-        report.warning(Code.TEMPLATE_IN_CODE, _place(node, start, end, report), message, _BIND)
-
-
-def _warn_of_names(node: ScalarNode, tree: ast.Module, bound: frozenset[str], report: Report) -> None:
-    for name in undefined_names(node.text, tree, bound):
+def _warn_of_names(node: ScalarNode, code: str, tree: ast.Module, bound: frozenset[str], report: Report) -> None:
+    for name in undefined_names(code, tree, bound):
         span = _place(node, name.start, name.end, report)
         hint = nearest(name.name, bound | GIVEN, alike=0.75) or _NOT_BOUND
         report.warning(Code.UNDEFINED_PYTHON_NAME, span, f'"{name.name}" is not defined in this code', hint)

@@ -25,14 +25,14 @@ def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
             _check_end(step, step.ends, steps, ended, report)
     regions = regions_of(playbook, entry_of(playbook), final_of(playbook))
     if regions.excess is not None:
-        message = f"loops over steps repeat more than {MAX_REPEATED:,} steps, counted once for every loop around them"
-        report.error(Code.BUDGET_EXCEEDED, steps[regions.excess].name.span, message, "make parts of it playbooks")
+        message = f"loops repeat more than {MAX_REPEATED:,} steps, each counted once for every loop around it"
+        report.error(Code.BUDGET_EXCEEDED, steps[regions.excess].name.span, message, "split the playbook")
         return
     for step in playbook.steps:
         if step.loop is not None and not step.tasks and not step.sinks:
             _check_loop(step, ended, regions, report)
     for crossing in regions.crossings:
-        _tell(crossing, regions, report)
+        _report_crossing(crossing, regions, report)
 
 
 def _check_end(step: Step, name: Name, steps: Mapping[str, Step], ended: dict[str, Step], report: Report) -> None:
@@ -56,17 +56,19 @@ def _check_loop(step: Step, ended: Mapping[str, Step], regions: Regions, report:
     name, end = step.name, ended.get(step.name.text)
     if end is None:
         message = f'the loop "{name.text}" has nothing to repeat: it has no task, and no step ends it'
-        report.error(Code.OPEN_REGION, name.span, message, f"end its steps with one that has end_loop: {name.text}")
+        report.error(
+            Code.OPEN_REGION, name.span, message, f"give it a task, or add a last step with end_loop: {name.text}"
+        )
     elif name.text not in regions.closed:
         related = (Related(end.name.span, "its end is here"),)
         message = f'the end "{end.name.text}" cannot be reached from its loop "{name.text}"'
-        report.error(Code.OPEN_REGION, name.span, message, f"let its last step say next: {end.name.text}", related)
+        report.error(Code.OPEN_REGION, name.span, message, f"add next: {end.name.text} to its last step", related)
 
 
-def _tell(crossing: Crossing, regions: Regions, report: Report) -> None:
+def _report_crossing(crossing: Crossing, regions: Regions, report: Report) -> None:
     end = regions.ends[crossing.loop].name
     if crossing.enters:
-        message = f'the route to "{crossing.arc.to.text}" enters the loop "{crossing.loop}" in the middle'
+        message = f'the route to "{crossing.arc.to.text}" enters the loop "{crossing.loop}" past its start'
         hint = f'route to "{crossing.loop}"'
     else:
         left = f'the route to "{crossing.arc.to.text}" leaves the loop "{crossing.loop}"'

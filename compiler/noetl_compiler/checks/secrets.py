@@ -23,7 +23,7 @@ from noetl_compiler.syntax import Playbook
 
 __all__ = ["warn_of_secret_literals"]
 
-_HINT = "register it as a credential and name that in auth, or let the request bring it"
+_HINT = "register a credential and name it in auth, or pass the value in the request"
 _SCHEME = re.compile(r"(?:ApiKey|Basic|Bearer|Key|Token)\s+(?=\S{8})", re.IGNORECASE)
 _CODE = frozenset({"code", "script"})
 
@@ -31,7 +31,7 @@ _CODE = frozenset({"code", "script"})
 def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
     """NT111. Told by the key a text stands under, by its own shape, or by what it is assigned to."""
     shapes, is_assigning = shapes_in(report.source.text), may_assign(report.source.text)
-    for key, node in _scalars("", report.root) if report.root is not None else ():
+    for key, node in _scalars(report.root) if report.root is not None else ():
         if not (shapes or is_assigning or is_secret_key(key)):
             continue  # so it is of nearly everything
         found = [*_of_shape(node.text, shapes), *_of_key(key, node)]
@@ -42,16 +42,17 @@ def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa
             report.warning(Code.CREDENTIAL_IN_TEXT, span, f"{what} is written in plain text", _HINT)
 
 
-def _scalars(key: str, node: Node) -> Iterator[tuple[str, ScalarNode]]:
-    """Every text or number with the key it stands under."""
-    if isinstance(node, MappingNode):
-        for name, item in node.entries:
-            yield from _scalars(name.text, item)
-    elif isinstance(node, SequenceNode):
-        for item in node.items:
-            yield from _scalars(key, item)
-    elif node.value is not None and not isinstance(node.value, bool):
-        yield key, node
+def _scalars(root: Node) -> Iterator[tuple[str, ScalarNode]]:
+    """Every text or number with the key it stands under, in reading order."""
+    waiting: list[tuple[str, Node]] = [("", root)]
+    while waiting:
+        key, node = waiting.pop()
+        if isinstance(node, MappingNode):
+            waiting += [(name.text, item) for name, item in reversed(node.entries)]
+        elif isinstance(node, SequenceNode):
+            waiting += [(key, item) for item in reversed(node.items)]
+        elif node.value is not None and not isinstance(node.value, bool):
+            yield key, node
 
 
 def _apart(found: list[Match]) -> Iterator[Match]:

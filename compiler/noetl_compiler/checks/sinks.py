@@ -19,7 +19,7 @@ def warn_of_sinks_without_a_table(playbook: Playbook, report: Report) -> None:
     for sink in _sinks(playbook):
         config = sink.config.data
         if sink.kind in SQL_LANGUAGES and not (isinstance(config, dict) and {"table", "statement"} & config.keys()):
-            message = f'a sink of kind "{sink.kind}" needs "table" or "statement", and fails without'
+            message = f'a sink of kind "{sink.kind}" fails without "table" or "statement"'
             report.warning(Code.MISSING_FIELD, sink.span, message, "write table: NAME")
 
 

@@ -25,7 +25,7 @@ def warn_of_oversized_data(playbook: Playbook, report: Report) -> None:  # noqa:
         _measure(report.root, False, found)
     for node, size in found:
         message = f"this value has {size:,} bytes, and every run carries it"
-        hint = f"keep what is over {LARGEST_VALUE:,} bytes in a file or a table, and read it in a task"
+        hint = f"keep values over {LARGEST_VALUE:,} bytes in a file or a table, and read them in a task"
         report.warning(Code.OVERSIZED_DATA, node.span, message, hint)
 
 

@@ -13,7 +13,7 @@ from noetl_compiler.sql_syntax import quoted_templates, syntax_problem
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import all_tasks
 
-__all__ = ["warn_of_odd_sql"]
+__all__ = ["check_sql"]
 
 _LONGEST_SHOWN = 60
 _HARMLESS = re.compile(
@@ -22,7 +22,7 @@ _HARMLESS = re.compile(
 """Templates that yield no quote, or whose author has thought of it."""
 
 
-def warn_of_odd_sql(playbook: Playbook, report: Report) -> None:
+def check_sql(playbook: Playbook, report: Report) -> None:
     """NT510 and NT511, once for each text."""
     for task in all_tasks(playbook):
         if task.kind.text in SQL_LANGUAGES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl_compiler.checks.parse_gaps import names_of_unread_steps
+from noetl_compiler.checks.parse_gaps import names_in_unread_items
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest_or_all
 from noetl_compiler.language.defaults import FINAL_STEP
@@ -19,7 +19,7 @@ __all__ = ["forbid_unknown_targets"]
 def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
     """NT203, NT204 and NT206. ``end`` always exists, because a missing one is injected."""
     names, workbook = {step.name.text for step in playbook.steps}, workbook_of(playbook)
-    unread = names_of_unread_steps(playbook, report)
+    unread = names_in_unread_items(playbook, report)
     reachable = {*names, FINAL_STEP}
     for name in (playbook.entry, playbook.final):
         _check_step(name, names, unread, report)
@@ -30,7 +30,7 @@ def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
         _check_jumps(step, workbook, report)
         if playbook.no_next_is_error and step.next is None and step.name.text != final_of(playbook):
             message = f'step "{step.name.text}" has no "next"'
-            report.error(Code.MISSING_NEXT, step.name.span, message, "the executor asks for one: no_next_is_error")
+            report.error(Code.MISSING_NEXT, step.name.span, message, "the executor requires one: no_next_is_error")
 
 
 def _check_step(name: Name | None, names: set[str], unread: frozenset[str], report: Report) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_compiler.checks.conditions import warn_of_odd_condition
+from noetl_compiler.checks.conditions import warn_of_wrong_condition
 from noetl_compiler.checks.early_results import Order, warn_of_early_results
 from noetl_compiler.checks.foreign_names import warn_of_foreign_names
 from noetl_compiler.checks.hidden_names import HiddenNames
@@ -33,7 +33,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
         warn_of_early_results(use, facts, names, order, report)
         warn_of_foreign_names(use, facts, names, report)
         hidden.warn(use, facts, report)
-        warn_of_odd_condition(use, facts, report)
+        warn_of_wrong_condition(use, facts, report)
 
 
 def _forbid_problems(use: Use, facts: Facts, report: Report) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest, nearest_or_all
-from noetl_compiler.language.tools import KINDS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Task
 from noetl_compiler.syntax_queries import all_tasks, workbook_of
@@ -20,18 +19,18 @@ def forbid_unknown_tools(playbook: Playbook, report: Report) -> None:
             _check_call(task, workbook, report)
         else:
             _check_kind(task.kind, report)
-    for step in playbook.steps:
-        if step.loop and step.loop.body.cursor and step.loop.body.cursor.kind != "postgres":
-            message = f'a cursor of kind "{step.loop.body.cursor.kind}" cannot be run here'
-            report.warning(Code.NO_EXECUTOR, step.loop.body.cursor.span, message, "postgres can")
 
 
 def _check_kind(kind: Name, report: Report) -> None:
-    known = KINDS.get(kind.text)
+    known = report.tools.get(kind.text)
     if known is None:
-        message = f'unknown tool kind "{kind.text}"'
-        report.error(Code.UNKNOWN_TOOL, kind.span, message, nearest(kind.text, KINDS))
-    elif not known.executor and report.first(f"tool {kind.text}"):
+        provide = "install the package that provides it: noetl explain NT501"
+        similar = nearest(kind.text, report.tools)
+        hint = f"{similar} If not, {provide}" if similar else provide
+        report.error(Code.UNKNOWN_TOOL, kind.span, f'unknown tool kind "{kind.text}"', hint)
+    elif known.problem:
+        report.error(Code.UNKNOWN_TOOL, kind.span, f'tool kind "{kind.text}" cannot be used: {known.problem}')
+    elif not known.has_executor and report.first(f"tool {kind.text}"):
         message = f'tool kind "{kind.text}" is not supported yet: the playbook compiles, but a run is refused'
         report.warning(Code.NO_EXECUTOR, kind.span, message)
 

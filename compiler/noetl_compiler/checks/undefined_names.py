@@ -22,7 +22,7 @@ __all__ = ["warn_of_undefined_names"]
 _CLOSED = {
     "iter": "the names of an iteration are bound in the tasks of its loop",
     "job": "a job has id, uuid and execution_id",
-    "results": "the names below it are those of steps",
+    "results": "its keys are the names of steps",
 }
 """Roots below which only the playbook can bind a name -> what is there."""
 
@@ -32,10 +32,10 @@ _HINTS = {
         ("auth", "secret", "secrets", "token"), "templates never see credentials: name them in the auth of the tool"
     ),
 }
-_OF_LOOPS = dict.fromkeys((*ITERATION, "item", "element"), "a loop binds it, and this step has none")
-_OF_TASKS = "a task's result is known to the tasks after it: set under ctx what is needed later"
+_OF_LOOPS = dict.fromkeys((*ITERATION, "item", "element"), "it is bound by a loop, and this step has none")
+_OF_TASKS = "a task's result is visible only to the tasks after it: set a ctx name to keep it"
 _OTHERWISE = {
-    "workload": "if the request brings it, declare it under workload",
+    "workload": "if the request provides it, declare it under workload",
     "ctx": "set it before it is read",
     "event": "an event has name, type, step and payload",
     **dict.fromkeys(("loop", "_loop"), f"a loop has {', '.join(sorted(COUNTS))}"),
@@ -48,18 +48,20 @@ def warn_of_undefined_names(use: Use, facts: Facts, names: VisibleNames, report:
         head, _, rest = path.partition(".")
         if not names.knows(use, head):
             _report(path, use, names, report)
-        elif rest and not names.gives(use, head) and (below := names.below(use, head)) is not None:
+        elif rest and (below := names.below(use, head)) is not None:
             name = rest.partition(".")[0]
-            if name not in below:
+            if name not in below and not names.gives(use, head):
                 _report_below(head, name, use, below, names, report)
 
 
 def _report(path: str, use: Use, names: VisibleNames, report: Report) -> None:
     name = path.partition(".")[0]
     in_loop = use.step is None or use.step.loop is not None
-    told = (not in_loop and _OF_LOOPS.get(name)) or _HINTS.get(name) or (_is_task(name, use) and _OF_TASKS)
-    told = told or _of_another_step(path, use, names) or (name == ENTRY_STEP and f'did you mean "{names.entry}"?')
-    hint = told or _nearest(name, names.at(use)) or _of_unnamed_element(name, use) or _OTHERWISE["workload"]
+    special_hint = (not in_loop and _OF_LOOPS.get(name)) or _HINTS.get(name) or (_is_task(name, use) and _OF_TASKS)
+    special_hint = (
+        special_hint or _of_another_step(path, use, names) or (name == ENTRY_STEP and f'did you mean "{names.entry}"?')
+    )
+    hint = special_hint or _nearest(name, names.at(use)) or _of_unnamed_element(name, use) or _OTHERWISE["workload"]
     span = report.places.span(use.template, *find_path(use.template.source, name))
     report.warning(Code.UNDEFINED_NAME, span, f'"{name}" is not defined here', hint)
 

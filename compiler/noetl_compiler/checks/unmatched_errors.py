@@ -37,11 +37,11 @@ def _uncovered(policy: Policy, label: str) -> str:
     rules = [(rule.body, holds_after(rule.body.when, "error")) for rule in policy.rules if rule.body.on != "ok"]
     if any(holds for _, holds in rules):
         return ""
-    if any(holds is None and _asks_of_outcome(rule) for rule, holds in rules):
+    if any(holds is None and _reads_outcome(rule) for rule, holds in rules):
         return f'the rules of task "{label}" handle only some errors: after any other the step continues'
     return f'no rule of task "{label}" handles errors: the step continues after a failed call'
 
 
-def _asks_of_outcome(rule: Rule) -> bool:
+def _reads_outcome(rule: Rule) -> bool:
     """Whether a rule asks how the call went; what else it asks about is there after a success."""
     return rule.when is not None and _ABOUT_ERRORS.search(rule.when.source) is not None

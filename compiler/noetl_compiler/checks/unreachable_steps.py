@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl_compiler.checks.parse_gaps import has_unread_way
+from noetl_compiler.checks.parse_gaps import has_unread_route
 from noetl_compiler.codes import Code
 from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_compiler.report import Report
@@ -44,4 +44,4 @@ def _named(playbook: Playbook) -> set[str]:
 def _has_another_cause(playbook: Playbook, steps: Mapping[str, Step], report: Report) -> bool:
     if len(steps) < len(playbook.steps) or _named(playbook) - {*steps, FINAL_STEP}:
         return True
-    return has_unread_way(playbook, report)
+    return has_unread_route(playbook, report)

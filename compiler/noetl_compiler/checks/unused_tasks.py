@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_compiler.checks.parse_gaps import names_of_unread_steps
+from noetl_compiler.checks.parse_gaps import names_in_unread_items
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
@@ -14,7 +14,7 @@ __all__ = ["warn_of_unused_tasks"]
 def warn_of_unused_tasks(playbook: Playbook, report: Report) -> None:
     """NT505. Silent while a call leads nowhere or may stand in a step that was not read, for that is the cause then."""
     called = called_tasks(playbook.steps, playbook.workbook)
-    if called - {task.label.text for task in playbook.workbook} or names_of_unread_steps(playbook, report):
+    if called - {task.label.text for task in playbook.workbook} or names_in_unread_items(playbook, report):
         return
     for task in playbook.workbook:
         if task.label.text and task.label.text not in called:

@@ -8,14 +8,15 @@ credential: a, credentials: {target: {key: b}}    its own, and those of others
 
 from __future__ import annotations
 
+from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Value
+from noetl_compiler.language import keys
 from noetl_compiler.language.tools import SEVERAL_CREDENTIALS
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 
-__all__ = ["AUTHS", "auth_value", "has_alias", "read_auth"]
+__all__ = ["auth_value", "has_alias", "read_auth"]
 
-AUTHS = ("auth", "credential", "credentials", "connection")
 _FIELDS = frozenset({"inline", "fields", "data", "headers"})
 """Keys that hold a mapping without being an alias."""
 
@@ -27,7 +28,11 @@ def read_auth(fields: Fields, kind: str) -> Value | None:
         fields.rest({"credential", "credentials"})
         key = ScalarNode("credential", "credential", first.span, "plain")
         return value_of(MappingNode(((key, first), *others.entries), others.span))
-    return auth_value(fields.node_of(*AUTHS), kind)
+    found = fields.node_of(*keys.AUTH)
+    if isinstance(found, SequenceNode) or (isinstance(found, ScalarNode) and not isinstance(found.value, str)):
+        message, hint = '"auth" must be text or a mapping', "write the name of a credential, or several by alias"
+        fields.report.error(Code.WRONG_TYPE, found.span, message, hint)
+    return auth_value(found, kind)
 
 
 def auth_value(node: Node | None, kind: str) -> Value | None:

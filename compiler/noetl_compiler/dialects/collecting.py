@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Collect
 from noetl_compiler.language import defaults
+from noetl_compiler.language.constructs.policies import COLLECT_MAPPING
 from noetl_compiler.language.words import STRATEGIES
 from noetl_compiler.nodes import MappingNode, ScalarNode
 
@@ -19,8 +21,8 @@ def read_collect(fields: Fields) -> Collect | None:
         return Collect(strategy, path) if strategy else None
     if not isinstance(found, MappingNode):
         return None
-    inner = Fields(found, fields.report, "collect")
+    inner = ConstructFields(found, fields.report, COLLECT_MAPPING)
     strategy = inner.choice("strategy", STRATEGIES) or "append"
-    collect = Collect(strategy, inner.text("path", "merge_path") or path, inner.text("into") or defaults.COLLECTED_AS)
+    collect = Collect(strategy, inner.text("path") or path, inner.text("into") or defaults.COLLECTED_AS)
     inner.close()
     return collect

@@ -7,38 +7,22 @@ loop:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.values import amount, seconds
 from noetl_compiler.graph import Cursor, Value
-from noetl_compiler.language.defaults import FRAME
+from noetl_compiler.language.constructs.loops import CURSOR, FRAME
 from noetl_compiler.nodes import MappingNode, ScalarNode, value_of
 
-__all__ = ["FRAME_AMOUNTS", "FRAME_WORDS", "read_cursor"]
-
-FRAME_AMOUNTS = (*FRAME, "lease_seconds", "heartbeat_seconds", "max_attempts")
-"""How much a claimer takes at a time, for how long it holds it, and how often it tries."""
-
-FRAME_WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "process": MappingProxyType({"row": "row", "frame": "frame"}),
-        "retry_mode": MappingProxyType({"whole_frame": "whole_frame", "row": "row"}),
-    }
-)
-"""Whether an iteration takes a row or the whole frame, and which of them is done again after a failure."""
+__all__ = ["read_cursor"]
 
 
 def read_cursor(loop: Fields) -> Cursor | None:
     """``cursor`` of a loop, with the ``frame`` beside it in its config."""
-    inner = loop.fields("cursor", "a cursor")
+    inner = ConstructFields.below(loop, "cursor", CURSOR)
     if inner is None:
         return None
     frame = _read_frame(loop)
-    kind, auth = inner.required_name("kind"), inner.node_of("auth", "credential")
-    if "claim" not in inner:
-        inner.missing("claim")
+    kind, auth = inner.required_name("kind"), inner.node_of("auth")
     entries = inner.rest({"claim", "params", "database"})
     if frame is not None:
         entries += ((ScalarNode("frame", "frame", frame.span, "plain"), frame),)
@@ -49,16 +33,10 @@ def read_cursor(loop: Fields) -> Cursor | None:
 
 
 def _read_frame(loop: Fields) -> MappingNode | None:
-    frame = loop.fields("frame", "a frame")
+    frame = ConstructFields.below(loop, "frame", FRAME)
     if frame is None:
         return None
-    for key in FRAME_AMOUNTS:
-        node = frame.node_of(key)
-        if key == "max_seconds":
-            seconds(node, loop.report)
-        elif key != "max_bytes" or not isinstance(node, ScalarNode):  # which may have a unit
-            amount(node, loop.report)
-    for key, meanings in FRAME_WORDS.items():
-        frame.choice(key, meanings)
+    if isinstance(frame.node.get("max_bytes"), ScalarNode):
+        frame.node_of("max_bytes")  # which may have a unit
     frame.close()
     return frame.node

@@ -9,7 +9,8 @@ the front ends read them where their meaning is clear.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from noetl_compiler.codes import Code
 from noetl_compiler.language.words import DIALECTS, Dialect
@@ -28,8 +29,7 @@ def _era(dialect: Dialect) -> str:
     return f"{dialect} ({DIALECTS.about[dialect]})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _Mark(msgspec.Struct, frozen=True):
     dialect: Dialect
     what: str
     span: Span

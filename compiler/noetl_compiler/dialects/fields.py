@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 from noetl_compiler.codes import Code
@@ -23,6 +24,7 @@ __all__ = ["Fields", "is_misspelt", "kind_of"]
 
 Choice = TypeVar("Choice")
 
+_NO_TABLE: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 _MISSPELT = 0.75
 _SHORTEST = 2
 
@@ -38,12 +40,15 @@ class Fields:
         self._entries = {key.text: (key, value) for key, value in node.entries}
         self._present = {key.text: value for key, value in node.entries if not _is_null(value)}
         self._asked: set[str] = set()
+        self._spellings: Mapping[str, tuple[str, ...]] = _NO_TABLE
 
     def __contains__(self, key: str) -> bool:
         return key in self._present
 
     def node_of(self, *keys: str) -> Node | None:
         """The field under the first of its names; two names at once are an error."""
+        if len(keys) == 1:
+            keys = self._spellings.get(keys[0], keys)
         self._asked.update(keys)
         if self._present.keys().isdisjoint(keys):  # so it is for nine of ten
             return None
@@ -162,6 +167,8 @@ class Fields:
         """Report every key nobody asked for, with the nearest known one; ``also`` are further candidates, ``spec`` the
         keys that belong below ``spec``.
         """
+        if self._entries.keys() <= self._asked:
+            return
         for key, (node, _) in self._entries.items():
             if key in spec and key not in self._asked:
                 self._unknown(node, f"write it below spec: spec: {{{key}: ...}}")
@@ -173,7 +180,7 @@ class Fields:
 
     def _conflict(self, first: str, second: str) -> None:
         related = (Related(self._entries[first][0].span, f'"{first}" is here'),)
-        message = f'"{second}" says the same as "{first}"'
+        message = f'"{first}" and "{second}" are synonyms'
         self.report.error(Code.CONFLICTING_FIELDS, self._entries[second][0].span, message, "keep one of them", related)
 
     def _wrong_type(self, key: str, node: Node, expected: str, hint: str = "") -> None:

@@ -1,8 +1,6 @@
 """Texts in somebody else's language: where they stand, and which ``{{`` in them are templates of ours.
 
-Python code is never a template: ``{{`` may stand in any f-string or nested dict of it. But the legacy engine
-did render code, and some playbooks splice values into it: ``total = {{ workload.total }}``. In Python that
-is a set in a set, which always fails at run time, so it can only be meant as a template.
+Python code is not rendered: ``{{`` may stand in any format string of it. What may be a template is in splices.py.
 
 Shell commands are templates, but they also carry Go templates for docker and kubectl: ``--format
 "{{.ID}}"``. No Jinja expression begins with a dot, so a text whose every expression does is Go's.
@@ -10,19 +8,18 @@ Shell commands are templates, but they also carry Go templates for docker and ku
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from noetl_compiler.language.tools import SQL_COMMANDS, SQL_LANGUAGES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.python_code import parsed, splices
 from noetl_compiler.source import expressions
 from noetl_compiler.syntax import ForeignText
 
-__all__ = ["foreign_texts", "splices_values", "with_go_quoted"]
+__all__ = ["foreign_texts", "with_go_quoted"]
 
 _GO = re.compile(r"\{\{-?\s*\.")
 _SQL = frozenset({*SQL_COMMANDS, "script"})
@@ -43,12 +40,6 @@ def _texts(node: Node) -> Iterator[ScalarNode]:
     for one in node.items if isinstance(node, SequenceNode) else (node,):
         if isinstance(one, ScalarNode) and isinstance(one.value, str):
             yield one
-
-
-def splices_values(code: str) -> bool:
-    """Whether Python code has ``{{ name }}`` where an expression is expected."""
-    tree = parsed(code) if "{{" in code else None
-    return isinstance(tree, ast.Module) and bool(splices(code, tree))
 
 
 def with_go_quoted(node: Node) -> Node:

@@ -8,30 +8,28 @@ loop:
 
 from __future__ import annotations
 
-from noetl_compiler.dialects.cursors import FRAME_AMOUNTS, FRAME_WORDS
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.values import amount, seconds
 from noetl_compiler.graph import Frame
 from noetl_compiler.language import defaults
+from noetl_compiler.language.constructs.loops import FRAME
 
 __all__ = ["read_frame"]
 
 
 def read_frame(loop: Fields) -> Frame | None:
     """``frame`` of a loop over a collection; what it does not say is settled by lowering."""
-    fields = loop.fields("frame", "a frame")
+    fields = ConstructFields.below(loop, "frame", FRAME)
     if fields is None:
         return None
-    report = loop.report
     frame = Frame(
         fields.node.span,
-        max_rows=amount(fields.node_of("max_rows"), report),
-        max_seconds=seconds(fields.node_of("max_seconds"), report),
-        max_bytes=amount(fields.node_of("max_bytes"), report),
-        row_concurrency=amount(fields.node_of("row_concurrency"), report),
+        max_rows=fields.amount("max_rows"),
+        max_seconds=fields.seconds("max_seconds"),
+        max_bytes=fields.amount("max_bytes"),
+        row_concurrency=fields.amount("row_concurrency"),
     )
-    for key in (*FRAME_AMOUNTS, *FRAME_WORDS):
-        if key not in defaults.FRAME:
-            fields.ignore(key, why="only the claimers of a cursor hold rows")
+    of_claimers = (key.name for key in FRAME.keys if key.name not in defaults.FRAME)
+    fields.ignore(*of_claimers, why="only the claimers of a cursor hold rows")
     fields.close()
     return frame

@@ -5,9 +5,11 @@ guard: {on_status: ok | error | any, when: "{{ ... }}", unless: ["{{ ... }}"]}
 
 from __future__ import annotations
 
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Guard
+from noetl_compiler.language.constructs.sinks import GUARD
 from noetl_compiler.language.words import ON_STATUS
 
 __all__ = ["read_guard"]
@@ -15,13 +17,13 @@ __all__ = ["read_guard"]
 
 def read_guard(fields: Fields) -> Guard | None:
     """The guard among these fields."""
-    inner = fields.fields("guard", "a guard")
+    inner = ConstructFields.below(fields, "guard", GUARD)
     if inner is None:
         return None
     report = fields.report
     found = Guard(
         inner.choice("on_status", ON_STATUS) or "ok",
-        condition(inner.node_of("when"), report),
+        inner.condition("when"),
         tuple(one for node in inner.items("unless") if (one := condition(node, report)) is not None),
     )
     inner.close()

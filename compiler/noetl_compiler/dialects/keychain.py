@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import KeychainEntry
+from noetl_compiler.language.constructs.playbook import KEYCHAIN_ENTRY
 from noetl_compiler.nodes import MappingNode, Node, value_of
 from noetl_compiler.report import Report
 
@@ -18,7 +20,8 @@ def read_keychain(fields: Fields) -> tuple[KeychainEntry, ...]:
 
 def _read_entry(node: Node, report: Report) -> KeychainEntry | None:
     """``{name, kind, ...}``; what else it needs is up to its kind."""
-    fields = Fields(node if isinstance(node, MappingNode) else MappingNode((), node.span), report, "a keychain entry")
-    name, kind = fields.required_name("name"), fields.text("kind", "type")
+    mapping = node if isinstance(node, MappingNode) else MappingNode((), node.span)
+    fields = ConstructFields(mapping, report, KEYCHAIN_ENTRY)
+    name, kind = fields.required_name("name"), fields.text("kind")
     config = value_of(MappingNode(fields.rest(None), node.span))
     return KeychainEntry(name.text, kind, node.span, config) if name else None

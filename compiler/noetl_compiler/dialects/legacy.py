@@ -23,7 +23,7 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
     loop = read_loop(fields.node_of("loop"), report)
     extracted = assigns(fields.mapping("vars"), "ctx", report)
     result = fields.node_of("result")
-    fields.ignore("as", "pass", why="a step's result is reached by the step's name")
+    fields.ignore("as", "pass", why="a step's result has the name of the step")
     tasks = _read_tasks(fields, name, around)
     step = Step(
         name,
@@ -37,7 +37,7 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
         next=following,
     )
     tool = fields.node.get("tool")
-    fields.close({"tool", *known_fields(tool if isinstance(tool, ScalarNode) else None)})
+    fields.close({"tool", *known_fields(tool if isinstance(tool, ScalarNode) else None, around.report.tools)})
     return step
 
 

@@ -7,13 +7,15 @@ import re
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.cursors import read_cursor
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.frames import read_frame
 from noetl_compiler.dialects.reducers import read_reducers
 from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
-from noetl_compiler.dialects.values import amount, expression, timeout
+from noetl_compiler.dialects.values import expression
 from noetl_compiler.graph import Cursor, Template
+from noetl_compiler.language.constructs.loops import LOOP_FAILURE, LOOP_POLICY, LOOP_SPEC
 from noetl_compiler.language.defaults import ITERATOR
 from noetl_compiler.language.words import ITEM_ERRORS, LOOP_FAILURES, LOOP_MODES, LoopFailure, LoopMode
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
@@ -22,7 +24,6 @@ from noetl_compiler.syntax import Loop, Name
 
 __all__ = ["read_loop"]
 
-_IN_FLIGHT = ("max_in_flight", "concurrency")
 _EMPTY = re.compile(r"\s*(?:\{\{\s*\}\})?\s*")
 
 
@@ -33,31 +34,31 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, '"loop" must be a mapping', "write {in: ..., iterator: item}")
         return None
-    fields = Fields(_with_spec(node), report, "a loop")
+    fields = ConstructFields(_with_spec(node), report, LOOP_SPEC)
     if fields.node_of("pagination") is not None and len(node.entries) == 1:
         return None  # one call and its pages, so no loop (pagination.py)
-    element = fields.name("iterator", "element", "as") or Name(ITERATOR, node.span)
-    collection, cursor = fields.node_of("in", "collection", "items"), read_cursor(fields)
+    element = fields.name("iterator") or Name(ITERATOR, node.span)
+    collection, cursor = fields.node_of("in"), read_cursor(fields)
     _check_source(fields, collection, cursor)
-    policy = fields.fields("policy", "the policy of a loop") or Fields(MappingNode((), node.span), report, "")
+    policy = ConstructFields.below(fields, "policy", LOOP_POLICY)
+    policy = policy or ConstructFields.empty(node.span, report, LOOP_POLICY)
     body = graph.Loop(
         element.text,
         node.span,
         collection=value_of(collection) if collection else None,
         cursor=cursor,
         mode=_mode(fields, policy),
-        max_in_flight=amount(fields.node_of(*_IN_FLIGHT) or policy.node_of(*_IN_FLIGHT), report),
-        chunk_size=amount(fields.node_of("chunk_size", "chunk"), report),
-        limit=amount(fields.node_of("limit"), report),
+        max_in_flight=fields.amount("max_in_flight") or policy.amount("max_in_flight"),
+        chunk_size=fields.amount("chunk_size"),
+        limit=fields.amount("limit"),
         where=_read_filter(fields),
         order_by=expression(fields.node_of("order_by"), report),
         on_error=fields.choice("on_error", ITEM_ERRORS) or "continue",
         failure=_read_failure(policy),
         frame=None if cursor is not None else read_frame(fields),
     )
-    limit = timeout(fields.node_of("timeout"), report)
+    limit = fields.timeout()
     defaults = read_call_defaults(fields, policy, limit, "iter")
-    fields.ignore("distribution", why="iterations always run where there is room")
     place = collection.span if collection is not None else node.span
     loop = Loop(body, element, place, total_of(limit), defaults, read_reducers(fields) or read_reducers(policy))
     fields.close()
@@ -67,7 +68,7 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
 
 def _read_filter(fields: Fields) -> Template | None:
     """``filter: "{{}}"`` stands in old files and keeps every item."""
-    found = fields.node_of("where", "filter")
+    found = fields.node_of("where")
     if isinstance(found, ScalarNode) and _EMPTY.fullmatch(found.text):
         fields.ignore("where", "filter", why="an empty filter keeps every item")
         return None
@@ -83,7 +84,7 @@ def _with_spec(node: MappingNode) -> MappingNode:
     return MappingNode((*(spec.entries if isinstance(spec, MappingNode) else ()), *outer), node.span)
 
 
-def _mode(fields: Fields, policy: Fields) -> LoopMode:
+def _mode(fields: ConstructFields, policy: ConstructFields) -> LoopMode:
     mode = fields.choice("mode", LOOP_MODES) or policy.choice("mode", LOOP_MODES)
     if mode is None and "cursor" in fields:
         return "parallel"
@@ -95,14 +96,12 @@ def _check_source(fields: Fields, collection: Node | None, cursor: Cursor | None
         fields.missing("in")
     if collection is not None and cursor is not None:
         related = (Related(collection.span, "the collection is here"),)
-        message = "a loop goes over a collection or a cursor, not both"
+        message = "a loop iterates over a collection or a cursor, not both"
         fields.report.error(Code.CONFLICTING_FIELDS, cursor.span, message, "remove one of them", related)
 
 
 def _read_failure(policy: Fields) -> LoopFailure:
-    policy.node_of("exec")  # where iterations run is the workers' business: local and distributed mean the same
-    policy.ignore("results", why="the results of a loop are always a list in order")
-    failure = policy.fields("failure", "the failure policy of a loop")
+    failure = ConstructFields.below(policy, "failure", LOOP_FAILURE)
     mode = failure.choice("mode", LOOP_FAILURES) if failure else None
     if failure:
         failure.close()

@@ -18,14 +18,16 @@ body, also as the start of ``merge_path``.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from noetl_compiler import graph
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.retry import Retry, read_retry, warn_of_unsaid_pages
-from noetl_compiler.dialects.values import amount, condition
+from noetl_compiler.dialects.retry import Retry, read_retry, warn_of_unbounded_pages
 from noetl_compiler.graph import Collect, Value
 from noetl_compiler.language import defaults
+from noetl_compiler.language.constructs.loops import PAGINATION
 from noetl_compiler.language.words import STRATEGIES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
@@ -50,20 +52,17 @@ def read_pages(fields: Fields, report: Report) -> Retry | None:
     node = loop.get("pagination") if isinstance(loop, MappingNode) else None
     if not isinstance(node, MappingNode):
         return None
-    inner = Fields(_with_body(node) if _speaks_of_whole_response(node) else node, report, "a pagination")
+    inner = ConstructFields(_with_body(node) if _reads_whole_response(node) else node, report, PAGINATION)
     errors, repetition = read_retry(inner, report), _read_repetition(inner)
     return Retry(Policy(node.span, (*(errors.policy.rules if errors else ()), repetition), "fail"))
 
 
-def _read_repetition(fields: Fields) -> Rule:
-    report = fields.report
-    when = condition(fields.node_of("continue_while"), report)
-    if when is None:
-        fields.missing("continue_while")
+def _read_repetition(fields: ConstructFields) -> Rule:
+    when = fields.condition("continue_while")
     patch = fields.mapping("next_page")
-    most = amount(fields.node_of("max_iterations"), report)
+    most = fields.amount("max_iterations")
     if most is None:
-        warn_of_unsaid_pages(fields.span, "max_iterations", report)
+        warn_of_unbounded_pages(fields.span, "max_iterations", fields.report)
     rule = graph.Rule(
         "again",
         fields.span,
@@ -73,40 +72,39 @@ def _read_repetition(fields: Fields) -> Rule:
         patch=value_of(patch) if patch else None,
         collect=Collect(fields.choice("merge_strategy", STRATEGIES) or "append", fields.text("merge_path")),
     )
-    fields.ignore("type", why="the response tells the next page, by continue_while and next_page")
     fields.close()
     return Rule(rule)
 
 
-def _speaks_of_whole_response(node: Node) -> bool:
+def _reads_whole_response(node: Node) -> bool:
     match node:
         case MappingNode():
-            return any(_speaks_of_whole_response(item) for _, item in node.entries)
+            return any(_reads_whole_response(item) for _, item in node.entries)
         case SequenceNode():
-            return any(_speaks_of_whole_response(item) for item in node.items)
+            return any(_reads_whole_response(item) for item in node.items)
         case ScalarNode():
             return bool(_WHOLE_RESPONSE.search(node.text))
 
 
 def _with_body(node: MappingNode) -> MappingNode:
-    entries = ((key, _path(item) if key.text == "merge_path" else _saying_body(item)) for key, item in node.entries)
+    entries = ((key, _path(item) if key.text == "merge_path" else _reading_body(item)) for key, item in node.entries)
     return replace(node, entries=tuple(entries))
 
 
-def _saying_body(node: Node) -> Node:
+def _reading_body(node: Node) -> Node:
     """Both words are equally long, so what is wrong in a template is still found at its place."""
     match node:
         case MappingNode():
-            return replace(node, entries=tuple((key, _saying_body(item)) for key, item in node.entries))
+            return replace(node, entries=tuple((key, _reading_body(item)) for key, item in node.entries))
         case SequenceNode():
-            return replace(node, items=tuple(_saying_body(item) for item in node.items))
+            return replace(node, items=tuple(_reading_body(item) for item in node.items))
         case ScalarNode():
-            return _said(node, _WHOLE_RESPONSE.sub("response.body", node.text))
+            return _with_text(node, _WHOLE_RESPONSE.sub("response.body", node.text))
 
 
 def _path(node: Node) -> Node:
-    return _said(node, re.sub(r"^data\b", "body", node.text)) if isinstance(node, ScalarNode) else node
+    return _with_text(node, re.sub(r"^data\b", "body", node.text)) if isinstance(node, ScalarNode) else node
 
 
-def _said(node: ScalarNode, text: str) -> ScalarNode:
+def _with_text(node: ScalarNode, text: str) -> ScalarNode:
     return replace(node, text=text, value=text) if text != node.text else node

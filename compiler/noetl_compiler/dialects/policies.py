@@ -7,11 +7,16 @@ from msgspec import structs
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.collecting import read_collect
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.guards import read_guard
-from noetl_compiler.dialects.values import amount, assigns, condition, expression, seconds
+from noetl_compiler.dialects.values import assigns, expression
 from noetl_compiler.graph import AdmitRule, Assign, Circuit, EnterRule, Template, Value
-from noetl_compiler.language import defaults
+from noetl_compiler.language import defaults, keys
+from noetl_compiler.language.construct import Construct
+from noetl_compiler.language.constructs.admission import ADMISSION, ADMISSION_RULE, VERDICT
+from noetl_compiler.language.constructs.policies import ACTION, CIRCUIT, EVAL_RULE, FAILURE_MODE, POLICY, RULE
+from noetl_compiler.language.constructs.steps import ENTER
 from noetl_compiler.language.words import (
     ACTIONS,
     BACKOFFS,
@@ -20,13 +25,13 @@ from noetl_compiler.language.words import (
     ROUTE_MODES,
     UNMATCHED,
     BranchFailure,
+    OnStatus,
 )
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 
 __all__ = [
-    "SETS",
     "read_admission",
     "read_assigns",
     "read_enter",
@@ -36,18 +41,14 @@ __all__ = [
     "read_rules",
 ]
 
-SETS = ("set", "set_vars", "set_ctx", "set_iter")
-"""The keys below which names are set."""
-
 
 def read_policy(fields: Fields, bare: str) -> Policy | None:
     """``spec.policy`` of a task; ``bare`` is the root of names that ``set`` gives without one."""
-    inner = fields.fields("policy", "a policy")
+    inner = ConstructFields.below(fields, "policy", POLICY)
     if inner is None:
         return None
     found = read_rules(inner, bare)
     _read_mode(inner)
-    inner.ignore("before", "after", "finally", why="only rules are evaluated")
     inner.close()
     return found or Policy(inner.span)
 
@@ -62,7 +63,7 @@ def read_rules(policy: Fields, bare: str) -> Policy | None:
 
 def read_failure(policy: Fields) -> BranchFailure | None:
     """``failure: {mode}``: what an unhandled failure means for the other branches."""
-    inner = policy.fields("failure", "the failure policy")
+    inner = ConstructFields.below(policy, "failure", FAILURE_MODE)
     if inner is None:
         return None
     mode = inner.choice("mode", BRANCH_FAILURES)
@@ -78,69 +79,61 @@ def _read_mode(policy: Fields) -> None:
 
 def _read_circuit(policy: Fields) -> Circuit | None:
     """``circuit: {failures, window, probe}``."""
-    inner = policy.fields("circuit", "a circuit breaker")
+    inner = ConstructFields.below(policy, "circuit", CIRCUIT)
     if inner is None:
         return None
-    failures = amount(inner.node_of("failures"), policy.report)
-    if "failures" not in inner:
-        inner.missing("failures")
-    window, probe = (seconds(inner.node_of(key), policy.report) for key in ("window", "probe"))
+    failures, window, probe = inner.amount("failures"), inner.seconds("window"), inner.seconds("probe")
     inner.close()
     return Circuit(failures or Value(1), inner.span, window, probe)
 
 
 def _read_rule(node: Node, bare: str, report: Report) -> Rule | None:
     """``{when, then}``, ``{then}``, ``{else: {do}}``, ``{else: {then: {do}}}`` or ``{else:, then: {do}}``."""
-    found = _condition_and_action(node, report, "on_status")
+    found = _condition_and_action(node, report, RULE)
     if found is None:
         return None
-    when, then = found
+    when, then, on = found
     if then is None:
         report.error(Code.MISSING_FIELD, node.span, 'a policy rule needs "then"', "write then: {do: continue}")
         return None
-    rule = _read_action(Fields(then, report, "a policy rule"), when, bare)
-    on = Fields(node, report, "a policy rule").choice("on_status", ON_STATUS) if isinstance(node, MappingNode) else None
+    rule = _read_action(ConstructFields(then, report, ACTION), when, bare)
     return Rule(structs.replace(rule.body, on=on), rule.to) if on else rule
 
 
 def _condition_and_action(
-    node: Node, report: Report, *guards: str
-) -> tuple[Template | None, MappingNode | None] | None:
+    node: Node, report: Report, construct: Construct
+) -> tuple[Template | None, MappingNode | None, OnStatus | None] | None:
+    """Of a rule the condition, what to do, and after which status; an admission rule has none."""
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f"a policy rule must be a mapping, not {kind_of(node)}")
         return None
-    fields = Fields(node, report, "a policy rule")
-    when, then = condition(fields.node_of("when"), report), fields.mapping("then")
-    otherwise = fields.mapping("else")
-    fields.rest(guards)
+    fields = ConstructFields(node, report, construct)
+    when, then, otherwise = fields.condition("when"), fields.mapping("then"), fields.mapping("else")
+    on = fields.choice("on_status", ON_STATUS) if "on_status" in construct.by_name else None
     fields.close()
     if otherwise is not None:
         inner = otherwise.get("then")
-        return None, inner if isinstance(inner, MappingNode) else otherwise
-    return when, then
+        return None, inner if isinstance(inner, MappingNode) else otherwise, on
+    return when, then, on
 
 
-def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule:
-    report = fields.report
-    action = fields.choice("do", ACTIONS)
-    if "do" not in fields:
-        fields.missing("do")
-    to = fields.name("to", "target")
+def _read_action(fields: ConstructFields, when: Template | None, bare: str) -> Rule:
+    action, to = fields.choice("do", ACTIONS), fields.name("to")
     if action == "jump" and to is None:
         fields.missing("to")
     retries = action == "retry"
-    delay = seconds(fields.node_of("delay"), report)
+    delay = fields.seconds("delay")
     patch, rebind = fields.mapping("patch"), fields.mapping("rebind")
     result, message = fields.node_of("result"), fields.node_of("message")
     rule = graph.Rule(
         action or "fail",
         fields.span,
         when=when,
-        attempts=amount(fields.node_of("attempts"), report) or (Value(defaults.ATTEMPTS) if retries else None),
+        attempts=fields.amount("attempts") or (Value(defaults.ATTEMPTS) if retries else None),
         backoff=fields.choice("backoff", BACKOFFS) or "none",
         multiplier=fields.number("multiplier") or defaults.MULTIPLIER,
         delay=delay or (Value(defaults.DELAY) if retries else None),
-        max_delay=seconds(fields.node_of("max_delay"), report),
+        max_delay=fields.seconds("max_delay"),
         jitter=fields.flag("jitter") or False,
         set=read_assigns(fields, bare),
         patch=value_of(patch) if patch else None,
@@ -167,37 +160,35 @@ def _read_eval_rule(node: Node, bare: str, report: Report) -> Rule | None:
         report.error(Code.WRONG_TYPE, node.span, f"an eval rule must be a mapping, not {kind_of(node)}")
         return None
     otherwise = node.get("else")
-    fields = Fields(otherwise if isinstance(otherwise, MappingNode) else node, report, "an eval rule")
+    fields = ConstructFields(otherwise if isinstance(otherwise, MappingNode) else node, report, EVAL_RULE)
     if otherwise is not None:
         return _read_action(fields, None, bare)
-    when = expression(fields.node_of("expr", "when"), report)
+    when = expression(fields.node_of("expr"), report)
     return _read_action(fields, when, bare)
 
 
 def read_assigns(fields: Fields, bare: str) -> tuple[Assign, ...]:
     """``set`` (once ``set_vars``) and its first spellings ``set_ctx`` and ``set_iter``, in this order."""
     found = (
-        *((node, bare) for node in _in_turn(fields, "set", "set_vars")),
+        *((node, bare) for node in _in_turn(fields, *keys.SET)),
         (fields.mapping("set_ctx"), "ctx"),
         (fields.mapping("set_iter"), "iter"),
     )
     return tuple(one for node, root in found for one in assigns(node, root, fields.report))
 
 
-def _in_turn(fields: Fields, *keys: str) -> tuple[MappingNode | None, ...]:
+def _in_turn(fields: Fields, *spellings: str) -> tuple[MappingNode | None, ...]:
     """One mapping, or a list of them where a name is set twice."""
-    found = fields.node_of(*keys)
+    found = fields.node_of(*spellings)
     if isinstance(found, SequenceNode) and all(isinstance(item, MappingNode) for item in found.items):
         return tuple(item for item in found.items if isinstance(item, MappingNode))
-    return (fields.mapping(*keys),)
+    return (fields.mapping(*spellings),)
 
 
 def read_enter(fields: Fields) -> tuple[EnterRule, ...]:
     """``enter`` of a step's spec: what is set before its loop or its first task."""
     found = (
-        Fields(node, fields.report, "what a step sets on entering")
-        for node in fields.items("enter")
-        if isinstance(node, MappingNode)
+        ConstructFields(node, fields.report, ENTER) for node in fields.items("enter") if isinstance(node, MappingNode)
     )
     return tuple(_enter_rule(one) for one in found)
 
@@ -210,7 +201,7 @@ def _enter_rule(fields: Fields) -> EnterRule:
 
 def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
     """``spec.policy.admit`` of a step."""
-    inner = fields.fields("admit", "an admission policy")
+    inner = ConstructFields.below(fields, "admit", ADMISSION)
     if inner is None:
         return ()
     _read_mode(inner)
@@ -220,13 +211,11 @@ def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
 
 
 def _admit_rule(node: Node, report: Report) -> AdmitRule | None:
-    found = _condition_and_action(node, report)
+    found = _condition_and_action(node, report, ADMISSION_RULE)
     if found is None:
         return None
-    when, then = found
-    allow = Fields(then or MappingNode((), node.span), report, "an admission rule")
+    when, then, _ = found
+    allow = ConstructFields(then or MappingNode((), node.span), report, VERDICT)
     verdict = allow.flag("allow")
-    if verdict is None and "allow" not in allow:
-        allow.missing("allow")
     allow.close()
     return AdmitRule(bool(verdict), node.span, when)

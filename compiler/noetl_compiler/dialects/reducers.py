@@ -9,23 +9,20 @@ becomes an addition in the syntax tree already.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from types import MappingProxyType
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Assign
+from noetl_compiler.language.words import REDUCERS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Reducer, Step, Task
 from noetl_compiler.syntax_queries import set_by_task
 
-__all__ = ["REDUCERS", "read_reducers", "reduced"]
-
-REDUCERS: Mapping[str, str] = MappingProxyType({"append": "[]", "extend": "[*]", "sum": "[+]", "merge": "[|]"})
-"""Each with what marks such an addition in the target of an assignment (graph.Assign)."""
+__all__ = ["read_reducers", "reduced"]
 
 
 def read_reducers(fields: Fields) -> tuple[Reducer, ...]:

@@ -11,20 +11,16 @@ from __future__ import annotations
 import re
 
 from noetl_compiler.codes import Code
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.values import amount
 from noetl_compiler.graph import Output, Select, Value
+from noetl_compiler.language.constructs.results import KEPT, OUTPUT_CONSTRUCT, PART
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 
-__all__ = ["OUTPUT_KEYS", "read_output"]
+__all__ = ["read_output"]
 
-_WISHES = ("store", "scope", "inline_max_bytes", "preview_max_bytes")
-_SELECTS = ("select", "output_select")
-OUTPUT_KEYS = frozenset({*_WISHES, *_SELECTS, "accumulate", "as"})
-"""What can be said of a result."""
-
-_KEPT = "results are kept inline or by reference as their size demands"
 _NAME = r"[A-Za-z_][\w-]*"
 _PATH = re.compile(rf"(?:\$\.?)?((?:{_NAME}|\d+|\[\d+\]|\['[^']+'\])(?:\.{_NAME}|\.\d+|\[\d+\]|\['[^']+'\])*)")
 _PART = re.compile(r"\['([^']+)'\]|\[(\d+)\]|([^.\[\]]+)")
@@ -35,18 +31,15 @@ def read_output(fields: Fields, *keys: str) -> Output | None:
     found = fields.node_of(*keys)
     beside = fields.node.get("output_select") if "output" in keys else None
     if not _is_about_result(found):
-        fields.ignore(*keys, why=_KEPT)
+        fields.ignore(*keys, why=KEPT)
         found = None
     select = _read_select(fields, "output_select") if beside is not None else ()
     if not isinstance(found, MappingNode):
         return Output(fields.span, select) if select else None
-    inner = Fields(found, fields.report, "an output")
-    inner.ignore(*_WISHES, why=_KEPT)
-    inner.ignore("accumulate", why="pages become one by the collect of the rule that calls again")
-    inner.ignore("as", why="name the task, or set ctx.name")
+    inner = ConstructFields(found, fields.report, OUTPUT_CONSTRUCT)
     output = Output(
         found.span,
-        select=select or _read_select(inner, *_SELECTS),
+        select=select or _read_select(inner, "select"),
         store=_store(inner),
         inline_max_bytes=amount(found.get("inline_max_bytes"), fields.report),
         preview_max_bytes=amount(found.get("preview_max_bytes"), fields.report),
@@ -56,7 +49,7 @@ def read_output(fields: Fields, *keys: str) -> Output | None:
 
 
 def _is_about_result(node: Node | None) -> bool:
-    return isinstance(node, MappingNode) and any(key.text in OUTPUT_KEYS for key, _ in node.entries)
+    return isinstance(node, MappingNode) and any(key.text in OUTPUT_CONSTRUCT.by_name for key, _ in node.entries)
 
 
 def _store(fields: Fields) -> Value:
@@ -78,7 +71,7 @@ def _key(name: str, node: Node) -> ScalarNode:
 def _read_select(fields: Fields, *keys: str) -> tuple[Select, ...]:
     node = fields.node_of(*keys)
     if isinstance(node, MappingNode):
-        fields.ignore(*keys, why=_KEPT)  # {strategy, threshold_kb}: which parts, is left to the engine
+        fields.ignore(*keys, why=KEPT)  # {strategy, threshold_kb}: which parts, is left to the engine
         return ()
     nodes = node.items if isinstance(node, SequenceNode) else fields.items(*keys)
     return tuple(one for item in nodes if (one := _select(item, fields.report)) is not None)
@@ -92,10 +85,8 @@ def _select(node: Node, report: Report) -> Select | None:
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, "a part of a result must be a name, or a mapping of path and as")
         return None
-    fields = Fields(node, report, "a part of a result")
-    at, name = fields.scalar("path"), fields.name("as", "name")
-    if at is None:
-        fields.missing("path")
+    fields = ConstructFields(node, report, PART)
+    at, name = fields.scalar("path"), fields.name("as")
     fields.close()
     path = _dotted(at, report) if at else None
     return Select(name.text if name else path.rpartition(".")[2], path) if path else None
@@ -105,7 +96,7 @@ def _dotted(node: ScalarNode, report: Report) -> str | None:
     """``$.choices[0].text`` as ``choices.0.text``."""
     found = _PATH.fullmatch(node.text.strip())
     if found is None:
-        hint = "write the way to one part, such as $.data.items[0]"
+        hint = "write the path to one part, such as $.data.items[0]"
         report.error(Code.WRONG_VALUE, node.span, f'"{node.text}" is not a path into a result', hint)
         return None
     return ".".join(next(filter(None, parts)) for parts in _PART.findall(found[1]))

@@ -16,8 +16,10 @@ it always did here (the v10 default is to continue).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
@@ -33,13 +35,12 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 from noetl_compiler.templating.check import examine
 
-__all__ = ["Retry", "read_retry", "warn_of_unsaid_pages"]
+__all__ = ["Retry", "read_retry", "warn_of_unbounded_pages"]
 
 _INITIAL_DELAY, _MAX_DELAY = Value(defaults.DELAY), Value(defaults.RETRY_MAX_DELAY)
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(msgspec.Struct, frozen=True):
     """``sinks`` are those of single pages (``per_iteration``)."""
 
     policy: Policy
@@ -62,8 +63,7 @@ def read_retry(fields: Fields, report: Report) -> Retry | None:
     return Retry(Policy(node.span, rules, "fail"), sinks) if rules else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     rules: tuple[Rule, ...]
     sinks: tuple[Sink, ...] = ()
 
@@ -122,7 +122,7 @@ def _failure(fields: Fields, when: Template | None = None, on: Literal["any", "e
     report = fields.report
     stop = condition(fields.node_of("stop_when"), report)
     whens = _predicates(fields) if when is None else (when,)
-    fields.ignore("retry_on", why='say it as retry_when: "{{ error.kind in [...] }}"')
+    fields.ignore("retry_on", why='write retry_when: "{{ error.kind in [...] }}"')
     attempts = amount(fields.node_of("max_attempts", "attempts"), report) or Value(defaults.ATTEMPTS)
     pace = _pace(fields)
     fields.close()
@@ -145,8 +145,7 @@ def _predicates(fields: Fields) -> tuple[Template, ...]:
     return tuple(when for when in whens if when is not None) or ((status,) if status else ())
 
 
-@dataclass(frozen=True, slots=True)
-class _Pace:
+class _Pace(msgspec.Struct, frozen=True):
     """How long to wait before the next call."""
 
     delay: Value = _INITIAL_DELAY
@@ -237,7 +236,7 @@ def _repetition(fields: Fields, when: Template | None = None, calls: int = defau
     patch = fields.mapping("next_call")
     most = amount(fields.node_of("max_attempts", "max_iterations"), report)
     if most is None and calls == defaults.PAGES:
-        warn_of_unsaid_pages(fields.span, "max_attempts", report)
+        warn_of_unbounded_pages(fields.span, "max_attempts", report)
     rule = graph.Rule(
         "again",
         fields.span,
@@ -248,13 +247,13 @@ def _repetition(fields: Fields, when: Template | None = None, calls: int = defau
         patch=value_of(patch) if patch else None,
         collect=read_collect(fields),
     )
-    fields.ignore("backoff_multiplier", why="pages follow each other at the same pace")
+    fields.ignore("backoff_multiplier", why="the delay between pages is constant")
     sinks = _page_sinks(fields)
     fields.close()
     return _Part((Rule(rule),), sinks)
 
 
-def warn_of_unsaid_pages(span: Span, key: str, report: Report) -> None:
+def warn_of_unbounded_pages(span: Span, key: str, report: Report) -> None:
     """NT405."""
     message = f"no limit on the number of calls: pages after {defaults.PAGES} are silently skipped"
     report.warning(Code.UNBOUNDED_PAGES, span, message, f"set {key}")

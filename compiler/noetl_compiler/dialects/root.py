@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.control_characters import forbid_control_characters
 from noetl_compiler.diagnostics import Diagnostic, Severity
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.executor import read_executor
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.keychain import read_keychain
@@ -16,26 +20,30 @@ from noetl_compiler.dialects.spec_defaults import layered
 from noetl_compiler.dialects.tasks import ParseContext, read_workbook
 from noetl_compiler.dialects.values import mapping_value
 from noetl_compiler.graph import Value
+from noetl_compiler.language.construct import Construct
+from noetl_compiler.language.constructs.playbook import METADATA, PLAYBOOK
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.syntax import Name, Playbook, Step, Task
 from noetl_compiler.syntax_queries import called_tasks, final_name
 from noetl_compiler.value_merge import overlay
 
-__all__ = ["read_playbook"]
+__all__ = ["ReadStep", "read_playbook"]
+
+_API_VERSION = re.compile(r"noetl\.io/v[0-9]+[a-z0-9]*")
+
+ReadStep: TypeAlias = Callable[[ConstructFields, Name, ParseContext], Step]
 
 
-def read_playbook(
-    root: MappingNode, around: ParseContext, read_step: Callable[[Fields, Name, ParseContext], Step]
-) -> Playbook:
-    """The document, its steps read by ``read_step``."""
-    fields = Fields(root, around.report, "a playbook")
-    fields.node_of("apiVersion", "api_version")
+def read_playbook(root: MappingNode, around: ParseContext, form: Construct, read_step: ReadStep) -> Playbook:
+    """The document, its steps of this form read by ``read_step``."""
+    fields = ConstructFields(root, around.report, PLAYBOOK)
     fields.node_of("kind")
+    _check_api_version(fields)
     name, path, version = _identity(fields)
     executor = read_executor(fields, around)
     final = final_name(executor.final, _step_names(fields, around))
     around = replace(around, dialect=executor.dialect or around.dialect, final=final)
-    steps = _read_steps(fields, around, read_step)
+    steps = _read_steps(fields, around, form, read_step)
     workbook = _read_workbook(fields, around, steps)
     tasks = {task.label.text: task for task in workbook}
     playbook = Playbook(
@@ -54,10 +62,16 @@ def read_playbook(
         failure=executor.failure,
         timeout=executor.timeout,
     )
-    fields.ignore("tracing", why="Temporal traces every run")
-    fields.node_of("description", "desc")
     fields.close()
     return playbook
+
+
+def _check_api_version(fields: Fields) -> None:
+    """NT106. It decides nothing, so that a file of any origin compiles, but who mistypes it should know."""
+    found = fields.scalar("apiVersion")
+    if found is not None and not _API_VERSION.fullmatch(found.text):
+        message = f'unknown apiVersion "{found.text}"'
+        fields.report.warning(Code.WRONG_VALUE, found.span, message, "write noetl.io/v2")
 
 
 def _step_nodes(fields: Fields, around: ParseContext) -> Iterator[MappingNode]:
@@ -79,7 +93,7 @@ def _identity(fields: Fields) -> tuple[str, str, str]:
 
     They stand in the metadata, in v1 files at the root, in some at both places.
     """
-    meta = fields.fields("metadata", "the metadata")
+    meta = ConstructFields.below(fields, "metadata", METADATA)
     places = (meta, fields) if meta else (fields,)
     name, path, version = (_first_text(places, key) for key in ("name", "path", "version"))
     if meta is None and not (name or path):
@@ -101,14 +115,14 @@ def _first_text(places: tuple[Fields, ...], key: str) -> str:
 
 
 def _read_steps(
-    fields: Fields, around: ParseContext, read_step: Callable[[Fields, Name, ParseContext], Step]
+    fields: ConstructFields, around: ParseContext, form: Construct, read_step: ReadStep
 ) -> tuple[Step, ...]:
     steps: list[Step] = []
     for node in fields.items("workflow"):
         if not isinstance(node, MappingNode):
             around.report.error(Code.WRONG_TYPE, node.span, "a step must be a mapping", "write {step: name, ...}")
             continue
-        inner = Fields(_with_step_name(node, around), around.report, "a step")
+        inner = ConstructFields(_with_step_name(node, around), around.report, form)
         name = inner.required_name("step", mistaken="name")
         step = read_step(inner, name or Name("", node.span), around)
         if name is not None:
@@ -131,13 +145,13 @@ def _with_step_name(node: MappingNode, around: ParseContext) -> MappingNode:
 
 def _workbook_items(fields: Fields) -> tuple[Node, ...]:
     """A list of tasks, or the documented ``{tasks: {name: {...}}}``."""
-    found = fields.node_of("workbook", "workbooks")
+    found = fields.node_of("workbook")
     tasks = found.get("tasks") if isinstance(found, MappingNode) else None
     if isinstance(tasks, SequenceNode):
         return tasks.items
     if isinstance(tasks, MappingNode):
         return tuple(_named(key, body) for key, body in tasks.entries)
-    return fields.items("workbook", "workbooks")
+    return fields.items("workbook")
 
 
 def _read_workbook(fields: Fields, around: ParseContext, steps: tuple[Step, ...]) -> tuple[Task, ...]:

@@ -10,14 +10,16 @@ next: {spec: {mode, on_no_match}, arcs: [{step, when, set}, {when, then: [{step,
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects.fields import Fields, kind_of
-from noetl_compiler.dialects.policies import SETS, read_assigns
-from noetl_compiler.dialects.values import condition, mapping_value
-from noetl_compiler.graph import Template, Value
+from noetl_compiler.dialects.construct_fields import ConstructFields
+from noetl_compiler.dialects.fields import kind_of
+from noetl_compiler.dialects.policies import read_assigns
+from noetl_compiler.dialects.values import mapping_value
+from noetl_compiler.graph import ItemRule, Template, Value
 from noetl_compiler.language import keys
+from noetl_compiler.language.constructs.routes import ARCS, CHOICE, NEXT_SPEC, TARGET
 from noetl_compiler.language.words import NO_MATCH, ON_STATUS, ROUTE_MODES, RouteMode
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
@@ -27,9 +29,7 @@ from noetl_compiler.value_merge import overlay
 __all__ = ["ROUTE_KEYS", "read_next"]
 
 
-ROUTE_KEYS = frozenset(
-    {"step", "next", "when", "condition", "then", "else", "on_status", "spec", "desc", *keys.ROUTE_INPUT, *SETS}
-)
+ROUTE_KEYS = frozenset({*TARGET.by_name, *CHOICE.by_name})
 """Every key that a route may have."""
 
 Group = tuple[Arc, ...]
@@ -40,7 +40,7 @@ def read_next(node: Node | None, report: Report, mode: RouteMode | None = None) 
     if node is None:
         return None
     if isinstance(node, MappingNode) and (node.get("arcs") or node.get("spec")):
-        return _read_arcs(Fields(node, report, '"next"'), mode)
+        return _read_arcs(ConstructFields(node, report, ARCS), mode)
     items = node.items if isinstance(node, SequenceNode) else (node,)
     groups = _read_list(items, report) if mode is None else _read_ways(items, report)
     return Next(node.span, mode or _mode_of(groups), groups) if groups else None
@@ -48,15 +48,14 @@ def read_next(node: Node | None, report: Report, mode: RouteMode | None = None) 
 
 def _mode_of(groups: tuple[Group, ...]) -> RouteMode:
     """A list without any condition is taken as a whole; with one it is a choice."""
-    return "exclusive" if any(arc.when for group in groups for arc in group) else "inclusive"
+    return "exclusive" if any(arc.is_conditional for group in groups for arc in group) else "inclusive"
 
 
-def _read_arcs(fields: Fields, mode: RouteMode | None) -> Next | None:
-    spec = fields.fields("spec", "the spec of next")
+def _read_arcs(fields: ConstructFields, mode: RouteMode | None) -> Next | None:
+    spec = ConstructFields.below(fields, "spec", NEXT_SPEC)
     mode = (spec.choice("mode", ROUTE_MODES) if spec else None) or mode or "exclusive"
     on_no_match = spec.choice("on_no_match", NO_MATCH) if spec else None
     if spec:
-        spec.ignore("policy", why="a route has no policy")
         spec.close()
     groups = tuple(group for item in fields.items("arcs") for group in _read_arc(item, fields.report) if group)
     fields.close()
@@ -76,7 +75,7 @@ def _read_list(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
     groups: list[Group] = []
     for item in items:
         for group in _read_ways((item,), report):
-            if groups and not _is_choice(item) and group[0].when is None and groups[-1][0].when is None:
+            if groups and not (_is_choice(item) or group[0].is_conditional or groups[-1][0].is_conditional):
                 groups[-1] += group
             else:
                 groups.append(group)
@@ -96,18 +95,27 @@ def _read_entry(node: Node, report: Report) -> tuple[Group, ...]:
     if not isinstance(node, MappingNode) or not _is_choice(node) or node.get("step"):
         arc = _read_target(node, report)
         return ((arc,),) if arc else ()
-    fields = Fields(node, report, "a route")
-    when = condition(fields.node_of("when"), report)
+    fields = ConstructFields(node, report, CHOICE)
+    when = fields.condition("when")
     then, otherwise = fields.node_of("then"), fields.node_of("else")
     shared = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
+    item_rule = _read_item_rule(fields)
     fields.close()
     if when is None and then is None:
         return (_read_targets(otherwise, None, shared, fields),)
-    chosen = _read_targets(then, when, shared, fields)
+    chosen = tuple(
+        replace(arc, item_rule=arc.item_rule or item_rule) for arc in _read_targets(then, when, shared, fields)
+    )
     return (chosen, _read_targets(otherwise, None, shared, fields)) if otherwise else (chosen,)
 
 
-def _read_targets(then: Node | None, when: Template | None, shared: Value, fields: Fields) -> Group:
+def _read_item_rule(fields: ConstructFields) -> ItemRule | None:
+    """``item_rule: 0``, the number of a rule."""
+    found = fields.index("item_rule")
+    return ItemRule(int(str(found.value)), found.span) if found is not None else None
+
+
+def _read_targets(then: Node | None, when: Template | None, shared: Value, fields: ConstructFields) -> Group:
     if then is None:
         fields.missing("then")
         return ()
@@ -123,12 +131,11 @@ def _read_target(node: Node, report: Report, when: Template | None = None) -> Ar
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f"a route must name a step, not be {kind_of(node)}")
         return None
-    fields = Fields(node, report, "a route")
-    to = fields.required_name("step", "next")
-    own = condition(fields.node_of("when", "condition"), report)
+    fields = ConstructFields(node, report, TARGET)
+    to, own = fields.required_name("step", "next"), fields.condition("when")
     args = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
     assigned = read_assigns(fields, "ctx")
-    fields.ignore("spec", "desc", why="a route has no settings of its own")
     boundary = fields.choice("on_status", ON_STATUS)
+    item_rule = _read_item_rule(fields)
     fields.close()
-    return Arc(to, node.span, own or when, assigned, args, boundary) if to else None
+    return Arc(to, node.span, own or when, assigned, args, boundary, item_rule) if to else None

@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
-from noetl_compiler.dialects.auth import AUTHS
 from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.language import keys
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.report import Report
 
@@ -29,7 +29,7 @@ SOURCES: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 """Where code may lie -> what such a source takes beside the credential."""
 
-_ANY = frozenset(AUTHS).union(*SOURCES.values())
+_ANY = frozenset(keys.AUTH).union(*SOURCES.values())
 
 
 def check_script(node: Node, report: Report) -> None:
@@ -52,7 +52,7 @@ def _check_source(source: Fields) -> None:
     elif kind.template_span is None and kind.text not in SOURCES:
         _refuse_kind(kind, source.report)
         return
-    known = _ANY if kind is None or kind.template_span else SOURCES[kind.text] | frozenset(AUTHS)
+    known = _ANY if kind is None or kind.template_span else SOURCES[kind.text] | frozenset(keys.AUTH)
     source.rest(known)
     source.close(known)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.dialects.auth import auth_value
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.guards import read_guard
-from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Guard, Sink, Span, Value
 from noetl_compiler.language import sinks
-from noetl_compiler.language.tools import KINDS
+from noetl_compiler.language.constructs.sinks import SINK
 from noetl_compiler.language.words import SINK_LEVELS, SINK_MODES, SinkLevel
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
@@ -27,7 +27,7 @@ def read_sinks(fields: Fields, report: Report, level: SinkLevel, *keys: str) -> 
     """The ``sink`` of a step, one or a list of them."""
     found = fields.node_of(*(keys or ("sink", "save")))
     if isinstance(found, MappingNode) and found is fields.node.get("save") and not sink_kind(found):
-        _tell_of_event_log(found.span, report)  # where a save without a storage went
+        _warn_of_event_log_sink(found.span, report)  # where a save without a storage went
         return ()
     nodes = found.items if isinstance(found, SequenceNode) else (found,) if found else ()
     found_sinks = (read_sink(node, report, level) for node in nodes)
@@ -39,20 +39,19 @@ def read_sink(node: Node, report: Report, level: SinkLevel) -> Sink | None:
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f'"sink" must be a mapping, not {kind_of(node)}')
         return None
-    fields = Fields(with_tool_fields(node), report, "a sink")
+    fields = ConstructFields(with_tool_fields(node), report, SINK)
     kind = fields.required_name(*sinks.KIND_KEYS)
     mode = fields.choice("mode", SINK_MODES)
     auth = fields.node_of(*sinks.AUTH_KEYS)
     level = fields.choice("level", SINK_LEVELS) or level
     config, guard = _config(fields), read_guard(fields) or _read_when(fields)
-    fields.ignore("concurrency", "name", why="the rows of one sink are stored in one go")
     fields.close()
     if kind is None:
         return None
     if kind.text in sinks.EVENT_KINDS:
-        _tell_of_event_log(node.span, report)
+        _warn_of_event_log_sink(node.span, report)
         return None
-    misspelt = "" if kind.text in KINDS else nearest(kind.text, sinks.KINDS, alike=0.75)
+    misspelt = "" if kind.text in report.tools else nearest(kind.text, sinks.KINDS, alike=0.75)
     if misspelt:
         report.error(Code.UNKNOWN_TOOL, kind.span, f'unknown sink kind "{kind.text}"', misspelt)
     elif kind.text not in sinks.STORES:
@@ -61,13 +60,13 @@ def read_sink(node: Node, report: Report, level: SinkLevel) -> Sink | None:
     return Sink(kind.text, config, node.span, auth_value(auth, kind.text), mode or "insert", level, guard)
 
 
-def _read_when(fields: Fields) -> Guard | None:
+def _read_when(fields: ConstructFields) -> Guard | None:
     """``when``, the guard of old sinks."""
-    when = condition(fields.node_of("when"), fields.report)
+    when = fields.condition("when")
     return Guard("ok", when) if when else None
 
 
-def _tell_of_event_log(span: Span, report: Report) -> None:
+def _warn_of_event_log_sink(span: Span, report: Report) -> None:
     message = "a sink into the event log has no effect"
     report.warning(Code.IGNORED_FIELD, span, message, "the event log has the result of every task anyway")
 

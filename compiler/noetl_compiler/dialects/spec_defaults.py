@@ -14,16 +14,17 @@ A call of a workbook task has two specs, and both are nearer than any around the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from msgspec import structs
+from msgspec.structs import replace
 
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.idempotency_keys import read_idempotency_key
 from noetl_compiler.dialects.policies import read_rules
 from noetl_compiler.dialects.results import read_output
-from noetl_compiler.dialects.values import timeout
 from noetl_compiler.graph import Output, Timeout
+from noetl_compiler.language.constructs.results import CALL_DEFAULTS
 from noetl_compiler.language.tools import sends_headers
 from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Policy, Step, Task
 from noetl_compiler.syntax_queries import calls_of
@@ -52,11 +53,10 @@ def _parts_of(limit: Timeout | None) -> Timeout | None:
 
 
 def _read_defaults(policy: Fields) -> Timeout | None:
-    inner = policy.fields("defaults", "the defaults of a policy")
+    inner = ConstructFields.below(policy, "defaults", CALL_DEFAULTS)
     if inner is None:
         return None
-    found = timeout(inner.node_of("timeout", "timeout_s", "timeouts"), policy.report)
-    inner.ignore("resources", why="what a call may use is settled where its worker runs")
+    found = inner.timeout()
     inner.close()
     return found
 

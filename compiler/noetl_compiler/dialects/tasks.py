@@ -7,13 +7,16 @@ set).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import msgspec
+from msgspec.structs import replace
+
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects.auth import AUTHS, read_auth
+from noetl_compiler.dialects.auth import read_auth
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.foreign_code import foreign_texts, splices_values, with_go_quoted
+from noetl_compiler.dialects.foreign_code import foreign_texts, with_go_quoted
 from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.dialects.idempotency_keys import read_own_idempotency_key
 from noetl_compiler.dialects.pagination import read_repeats
@@ -22,12 +25,15 @@ from noetl_compiler.dialects.results import read_output
 from noetl_compiler.dialects.retry import Retry
 from noetl_compiler.dialects.scripts import check_script
 from noetl_compiler.dialects.sinks import read_sinks
+from noetl_compiler.dialects.splices import is_one_template, read_splices
 from noetl_compiler.dialects.tool_types import check_types, forbid_two_statements
 from noetl_compiler.dialects.v1.outcomes import with_outcome
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Output, Sink, Timeout, Value
 from noetl_compiler.language import keys
-from noetl_compiler.language.tools import CALLED, KINDS, PSEUDO_KINDS, ToolKind
+from noetl_compiler.language.constructs.calls import ASSERT, CALL, TASK_SPEC
+from noetl_compiler.language.tool_description import ToolDescription, Tools
+from noetl_compiler.language.tools import CALLED, PSEUDO_KINDS
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
@@ -42,14 +48,11 @@ __all__ = [
     "read_workbook",
 ]
 
-_SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent", "idempotency_key", "result"})
-_OTHER_FIELDS = frozenset(
-    {*keys.INPUT, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink", "eval", "guard"}
-)
+_SPEC_FIELDS = TASK_SPEC.by_name.keys()
+_OTHER_FIELDS = frozenset({"name", "kind", "spec", *CALL.by_name, *keys.INPUT})
 
 
-@dataclass(frozen=True, slots=True)
-class ParseContext:
+class ParseContext(msgspec.Struct, frozen=True):
     """What reading a step or task needs to know of its place. ``bare`` is the root of names set without one,
     ``final`` the step where all paths meet.
     """
@@ -107,11 +110,11 @@ def _read_workbook_task(node: Node, around: ParseContext) -> Task | None:
     tool = node.get("tool")
     if not isinstance(tool, MappingNode):
         kind = fields.required_name("tool", "kind", "type")
-        fields.ignore("accepts", "returns", why="what is bound and what a tool returns is known only when it runs")
+        fields.ignore("accepts", "returns", why="arguments and results are known only at run time")
         task = read_task(fields, kind, name, around) if kind else None
         if around.dialect == "v1":
             task = next(iter(with_outcome((task,) if task else (), fields)), None)
-        fields.close(known_fields(kind))
+        fields.close(known_fields(kind, around.report.tools))
         return task
     fields.node_of("tool")
     fields.node_of("desc", "description")
@@ -129,20 +132,20 @@ def _read_item(node: Node, label: str, around: ParseContext) -> Task | None:
     name = Name(label, node.span)
     if len(node.entries) == 1 and isinstance(body := node.entries[0][1], MappingNode):
         name, node = Name(node.entries[0][0].text, node.entries[0][0].span), body
-    fields = Fields(_with_spec_fields(node), around.report, "a task")
+    fields = ConstructFields(_with_spec_fields(node), around.report, CALL)
     kind = fields.required_name("kind", "type", hint="write kind: http, python, postgres, ...")
     if kind is None:
         return None
     name = fields.name(*(("label",) if kind.text in ("workbook", "secrets") else ("name", "label"))) or name
     task = read_task(fields, kind, name, around)
-    fields.close(known_fields(kind), _SPEC_FIELDS)
+    fields.close(known_fields(kind, around.report.tools), _SPEC_FIELDS)
     return task
 
 
-def known_fields(kind: Name | ScalarNode | None) -> frozenset[str]:
+def known_fields(kind: Name | ScalarNode | None, tools: Tools) -> frozenset[str]:
     """The fields that a call of this kind may have, to tell the nearest to one that it has not."""
-    tool = KINDS.get(kind.text) if kind else None
-    return _OTHER_FIELDS | tool.fields | tool.renamed.keys() if tool and tool.fields else _OTHER_FIELDS
+    tool = tools.get(kind.text) if kind else None
+    return _OTHER_FIELDS | tool.field_names | tool.renamed.keys() if tool and tool.fields else _OTHER_FIELDS
 
 
 def _with_spec_fields(node: MappingNode) -> MappingNode:
@@ -179,7 +182,7 @@ def read_task(fields: Fields, kind: Name, label: Name, around: ParseContext) -> 
     if kind.text == "workbook":
         called = fields.required_name("name", "task")
         return replace(_with_config(task, fields, CALLED, around), workbook=called)
-    return _with_config(task, fields, KINDS.get(kind.text, ToolKind()), around)
+    return _with_config(task, fields, around.report.tools.get(kind.text, ToolDescription()), around)
 
 
 def _expects(fields: Fields) -> tuple[Name, ...]:
@@ -187,14 +190,13 @@ def _expects(fields: Fields) -> tuple[Name, ...]:
 
     Below ``auth`` are credentials, which are not bound.
     """
-    inner = fields.fields("assert", "an assert")
+    inner = ConstructFields.below(fields, "assert", ASSERT)
     if inner is None:
         return ()
     nodes = inner.items("expects")
-    inner.ignore("returns", why="what a tool returns is known only when it runs")
     inner.close()
     paths = ((node.text.split("."), node.span) for node in nodes if isinstance(node, ScalarNode))
-    return tuple(Name(_expected(*path), span) for path, span in paths if path[0] not in AUTHS)
+    return tuple(Name(_expected(*path), span) for path, span in paths if path[0] not in keys.AUTH)
 
 
 def _expected(head: str, *below: str) -> str:
@@ -206,14 +208,16 @@ def _read_spec(fields: Fields, kind: Name, around: ParseContext) -> _Spec:
     if not isinstance(found, MappingNode):
         return _Spec()
     own = tuple(entry for entry in found.entries if entry[0].text in _SPEC_FIELDS)
-    spec = Fields(MappingNode(own, found.span), around.report, "the spec of a task")
-    return _Spec(
+    spec = ConstructFields(MappingNode(own, found.span), around.report, TASK_SPEC)
+    read = _Spec(
         read_policy(spec, around.bare),
-        timeout(spec.node_of("timeout"), around.report),
+        spec.timeout(),
         spec.flag("idempotent"),
         read_own_idempotency_key(spec, kind.text),
         read_output(spec, "result"),
     )
+    spec.close()
+    return read
 
 
 def _one_policy(policy: Policy | None, retry: Retry | None, report: Report) -> Policy | None:
@@ -229,9 +233,9 @@ def _sinks(fields: Fields, retry: Retry | None, report: Report) -> tuple[Sink, .
     return pages + read_sinks(fields, report, "task" if pages else "attempt")
 
 
-def _input(fields: Fields, tool: ToolKind, around: ParseContext) -> Value:
+def _input(fields: Fields, tool: ToolDescription, around: ParseContext) -> Value:
     """The names bound for the call; a later spelling wins over an earlier one."""
-    taken = tool.fields or frozenset()
+    taken = tool.field_names
     bound = Value({})
     for key in (*(name for name in keys.LOOSE_INPUT if name not in taken), *keys.INPUT):
         if key not in taken:
@@ -239,11 +243,11 @@ def _input(fields: Fields, tool: ToolKind, around: ParseContext) -> Value:
     return bound
 
 
-def _with_config(task: Task, fields: Fields, tool: ToolKind, around: ParseContext) -> Task:
+def _with_config(task: Task, fields: Fields, tool: ToolDescription, around: ParseContext) -> Task:
     """The names bound for the call, and the tool's own fields, each under its one name; code in them is no template."""
     bound = _input(fields, tool, around)
-    fields.ignore(*sorted(tool.ignored), why="the tool does not know it")
-    allowed = None if tool.fields is None else tool.fields | tool.renamed.keys()
+    fields.ignore(*sorted(tool.ignored), why="the tool does not use it")
+    allowed = None if tool.fields is None else tool.field_names | tool.renamed.keys()
     entries = tuple(
         (_renamed(key, tool), with_go_quoted(node) if key.text in tool.commands else node)
         for key, node in fields.rest(allowed)
@@ -259,18 +263,20 @@ def _with_config(task: Task, fields: Fields, tool: ToolKind, around: ParseContex
             fields.missing(group[0])
     code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, around)}
     config = value_of(MappingNode(entries, fields.span), literal=code)
-    return replace(task, input=bound, config=config, texts=foreign_texts(task.kind.text, entries))
+    texts = foreign_texts(task.kind.text, entries)
+    splices = read_splices(texts, fields.report) if task.kind.text == "python" else ()
+    return replace(task, input=bound, config=config, texts=texts, splices=splices)
 
 
-def _bound_fields(tool: ToolKind, bound: Value, around: ParseContext) -> frozenset[str]:
+def _bound_fields(tool: ToolDescription, bound: Value, around: ParseContext) -> frozenset[str]:
     return tool.bound & names_in(bound).keys() if around.dialect == "v1" else frozenset()
 
 
-def _renamed(key: ScalarNode, tool: ToolKind) -> ScalarNode:
+def _renamed(key: ScalarNode, tool: ToolDescription) -> ScalarNode:
     name = tool.renamed.get(key.text, key.text)
     return ScalarNode(name, name, key.span, key.style)
 
 
 def _is_template(code: Node, around: ParseContext) -> bool:
-    """Only the engines before v10 rendered code (checks/python_code.py warns of it)."""
-    return around.dialect != "v10" and isinstance(code, ScalarNode) and splices_values(code.text)
+    """Before v10, a template could give the code itself."""
+    return around.dialect != "v10" and isinstance(code, ScalarNode) and is_one_template(code.text)

@@ -1,4 +1,4 @@
-"""Whether the fields of a tool have the types that its table in language/tools.py names, and go together.
+"""Whether the fields of a tool have the types that its description names, and go together.
 
 A template may yield any type.
 """
@@ -11,7 +11,8 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest
 from noetl_compiler.dialects.fields import kind_of
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS
-from noetl_compiler.language.tools import METHODS, SQL_FIELDS, ToolKind
+from noetl_compiler.language.tool_description import ToolDescription, ToolField
+from noetl_compiler.language.tools import SQL_FIELDS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 
@@ -21,25 +22,23 @@ _WORDS = {"text": "text", "number": "a number", "flag": "true or false", "mappin
 _FLAGS = (TRUE_WORDS | FALSE_WORDS) - {"0", "1"}
 
 
-def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolKind, report: Report) -> None:
+def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
     """NT103 and NT106 for the fields of one call."""
     for key, node in entries:
-        types = tool.types.get(key.text)
-        if types is None or (isinstance(node, ScalarNode) and (node.value is None or node.template_span)):
+        field = (tool.fields or {}).get(key.text)
+        if field is None or (isinstance(node, ScalarNode) and (node.value is None or node.template_span)):
             continue
-        if types == ("method",):
-            _check_method(node, report)
-        elif not any(_is(node, one) for one in types):
-            expected = " or ".join(_WORDS[one] for one in types)
-            written = (
-                report.source.slice(key.span).strip("'\"") or key.text
-            )  # the key may be an older word for the field
+        written = report.source.slice(key.span).strip("'\"") or key.text  # the key may be an older word for the field
+        if field.choices and isinstance(node, ScalarNode):
+            _check_choice(written, node, field, report)
+        elif field.types and not any(_is(node, one) for one in field.types):
+            expected = " or ".join(_WORDS[one] for one in field.types)
             report.error(Code.WRONG_TYPE, node.span, f'"{written}" must be {expected}, not {kind_of(node)}')
 
 
-def forbid_two_statements(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolKind, report: Report) -> None:
+def forbid_two_statements(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
     """NT109 for SQL in more than one field: a run would execute all of it, one field after the other."""
-    if tool.fields is None or not tool.fields >= SQL_FIELDS:
+    if not tool.field_names >= SQL_FIELDS:
         return
     keys = [key for key, node in entries if key.text in SQL_FIELDS and not _is_empty(node)]
     for key in keys[1:]:
@@ -52,14 +51,12 @@ def _is_empty(node: Node) -> bool:
     return isinstance(node, ScalarNode) and not node.text.strip()
 
 
-def _check_method(node: Node, report: Report) -> None:
-    if isinstance(node, ScalarNode) and node.text.upper() in METHODS:
-        return
-    if not isinstance(node, ScalarNode):
-        report.error(Code.WRONG_TYPE, node.span, f'"method" must be text, not {kind_of(node)}')
-        return
-    hint = nearest(node.text.upper(), METHODS) or f"expected one of {', '.join(sorted(METHODS))}"
-    report.error(Code.WRONG_VALUE, node.span, f'invalid value "{node.text}" for "method"', hint)
+def _check_choice(written: str, node: ScalarNode, field: ToolField, report: Report) -> None:
+    """``choices`` of which case does not matter are in capitals."""
+    word = node.text.upper() if field.ignores_case else node.text
+    if word not in field.choices:
+        hint = nearest(word, field.choices) or f"expected one of {', '.join(field.choices)}"
+        report.error(Code.WRONG_VALUE, node.span, f'invalid value "{node.text}" for "{written}"', hint)
 
 
 def _is(node: Node, expected: str) -> bool:

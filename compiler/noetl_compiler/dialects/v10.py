@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from noetl_compiler.codes import Code
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.pagination import read_repeats
@@ -15,16 +17,14 @@ from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
 from noetl_compiler.dialects.tasks import ParseContext, read_tool
-from noetl_compiler.dialects.values import assigns, condition, mapping_value, seconds, timeout
+from noetl_compiler.dialects.values import assigns
 from noetl_compiler.graph import AdmitRule, EnterRule, Sink, Timeout, Value
-from noetl_compiler.language import keys
+from noetl_compiler.language.constructs.steps import LIFECYCLE, STEP_POLICY, STEP_SPEC
 from noetl_compiler.language.words import JOINS, ROUTE_MODES, BranchFailure, Join, RouteMode
 from noetl_compiler.nodes import MappingNode, value_of
 from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Name, Step, Task
 
 __all__ = ["StepSpec", "read_step", "read_step_spec", "with_older_wrappers"]
-
-_STORAGE = "results are kept inline or by reference as their size demands"
 
 
 class StepSpec(NamedTuple):
@@ -42,29 +42,27 @@ class StepSpec(NamedTuple):
     defaults: CallDefaults = NO_DEFAULTS
 
 
-def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
+def read_step(fields: ConstructFields, name: Name, around: ParseContext) -> Step:
     """One step: admission, loop, tasks, what it sets, ways on."""
     report = around.report
     spec = _read_spec(fields)
     loop = read_loop(fields.node_of("loop"), report)
     inner = replace(around, bare="iter" if loop else "ctx")
     output = read_output(fields, "output", "result")
-    _deprecate(fields, "vars", "write set: {ctx.name: ...}")
-    if not isinstance(fields.node_of("next"), MappingNode):
-        _deprecate(fields, "next", "write next: {arcs: [{step: ...}]}")
+    _warn_of_bare_next(fields)
     step = Step(
         name,
         fields.span,
-        fields.text("desc", "description"),
+        fields.text("desc"),
         admit=(*spec.admit, *_read_when(fields)),
         join=spec.join,
-        args=mapping_value(fields.node_of(*keys.INPUT), report, "input"),
+        args=fields.names("input"),
         loop=loop,
         tasks=with_older_wrappers(fields, read_tool(fields.node_of("tool"), name, inner), inner),
         set=(*read_assigns(fields, "ctx"), *assigns(fields.mapping("vars"), "ctx", report)),
         result=spec.returns,
         next=read_next(fields.node_of("next"), report, spec.mode),
-        timeout=timeout(fields.node_of("timeout"), report) or spec.timeout,
+        timeout=fields.timeout() or spec.timeout,
         ends=spec.ends,
         sinks=spec.sinks,
         enter=spec.enter,
@@ -87,23 +85,23 @@ def with_older_wrappers(fields: Fields, tasks: tuple[Task, ...], around: ParseCo
     return (*tasks[:-1], replace(last, policy=policy, sinks=(*last.sinks, *pages, *sinks)))
 
 
-def _read_when(fields: Fields) -> tuple[AdmitRule, ...]:
+def _read_when(fields: ConstructFields) -> tuple[AdmitRule, ...]:
     """``when`` on a step: admission in short."""
-    when = condition(fields.node_of("when"), fields.report)
-    _deprecate(fields, "when", "write spec: {policy: {admit: {rules: [...]}}}")
+    when = fields.condition("when")
     return (AdmitRule(True, when.span, when), AdmitRule(False, when.span)) if when else ()
 
 
-def _deprecate(fields: Fields, key: str, successor: str) -> None:
-    """Name the successor of an older form, once a file."""
-    node = fields.node_of(key)
-    if node is not None and fields.report.first(f"deprecated {key}"):
-        message = f'"{key}" in this form is from an older dialect'
-        fields.report.warning(Code.DEPRECATED_FORM, node.span, message, successor)
+def _warn_of_bare_next(fields: Fields) -> None:
+    """``next: end`` and lists are older forms."""
+    node = fields.node_of("next")
+    if node is None or isinstance(node, MappingNode) or not fields.report.first("deprecated next"):
+        return
+    message, successor = '"next" in this form is from an older dialect', "write next: {arcs: [{step: ...}]}"
+    fields.report.warning(Code.DEPRECATED_FORM, node.span, message, successor)
 
 
 def _read_spec(fields: Fields) -> StepSpec:
-    spec = fields.fields("spec", "the spec of a step")
+    spec = ConstructFields.below(fields, "spec", STEP_SPEC)
     if spec is None:
         return StepSpec()
     found = read_step_spec(spec)
@@ -111,17 +109,15 @@ def _read_spec(fields: Fields) -> StepSpec:
     return found
 
 
-def read_step_spec(spec: Fields) -> StepSpec:
+def read_step_spec(spec: ConstructFields) -> StepSpec:
     """The fields of a step's ``spec``, which the caller closes."""
-    policy = spec.fields("policy", "the policy of a step") or Fields(MappingNode((), spec.span), spec.report, "")
-    limit = timeout(spec.node_of("timeout"), spec.report)
+    policy = ConstructFields.below(spec, "policy", STEP_POLICY)
+    policy = policy or ConstructFields.empty(spec.span, spec.report, STEP_POLICY)
+    limit = spec.timeout()
     admit, limit = read_admission(policy), limit or _lifecycle(policy)
     defaults, failure = read_call_defaults(spec, policy, limit, "ctx"), read_failure(policy)
-    policy.ignore("emit", why="every event of a run is in its log")
-    policy.ignore("results", why=_STORAGE)
     policy.close()
     returns = spec.node_of("returns")
-    _deprecate(spec, "next_mode", "write next: {spec: {mode: ...}, arcs: [...]}")
     return StepSpec(
         admit,
         spec.choice("join", JOINS),
@@ -137,10 +133,10 @@ def read_step_spec(spec: Fields) -> StepSpec:
 
 
 def _lifecycle(policy: Fields) -> Timeout | None:
-    lifecycle = policy.fields("lifecycle", "the lifecycle of a step")
+    lifecycle = ConstructFields.below(policy, "lifecycle", LIFECYCLE)
     if lifecycle is None:
         return None
-    limits = [seconds(lifecycle.node_of(key), policy.report) for key in ("timeout_s", "deadline_s")]
+    limits = [lifecycle.seconds(key) for key in ("timeout_s", "deadline_s")]
     lifecycle.close()
     return Timeout(total=_shorter(*limits)) if any(limits) else None
 

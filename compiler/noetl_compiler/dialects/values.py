@@ -8,6 +8,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import kind_of
 from noetl_compiler.dialects.text_conditions import as_expression, compares_outside
 from noetl_compiler.graph import Assign, Json, Span, Template, Timeout, Value
+from noetl_compiler.language.names import RUN
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration, list_units, numeral
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
@@ -44,7 +45,7 @@ def condition(node: Node | None, report: Report) -> Template | None:
     if found.template_span is not None and compares_outside(found.text):
         return _compared(found, found.template_span, report)
     if found.template_span is None and found.text.strip().lower() not in TRUE_WORDS | FALSE_WORDS:
-        message = f'the condition "{found.text}" has no template in it, so it is only text'
+        message = f'the condition "{found.text}" has no template, so it is only text'
         report.error(Code.WRONG_VALUE, found.span, message, "put the expression into {{ }}")
     return Template(found.text, found.template_span or found.span)
 
@@ -52,10 +53,10 @@ def condition(node: Node | None, report: Report) -> Template | None:
 def _compared(node: ScalarNode, span: Span, report: Report) -> Template:
     source = as_expression(node.text)
     if source is None:
-        message = f'the condition "{node.text}" compares outside the braces, and not in a way that has a meaning'
+        message = f'the condition "{node.text}" has a comparison outside the braces that cannot be parsed'
         report.error(Code.WRONG_VALUE, node.span, message, "put the whole expression into one pair of {{ }}")
     elif report.first("comparison outside the braces"):
-        message = "a comparison outside the braces is read as one inside of them"
+        message = "a comparison outside the braces is read as if it were inside"
         report.warning(Code.DEPRECATED_FORM, node.span, message, f'write "{source}"')
     return Template(source or node.text, span)
 
@@ -132,10 +133,13 @@ def assigns(node: MappingNode | None, root: str, report: Report) -> tuple[Assign
 def _assign(key: ScalarNode, item: Node, root: str, report: Report) -> Assign:
     head, dot, tail = key.text.partition(".")
     if not _TARGET.fullmatch(key.text):
-        report.error(Code.WRONG_VALUE, key.span, f'"{key.text}" is not a name that can be set')
+        report.error(Code.WRONG_VALUE, key.span, f'"{key.text}" is not a valid name to set')
     target = key.text if dot and head in ("ctx", "iter") else f"{root}.{key.text}"
     if dot and head == "step":
         target = f"ctx.{tail}"
+    if head in RUN and target != key.text:
+        message = f'"{head}" cannot be set: this sets {target}'
+        report.warning(Code.WRONG_VALUE, key.span, message, f"write {target}, or choose another name")
     return Assign(target, value_of(item), Span(key.span.line, key.span.col, item.span.end_line, item.span.end_col))
 
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from noetl_compiler.api import Result, compile_text
 from noetl_compiler.codes import Code
@@ -40,8 +41,7 @@ __all__ = ["Migration", "Note", "migrate", "migrated", "without_places"]
 _CRLF = re.compile(r"[^\r\n]*\r\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(msgspec.Struct, frozen=True):
     """``compiled`` is the playbook as it was, ``text`` as it is now: None when it has errors or ``defect`` says
     where the result would mean something else, which is a fault of ours. ``notes`` are in reading order.
     """
@@ -77,7 +77,7 @@ def migrated(found: ParsedPlaybook) -> Migration:
     if _says_the_same(document, found.root):
         return Migration(compiled, found.source.text, tuple(sorted(set(draft.notes))))
     text = _text(document, found.root, found.source)
-    result = compile_text(text, found.source.file)
+    result = compile_text(text, found.source.file, found.tools)
     defect = _defect(compiled, result)
     notes = tuple(sorted({*draft.notes, *remarks(found, found.root, document, result.diagnostics)}))
     return Migration(compiled, None if defect else text, notes, defect)
@@ -87,7 +87,9 @@ def _document(draft: Draft, found: ParsedPlaybook, root: MappingNode) -> Mapping
     document = emit_document(draft)
     if detect(root, Report(found.source)) != "v10":
         return document
-    return kept_as_written(document, root, [one.span for one in found.diagnostics if one.code is Code.IGNORED_FIELD])
+    return kept_as_written(
+        draft, document, root, [one.span for one in found.diagnostics if one.code is Code.IGNORED_FIELD]
+    )
 
 
 def _says_the_same(one: MappingNode, other: MappingNode) -> bool:

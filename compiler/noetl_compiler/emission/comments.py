@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import yaml
 
 from noetl_compiler.source import SourceFile
@@ -25,8 +25,7 @@ _BREAK = r"(?:\r\n|\r(?!\n)|\n)"
 _BLANK_LINE = re.compile(rf"{_BREAK}[ \t]*{_BREAK}[ \t]*\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(msgspec.Struct, frozen=True):
     """``text`` with its ``#``. ``trailing``: something stands before it on its line. ``apart``: a blank line does."""
 
     text: str

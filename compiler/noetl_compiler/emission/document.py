@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from noetl_compiler.emission.context import Draft, mapping, unless_empty
-from noetl_compiler.emission.extensions import Extension
-from noetl_compiler.emission.source_lookup import NOWHERE, Entry, Region, scalar
-from noetl_compiler.emission.steps import emit_step
+from noetl_compiler.emission.context import Draft, unless_empty
+from noetl_compiler.emission.entries import Entries
+from noetl_compiler.emission.extensions import DIALECT
+from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
+from noetl_compiler.emission.steps import emit_failure, emit_step
 from noetl_compiler.emission.tasks import emit_workbook
-from noetl_compiler.emission.values import emit_names, emit_timeout
+from noetl_compiler.emission.values import emit_names
+from noetl_compiler.language.constructs.playbook import EXECUTOR, EXECUTOR_POLICY, EXECUTOR_SPEC, PLAYBOOK
 from noetl_compiler.nodes import MappingNode, ScalarNode, SequenceNode
 
 __all__ = ["emit_document"]
 
 _API_VERSION = "noetl.io/v2"
-"""v10 files say v2; upstream's engines accept nothing else."""
+"""What v10 files say; upstream's engines for production accept nothing else."""
+
+_KEPT_VERSIONS = frozenset({_API_VERSION, "noetl.io/v10"})
+"""These stay as their author wrote them."""
+
 _IDENTITY = ("name", "path", "version", "description", "desc")
 """What v1 has at the root, and v10 in the metadata."""
 
@@ -22,17 +28,21 @@ def emit_document(draft: Draft) -> MappingNode:
     """The whole document; what a catalog or another engine reads of its head is kept as it is."""
     root, playbook = draft.origins.root, draft.playbook
     steps = tuple(emit_step(draft, step) for step in playbook.steps)
-    keychain = root.entry("keychain")
-    return mapping(
-        (scalar("apiVersion", root.span), root.scalar(_API_VERSION, "apiVersion", "api_version")),
-        (root.key("kind"), root.scalar("Playbook", "kind")),
-        (root.key("metadata"), _metadata(root)),
-        (root.key("executor"), _executor(draft, root)),
-        (root.key("workload"), emit_names(root, playbook.workload, "workload")),
-        (root.key("keychain"), keychain[1] if keychain else None),
-        (root.key("workbook"), emit_workbook(draft)),
-        (root.key("workflow"), SequenceNode(steps, NOWHERE)),
-    )
+    written = Entries(draft, PLAYBOOK, root, root.span)
+    written.node("apiVersion", root.scalar(_version(root), "apiVersion", "api_version"), at=root.span)
+    written.node("kind", root.scalar("Playbook", "kind"))
+    written.node("metadata", _metadata(root))
+    written.node("executor", _executor(draft, root))
+    written.node("workload", emit_names(root, playbook.workload, "workload"))
+    written.verbatim(root)
+    written.node("workbook", emit_workbook(draft))
+    written.node("workflow", SequenceNode(steps, NOWHERE))
+    return written.mapping()
+
+
+def _version(root: Region) -> str:
+    written = root.text("apiVersion", "api_version")
+    return written if written in _KEPT_VERSIONS else _API_VERSION
 
 
 def _metadata(root: Region) -> MappingNode:
@@ -48,22 +58,24 @@ def _metadata(root: Region) -> MappingNode:
 def _executor(draft: Draft, root: Region) -> MappingNode | None:
     found = root.entry("executor")
     region = Region(found[1]) if found and isinstance(found[1], MappingNode) else None
-    kept: list[Entry | None] = [region.entry(key) for key in ("profile", "version", "requires")] if region else []
-    spec = unless_empty(_executor_spec(draft, region or root))
-    return unless_empty(mapping(*(entry for entry in kept if entry), (root.key("spec"), spec)))
+    written = Entries(draft, EXECUTOR, root, root.span)
+    if region is not None:
+        written.verbatim(region)
+    written.node("spec", unless_empty(_executor_spec(draft, region or root)))
+    return unless_empty(written.mapping())
 
 
 def _executor_spec(draft: Draft, region: Region) -> MappingNode:
     playbook = draft.playbook
     if playbook.dialect != "v10":
-        draft.extend(Extension.DIALECT, region.span)
-    failure = mapping((scalar("mode"), scalar(playbook.failure) if playbook.failure else None))
-    policy = mapping((scalar("failure"), unless_empty(failure)))
-    return mapping(
-        (region.key("entry_step"), scalar(playbook.entry.text, playbook.entry.span) if playbook.entry else None),
-        (region.key("final_step"), scalar(playbook.final.text, playbook.final.span) if playbook.final else None),
-        (region.key("no_next_is_error"), scalar(True) if playbook.no_next_is_error else None),
-        (region.key("timeout"), emit_timeout(region, playbook.timeout)),
-        (region.key("policy"), unless_empty(policy)),
-        (region.key("dialect"), scalar(playbook.dialect) if playbook.dialect != "v10" else None),
-    )
+        draft.extend(DIALECT, region.span)
+    policy = Entries(draft, EXECUTOR_POLICY, region, region.span)
+    policy.node("failure", emit_failure(draft, region, playbook.failure), at=NOWHERE)
+    written = Entries(draft, EXECUTOR_SPEC, region, region.span)
+    written.node("entry_step", scalar(playbook.entry.text, playbook.entry.span) if playbook.entry else None)
+    written.node("final_step", scalar(playbook.final.text, playbook.final.span) if playbook.final else None)
+    written.plain("no_next_is_error", playbook.no_next_is_error)
+    written.timeout(playbook.timeout)
+    written.node("policy", unless_empty(policy.mapping()))
+    written.plain("dialect", playbook.dialect)
+    return written.mapping()

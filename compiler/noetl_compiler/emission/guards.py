@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from noetl_compiler.emission.context import Draft, mapping
-from noetl_compiler.emission.extensions import Extension
+from noetl_compiler.emission.context import Draft
+from noetl_compiler.emission.entries import Entries
 from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_condition
-from noetl_compiler.graph import EnterRule, Guard, Span
+from noetl_compiler.graph import EnterRule, Guard
+from noetl_compiler.language.constructs.sinks import GUARD
+from noetl_compiler.language.constructs.steps import ENTER
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 
 __all__ = ["emit_enter", "emit_guard"]
 
 
-def emit_guard(draft: Draft, guard: Guard | None, span: Span) -> MappingNode | None:
+def emit_guard(draft: Draft, around: Region, guard: Guard | None) -> MappingNode | None:
     """``{on_status, when, unless}``."""
     if guard is None:
         return None
-    draft.extend(Extension.GUARD, span)
     unless = tuple(scalar(one.source) for one in guard.unless)  # each has its place where it is a condition
-    return mapping(
-        (scalar("on_status"), scalar(guard.on)),
-        (scalar("when"), emit_condition(guard.when)),
-        (scalar("unless"), SequenceNode(unless, NOWHERE) if unless else None),
-    )
+    written = Entries(draft, GUARD, around, around.span)
+    written.plain("on_status", guard.on, at=NOWHERE)
+    written.node("when", emit_condition(guard.when), at=NOWHERE)
+    written.node("unless", SequenceNode(unless, NOWHERE) if unless else None, at=NOWHERE)
+    return written.mapping()
 
 
 def emit_enter(draft: Draft, around: Region, rules: tuple[EnterRule, ...]) -> Node | None:
@@ -33,7 +34,7 @@ def emit_enter(draft: Draft, around: Region, rules: tuple[EnterRule, ...]) -> No
 
 def _enter_rule(draft: Draft, around: Region, rule: EnterRule) -> MappingNode:
     region = draft.origins.region(rule.span, around)
-    return mapping(
-        (scalar("guard", rule.span), emit_guard(draft, rule.guard, rule.span)),
-        (region.key("set"), emit_assigns(draft, region, rule.set)),
-    )
+    written = Entries(draft, ENTER, region, rule.span)
+    written.node("guard", emit_guard(draft, region, rule.guard), at=rule.span)
+    written.node("set", emit_assigns(draft, region, rule.set))
+    return written.mapping()

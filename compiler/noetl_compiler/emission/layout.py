@@ -12,7 +12,8 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from noetl_compiler.emission.comments import Comment, comments_of
 from noetl_compiler.emission.source_lookup import NOWHERE
@@ -22,8 +23,7 @@ from noetl_compiler.source import SourceFile, Span
 __all__ = ["with_comments"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Moved:
+class _Moved(msgspec.Struct, frozen=True, order=True):
     """A place of the author's text, by offset and line, and the index of the line where it went.
 
     ``apart``: it began a line after a blank one, and begins a line now.
@@ -35,12 +35,11 @@ class _Moved:
     apart: bool
 
 
-@dataclass(slots=True)
-class _Margin:
+class _Margin(msgspec.Struct):
     """What goes before each line and to the end of it."""
 
-    before: dict[int, list[Comment]] = field(default_factory=lambda: defaultdict[int, list[Comment]](list))
-    behind: dict[int, list[Comment]] = field(default_factory=lambda: defaultdict[int, list[Comment]](list))
+    before: dict[int, list[Comment]] = msgspec.field(default_factory=lambda: defaultdict[int, list[Comment]](list))
+    behind: dict[int, list[Comment]] = msgspec.field(default_factory=lambda: defaultdict[int, list[Comment]](list))
 
 
 def with_comments(text: str, document: MappingNode, written: Node, source: SourceFile) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from noetl_compiler import graph
 from noetl_compiler.emission.context import Draft, mapping, unless_empty
-from noetl_compiler.emission.extensions import Extension
-from noetl_compiler.emission.source_lookup import Entry, Region, scalar
+from noetl_compiler.emission.entries import Entries
+from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.emission.values import emit_condition, emit_value
 from noetl_compiler.graph import Cursor
 from noetl_compiler.language import defaults
+from noetl_compiler.language.constructs.loops import FRAME, LOOP, LOOP_FAILURE, LOOP_POLICY, LOOP_SPEC
 from noetl_compiler.nodes import MappingNode, Node
 from noetl_compiler.syntax import Loop
 
@@ -20,32 +21,19 @@ _FRAME = "frame"
 def emit_loop(draft: Draft, step: Region, loop: Loop) -> MappingNode:
     """The loop of a step."""
     body, region = loop.body, draft.origins.region(loop.body.span, step)
-    draft.extend_where(
-        body.span,
-        {
-            Extension.WHERE: body.where,
-            Extension.ORDER_BY: body.order_by,
-            Extension.LIMIT: body.limit,
-            Extension.CHUNK_SIZE: body.chunk_size,
-            Extension.ON_ERROR: body.on_error != "continue",
-        },
-    )
-    return mapping(
-        (region.key("in", "collection", "items"), _collection(region, body)),
-        (region.key("cursor"), _cursor(region, body.cursor) if body.cursor else None),
-        (region.key("iterator", "element", "as"), scalar(loop.element.text, loop.element.span)),
-        (region.key("where", "filter"), emit_condition(body.where)),
-        (region.key("order_by"), emit_condition(body.order_by)),
-        (region.key("limit"), emit_value(region, body.limit, "limit")),
-        (region.key("spec"), _spec(draft, region, body)),
-    )
-
-
-def _collection(region: Region, body: graph.Loop) -> Node | None:
-    return region.node(body.collection, "in", "collection", "items") if body.collection else None
+    written = Entries(draft, LOOP, region, body.span)
+    written.value("in", body.collection)
+    written.node("cursor", _cursor(region, body.cursor) if body.cursor else None)
+    written.node("iterator", scalar(loop.element.text, loop.element.span))
+    written.node("where", emit_condition(body.where))
+    written.node("order_by", emit_condition(body.order_by))
+    written.value("limit", body.limit)
+    written.node("spec", _spec(draft, region, body))
+    return written.mapping()
 
 
 def _cursor(around: Region, cursor: Cursor) -> MappingNode:
+    """What the author says below it keeps his order."""
     return mapping(
         (scalar("kind", cursor.span), around.scalar(cursor.kind, "kind")),
         (around.key("auth", "credential"), emit_value(around, cursor.auth, "auth", "credential")),
@@ -54,30 +42,32 @@ def _cursor(around: Region, cursor: Cursor) -> MappingNode:
 
 
 def _spec(draft: Draft, region: Region, body: graph.Loop) -> MappingNode:
-    failure = mapping((scalar("mode"), scalar(body.failure) if body.failure != "fail" else None))
-    policy = mapping((scalar("failure"), unless_empty(failure)))
     mode = "cursor" if body.cursor and body.mode == "parallel" else body.mode
-    in_flight, chunk = ("max_in_flight", "concurrency"), ("chunk_size", "chunk")
-    return mapping(
-        (region.key("mode"), region.scalar(mode, "mode")),
-        (region.key(*in_flight), emit_value(region, body.max_in_flight, *in_flight)),
-        (region.key(*chunk), emit_value(region, body.chunk_size, *chunk)),
-        *_cursor_frame(region, body.cursor),
-        (region.key(_FRAME), _frame(draft, region, body.frame) if body.frame else None),
-        (region.key("on_error"), scalar(body.on_error) if body.on_error != "continue" else None),
-        (region.key("policy"), unless_empty(policy)),
-        span=region.place("spec"),
-    )
+    written = Entries(draft, LOOP_SPEC, region, body.span)
+    written.node("mode", region.scalar(mode, "mode"))
+    written.value("max_in_flight", body.max_in_flight)
+    written.value("chunk_size", body.chunk_size)
+    written.node(_FRAME, _frame(draft, region, body.frame) if body.frame else _cursor_frame(region, body.cursor))
+    written.plain("on_error", body.on_error)
+    written.node("policy", _policy(draft, region, body))
+    return written.mapping(region.place("spec"))
+
+
+def _policy(draft: Draft, region: Region, body: graph.Loop) -> MappingNode | None:
+    failure = Entries(draft, LOOP_FAILURE, region, body.span)
+    failure.plain("mode", body.failure, at=NOWHERE)
+    written = Entries(draft, LOOP_POLICY, region, body.span)
+    written.node("failure", unless_empty(failure.mapping()), at=NOWHERE)
+    return unless_empty(written.mapping())
 
 
 def _frame(draft: Draft, region: Region, frame: graph.Frame) -> MappingNode:
-    around = draft.origins.region(frame.span, region)
-    return mapping(
-        *((around.key(name), emit_value(around, getattr(frame, name), name)) for name in defaults.FRAME),
-        span=frame.span,
-    )
+    written = Entries(draft, FRAME, draft.origins.region(frame.span, region), frame.span)
+    for name in defaults.FRAME:
+        written.value(name, getattr(frame, name))
+    return written.mapping(frame.span)
 
 
-def _cursor_frame(region: Region, cursor: Cursor | None) -> list[Entry]:
+def _cursor_frame(region: Region, cursor: Cursor | None) -> Node | None:
     found = region.entries(cursor.config) if cursor else []
-    return [entry for entry in found if entry[0].text == _FRAME]
+    return next((node for key, node in found if key.text == _FRAME), None)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from noetl_compiler.emission.context import Draft, mapping
-from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
-from noetl_compiler.emission.values import emit_value
+from noetl_compiler.emission.context import Draft
+from noetl_compiler.emission.entries import Entries
+from noetl_compiler.emission.source_lookup import NOWHERE, Region
 from noetl_compiler.graph import Output, Select
+from noetl_compiler.language.constructs.results import OUTPUT_CONSTRUCT, PART
 from noetl_compiler.nodes import MappingNode, SequenceNode
 
 __all__ = ["emit_output"]
@@ -16,14 +17,17 @@ def emit_output(draft: Draft, task: Region, output: Output | None) -> MappingNod
     if output is None:
         return None
     region = draft.origins.region(output.span, task)
-    select = SequenceNode(tuple(_part(one) for one in output.select), NOWHERE)
-    return mapping(
-        (region.key("store"), emit_value(region, output.store, "store") if output.store.data else None),
-        (region.key("inline_max_bytes"), emit_value(region, output.inline_max_bytes, "inline_max_bytes")),
-        (region.key("preview_max_bytes"), emit_value(region, output.preview_max_bytes, "preview_max_bytes")),
-        (region.key("select", "output_select"), select if output.select else None),
-    )
+    select = SequenceNode(tuple(_part(draft, region, one) for one in output.select), NOWHERE)
+    written = Entries(draft, OUTPUT_CONSTRUCT, region, output.span)
+    written.value("store", output.store if output.store.data else None)
+    written.value("inline_max_bytes", output.inline_max_bytes)
+    written.value("preview_max_bytes", output.preview_max_bytes)
+    written.node("select", select if output.select else None)
+    return written.mapping()
 
 
-def _part(one: Select) -> MappingNode:
-    return mapping((scalar("path"), scalar(f"$.{one.path}")), (scalar("as"), scalar(one.name)))
+def _part(draft: Draft, region: Region, one: Select) -> MappingNode:
+    written = Entries(draft, PART, region, region.span)
+    written.plain("path", f"$.{one.path}", at=NOWHERE)
+    written.plain("as", one.name, at=NOWHERE)
+    return written.mapping()

@@ -6,46 +6,27 @@ playbook of another form none of that has a place any more. In one of this form 
 today's spelling should get that and no other change.
 
 So the written document and the author's are walked side by side, entry by entry where both have the same key and
-item by item where lists are equally long. What the author has and the written document lacks is put back, if it
-means nothing for sure; then the entries that both have get the author's order. Keys that he did not write stay
-behind those that stand before them in the canonical order.
+item by item where lists are equally long. What the author has and the written document lacks is put back in the
+canonical order, if the table of keys says that it means nothing there, or that only the author's words say it; then
+the entries that both have get the author's order. Keys that he did not write stay behind those that stand before them
+in the canonical order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
-from types import MappingProxyType
+from collections.abc import Collection, Mapping
 
-from noetl_compiler.emission.source_lookup import Entry
-from noetl_compiler.graph import Json, Span
+from msgspec.structs import replace
+
+from noetl_compiler.emission.context import Draft
+from noetl_compiler.emission.source_lookup import Entry, scalar
+from noetl_compiler.graph import Span
+from noetl_compiler.language.construct import Construct, Key
+from noetl_compiler.language.constructs import below
+from noetl_compiler.language.constructs.playbook import PLAYBOOK
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode, plain
 
 __all__ = ["kept_as_written"]
-
-_ANYTHING = object()
-_MEANINGLESS: MappingProxyType[tuple[str, str], Json | object] = MappingProxyType(
-    {
-        ("", "workload"): {},
-        ("policy", "mode"): _ANYTHING,
-        ("admit", "mode"): _ANYTHING,
-        ("policy", "exec"): _ANYTHING,
-        ("failure", "mode"): _ANYTHING,
-        ("spec", "mode"): _ANYTHING,
-        ("spec", "no_next_is_error"): False,
-        ("spec", "on_error"): "continue",
-        ("then", "backoff"): "none",
-        ("then", "jitter"): False,
-        ("tool", "name"): _ANYTHING,
-        ("tool", "input"): {},
-        ("workflow", "input"): {},
-        ("sink", "mode"): "insert",
-    }
-)
-"""The key of a mapping (or of the list that it stands in) and one of its own keys -> what it may say to mean nothing.
-
-Where the key does mean something, the written document has it, and nothing is put back.
-"""
 
 _AROUND_SETTINGS = frozenset({"executor", "spec", "policy"})
 """Mappings that may stand here for nothing but what has no effect."""
@@ -54,48 +35,71 @@ _OF_NAMES = frozenset({"set"})
 """Mappings whose keys are names that the author chose; the written document may spell them otherwise."""
 
 
-def kept_as_written(document: MappingNode, root: MappingNode, ignored: Collection[Span]) -> MappingNode:
+def kept_as_written(draft: Draft, document: MappingNode, root: MappingNode, ignored: Collection[Span]) -> MappingNode:
     """``document`` with what ``root`` has beside it. ``ignored`` are the places of keys that have no effect."""
-    return _Keeping(frozenset(ignored)).mapping(document, root, "")
+    return _Keeping(draft, frozenset(ignored)).mapping(document, root, PLAYBOOK, "")
 
 
 class _Keeping:
-    def __init__(self, ignored: frozenset[Span]) -> None:
+    def __init__(self, draft: Draft, ignored: frozenset[Span]) -> None:
+        self._draft = draft
         self._ignored = ignored
 
-    def mapping(self, written: MappingNode, own: MappingNode, name: str) -> MappingNode:
+    def mapping(self, written: MappingNode, own: MappingNode, construct: Construct | None, name: str) -> MappingNode:
         theirs = {key.text: item for key, item in own.entries}
-        entries = [(key, self._node(item, theirs.get(key.text), key.text)) for key, item in written.entries]
+        entries = [
+            (key, self._node(item, theirs.get(key.text), _below(construct, key.text), key.text))
+            for key, item in written.entries
+        ]
         said = {key.text for key, _ in entries}
         missing = (entry for entry in own.entries if entry[0].text not in said and name not in _OF_NAMES)
-        entries += (kept for entry in missing if (kept := self._kept(entry, name)))
+        for kept in [kept for entry in missing if (kept := self._kept(entry, construct))]:
+            entries.insert(_place(kept, entries, construct), kept)
         return MappingNode(tuple(_in_order_of(own, entries)), own.span)
 
-    def _node(self, written: Node, own: Node | None, name: str) -> Node:
+    def _node(self, written: Node, own: Node | None, construct: Construct | None, name: str) -> Node:
         if isinstance(own, MappingNode) and isinstance(written, MappingNode):
-            return self.mapping(written, own, name)
+            return self.mapping(written, own, construct, name)
         if not isinstance(own, SequenceNode) or not isinstance(written, SequenceNode):
             return written
         if len(written.items) != len(own.items):
             return written
         pairs = zip(written.items, own.items, strict=True)
-        return SequenceNode(tuple(self._node(item, its, name) for item, its in pairs), own.span)
+        return SequenceNode(tuple(self._node(item, its, construct, name) for item, its in pairs), own.span)
 
-    def _kept(self, entry: Entry, name: str) -> Entry | None:
-        """The entry, or the part of it, that means nothing."""
+    def _kept(self, entry: Entry, construct: Construct | None) -> Entry | None:
+        """The entry, or the part of it, that means nothing or that nothing else says."""
         key, item = entry
-        if key.span in self._ignored or self._says_nothing(name, key.text, item):
+        known = construct.by_name.get(key.text) if construct else None
+        if key.span in self._ignored:
             return entry
+        if known is not None and _stays(known, key.text, item):
+            if known.extension is not None:
+                self._draft.extend(known.extension, key.span)
+            return (scalar(known.name, key.span), item)
         if not isinstance(item, MappingNode) or key.text not in _AROUND_SETTINGS:
             return None
-        below = tuple(kept for one in item.entries if (kept := self._kept(one, key.text)))
-        return (key, replace(item, entries=below)) if below else None
+        inner = tuple(kept for one in item.entries if (kept := self._kept(one, below(known) if known else None)))
+        return (key, replace(item, entries=inner)) if inner else None
 
-    def _says_nothing(self, name: str, key: str, item: Node) -> bool:
-        if (name, key) not in _MEANINGLESS:
-            return False
-        expected = _MEANINGLESS[name, key]
-        return expected is _ANYTHING or repr(plain(item)) == repr(expected)
+
+def _below(construct: Construct | None, name: str) -> Construct | None:
+    known = construct.by_name.get(name) if construct else None
+    return below(known) if known else None
+
+
+def _stays(key: Key, name: str, item: Node) -> bool:
+    """Whether this value, which is not in the written document, stays: it has no effect, or nothing else says it."""
+    if key.verbatim or key.inert:
+        return True
+    return key.default is not None and name == key.name and repr(plain(item)) == repr(key.default)
+
+
+def _place(kept: Entry, entries: list[Entry], construct: Construct | None) -> int:
+    """Where an entry goes that is put back: before the first that comes later in the canonical order."""
+    position: Mapping[str, int] = construct.position if construct else {}
+    own = position.get(kept[0].text, len(position))
+    return next((at for at, (key, _) in enumerate(entries) if position.get(key.text, -1) > own), len(entries))
 
 
 def _in_order_of(own: MappingNode, entries: list[Entry]) -> list[Entry]:

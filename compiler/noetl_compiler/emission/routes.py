@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from noetl_compiler.emission.context import Draft, mapping, unless_empty
-from noetl_compiler.emission.extensions import Extension
+from noetl_compiler.emission.context import Draft, unless_empty
+from noetl_compiler.emission.entries import Entries
 from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_condition, emit_names
-from noetl_compiler.graph import Template
+from noetl_compiler.graph import ItemRule, Template
 from noetl_compiler.language import keys
+from noetl_compiler.language.constructs.routes import ARCS, FORK, NEXT_SPEC, TARGET
 from noetl_compiler.nodes import MappingNode, SequenceNode
 from noetl_compiler.syntax import Arc, Next
 from noetl_compiler.templating.boundary import boundary
@@ -22,17 +23,15 @@ def emit_next(draft: Draft, step: Region, found: Next) -> MappingNode:
     region = draft.origins.region(found.span, step)
     several = sum(len(group) for group in found.groups) > 1
     mode = found.mode if several else None if region.entry("arcs") else "exclusive"
-    spec = mapping(
-        (region.key("mode"), scalar(mode) if mode else None),
-        (region.key("on_no_match"), scalar(found.on_no_match) if found.on_no_match else None),
-        span=region.place("spec"),
-    )
+    spec = Entries(draft, NEXT_SPEC, region, found.span)
+    spec.plain("mode", mode)
+    spec.plain("on_no_match", found.on_no_match)
     groups = _split(found) if found.mode == "inclusive" else found.groups
     arcs = tuple(_group(draft, region, group) for group in groups)
-    return mapping(
-        (region.key("spec"), unless_empty(spec)),
-        (region.key("arcs"), SequenceNode(arcs, NOWHERE)),
-    )
+    written = Entries(draft, ARCS, region, found.span)
+    written.node("spec", unless_empty(spec.mapping(region.place("spec"))))
+    written.node("arcs", SequenceNode(arcs, NOWHERE))
+    return written.mapping()
 
 
 def _split(found: Next) -> tuple[Group, ...]:
@@ -41,27 +40,33 @@ def _split(found: Next) -> tuple[Group, ...]:
 
 
 def _group(draft: Draft, around: Region, group: Group) -> MappingNode:
-    when = group[0].when
+    first = group[0]
     if len(group) == 1:
-        return _arc(draft, around, group[0], when)
-    draft.extend(Extension.ARC_THEN, group[0].span)
-    targets = SequenceNode(tuple(_arc(draft, around, arc, None) for arc in group), NOWHERE)
-    return mapping((scalar("when"), emit_condition(when)), (scalar("then"), targets))
+        return _arc(draft, around, first, first.when, first.item_rule)
+    written = Entries(draft, FORK, around, first.span)
+    written.node("when", emit_condition(first.when), at=NOWHERE)
+    _write_item_rule(written, first.item_rule)
+    targets = tuple(_arc(draft, around, arc) for arc in group)
+    written.node("then", SequenceNode(targets, NOWHERE), at=NOWHERE)
+    return written.mapping()
 
 
-def _arc(draft: Draft, around: Region, arc: Arc, when: Template | None) -> MappingNode:
+def _write_item_rule(written: Entries, rule: ItemRule | None) -> None:
+    if rule is not None:
+        written.node("item_rule", scalar(rule.index), at=NOWHERE, of=(rule.span,))
+
+
+def _arc(
+    draft: Draft, around: Region, arc: Arc, when: Template | None = None, item_rule: ItemRule | None = None
+) -> MappingNode:
     region = draft.origins.region(arc.span, around)
-    if arc.args.data:
-        draft.extend(Extension.ARC_INPUT, arc.span)
     on = None if arc.on == boundary(arc.when) else arc.on
-    if on:
-        draft.extend(Extension.ARC_ON_STATUS, arc.span)
     begins = min(arc.span, when.span) if when else arc.span
-    return mapping(
-        (scalar("step", begins), scalar(arc.to.text, arc.to.span)),
-        (region.key("when"), emit_condition(when)),
-        (scalar("on_status"), scalar(on) if on else None),
-        (region.key(*keys.INPUT), emit_names(region, arc.args, *keys.INPUT, "data")),
-        (region.key("set", "set_ctx"), emit_assigns(draft, region, arc.set)),
-        span=arc.span,
-    )
+    written = Entries(draft, TARGET, region, arc.span)
+    written.node("step", scalar(arc.to.text, arc.to.span), at=begins)
+    written.node("when", emit_condition(when))
+    written.plain("on_status", on, at=NOWHERE)
+    _write_item_rule(written, item_rule)
+    written.node("input", emit_names(region, arc.args, *keys.INPUT, "data"))
+    written.node("set", emit_assigns(draft, region, arc.set), "set_ctx")
+    return written.mapping(arc.span)

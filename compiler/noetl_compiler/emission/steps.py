@@ -2,65 +2,61 @@
 
 from __future__ import annotations
 
-from noetl_compiler.emission.context import Draft, mapping, unless_empty
-from noetl_compiler.emission.extensions import Extension
+from noetl_compiler.emission.context import Draft, unless_empty
+from noetl_compiler.emission.entries import Entries
 from noetl_compiler.emission.guards import emit_enter
 from noetl_compiler.emission.loops import emit_loop
 from noetl_compiler.emission.policies import emit_admission
 from noetl_compiler.emission.routes import emit_next
-from noetl_compiler.emission.source_lookup import Region, scalar
+from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.emission.tasks import emit_sinks, emit_tool
-from noetl_compiler.emission.values import emit_assigns, emit_names, emit_timeout
+from noetl_compiler.emission.values import emit_assigns, emit_names
 from noetl_compiler.language import keys
-from noetl_compiler.nodes import MappingNode, Node
+from noetl_compiler.language.constructs.policies import FAILURE_MODE
+from noetl_compiler.language.constructs.steps import STEP, STEP_POLICY, STEP_SPEC
+from noetl_compiler.language.words import BranchFailure
+from noetl_compiler.nodes import MappingNode
 from noetl_compiler.syntax import Step
 
-__all__ = ["emit_step"]
+__all__ = ["emit_failure", "emit_step"]
 
 
 def emit_step(draft: Draft, step: Step) -> MappingNode:
     """One step; what it is silent about stays unsaid."""
     region = draft.origins.region(step.span, draft.origins.root)
-    return mapping(
-        (scalar("step", step.span), scalar(step.name.text, step.name.span)),
-        (region.key("desc", "description"), region.scalar(step.desc, "desc", "description") if step.desc else None),
-        (region.key("spec"), _spec(draft, region, step)),
-        (region.key(*keys.INPUT), emit_names(region, step.args, *keys.INPUT)),
-        (region.key("loop"), emit_loop(draft, region, step.loop) if step.loop else None),
-        (region.key("tool"), emit_tool(draft, region, step)),
-        (region.key("set", "set_ctx", "vars"), emit_assigns(draft, region, step.set)),
-        (region.key("next"), emit_next(draft, region, step.next) if step.next else None),
-    )
+    written = Entries(draft, STEP, region, step.span)
+    written.node("step", scalar(step.name.text, step.name.span), at=step.span)
+    written.node("desc", region.scalar(step.desc, "desc", "description") if step.desc else None)
+    written.node("spec", _spec(draft, region, step))
+    written.node("input", emit_names(region, step.args, *keys.INPUT))
+    written.node("loop", emit_loop(draft, region, step.loop) if step.loop else None)
+    written.node("tool", emit_tool(draft, region, step))
+    written.node("set", emit_assigns(draft, region, step.set), "set_ctx", "vars")
+    written.node("next", emit_next(draft, region, step.next) if step.next else None)
+    return written.mapping()
 
 
 def _spec(draft: Draft, region: Region, step: Step) -> MappingNode | None:
-    draft.extend_where(
-        step.span,
-        {
-            Extension.JOIN: step.join,
-            Extension.END_LOOP: step.ends,
-            Extension.RETURNS: step.result,
-            Extension.LOOP_SINK: step.sinks,
-            Extension.ENTER: step.enter,
-        },
-    )
-    failure = mapping((scalar("mode"), scalar(step.failure) if step.failure else None))
-    policy = mapping(
-        (region.key("admit"), emit_admission(region, step.admit)),
-        (scalar("failure"), unless_empty(failure)),
-    )
-    return unless_empty(
-        mapping(
-            (region.key("join"), scalar(step.join) if step.join else None),
-            (region.key("timeout"), emit_timeout(region, step.timeout)),
-            (region.key("end_loop"), scalar(step.ends.text, step.ends.span) if step.ends else None),
-            (region.key("returns", "result"), _returns(region, step)),
-            (region.key("sink", "save"), emit_sinks(draft, region, step.sinks)),
-            (region.key("enter"), emit_enter(draft, region, step.enter)),
-            (region.key("policy"), unless_empty(policy)),
-        )
-    )
+    written = Entries(draft, STEP_SPEC, region, step.span)
+    written.plain("join", step.join)
+    written.timeout(step.timeout)
+    written.node("end_loop", scalar(step.ends.text, step.ends.span) if step.ends else None)
+    written.value("returns", step.result, "result")
+    written.node("sink", emit_sinks(draft, region, step.sinks), "save")
+    written.node("enter", emit_enter(draft, region, step.enter))
+    written.node("policy", _policy(draft, region, step))
+    return unless_empty(written.mapping())
 
 
-def _returns(region: Region, step: Step) -> Node | None:
-    return region.node(step.result, "returns", "result") if step.result else None
+def _policy(draft: Draft, region: Region, step: Step) -> MappingNode | None:
+    written = Entries(draft, STEP_POLICY, region, step.span)
+    written.node("admit", emit_admission(region, step.admit))
+    written.node("failure", emit_failure(draft, region, step.failure), at=NOWHERE)
+    return unless_empty(written.mapping())
+
+
+def emit_failure(draft: Draft, region: Region, failure: BranchFailure | None) -> MappingNode | None:
+    """What an unhandled failure means for the other branches."""
+    written = Entries(draft, FAILURE_MODE, region, region.span)
+    written.plain("mode", failure, at=NOWHERE)
+    return unless_empty(written.mapping())

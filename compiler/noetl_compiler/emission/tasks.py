@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from noetl_compiler.dialects.auth import AUTHS
 from noetl_compiler.dialects.tasks import label_of_only_task
 from noetl_compiler.emission.context import Draft, mapping, unless_empty
-from noetl_compiler.emission.extensions import Extension
+from noetl_compiler.emission.entries import Entries
 from noetl_compiler.emission.guards import emit_guard
 from noetl_compiler.emission.outputs import emit_output
 from noetl_compiler.emission.policies import emit_policy
 from noetl_compiler.emission.source_lookup import NOWHERE, Entry, Region, scalar
-from noetl_compiler.emission.values import emit_assigns, emit_auth, emit_names, emit_timeout
+from noetl_compiler.emission.values import emit_assigns, emit_auth, emit_names
 from noetl_compiler.graph import Sink
 from noetl_compiler.language import keys
+from noetl_compiler.language.constructs.calls import LABEL, TASK, TASK_SPEC
+from noetl_compiler.language.constructs.sinks import SINK
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.syntax import Step, Task
 
@@ -60,47 +61,41 @@ def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> M
     region = draft.origins.region(task.span, around)
     name_key = "label" if task.kind.text in _NAMED_KINDS else "name"
     named = task.label.text != default_name
-    if named and name_key == "label":
-        draft.extend(Extension.LABEL, task.label.span)
+    if named and name_key == "label" and LABEL.extension:
+        draft.extend(LABEL.extension, task.label.span)
     return mapping(
         (scalar(name_key), scalar(task.label.text, task.label.span) if named else None),
         *(_description(region) if region.span != around.span else ()),
         (scalar("kind"), scalar(task.kind.text, task.kind.span)),
         (region.key("name", "task"), scalar(task.workbook.text, task.workbook.span) if task.workbook else None),
-        (region.key(*AUTHS), emit_auth(region, task.auth, task.kind.text)),
+        (region.key(*keys.AUTH), emit_auth(region, task.auth, task.kind.text)),
         (region.key(*keys.INPUT), emit_names(region, task.input, *keys.INPUT, "data")),
         *region.entries(task.config),
-        (region.key("timeout", "timeout_seconds"), emit_timeout(region, task.timeout)),
-        (region.key("output", "result"), emit_output(draft, region, task.output)),
-        (region.key("sink", "save"), emit_sinks(draft, region, task.sinks)),
-        (scalar("guard"), emit_guard(draft, task.guard, task.span)),
-        (region.key("set", "set_ctx", "set_iter"), emit_assigns(draft, region, task.set)),
-        (region.key("spec", "retry"), _spec(draft, region, task)),
-        *_contract(draft, region, task),
+        *_of_every_call(draft, region, task),
     )
 
 
-def _contract(draft: Draft, region: Region, task: Task) -> tuple[Entry, ...]:
-    """``assert`` as the author wrote it."""
-    found = region.entry("assert") if region.span == task.span else None
-    draft.extend_where(task.span, {Extension.ASSERT: found})
-    return (found,) if found else ()
+def _of_every_call(draft: Draft, region: Region, task: Task) -> tuple[Entry, ...]:
+    """What stands behind the fields of the tool."""
+    written = Entries(draft, TASK, region, task.span)
+    written.timeout(task.timeout)
+    written.node("output", emit_output(draft, region, task.output), "result")
+    written.node("sink", emit_sinks(draft, region, task.sinks), "save", of=[sink.span for sink in task.sinks])
+    written.node("guard", emit_guard(draft, region, task.guard), at=NOWHERE)
+    written.node("set", emit_assigns(draft, region, task.set), "set_ctx", "set_iter")
+    written.node("spec", _spec(draft, region, task), "retry")
+    if region.span == task.span:
+        written.verbatim(region)
+    return written.mapping().entries
 
 
 def _spec(draft: Draft, region: Region, task: Task) -> MappingNode | None:
     key = task.idempotency_key
-    draft.extend_where(
-        task.span, {Extension.IDEMPOTENT: task.idempotent is not None, Extension.IDEMPOTENCY_KEY: key is not None}
-    )
-    for sink in task.sinks:
-        draft.extend(Extension.SINK, sink.span)
-    return unless_empty(
-        mapping(
-            (region.key("policy"), emit_policy(draft, region, task.policy)),
-            (region.key("idempotent"), scalar(task.idempotent) if task.idempotent is not None else None),
-            (region.key("idempotency_key"), scalar(key.text, key.span) if key else None),
-        )
-    )
+    written = Entries(draft, TASK_SPEC, region, task.span)
+    written.node("policy", emit_policy(draft, region, task.policy))
+    written.plain("idempotent", task.idempotent)
+    written.node("idempotency_key", scalar(key.text, key.span) if key else None)
+    return unless_empty(written.mapping())
 
 
 def emit_sinks(draft: Draft, around: Region, sinks: tuple[Sink, ...]) -> Node | None:
@@ -110,11 +105,12 @@ def emit_sinks(draft: Draft, around: Region, sinks: tuple[Sink, ...]) -> Node | 
 
 
 def _sink(draft: Draft, region: Region, sink: Sink) -> MappingNode:
-    return mapping(
-        (scalar("kind", sink.span), region.scalar(sink.kind, "kind", "tool", "type", "storage")),
-        (region.key(*AUTHS), emit_auth(region, sink.auth, sink.kind)),
-        *region.entries(sink.config),
-        (region.key("mode"), scalar(sink.mode) if sink.mode != "insert" else None),
-        (scalar("level"), scalar(sink.level) if sink.level != "attempt" else None),
-        (scalar("guard"), emit_guard(draft, sink.guard, sink.span)),
-    )
+    written = Entries(draft, SINK, region, sink.span)
+    written.node("kind", region.scalar(sink.kind, "kind", "tool", "type", "storage"), at=sink.span)
+    written.node("auth", emit_auth(region, sink.auth, sink.kind), *keys.AUTH)
+    for key, node in region.entries(sink.config):
+        written.node(key.text, node, at=key.span)
+    written.plain("mode", sink.mode)
+    written.plain("level", sink.level, at=NOWHERE)
+    written.node("guard", emit_guard(draft, region, sink.guard), at=NOWHERE)
+    return written.mapping()

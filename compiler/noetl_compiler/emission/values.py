@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from noetl_compiler.dialects.auth import AUTHS, has_alias
+from noetl_compiler.dialects.auth import has_alias
 from noetl_compiler.emission.context import Draft, mapping
-from noetl_compiler.emission.extensions import Extension
+from noetl_compiler.emission.extensions import SET_ADD, SET_LIST
 from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.graph import Assign, Template, Timeout, Value
+from noetl_compiler.language import keys
 from noetl_compiler.language.quantities import duration
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -20,7 +21,7 @@ def emit_value(region: Region, value: Value | None, name: str, *older: str) -> N
 
 def emit_auth(region: Region, auth: Value | None, kind: str) -> Node | None:
     """A credential; one that would be taken for an alias of what it holds gets an alias itself."""
-    found = emit_value(region, auth, *AUTHS)
+    found = emit_value(region, auth, *keys.AUTH)
     if isinstance(found, MappingNode) and has_alias(found, kind):
         return mapping((scalar("auth"), found))
     return found
@@ -70,9 +71,10 @@ def emit_assigns(draft: Draft, region: Region, assigns: tuple[Assign, ...]) -> N
         if assign.target in groups[-1]:
             groups.append({})
         groups[-1][assign.target] = assign
-    draft.extend_where(region.span, {Extension.SET_ADD: any(one.target.endswith("]") for one in assigns)})
+    if any(one.target.endswith("]") for one in assigns):
+        draft.extend(SET_ADD, region.span)
     if len(groups) > 1:
-        draft.extend(Extension.SET_LIST, assigns[0].span)
+        draft.extend(SET_LIST, assigns[0].span)
     nodes = [_assignments(region, tuple(group.values())) for group in groups if group]
     return nodes[0] if len(nodes) == 1 else SequenceNode(tuple(nodes), NOWHERE) if nodes else None
 

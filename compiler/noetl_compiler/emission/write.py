@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from io import StringIO
 from types import MappingProxyType
 from typing import Any
 
 import yaml
+from msgspec.structs import replace
 from yaml.emitter import Emitter
 
 from noetl_compiler.emission.source_lookup import NOWHERE

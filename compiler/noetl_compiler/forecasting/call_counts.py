@@ -65,7 +65,8 @@ def repeats_itself(step: Step) -> bool:
 
 def attempts_of(task: Task, names: Mapping[str, Any]) -> int:
     """The most calls that a rule's retry allows, the first included."""
-    return max([1, *(_bound(rule, names, defaults.ATTEMPTS) for rule in _rules(task) if rule.do == "retry")])
+    asked = [_bound(rule, names, defaults.ATTEMPTS) for rule in _rules(task) if rule.do == "retry"]
+    return min(defaults.MOST_ATTEMPTS, max([1, *asked]))
 
 
 def _jumps(step: Step) -> Iterator[tuple[int, Rule]]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -60,8 +59,7 @@ _COPIES = 3
 """Of all that a loop gathers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(msgspec.Struct, frozen=True):
     """``children`` are the workflows of chunks of loops; ``workflow_runs`` has the playbook's too, and those that it
     continues as.
     """
@@ -82,8 +80,7 @@ class Amount:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(msgspec.Struct, frozen=True):
     """Where steps run, a playbook's workflow or all chunks of a loop: its events and bytes, the events after which
     another workflow goes on, the number of concurrent items (``pending``), the ``parts`` it is split into, and the
     ``calls`` each begun item makes.
@@ -110,8 +107,7 @@ class Host:
         return min(math.ceil(self.events / self.parts), self.renewed + self.pending * self.calls * _CALL) + _RUN
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(msgspec.Struct, frozen=True):
     """The prices of one graph for the work that its steps do, at least or at most."""
 
     graph: Graph

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from noetl_compiler.forecasting.call_counts import attempts_of, calls_of, delays_of, repeats_itself
 from noetl_compiler.forecasting.reachability import Successors, always_run, beside_others, cycles, successors_of
@@ -25,13 +26,12 @@ _ONCE = Count(1, 1)
 _CYCLE = "in a cycle, counted once (--pages)"
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(msgspec.Struct, frozen=True):
     """What only the author knows, by step: items of its loop, pages of its task, bytes of one result."""
 
-    items: Mapping[str, int] = field(default_factory=dict[str, int])
-    pages: Mapping[str, int] = field(default_factory=dict[str, int])
-    result_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
+    items: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
+    pages: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
+    result_bytes: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
 
 
 class Work(NamedTuple):
@@ -62,8 +62,7 @@ class Rows(NamedTuple):
     at_once: int
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """Of a whole graph, by step. ``names`` is what templates can see before the run, ``around`` has the loops around
     each step, ``in_flight`` how many iterations of a loop run at once, ``rows`` tells it of frames.
     """
@@ -77,8 +76,7 @@ class Counts:
     assumed: Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Times:
+class _Times(msgspec.Struct, frozen=True):
     """How often a step runs, the iterations of its loop, the calls of each task in one iteration."""
 
     step: Step

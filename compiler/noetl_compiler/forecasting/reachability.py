@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from noetl_compiler.conditions import Moment, read_condition
+from noetl_compiler.conditions import Moment, arc_condition
 from noetl_compiler.graph import Graph, Step
 
 __all__ = [
@@ -52,7 +52,7 @@ def edges_after_success(step: Step) -> list[Edge]:
     that match are followed.
     """
     moment: Moment = "loop" if step.loop else "call"
-    read = [(arc.to, read_condition(arc.when, arc.on, moment)) for arc in step.route.arcs]
+    read = [(arc.to, arc_condition(arc, moment)) for arc in step.route.arcs]
     edges = [Edge(to, not found.cause and not found.rest) for to, found in read if found.on != "error"]
     first = next((index for index, edge in enumerate(edges) if edge.is_free), len(edges))
     return edges if step.route.mode == "inclusive" or step.admit else edges[: first + 1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate
 
 import msgspec
@@ -24,8 +23,7 @@ LIMIT_PENDING = 2_000
 MANY_ITEMS = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
+class _Subject(msgspec.Struct, frozen=True):
     graph: Graph
     counts: Counts
     sizes: Sizes

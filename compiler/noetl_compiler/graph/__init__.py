@@ -15,18 +15,20 @@ from typing import Any
 
 import msgspec
 
-from noetl_compiler.graph.calls import Circuit, Collect, Guard, Output, Policy, Rule, Select, Sink, Task
+from noetl_compiler.graph.calls import Circuit, Collect, Guard, Output, Policy, Rule, Select, Sink, Splice, Task
 from noetl_compiler.graph.steps import (
     AdmitRule,
     Arc,
     Cursor,
     EnterRule,
     Frame,
+    ItemRule,
     Loop,
     Route,
     Step,
 )
 from noetl_compiler.graph.values import Assign, Json, Span, Template, Timeout, Value
+from noetl_compiler.language.names_profile import NamesProfile
 from noetl_compiler.language.words import BranchFailure, Dialect
 
 __all__ = [
@@ -41,9 +43,11 @@ __all__ = [
     "Frame",
     "Graph",
     "Guard",
+    "ItemRule",
     "Json",
     "KeychainEntry",
     "Loop",
+    "NamesProfile",
     "Output",
     "Policy",
     "Route",
@@ -52,6 +56,7 @@ __all__ = [
     "Sink",
     "SourceRef",
     "Span",
+    "Splice",
     "Step",
     "Task",
     "Template",
@@ -77,7 +82,9 @@ class KeychainEntry(msgspec.Struct, frozen=True):
 
 
 class SourceRef(msgspec.Struct, frozen=True):
-    """Where the graph came from. ``file`` is as the user gave it; ``path`` is the catalog path."""
+    """Where the graph came from. ``file`` is as the user gave it; ``path`` is the catalog path; ``dialect`` is for
+    people.
+    """
 
     file: str
     path: str
@@ -87,7 +94,9 @@ class SourceRef(msgspec.Struct, frozen=True):
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """A compiled playbook. ``digest`` is the sha256 of its canonical JSON with an empty digest."""
+    """A compiled playbook. ``digest`` is the sha256 of its canonical JSON with an empty digest. ``names`` says what its
+    templates see where dialects disagree.
+    """
 
     version: int
     digest: str
@@ -99,6 +108,7 @@ class Graph(msgspec.Struct, frozen=True):
     keychain: tuple[KeychainEntry, ...] = ()
     failure: BranchFailure = "best_effort"
     timeout: Timeout | None = None
+    names: NamesProfile = NamesProfile()
 
 
 class UnknownGraphVersionError(ValueError):

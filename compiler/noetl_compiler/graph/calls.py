@@ -8,7 +8,7 @@ from noetl_compiler.graph.values import Assign, Span, Template, Timeout, Value
 from noetl_compiler.language.defaults import COLLECTED_AS, MULTIPLIER
 from noetl_compiler.language.words import Action, Backoff, OnStatus, SinkLevel, SinkMode, Strategy, Unmatched
 
-__all__ = ["Circuit", "Collect", "Guard", "Output", "Policy", "Rule", "Select", "Sink", "Task"]
+__all__ = ["Circuit", "Collect", "Guard", "Output", "Policy", "Rule", "Select", "Sink", "Splice", "Task"]
 
 
 class Collect(msgspec.Struct, frozen=True):
@@ -117,6 +117,17 @@ class Sink(msgspec.Struct, frozen=True):
     guard: Guard | None = None
 
 
+class Splice(msgspec.Struct, frozen=True):
+    """A template in Python code, from character ``start`` to ``end`` of the ``field`` of the config. The literal of its
+    ``value`` takes its place (semantics.md 13a).
+    """
+
+    field: str
+    start: int
+    end: int
+    value: Value
+
+
 class Task(msgspec.Struct, frozen=True):
     """One tool call of a pipeline. ``input`` binds names the tool's code and templates may use.
 
@@ -148,3 +159,4 @@ class Task(msgspec.Struct, frozen=True):
     idempotency_key: str | None = None
     guard: Guard | None = None
     output: Output | None = None
+    splices: tuple[Splice, ...] = ()

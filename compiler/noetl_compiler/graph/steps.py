@@ -17,7 +17,7 @@ from noetl_compiler.language.words import (
     RouteMode,
 )
 
-__all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "Frame", "Loop", "Route", "Step"]
+__all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "Frame", "ItemRule", "Loop", "Route", "Step"]
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -65,14 +65,24 @@ class Loop(msgspec.Struct, frozen=True):
     end: str = ""
 
 
+class ItemRule(msgspec.Struct, frozen=True):
+    """A rule about the items of a loop. It notes its ``index`` where it matches one, under ``ctx._chosen.<step>``."""
+
+    index: int
+    span: Span
+
+
 class Arc(msgspec.Struct, frozen=True):
-    """A way on. ``on`` tells which boundary it can match (semantics.md 4, 8); no ``when`` means true."""
+    """A route to a step. ``on`` tells which boundary it can match (semantics.md 4, 8); no ``when`` means true. With an
+    ``item_rule`` it matches only where that was the last rule to match an item of the step's loop.
+    """
 
     to: str
     span: Span
     on: OnStatus = "ok"
     when: Template | None = None
     set: tuple[Assign, ...] = ()
+    item_rule: ItemRule | None = None
 
 
 class Route(msgspec.Struct, frozen=True):

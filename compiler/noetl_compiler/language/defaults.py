@@ -1,4 +1,4 @@
-"""What holds where a playbook says nothing: seconds, counts and names."""
+"""What holds where a playbook says nothing, or asks for too much: seconds, counts and names."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ __all__ = [
     "FRAME",
     "IN_FLIGHT",
     "ITERATOR",
+    "MOST_ATTEMPTS",
     "MULTIPLIER",
     "PAGES",
     "RETRY_MAX_DELAY",
@@ -21,6 +22,9 @@ __all__ = [
 
 ATTEMPTS = 3
 """Calls that a retry makes in total, the first included."""
+
+MOST_ATTEMPTS = 1_000
+"""Calls that a retry makes in total, whatever it asks for: the log of them has to fit."""
 
 PAGES = 100
 """Calls that an ``again`` rule makes in total, one for each page."""

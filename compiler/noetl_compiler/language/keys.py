@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["INPUT", "LOOSE_INPUT", "PREVIOUS", "ROUTE_INPUT"]
+__all__ = ["AUTH", "INPUT", "LOOSE_INPUT", "PREVIOUS", "ROUTE_INPUT", "SET"]
+
+AUTH = ("auth", "credential", "credentials", "connection")
+"""The credentials of a call."""
 
 INPUT = ("input", "args", "with")
 """Names for a task or a step."""
@@ -15,3 +18,6 @@ ROUTE_INPUT = (*INPUT, "data", "payload")
 
 PREVIOUS = frozenset({"previous", "prev", "_previous", "@previous"})
 """Names for the task before this one, as the target of a jump."""
+
+SET = ("set", "set_vars")
+"""Names that are set when something is done."""

@@ -31,10 +31,8 @@ __all__ = [
     "START",
     "STATUS",
     "WORKLOAD",
-    "chosen_condition",
-    "is_chosen_condition",
     "kept",
-    "reads_kept",
+    "kept_at",
     "results_name",
 ]
 
@@ -109,7 +107,7 @@ PASSED = "ctx._passed."
 """Then a step: the names that the route taken to it passes. Lowered playbooks keep it apart from what authors set."""
 
 CHOSEN = "ctx._chosen."
-"""Then a step with a loop: the ``case`` rule that was last to match one of its items, and what it passes."""
+"""Then a step with a loop: the ``rule`` that was last to match one of its items, and the ``args`` that it passes."""
 
 ALL_RESULTS = "loop_results"
 """The results of the iterations of a loop over steps, at its end, by a name that is no loop's own."""
@@ -120,22 +118,12 @@ def results_name(loop: str) -> str:
     return re.sub(r"\W", "_", loop) + "_results"
 
 
+def kept_at(root: str, step: str) -> str:
+    """Where something is kept for a step, PASSED or CHOSEN: ``ctx._passed.fetch_page``."""
+    return root + re.sub(r"\W", "_", step)
+
+
 def kept(root: str, step: str) -> str:
-    """The expression that reads what is kept under PASSED or CHOSEN for a step, whose name is part of it."""
-    return f"(({root.rstrip('.')} | default({{}})).{step} | default({{}}))"
-
-
-def reads_kept(root: str, expression: str) -> bool:
-    """Whether an expression reads what is kept there. An author may have a variable of that name."""
-    return re.match(re.escape(kept(root, "STEP")).replace("STEP", r"\w+"), expression) is not None
-
-
-def chosen_condition(step: str, rule: int) -> str:
-    """The expression that holds where the rule of this index was noted last."""
-    return f"{kept(CHOSEN, step)}.rule | default(-1) == {rule}"
-
-
-def is_chosen_condition(expression: str) -> bool:
-    """Whether an expression is a ``chosen_condition``."""
-    pattern = re.escape(chosen_condition("STEP", 0)).removesuffix("0").replace("STEP", r"\w+")
-    return re.fullmatch(rf"{pattern}\d+", expression) is not None
+    """The expression that reads what is kept there, a mapping without entries where nothing is."""
+    place = kept_at(root, step).removeprefix(root)
+    return f"(({root.rstrip('.')} | default({{}})).{place} | default({{}}))"

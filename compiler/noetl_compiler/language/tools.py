@@ -1,21 +1,24 @@
-"""The tool kinds that NoETL knows, as data: their fields, which are code, which must be there.
+"""The tool kinds that NoETL knows, as data: their fields, what they yield, what a call of them does outside.
 
-A field named in ``code`` is never a template: it is somebody else's language. One in ``commands`` may carry
-templates of Go beside ours. SQL is a template, for playbooks write expressions into it. A kind without an
-executor compiles with a warning, because the graph is useful without running it.
+SQL is a template, for playbooks write expressions into it. A kind without an executor compiles with a warning, because
+the graph is useful without running it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import cast
+
+from noetl_compiler.language.tool_description import Effect, FieldType, ToolDescription, ToolField, Tools
+from noetl_compiler.language.tool_fields import METHODS, SQL_COMMANDS, SQL_FIELDS, described_fields
+from noetl_compiler.language.tool_results import DUCKDB_ROWS, NOOP_VALUE, PYTHON_VALUE, RESPONSE, ROWS
 
 __all__ = [
     "CALLED",
     "HEADER_NAME",
     "IDEMPOTENT_METHODS",
+    "KEYS_OF_CALLS",
     "KINDS",
     "METHODS",
     "PSEUDO_KINDS",
@@ -29,82 +32,9 @@ __all__ = [
     "V1_KIND_KEYS",
     "V1_MARKS",
     "V1_SAVES",
-    "Effect",
-    "ToolKind",
+    "WORDS_OF_KINDS",
     "sends_headers",
 ]
-
-Effect: TypeAlias = Literal["none", "code", "request", "transaction"]
-"""What a call does outside: nothing, whatever its code does, what a server does at its request, or SQL in a transaction
-that keeps the call's outcome in the ledger beside what it wrote (semantics.md 26a).
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolKind:
-    """One kind. ``fields`` None accepts any. ``needs`` holds groups of fields of which one must be there,
-    ``renamed`` older names of fields, ``ignored`` fields that playbooks have but no engine ever read, ``bound`` those
-    that v1 playbooks give among the names bound for the call, ``types`` what some fields must be. ``effect`` is None
-    for a kind that nothing runs here, ``about`` tells people what a call does."""
-
-    fields: frozenset[str] | None = None
-    needs: tuple[tuple[str, ...], ...] = ()
-    code: frozenset[str] = frozenset()
-    commands: frozenset[str] = frozenset()
-    executor: bool = False
-    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
-    ignored: frozenset[str] = frozenset()
-    bound: frozenset[str] = frozenset()
-    types: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    effect: Effect | None = None
-    about: str = ""
-
-
-def _kind(
-    about: str,
-    fields: str,
-    *needs: str,
-    code: str = "",
-    commands: str = "",
-    executor: bool = False,
-    renamed: str = "",
-    ignored: str = "",
-    bound: str = "",
-    types: str = "",
-    effect: Effect | None = None,
-) -> ToolKind:
-    """Fields as words; ``needs`` as ``a|b``, ``renamed`` as ``old=new``, ``types`` as ``field=mapping|list``."""
-    return ToolKind(
-        frozenset(fields.split()),
-        tuple(tuple(group.split("|")) for group in needs),
-        frozenset(code.split()),
-        frozenset(commands.split()),
-        executor,
-        {old: new for old, _, new in (pair.partition("=") for pair in renamed.split())},
-        frozenset(ignored.split()),
-        frozenset(bound.split()),
-        {name: tuple(kinds.split("|")) for name, _, kinds in (pair.partition("=") for pair in types.split())},
-        effect,
-        about,
-    )
-
-
-_SQL = "command commands cmd cmds query queries command_b64 commands_b64 script params"
-SQL_COMMANDS = ("command", "commands", "query", "queries", "cmd", "cmds")
-"""Where the SQL of a task may stand as it is."""
-
-SQL_FIELDS = frozenset(_SQL.removesuffix(" params").split())
-"""All fields that hold SQL. A task has one of them."""
-
-_DB = "connection_string db_host db_port db_user db_password db_name db_schema"
-_CONNECTION = f"{_DB} host port user password"
-_COMMANDS = _SQL.removesuffix(" params")
-_ANY_SQL = _COMMANDS.replace(" ", "|")
-_COMMAND_TYPES = " ".join(f"{name}=text|list" for name in _COMMANDS.removesuffix(" script").split())
-_SQL_TYPES = f"{_COMMAND_TYPES} params=list|mapping|text as_objects=flag"
-
-METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
-"""What ``method`` of an http task may say, in any case of letters."""
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing on the server (RFC 9110, 9.2.1)."""
@@ -115,122 +45,230 @@ IDEMPOTENT_METHODS = SAFE_METHODS | {"PUT", "DELETE"}
 HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 """What the name of a header may be (RFC 9110, 5.6.2)."""
 
-KINDS: Mapping[str, ToolKind] = MappingProxyType(
-    {
-        "http": _kind(
-            "Calls a web API and yields its answer.",
-            "method url headers params query payload body data json form verify_ssl follow_redirects response_type",
-            "url",
-            executor=True,
-            renamed="endpoint=url verify=verify_ssl",
-            types="method=method url=text headers=mapping params=mapping|list|text form=mapping verify_ssl=flag|text "
-            "follow_redirects=flag response_type=text",
-            effect="request",
+_COMMANDS = " ".join((*SQL_COMMANDS, *sorted(SQL_FIELDS - {*SQL_COMMANDS})))
+_SQL = f"{_COMMANDS} params"
+_DB = "connection_string db_host db_port db_user db_password db_name db_schema"
+_CONNECTION = f"{_DB} host port user password"
+_ANY_SQL = _COMMANDS.replace(" ", "|")
+_COMMAND_TYPES = " ".join(f"{name}=text|list" for name in _COMMANDS.removesuffix(" script").split())
+_SQL_TYPES = f"{_COMMAND_TYPES} params=list|mapping|text as_objects=flag"
+
+
+def _kind(
+    kind: str,
+    summary: str,
+    fields: str,
+    *needs: str,
+    code: str = "",
+    commands: str = "",
+    renamed: str = "",
+    ignored: str = "",
+    bound: str = "",
+    types: str = "",
+    result: Mapping[str, ToolField] | None = None,
+    yields: str = "",
+    effect: Effect | None = None,
+    timeout: float | None = None,
+) -> tuple[str, ToolDescription]:
+    """Fields as words; ``needs`` as ``a|b``, ``renamed`` as ``old=new``, ``types`` as ``field=mapping|list``. A kind
+    whose effect is known is one that runs here."""
+    typed = (pair.partition("=") for pair in types.split())
+    return kind, ToolDescription(
+        summary,
+        described_fields(
+            kind, fields, {name: cast("tuple[FieldType, ...]", tuple(told.split("|"))) for name, _, told in typed}
         ),
-        "postgres": _kind(
-            "Runs SQL in PostgreSQL and yields the rows of the last statement.",
-            f"{_SQL} {_CONNECTION} pool database schema as_objects",
-            _ANY_SQL,
-            executor=True,
-            bound=f"{_COMMANDS} {_DB}",
-            types=f"{_SQL_TYPES} pool=flag|mapping db_port=number port=number",
-            effect="transaction",
-        ),
-        "duckdb": _kind(
-            "Runs SQL in DuckDB and yields the rows of the last statement.",
-            f"{_SQL} database db_path as_objects gcs_credential",
-            _ANY_SQL,
-            executor=True,
-            bound=f"{_COMMANDS} database db_path",
-            types=f"{_SQL_TYPES} database=text db_path=text",
-            effect="transaction",
-        ),
-        "python": _kind(
-            'Runs Python code and yields its variable "result", or what its function "main" returns.',
-            "code code_b64 script libs deps env cwd",
-            "code|code_b64|script",
-            code="code",
-            executor=True,
-            ignored="iterator",
-            types="code=text code_b64=text libs=mapping|list deps=list env=mapping cwd=text",
-            effect="code",
-        ),
-        "noop": _kind(
-            "Calls nothing; its rules, names and routes still count.", "message result", executor=True, effect="none"
-        ),
-        "playbook": _kind(
-            "Runs another playbook and yields its result.",
-            "path catalog_id version return_step return_result result_step poll_interval wait parallel",
-            "path|catalog_id",
-            renamed="return=return_step",
-            ignored="task",
-            types="path=text wait=flag return_result=flag poll_interval=number",
-        ),
-        "ducklake": _kind(
-            "Runs SQL on a DuckLake catalog.", f"{_SQL} catalog_connection catalog_name data_path database", _ANY_SQL
-        ),
-        "shell": _kind(
-            "Runs commands in a shell.",
-            "cmds command env cwd",
-            "cmds|command",
-            commands="cmds command",
-            types="cmds=text|list command=text|list env=mapping",
-        ),
-        "rhai": _kind("Runs a script in the Rhai language.", "code", "code", code="code"),
-        "container": _kind(
-            "Runs a container as a job of Kubernetes.",
-            "runtime image namespace command args env resources service_account restart_policy backoff_limit script",
-        ),
-        "script": _kind("Runs a stored script as a job of Kubernetes.", "script job", "script"),
-        "secrets": _kind(
-            "Reads a secret from a secret manager.", "provider secret_name name project project_id version"
-        ),
-        "snowflake": _kind(
-            "Runs SQL in Snowflake.",
-            f"{_SQL} account user role warehouse database schema",
-            _ANY_SQL,
-            bound=f"{_COMMANDS} account warehouse database schema",
-        ),
-        "transfer": _kind(
-            "Copies rows from one database to another.", "source target chunk_size mode mapping", "source", "target"
-        ),
-        "snowflake_transfer": _kind(
-            "Copies rows between Snowflake and another database.",
-            "source target direction chunk_size mode mapping",
-            "source",
-            "target",
-        ),
-        "gcs": _kind(
-            "Copies a file to or from Google Cloud Storage.",
-            "source destination bucket object operation content_type metadata",
-        ),
-        "nats": _kind(
-            "Reads or writes a NATS bucket or stream.",
-            "operation bucket key value ttl stream subject payload encoding",
-            "operation",
-        ),
-        "artifact": _kind("Stores or fetches a large result.", "action result_ref uri", "action"),
-        "result_fetch": _kind("Fetches a large result by its reference.", "ref result_ref uri"),
-        "quantum": _kind("Runs a quantum circuit.", "provider backend circuit shots params seed tags"),
-        "agent": ToolKind(about="Asks an agent of the platform."),
-        "mcp": ToolKind(about="Calls a tool of an MCP server."),
-        "gateway": ToolKind(about="Calls the platform's gateway."),
-        "subscription": ToolKind(about="Listens to a subscription of the platform."),
-        "wasm": ToolKind(about="Runs a WebAssembly module."),
-        "provider": ToolKind(about="Calls a provider of the platform."),
-        "task_sequence": ToolKind(about="Runs the tasks of a step, as the platform writes it for itself."),
-        "cursor_worker": ToolKind(about="Claims the rows of a cursor, as the platform writes it for itself."),
-        "event": ToolKind(about="Writes to the event log."),
-        "event_log": ToolKind(about="Writes to the event log."),
-    }
+        tuple(tuple(group.split("|")) for group in needs),
+        frozenset(code.split()),
+        frozenset(commands.split()),
+        {old: new for old, _, new in (pair.partition("=") for pair in renamed.split())},
+        frozenset(ignored.split()),
+        frozenset(bound.split()),
+        result or {},
+        yields,
+        effect,
+        timeout=timeout,
+        has_executor=effect is not None,
+    )
+
+
+_TABLE = (
+    _kind(
+        "http",
+        "Calls a web API and yields its answer.",
+        "method url headers params query payload body data json form verify_ssl follow_redirects response_type",
+        "url",
+        renamed="endpoint=url verify=verify_ssl",
+        types="method=text url=text headers=mapping params=mapping|text form=mapping verify_ssl=flag|text "
+        "follow_redirects=flag response_type=text",
+        result=RESPONSE,
+        effect="request",
+        timeout=60.0,
+    ),
+    _kind(
+        "postgres",
+        "Runs SQL in PostgreSQL and yields the rows of the last statement.",
+        f"{_SQL} {_CONNECTION} pool database schema as_objects",
+        _ANY_SQL,
+        bound=f"{_COMMANDS} {_DB}",
+        types=f"{_SQL_TYPES} pool=flag|mapping db_port=number port=number",
+        result=ROWS,
+        effect="transaction",
+    ),
+    _kind(
+        "duckdb",
+        "Runs SQL in DuckDB and yields the rows of the last statement.",
+        f"{_SQL} database db_path as_objects gcs_credential",
+        _ANY_SQL,
+        bound=f"{_COMMANDS} database db_path",
+        types=f"{_SQL_TYPES} database=text db_path=text",
+        result=DUCKDB_ROWS,
+        effect="transaction",
+    ),
+    _kind(
+        "python",
+        'Runs Python code and yields its variable "result", or what its function "main" returns.',
+        "code code_b64 script libs deps env cwd",
+        "code|code_b64|script",
+        code="code",
+        ignored="iterator",
+        types="code=text code_b64=text libs=mapping|list deps=list env=mapping cwd=text",
+        yields=PYTHON_VALUE,
+        effect="code",
+    ),
+    _kind(
+        "noop",
+        "Calls nothing; its rules, names and routes still count.",
+        "message result",
+        yields=NOOP_VALUE,
+        effect="none",
+    ),
+    _kind(
+        "playbook",
+        "Runs another playbook and yields its result.",
+        "path catalog_id version return_step return_result result_step poll_interval wait parallel",
+        "path|catalog_id",
+        renamed="return=return_step",
+        ignored="task",
+        types="path=text wait=flag return_result=flag poll_interval=number",
+    ),
+    _kind(
+        "ducklake",
+        "Runs SQL on a DuckLake catalog.",
+        f"{_SQL} catalog_connection catalog_name data_path database",
+        _ANY_SQL,
+    ),
+    _kind(
+        "shell",
+        "Runs commands in a shell.",
+        "cmds command env cwd",
+        "cmds|command",
+        commands="cmds command",
+        types="cmds=text|list command=text|list env=mapping",
+    ),
+    _kind("rhai", "Runs a script in the Rhai language.", "code", "code", code="code"),
+    _kind(
+        "container",
+        "Runs a container as a job of Kubernetes.",
+        "runtime image namespace command args env resources service_account restart_policy backoff_limit script",
+    ),
+    _kind("script", "Runs a stored script as a job of Kubernetes.", "script job", "script"),
+    _kind(
+        "secrets",
+        "Reads a secret from a secret manager.",
+        "provider secret_name name project project_id version",
+    ),
+    _kind(
+        "snowflake",
+        "Runs SQL in Snowflake.",
+        f"{_SQL} account user role warehouse database schema",
+        _ANY_SQL,
+        bound=f"{_COMMANDS} account warehouse database schema",
+    ),
+    _kind(
+        "transfer",
+        "Copies rows from one database to another.",
+        "source target chunk_size mode mapping",
+        "source",
+        "target",
+    ),
+    _kind(
+        "snowflake_transfer",
+        "Copies rows between Snowflake and another database.",
+        "source target direction chunk_size mode mapping",
+        "source",
+        "target",
+    ),
+    _kind(
+        "gcs",
+        "Copies a file to or from Google Cloud Storage.",
+        "source destination bucket object operation content_type metadata",
+    ),
+    _kind(
+        "nats",
+        "Reads or writes a NATS bucket or stream.",
+        "operation bucket key value ttl stream subject payload encoding",
+        "operation",
+    ),
+    _kind("artifact", "Stores or fetches a large result.", "action result_ref uri", "action"),
+    _kind("result_fetch", "Fetches a large result by its reference.", "ref result_ref uri"),
+    _kind("quantum", "Runs a quantum circuit.", "provider backend circuit shots params seed tags"),
+    ("agent", ToolDescription("Asks an agent of the platform.")),
+    ("mcp", ToolDescription("Calls a tool of an MCP server.")),
+    ("gateway", ToolDescription("Calls the platform's gateway.")),
+    ("subscription", ToolDescription("Listens to a subscription of the platform.")),
+    ("wasm", ToolDescription("Runs a WebAssembly module.")),
+    ("provider", ToolDescription("Calls a provider of the platform.")),
+    ("task_sequence", ToolDescription("Runs the tasks of a step, as the platform writes it for itself.")),
+    ("cursor_worker", ToolDescription("Claims the rows of a cursor, as the platform writes it for itself.")),
+    ("event", ToolDescription("Writes to the event log.")),
+    ("event_log", ToolDescription("Writes to the event log.")),
 )
+
+KINDS: Tools = MappingProxyType(dict(_TABLE))
 """Kind -> what it takes. Common fields (auth, input, timeout, spec ...) belong to the dialects."""
 
 PSEUDO_KINDS = frozenset({"start", "end", "router", "route"})
 """Kinds that only mark a step; they call nothing."""
 
-CALLED = ToolKind(
-    frozenset[str]().union(*(kind.bound for kind in KINDS.values())), about="Runs a task of the workbook."
+WORDS_OF_KINDS = PSEUDO_KINDS | {
+    "frame",
+    "iterator",
+    "loop",
+    "playbook",
+    "playbooks",
+    "save",
+    "secret",
+    "sink",
+    "task",
+    "workbook",
+}
+"""Words with a meaning of their own where the kind of a tool may stand, and on queues of workers."""
+
+KEYS_OF_CALLS = frozenset(
+    {
+        *("kind", "type", "name", "label", "desc", "description", "spec", "policy", "timeout", "timeout_seconds"),
+        *(
+            "auth",
+            "credential",
+            "credentials",
+            "connection",
+            "input",
+            "args",
+            "with",
+            "guard",
+            "assert",
+            "eval",
+            "retry",
+        ),
+        *("set", "set_vars", "set_ctx", "set_iter", "sink", "save", "output", "output_select"),
+    }
+)
+"""What every call may have, so that no tool can have a field of that name."""
+
+CALLED = ToolDescription(
+    "Runs a task of the workbook.",
+    described_fields("workbook", " ".join({name for kind in KINDS.values() for name in kind.bound}), {}),
 )
 """What the call of a workbook task may say of the tool it does not name: its connection and its commands."""
 
@@ -246,7 +284,7 @@ V1_MARKS = ("start", "end", "router")
 V1_SAVES = frozenset({"save", "sink"})
 """Words of the v1 dialect for what only stores something."""
 
-SQL_KINDS = frozenset(name for name, kind in KINDS.items() if kind.fields and kind.fields >= SQL_FIELDS)
+SQL_KINDS = frozenset(name for name, kind in KINDS.items() if kind.field_names >= SQL_FIELDS)
 """Kinds that run SQL and yield its rows."""
 
 SQL_LANGUAGES: Mapping[str, tuple[str, str]] = MappingProxyType(

@@ -16,6 +16,8 @@ __all__ = [
     "BRANCH_FAILURES",
     "CASE_ON_ERROR",
     "DIALECTS",
+    "FRAME_PROCESSES",
+    "FRAME_RETRIES",
     "GATHERINGS",
     "ITEM_ERRORS",
     "JOINS",
@@ -23,6 +25,8 @@ __all__ = [
     "LOOP_MODES",
     "NO_MATCH",
     "ON_STATUS",
+    "PROFILES",
+    "REDUCERS",
     "ROUTE_MODES",
     "SINK_LEVELS",
     "SINK_MODES",
@@ -207,6 +211,26 @@ LOOP_FAILURES: Words[LoopFailure] = Words(
 )
 """What failed iterations mean for the step."""
 
+REDUCERS: Words[str] = Words(
+    ("append", "[]", "Each value is appended to a list as one item."),
+    ("extend", "[*]", "The items of each value are appended to a list."),
+    ("sum", "[+]", "The values are added up."),
+    ("merge", "[|]", "Mappings are merged."),
+)
+"""How what iterations set becomes one value; each with what marks such an addition in the target of an assignment."""
+
+FRAME_PROCESSES: Words[str] = Words(
+    ("row", "row", "An iteration takes a row."),
+    ("frame", "frame", "An iteration takes the whole frame."),
+)
+"""What an iteration over the rows of a cursor takes."""
+
+FRAME_RETRIES: Words[str] = Words(
+    ("whole_frame", "whole_frame", "The whole frame is done again."),
+    ("row", "row", "The row that failed is done again."),
+)
+"""What is done again after a failure among the rows of a cursor."""
+
 # ---- sinks ----------------------------------------------------------------------------------------------------------
 
 SinkMode: TypeAlias = Literal["insert", "append", "upsert", "replace", "merge"]
@@ -238,3 +262,7 @@ DIALECTS: Words[Dialect] = Words(
     ("v10", "v10", "since February 2026"),
 )
 """The dialects of playbooks, oldest first, and when they were written."""
+
+_WHEREVER = "Wherever a worker is free."
+PROFILES: Words[str] = Words(*((name, name, _WHEREVER) for name in ("auto", "local", "distributed")))
+"""Where a playbook may say that it runs."""

@@ -9,7 +9,8 @@ arrival left. What the end renders is published in ``ctx``, where the steps afte
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from noetl_compiler import syntax
 from noetl_compiler.graph import Assign, Route, Span, Step, Value
@@ -25,8 +26,7 @@ _OF_THE_RUN = (START | WORKLOAD) - {"now", "keychain"}
 """Names that every iteration shares, so a result that reads no other is rendered once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """``arrival`` is inside of the region. ``args``, ``result`` and ``set`` are those of the end itself."""
 
     arrival: Step

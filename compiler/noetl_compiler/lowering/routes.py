@@ -10,21 +10,19 @@ pass is null.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+import msgspec
 
 from noetl_compiler import syntax
 from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer
-from noetl_compiler.language.names import PASSED, kept
+from noetl_compiler.language.names import PASSED, kept, kept_at
 from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["Ways", "passed_names", "routers_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ways:
+class Ways(msgspec.Struct, frozen=True):
     """How the ways of one level are lowered.
 
     ``last`` is where a path ends that names no way on. ``end`` is the end of the loop around, which is called ``last``
@@ -46,7 +44,7 @@ class Ways:
             self._arc(group[0]) if len(group) == 1 else self._to_router(step, index, group)
             for index, group in enumerate(found.groups)
         )
-        is_closed = any(group[0].when is None for group in found.groups) or on_no_match != "end" or not self.end
+        is_closed = any(not group[0].is_conditional for group in found.groups) or on_no_match != "end" or not self.end
         return Route("exclusive", on_no_match, choices if is_closed else (*choices, Arc(self.last, step.span)))
 
     def routers(self, step: syntax.Step) -> tuple[Step, ...]:
@@ -65,11 +63,13 @@ class Ways:
         """The choice itself: what its ways set and pass is set here, where the step's outcome is in scope."""
         assigned = tuple(assign for arc in group for assign in (*arc.set, *_passing(arc)))
         first = group[0]
-        return Arc(_router_name(step, index), first.span, first.on or boundary(first.when), first.when, assigned)
+        on = first.on or boundary(first.when)
+        return Arc(_router_name(step, index), first.span, on, first.when, assigned, first.item_rule)
 
     def _arc(self, arc: syntax.Arc) -> Arc:
         to = self.last if arc.to.text == self.end else arc.to.text
-        return Arc(to, arc.span, arc.on or boundary(arc.when), arc.when, (*arc.set, *_passing(arc)))
+        assigned = (*arc.set, *_passing(arc))
+        return Arc(to, arc.span, arc.on or boundary(arc.when), arc.when, assigned, arc.item_rule)
 
 
 def routers_of(step: syntax.Step) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def _choices(step: syntax.Step) -> tuple[tuple[str, tuple[syntax.Arc, ...]], ...
 def _passing(arc: syntax.Arc) -> tuple[Assign, ...]:
     if not arc.args.data:
         return ()
-    return (Assign(f"{PASSED}{_slug(arc.to.text)}", arc.args, arc.span),)
+    return (Assign(kept_at(PASSED, arc.to.text), arc.args, arc.span),)
 
 
 def _router_name(step: syntax.Step, index: int) -> str:
@@ -110,11 +110,6 @@ def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:
 
 
 def _read_back(name: str, places: dict[str, Span]) -> Value:
-    source = kept(PASSED, _slug(name))
+    source = kept(PASSED, name)
     data = {key: f"{{{{ {source}[{key!r}] | default(none) }}}}" for key in places}
     return Value(data, {pointer("", key): span for key, span in places.items()})
-
-
-def _slug(name: str) -> str:
-    """A step's name as part of a dotted target."""
-    return re.sub(r"\W", "_", name)

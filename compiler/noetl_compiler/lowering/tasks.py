@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Span, Value
@@ -65,6 +65,7 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
             idempotent=called.idempotent if task.idempotent is None else task.idempotent,
             idempotency_key=task.idempotency_key or called.idempotency_key,
             output=task.output or called.output,
+            splices=called.splices,
             workbook=called.workbook,
         )
     return task, given
@@ -89,6 +90,7 @@ def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str])
         idempotency_key=key.text if key and sends_headers(task.kind.text) else None,
         guard=task.guard,
         output=task.output,
+        splices=task.splices,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from noetl_compiler.conditions import Moment, read_condition
+from noetl_compiler.conditions import Moment, arc_condition
 from noetl_compiler.graph import Arc, Graph, Step
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.phrases import asked, condition
@@ -48,7 +48,7 @@ def _entering(step: Step, arc: Arc) -> Arrow:
 
 
 def _arrow(start: str, arc: Arc, moment: Moment) -> Arrow:
-    found = read_condition(arc.when, arc.on, moment)
+    found = arc_condition(arc, moment)
     if found.on == "error":
         return Arrow(start, arc.to, f"failed {asked(found)}".strip(), "failure")
     return Arrow(start, arc.to, asked(found).removeprefix("when "))

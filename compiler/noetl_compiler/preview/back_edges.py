@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from noetl_compiler.preview.arrows import Arrow
 from noetl_compiler.preview.geometry import GAP, Curve, Node, Point, Row, Size
@@ -21,8 +22,7 @@ _SIDE = 0.3
 """The share of a box's width or height by which an arrow back stands beside its middle."""
 
 
-@dataclass(slots=True)
-class _Lane:
+class _Lane(msgspec.Struct):
     """What a lane takes: the rows it passes, and how far its label reaches."""
 
     first: int

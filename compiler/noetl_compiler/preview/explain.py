@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from noetl_compiler.conditions import bare, read_condition
+from noetl_compiler.conditions import arc_condition
 from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import AdmitRule, Arc, Assign, Graph, Json, Loop, Rule, Sink, Step, Task
 from noetl_compiler.guarantees import of_call, of_rows
-from noetl_compiler.language.names import CHOSEN, PASSED, is_chosen_condition, reads_kept
+from noetl_compiler.language.names import CHOSEN, PASSED
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.origins import Origins
 from noetl_compiler.preview.outline import Line, takes_every_error
@@ -26,6 +28,7 @@ from noetl_compiler.preview.phrases import (
     sink_in_words,
 )
 from noetl_compiler.preview.tree import drawn
+from noetl_compiler.templates import paths
 from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.value_merge import names_in
 
@@ -46,18 +49,20 @@ _BOUNDARIES = {
 }
 
 
-def explain(graph: Graph, name: str, origins: Origins | None = None, width: int | None = None) -> str:
+def explain(
+    graph: Graph, name: str, origins: Origins | None = None, width: int | None = None, tools: Tools = KINDS
+) -> str:
     """Many lines without a line break at the end, broken at ``width`` columns if given. With ``origins`` each part
     tells the keys of the playbook that it was made of. Raises KeyError for a step that is not there.
     """
-    return Explainer(graph, origins).explain(name, width)
+    return Explainer(graph, origins, tools).explain(name, width)
 
 
 class Explainer:
     """Explains one step of a graph after the other; what leads where is found once."""
 
-    def __init__(self, graph: Graph, origins: Origins | None = None) -> None:
-        self._graph, self._origins = graph, origins or Origins()
+    def __init__(self, graph: Graph, origins: Origins | None = None, tools: Tools = KINDS) -> None:
+        self._graph, self._origins, self._tools = graph, origins or Origins(), tools
         self._around = loops_around(graph)
         self._before: dict[str, list[str]] = {}
         for step in graph.steps.values():
@@ -67,7 +72,8 @@ class Explainer:
     def explain(self, name: str, width: int | None = None) -> str:
         """As :func:`explain`."""
         step, origins = self._graph.steps[name], self._origins
-        explanation = _Explanation(self._graph, step, origins, self._around[name], self._before.get(name, ()))
+        around, before = self._around[name], self._before.get(name, ())
+        explanation = _Explanation(self._graph, step, origins, around, before, self._tools)
         return "\n".join(drawn(explanation.line(), width=width))
 
 
@@ -75,8 +81,15 @@ class _Explanation:
     """One step, and below it every part of it. ``around`` are the loops it runs in, ``before`` leads to it."""
 
     def __init__(
-        self, graph: Graph, step: Step, origins: Origins, around: Sequence[str], before: Sequence[str]
+        self,
+        graph: Graph,
+        step: Step,
+        origins: Origins,
+        around: Sequence[str],
+        before: Sequence[str],
+        tools: Tools,
     ) -> None:
+        self._tools = tools
         self._graph, self._step, self._origins = graph, step, origins
         self._around, self._before = around, before
 
@@ -149,7 +162,7 @@ class _Explanation:
             yield Line("no task: it costs no activity, the workflow only decides where to go on")
         for task in self._step.tasks:
             line = self._at(f"{task.label}: an activity noetl.{task.kind} on the queue of {task.queue}", task)
-            line.below = [*_aside(task), *_call(task), *map(self._sink, task.sinks), *self._policy(task)]
+            line.below = [*_aside(task), *_call(task, self._tools), *map(self._sink, task.sinks), *self._policy(task)]
             yield line
 
     def _sink(self, sink: Sink) -> Line:
@@ -185,10 +198,10 @@ class _Explanation:
         yield Line(several if len(route.arcs) > 1 else "the way on", ways)
 
     def _way(self, arc: Arc) -> Line:
-        found = read_condition(arc.when, arc.on, "loop" if self._step.loop else "call")
-        is_chosen = arc.when is not None and is_chosen_condition(bare(arc.when.source))
+        found = arc_condition(arc, "loop" if self._step.loop else "call")
+        only = condition(arc.when) if arc.item_rule is None else asked(found)
         why = ", as it does not ask about the outcome" if arc.on == boundary(arc.when) == "ok" else ""
-        line = self._at(f"-> {arc.to} {asked(found) if is_chosen else condition(arc.when)}".rstrip(), arc)
+        line = self._at(f"-> {arc.to} {only}".rstrip(), arc)
         line.below = [Line(f"{_BOUNDARIES[found.on]}{why}"), *map(Line, _sets(arc.set))]
         return line
 
@@ -210,12 +223,12 @@ def _aside(task: Task) -> Iterator[Line]:
         yield Line(only if only.startswith("unless") else f"only {only}" if only else "every time")
 
 
-def _call(task: Task) -> Iterator[Line]:
+def _call(task: Task, tools: Tools) -> Iterator[Line]:
     if task.auth:
         yield Line("its credential is looked up in the activity, and never stands in history")
     if task.timeout and (limit := limit_in_words(task.timeout)):
         yield Line(f"{limit}; then an error of kind timeout")
-    if (guarantee := of_call(task)) is not None:
+    if (guarantee := of_call(task, tools)) is not None:
         yield Line(str(guarantee))
     if task.idempotency_key:
         yield Line(f"sends its key in the header {task.idempotency_key}: the same in all its attempts")
@@ -234,8 +247,9 @@ def _sets(assigns: tuple[Assign, ...]) -> Iterator[str]:
 
 def _given(value: Json) -> str:
     """A value; what lowering keeps for itself is told as what it stands for."""
-    if isinstance(value, str) and reads_kept(PASSED, bare(value)):
+    read = paths(value) if isinstance(value, str) else ()
+    if PASSED.rstrip(".") in read:
         return "what the way here passes"
-    if isinstance(value, str) and reads_kept(CHOSEN, bare(value)):
+    if CHOSEN.rstrip(".") in read:
         return "what that rule gave for the item"
     return shown(value)

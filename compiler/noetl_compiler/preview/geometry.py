@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from noetl_compiler.preview.arrows import Arrow
 
@@ -19,8 +20,7 @@ Point: TypeAlias = tuple[float, float]
 NO_LABEL: Size = (0.0, 0.0)
 
 
-@dataclass(slots=True, eq=False)
-class Box:
+class Box(msgspec.Struct, eq=False):
     """A step's place: the middle of its top edge, and its size."""
 
     name: str
@@ -34,24 +34,22 @@ class Box:
         return (self.x, self.y), (self.x, self.y + self.height)
 
 
-@dataclass(slots=True, eq=False)
-class Node:
+class Node(msgspec.Struct, eq=False):
     """A box in its row, of a step or a label, or a joint that arrows pass. ``pull`` is what it draws others with."""
 
     box: Box
     row: int
     kind: Literal["step", "label", "joint"] = "step"
     pull: float = 1.0
-    above: list[Node] = field(default_factory=list["Node"])
-    below: list[Node] = field(default_factory=list["Node"])
+    above: list[Node] = msgspec.field(default_factory=list["Node"])
+    below: list[Node] = msgspec.field(default_factory=list["Node"])
     order: float = 0.0
 
 
 Row: TypeAlias = list[Node]
 
 
-@dataclass(slots=True)
-class Curve:
+class Curve(msgspec.Struct):
     """An arrow with the points it passes, its ends included, and the middle of its label.
 
     ``is_back``: it leads upwards, around the right side, in straight lines. ``is_joining``: it ends on the line of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_compiler.conditions import read_condition
+from noetl_compiler.conditions import arc_condition
 from noetl_compiler.graph import Graph, Step
 
 __all__ = ["falls_to_final", "reading_order", "unreached"]
@@ -23,7 +23,7 @@ def unreached(graph: Graph) -> list[str]:
 
 def falls_to_final(graph: Graph, step: Step) -> bool:
     """Whether a successful step can go to the end because no arc of its own matches."""
-    asked = [read_condition(arc.when, arc.on, "loop" if step.loop else "call") for arc in step.route.arcs]
+    asked = [arc_condition(arc, "loop" if step.loop else "call") for arc in step.route.arcs]
     is_closed = any(one.on != "error" and not one.cause and not one.rest for one in asked)
     return step.name != graph.final and step.route.on_no_match == "end" and not (is_closed and not step.admit)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
-from noetl_compiler.conditions import Condition, Moment, read_condition
+from noetl_compiler.conditions import Condition, Moment, arc_condition, read_condition
 from noetl_compiler.credential_names import credential_names
 from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, Loop, Policy, Sink, Step, Task
 from noetl_compiler.guarantees import of_call, of_rows
 from noetl_compiler.language.names import CHOSEN
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.calls import call_in_words
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.phrases import (
@@ -34,12 +36,11 @@ _FAILURES = {
 _WAYS = {"ok": "", "error": "if it fails", "any": "either way"}
 
 
-@dataclass(slots=True)
-class Line:
+class Line(msgspec.Struct):
     """A line and those that belong to it."""
 
     text: str
-    below: list[Line] = field(default_factory=list["Line"])
+    below: list[Line] = msgspec.field(default_factory=list["Line"])
 
 
 def heading(graph: Graph) -> list[str]:
@@ -58,7 +59,7 @@ def heading(graph: Graph) -> list[str]:
     ]
 
 
-def content(step: Step) -> list[Line]:
+def content(step: Step, tools: Tools = KINDS) -> list[Line]:
     """What a step does: admission, loop, join, tasks with their rules and sinks, what it sets."""
     lines = [Line(f"{'admit' if rule.allow else 'skip'} {condition(rule.when)}".rstrip()) for rule in step.admit]
     lines += [line for rule in step.enter for line in _entering(rule)]
@@ -70,7 +71,7 @@ def content(step: Step) -> list[Line]:
         lines.append(Line(f"at most {seconds(step.timeout.total)}"))
     if step.failure:
         lines.append(Line(_FAILURES[step.failure]))
-    return [*lines, *map(_task, step.tasks), *_sets(step.set)]
+    return [*lines, *(_task(task, tools) for task in step.tasks), *_sets(step.set)]
 
 
 def _entering(rule: EnterRule) -> list[Line]:
@@ -86,10 +87,10 @@ def _iteration(loop: Loop) -> list[Line]:
     return [*(Line(f"each time {_way(arc)}") for arc in loop.enter.arcs), Line(f"each time over at {loop.end}")]
 
 
-def _task(task: Task) -> Line:
+def _task(task: Task, tools: Tools) -> Line:
     queue = "" if task.queue == task.kind else f" on queue {task.queue}"
     aside = f", afterwards {guard_in_words(task.guard)}".rstrip() if task.guard else ""
-    guarantee = of_call(task)
+    guarantee = of_call(task, tools)
     kind = f"{task.kind}, {guarantee.word}" if guarantee else task.kind
     line = Line(f"{task.label} [{kind}]{queue} {call_in_words(task)}".rstrip() + aside)
     if task.timeout and (limit := limit_in_words(task.timeout)):
@@ -142,6 +143,6 @@ def ways(graph: Graph, step: Step) -> list[Line]:
 
 
 def _way(arc: Arc, moment: Moment = "call") -> str:
-    found = read_condition(arc.when, arc.on, moment)
+    found = arc_condition(arc, moment)
     way = f"{_WAYS[found.on]} {asked(found)}".strip() or "then"
     return ", ".join([f"{way} -> {arc.to}", *sets_in_words(arc.set)])

@@ -12,6 +12,8 @@ from markupsafe import Markup, escape
 from noetl_compiler.diagnostics import Diagnostic, one_line
 from noetl_compiler.forecast import Forecast
 from noetl_compiler.graph import Graph
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.explain import Explainer
 from noetl_compiler.preview.forecast_table import table_of
 from noetl_compiler.preview.order import reading_order
@@ -26,10 +28,16 @@ __all__ = ["page"]
 _TEMPLATE = re.compile(r"(\{\{.*?\}\})")
 
 
-def page(graph: Graph, forecast: Forecast, findings: Sequence[Diagnostic] = (), origins: Origins | None = None) -> str:
+def page(
+    graph: Graph,
+    forecast: Forecast,
+    findings: Sequence[Diagnostic] = (),
+    origins: Origins | None = None,
+    tools: Tools = KINDS,
+) -> str:
     """The whole document. A step's box in the picture leads to its explanation."""
     template = files("noetl_compiler.preview").joinpath("page.html").read_text(encoding="utf-8")
-    steps, explainer = reading_order(graph), Explainer(graph, origins)
+    steps, explainer = reading_order(graph), Explainer(graph, origins, tools)
     ids = {step.name: f"step-{index}" for index, step in enumerate(steps)}
     return (
         Environment(autoescape=True)
@@ -38,8 +46,8 @@ def page(graph: Graph, forecast: Forecast, findings: Sequence[Diagnostic] = (), 
             name=printable_line(graph.source.name),
             heading=[_marked(line) for line in heading(graph)],
             findings=[(found.severity.value, _marked(one_line(found))) for found in findings],
-            picture=Markup(svg(graph, {name: f"#{id_}" for name, id_ in ids.items()})),  # noqa: S704 - svg() escapes
-            tree=tree(graph),
+            picture=Markup(svg(graph, {name: f"#{id_}" for name, id_ in ids.items()}, tools)),  # noqa: S704 - svg() escapes
+            tree=tree(graph, tools=tools),
             cost=table_of(forecast),
             steps=[
                 {"name": printable_line(step.name), "id": ids[step.name], "text": explainer.explain(step.name)}

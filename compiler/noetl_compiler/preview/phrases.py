@@ -132,6 +132,8 @@ def _calls(rule: Rule) -> str:
     if rule.do not in ("retry", "again"):
         return ""
     number = shown(rule.attempts) if rule.attempts else str(defaults.ATTEMPTS if rule.do == "retry" else defaults.PAGES)
+    if rule.do == "retry" and number.isdecimal():
+        number = str(min(int(number), defaults.MOST_ATTEMPTS))
     return f"up to {number} call{'s' * (number != '1')}"
 
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl_compiler.graph import Graph
-from noetl_compiler.guarantees import Guarantee, name_of, of_call, of_rows, tasks_of
+from noetl_compiler.guarantees import name_of, of_call, of_rows, tasks_of
+from noetl_compiler.language.tool_description import Guarantee, Tools
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.outline import Line
 
 __all__ = ["promises"]
 
 
-def promises(graph: Graph) -> Line | None:
+def promises(graph: Graph, tools: Tools = KINDS) -> Line | None:
     """``exactly once: why``, and below it for what; None where no call changes anything."""
     found: dict[Guarantee, list[str]] = {}
-    for guarantee, name in _all(graph):
+    for guarantee, name in _all(graph, tools):
         found.setdefault(guarantee, []).append(name)
     lines = [Line(str(one), [Line(", ".join(dict.fromkeys(names)))]) for one, names in found.items()]
     return Line("how often calls take effect and rows are stored, whatever is lost", lines) if lines else None
 
 
-def _all(graph: Graph) -> Iterator[tuple[Guarantee, str]]:
+def _all(graph: Graph, tools: Tools) -> Iterator[tuple[Guarantee, str]]:
     for step, task in tasks_of(graph):
         name = name_of(step, task)
-        if (of_task := of_call(task)) is not None:
+        if (of_task := of_call(task, tools)) is not None:
             yield of_task, name
         for sink in task.sinks:
             if (of_sink := of_rows(sink)) is not None:

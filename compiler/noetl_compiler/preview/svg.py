@@ -7,6 +7,8 @@ from html import escape
 
 from noetl_compiler.diagnostics import columns
 from noetl_compiler.graph import Graph, Step
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.arrows import Arrow, arrows
 from noetl_compiler.preview.geometry import NO_LABEL, Box, Curve, Size, path_data
 from noetl_compiler.preview.layers import place
@@ -49,10 +51,10 @@ _MARKER = (
 )
 
 
-def svg(graph: Graph, links: Mapping[str, str] | None = None) -> str:
+def svg(graph: Graph, links: Mapping[str, str] | None = None, tools: Tools = KINDS) -> str:
     """One ``<svg>`` element of many lines without a line break at the end. ``links`` are where boxes lead to."""
     steps = reading_order(graph)
-    texts = {step.name: _rows(step) for step in steps}
+    texts = {step.name: _rows(step, tools) for step in steps}
     drawn = [arrow for step in steps for arrow in arrows(graph, step)]
     sizes = {name: _size(name, rows) for name, rows in texts.items()}
     boxes, curves = place(sizes, drawn, [_label_size(arrow) for arrow in drawn])
@@ -71,9 +73,10 @@ def svg(graph: Graph, links: Mapping[str, str] | None = None) -> str:
     )
 
 
-def _rows(step: Step) -> list[tuple[int, str]]:
+def _rows(step: Step, tools: Tools) -> list[tuple[int, str]]:
     """The rows of a box below its name, with their depth; what is long goes on further to the right."""
-    return [(depth + bool(part), text) for depth, line in _flat(content(step), 0) for part, text in _parts(line, depth)]
+    lines = _flat(content(step, tools), 0)
+    return [(depth + bool(part), text) for depth, line in lines for part, text in _parts(line, depth)]
 
 
 def _parts(line: Line, depth: int) -> Iterator[tuple[int, str]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from noetl_compiler.diagnostics import columns
 from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import Graph, Step
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.order import reading_order, unreached
 from noetl_compiler.preview.outline import Line, content, heading, ways
 from noetl_compiler.preview.promises import promises
@@ -14,7 +16,7 @@ from noetl_compiler.printable import printable_line
 __all__ = ["drawn", "guarantees", "tree"]
 
 
-def tree(graph: Graph, width: int | None = None) -> str:
+def tree(graph: Graph, width: int | None = None, tools: Tools = KINDS) -> str:
     """Many lines without a line break at the end, broken at ``width`` columns if given. The steps of a loop's region
     stand further to the right.
     """
@@ -26,20 +28,20 @@ def tree(graph: Graph, width: int | None = None) -> str:
         mark = "added" if step.injected else "no way leads here" if step.name in dead else ""
         marks = ", ".join(filter(None, [mark, f"each {loops[0].element}" if loops else ""]))
         margin = "    " * len(loops)
-        lines += ["", *drawn(_step(graph, step, marks), margin, margin, width)]
-    found = promises(graph)
+        lines += ["", *drawn(_step(graph, step, marks, tools), margin, margin, width)]
+    found = promises(graph, tools)
     return "\n".join([*lines, *(["", *drawn(found, width=width)] if found else [])])
 
 
-def guarantees(graph: Graph, width: int | None = None) -> str:
+def guarantees(graph: Graph, width: int | None = None, tools: Tools = KINDS) -> str:
     """How often calls take effect and rows are stored, and why: the end of the tree."""
-    found = promises(graph)
+    found = promises(graph, tools)
     return "\n".join(drawn(found, width=width)) if found else "no call changes anything"
 
 
-def _step(graph: Graph, step: Step, marks: str) -> Line:
+def _step(graph: Graph, step: Step, marks: str, tools: Tools) -> Line:
     title = f"{step.name}{f' ({marks})' if marks else ''}{'  ' if step.desc else ''}{' '.join(step.desc.split())}"
-    return Line(title, [*content(step), *ways(graph, step)])
+    return Line(title, [*content(step, tools), *ways(graph, step)])
 
 
 def drawn(line: Line, first: str = "", rest: str = "", width: int | None = None) -> list[str]:

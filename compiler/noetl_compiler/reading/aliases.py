@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import yaml
+from msgspec.structs import replace
 
 from noetl_compiler.diagnostics import Diagnostic, Related
 from noetl_compiler.source import SourceFile, Span
@@ -43,7 +43,7 @@ def with_alias_places(source: SourceFile, found: tuple[Diagnostic, ...]) -> tupl
 
 def _with_aliases(found: Diagnostic, aliases: list[_Alias]) -> Diagnostic:
     using = [one for one in aliases if one.anchored <= found.span and _ends_within(found.span, one.anchored)]
-    related = (Related(one.span, f'the alias "*{one.name}" brings it here too') for one in using[:_MOST_TOLD])
+    related = (Related(one.span, f'the alias "*{one.name}" repeats it here') for one in using[:_MOST_TOLD])
     return replace(found, related=(*found.related, *related))
 
 

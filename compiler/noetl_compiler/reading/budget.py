@@ -84,7 +84,7 @@ class Budget:
         if self._nodes > MAX_NODES:
             return f"there are more than {MAX_NODES:,} nodes"
         if self._nodes > MAX_DENSE_NODES + offset // CHARS_A_NODE:
-            return f"there are {self._nodes:,} nodes up to here, of fewer than {CHARS_A_NODE} characters each"
+            return f"{self._nodes:,} nodes up to here have fewer than {CHARS_A_NODE} characters each"
         return ""
 
     def collection(self, depth: int, offset: int) -> str:

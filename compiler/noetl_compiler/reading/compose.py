@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, Literal, NoReturn
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, Severity
@@ -101,7 +101,7 @@ class Composer:
     def _document(self, event: yaml.DocumentStartEvent) -> None:
         self._documents += 1
         if self._documents > 1:
-            message, hint = "a second document starts", "keep one playbook in a file"
+            message, hint = "a second document starts here", "keep one playbook per file"
             raise Refusal(self._error(Code.UNSUPPORTED_YAML, self._span(event), message, hint))
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
@@ -113,7 +113,8 @@ class Composer:
             self._stack[-1].wants = "merged"
             return
         value = text if is_key else self._resolved(event, span)
-        span = self._without_properties(event, span)
+        if event.anchor or event.tag:
+            span = self._without_properties(event, span)
         style = _STYLES.get(event.style, "plain")
         places = expression_spans(self._source, span, text, style) if "{{" in text or "{%" in text else ()
         node = ScalarNode(value, text, span, style, places)
@@ -131,7 +132,7 @@ class Composer:
     def _alias(self, event: yaml.AliasEvent) -> None:
         name, span = event.anchor or "", self._span(event)
         if name not in self._anchors:
-            message = f'no anchor "&{name}" stands before this alias'
+            message = f'there is no anchor "&{name}" before this alias'
             raise Refusal(self._error(Code.YAML_SYNTAX, span, message))
         anchor = self._anchors[name]
         if anchor is None:
@@ -146,7 +147,8 @@ class Composer:
         if event.tag not in _COLLECTION_TAGS:
             message = f'the tag "{short_tag(str(event.tag))}" is not supported'
             self._report(Code.UNSUPPORTED_YAML, span, message, "remove the tag")
-        span = self._without_properties(event, span)
+        if event.anchor or event.tag:
+            span = self._without_properties(event, span)
         opened = _Open(span, span, "key" if isinstance(event, yaml.MappingStartEvent) else "item")
         if event.anchor:
             opened.anchor, opened.before = event.anchor, self._budget.used
@@ -250,8 +252,6 @@ class Composer:
 
     def _without_properties(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, span: Span) -> Span:
         """The place of a node without its anchor and its tag."""
-        if not (event.anchor or event.tag):
-            return span
         text = self._source.text
         start, end = self._source.offset(span.line, span.col), self._source.offset(span.end_line, span.end_col)
         found = _PROPERTIES.match(text, start, end if isinstance(event, yaml.ScalarEvent) else len(text))
@@ -261,7 +261,7 @@ class Composer:
     def _report(self, code: Code, span: Span, message: str, hint: str, related: tuple[Related, ...] = ()) -> None:
         self.diagnostics.append(self._error(code, span, message, hint, related))
         if len(self.diagnostics) == MAX_FINDINGS:
-            message = f"there are {MAX_FINDINGS} problems up to here"
+            message = f"too many problems: stopped after {MAX_FINDINGS}"
             raise Refusal(self._error(Code.BUDGET_EXCEEDED, span, message))
 
     def _error(

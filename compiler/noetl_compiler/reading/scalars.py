@@ -101,7 +101,7 @@ def _number_checked(text: str, kind: str) -> Json:
     except (ValueError, KeyError, IndexError, OverflowError):
         raise ScalarError(f'"{text}" is not a valid {kind}', "remove the tag or correct the value") from None
     if isinstance(value, float) and not math.isfinite(value):
-        raise ScalarError(f'"{text}" is not a number JSON can carry', "put it in quotes to keep it as text")
+        raise ScalarError(f'"{text}" is not a valid JSON number', "put it in quotes to keep it as text")
     if isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
         raise ScalarError(f'"{text}" needs more than 64 bits', "put it in quotes to keep it as text")
     return value

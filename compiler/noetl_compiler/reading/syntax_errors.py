@@ -19,19 +19,19 @@ from noetl_compiler.source import SourceFile
 
 __all__ = ["BARE_TEMPLATE", "QUOTE_THE_TEMPLATE", "syntax_error"]
 
-BARE_TEMPLATE = "a template stands here without quotes"
+BARE_TEMPLATE = "a template is not quoted"
 QUOTE_THE_TEMPLATE = 'quote the template: "{{ ... }}"'
 
-_OPEN_QUOTE = "the quote that is opened here is not closed"
-_NEEDS_QUOTES = 'a text that has ": " in it needs quotes'
+_OPEN_QUOTE = "this quote is never closed"
+_NEEDS_QUOTES = 'text that contains ": " needs quotes'
 _REMEDIES = (
     ("mapping values are not allowed", _NEEDS_QUOTES),
-    ("cannot start any token", "put a text that begins with @, ` or % in quotes"),
-    ("the quote", "close it"),
-    ("end of stream", "close the bracket that is opened here"),
-    ("did not find expected key", "check the indentation, and quotes inside of quotes"),
-    ("expected ',' or", "close the bracket, and put a text with commas or braces in quotes"),
-    ("undefined tag handle", "put a text that begins with ! in quotes"),
+    ("cannot start any token", "quote text that begins with @, ` or %"),
+    ("this quote", "close it"),
+    ("end of stream", "close the bracket that opens here"),
+    ("did not find expected key", "check the indentation, and quotes inside quotes"),
+    ("expected ',' or", "close the bracket, and quote text with commas or braces"),
+    ("undefined tag handle", "quote text that begins with !"),
 )
 _INDENTATION = re.compile(r"[ \t-]*")
 _BARE = re.compile(r"(?:^|:|-|,|\[)[ ]+(\{\{)")
@@ -132,7 +132,7 @@ def _misplaced_key(source: SourceFile, offset: int, words: str) -> Diagnostic | 
     like = [_place(deeper[0])]
     if "'-'" not in words:  # of a list's end nothing but an item or one of the list's own keys can be meant
         like += [_place(one) for one in above if one.column < key.column][-1:]
-    message = f'"{key.text}" is indented like no block around it'
+    message = f'"{key.text}" does not match the indentation of any block around it'
     return _error(source, source.offset(line, key.column + 1), message, f"indent it like {' or like '.join(like)}")
 
 
@@ -142,7 +142,7 @@ def _below_a_value(source: SourceFile, key: _Key, offset: int) -> Diagnostic | N
     is_below = above is not None and above.column < key.column and _PLAIN.match(above.value)
     if above is None or not is_below or source.offset(key.line, key.column + 1 + len(key.text)) < offset - 2:
         return None
-    message = f'"{key.text}" is indented below "{above.text}", which has a value already'
+    message = f'"{key.text}" is indented below "{above.text}", which already has a value'
     hint = f"indent it like {_place(above)}, or remove the value; {_NEEDS_QUOTES}"
     return _error(source, source.offset(key.line, key.column + 1), message, hint)
 

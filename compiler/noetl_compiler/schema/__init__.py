@@ -1,54 +1,50 @@
 """The JSON Schema of each dialect, for editors: completion, a sentence on hover, mistakes underlined while typing.
 
-Tables, one file a part of the language, say of every key what it means and what its value may be (model.py has their
-words, values.py the values); the fields of tools come from language/tools.py. A schema is made from them on demand.
+The tables in language/constructs say of every key what it means and what its value may be; the fields of tools come
+from language/tools.py or from the tools that are installed (tools.py). What only older dialects have is described here.
+A schema is made on demand (model.py has its words, values.py the values).
 That they and the front ends know the same is held by tests, which ask both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
+
+import msgspec
 
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.schema import case, legacy, v1, v10
 from noetl_compiler.schema.calls import Calls
-from noetl_compiler.schema.loops import LOOPS
 from noetl_compiler.schema.merge_dialects import together
 from noetl_compiler.schema.model import Models, Schema
-from noetl_compiler.schema.policies import COLLECTING, GUARDS, POLICIES
-from noetl_compiler.schema.results import RESULTS
 from noetl_compiler.schema.retries import RETRIES
-from noetl_compiler.schema.root import ROOT
-from noetl_compiler.schema.routes import routes
-from noetl_compiler.schema.sinks import SINKS
+from noetl_compiler.schema.shapes import routes
+from noetl_compiler.schema.shared import SHARED
 from noetl_compiler.schema.tasks import tasks
 from noetl_compiler.schema.to_json_schema import definitions
-from noetl_compiler.schema.v1_calls import CALLS
+from noetl_compiler.schema.tools import KNOWN_KINDS, ToolKinds
 from noetl_compiler.schema.workbook import workbook
 
 __all__ = ["DIALECTS", "Schema", "json_schema", "models_of", "schema_of_all"]
 
-_SHARED: Models = (*ROOT, *LOOPS, *GUARDS, *POLICIES, *COLLECTING, *RESULTS, *RETRIES, *SINKS)
-_CALLS = Calls()
 
+class _Words(msgspec.Struct, frozen=True):
+    """What a dialect has of its own. ``usual`` are older names that are its usual ones, so not deprecated. Where it
+    ``binds`` fields, see Calls.
+    """
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """What a dialect has of its own. ``usual`` are older names that are its usual ones, so not deprecated."""
-
-    steps: Models
+    steps: Callable[[Calls], Models]
     usual: Collection[str]
-    calls: Calls = _CALLS
+    binds: bool = False
 
 
 _OWN: Mapping[Dialect, _Words] = MappingProxyType(
     {
-        "v10": _Words(v10.STEPS, v10.OWN_WORDS),
-        "case": _Words(case.STEPS, case.OWN_WORDS),
-        "legacy": _Words(legacy.STEPS, legacy.OWN_WORDS),
-        "v1": _Words(v1.STEPS, v1.OWN_WORDS, CALLS),
+        "v10": _Words(lambda _: v10.STEPS, v10.OWN_WORDS),
+        "case": _Words(case.steps, case.OWN_WORDS),
+        "legacy": _Words(legacy.steps, legacy.OWN_WORDS),
+        "v1": _Words(v1.steps, v1.OWN_WORDS, binds=True),
     }
 )
 
@@ -56,24 +52,25 @@ DIALECTS: tuple[Dialect, ...] = tuple(_OWN)
 """The dialects that have a schema, the current one first."""
 
 
-def models_of(dialect: Dialect) -> Models:
+def models_of(dialect: Dialect, kinds: ToolKinds = KNOWN_KINDS) -> Models:
     """Everything that has a name of its own in a dialect's schema; no two have the same."""
     own = _OWN[dialect]
-    return (*_SHARED, *routes(loose=dialect == "v1"), *tasks(own.calls), *workbook(own.calls), *own.steps)
+    calls = Calls(own.binds, kinds)
+    return (*SHARED, *RETRIES, *routes(loose=dialect == "v1"), *tasks(calls), *workbook(calls), *own.steps(calls))
 
 
-def schema_of_all() -> Schema:
+def schema_of_all(kinds: ToolKinds = KNOWN_KINDS) -> Schema:
     """The schema of playbooks in any dialect. It takes the words of each and proposes those of v10."""
-    schemas = ((str(dialect), definitions(models_of(dialect), v10.OWN_WORDS)) for dialect in DIALECTS)
+    schemas = ((str(dialect), definitions(models_of(dialect, kinds), v10.OWN_WORDS)) for dialect in DIALECTS)
     return {**_head("any dialect", "playbook"), **together(dict(schemas))}
 
 
-def json_schema(dialect: Dialect = "v10") -> Schema:
+def json_schema(dialect: Dialect = "v10", kinds: ToolKinds = KNOWN_KINDS) -> Schema:
     """The schema of playbooks in that dialect, which is one of DIALECTS, in the draft that all editors know."""
     return {
         **_head(dialect, f"playbook-{dialect}"),
         "$ref": "#/definitions/playbook",
-        "definitions": definitions(models_of(dialect), _OWN[dialect].usual),
+        "definitions": definitions(models_of(dialect, kinds), _OWN[dialect].usual),
     }
 
 

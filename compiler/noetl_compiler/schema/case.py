@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from noetl_compiler.language import keys
+from noetl_compiler.language.constructs.routes import SET
+from noetl_compiler.language.constructs.sinks import sink_and_save
+from noetl_compiler.language.constructs.steps import STEP_SPEC
 from noetl_compiler.language.words import CASE_ON_ERROR, ROUTE_MODES
-from noetl_compiler.schema.calls import CALLED, DESC, KIND_WORDS, Calls, by_kind
-from noetl_compiler.schema.case_actions import CASE_ACTIONS
+from noetl_compiler.schema.calls import CALLED, DESC, Calls, by_kind
+from noetl_compiler.schema.case_actions import case_actions
+from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
-from noetl_compiler.schema.routes import SET
-from noetl_compiler.schema.sinks import sink_and_save
-from noetl_compiler.schema.step_specs import STEP_SPEC, STEP_SPECS
-from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
+from noetl_compiler.schema.shared import STEP_SPECS
 from noetl_compiler.schema.values import MAPPING, NAME, NAMES, TIMEOUT, any_of, list_of, ref, words
 
-__all__ = ["OWN_WORDS", "STEPS"]
+__all__ = ["OWN_WORDS", "steps"]
 
 OWN_WORDS = frozenset({"args"})
 """What newer dialects have other words for."""
@@ -46,63 +47,65 @@ _STEP = Model(
         Property("loop", "Runs the step's tool once for each item of a list.", ref("loop")),
         Property("input", "Names with their values that the tool can use.", NAMES, older=keys.INPUT[1:]),
         Property("vars", "Names to set when the step is done, usually out of its result.", MAPPING),
-        *SET,
+        *properties(SET),
         Property("result", "What the step yields in place of its tool's result."),
         Property("next", "Where to go on when no rule has led on.", ref("next")),
         Property("timeout", "How long the step may take.", TIMEOUT),
         Property("retry", "When to call the tool again.", ref("retry")),
-        *sink_and_save("Where the tool's result is stored."),
+        *properties(sink_and_save("Where the tool's result is stored.")),
     ),
     open=True,
 )
 
 
-def _flat(kind: str) -> tuple[str, Model]:
-    told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, required=True)
+def _flat(kind: str, calls: Calls) -> tuple[str, Model]:
+    told = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, required=True)
     head = (told, Property("spec", _ABOUT_SPEC, ref("flat_spec")), *((CALLED,) if kind == "workbook" else ()))
-    return kind, Calls().flat(kind, f"{kind}_step", head, (_STEP,))
+    return kind, calls.flat(kind, f"{kind}_step", head, (_STEP,))
 
 
-_KINDS = tuple(_flat(kind) for kind in ALL_KINDS)
 _IS_FLAT: Schema = {"required": ["tool"], "properties": {"tool": {"type": "string"}}}
-_FLAT: Schema = {"allOf": by_kind(_KINDS, "tool")}
 _TOOL = "The call of a tool, or several of them, one after the other."
 
-STEPS: Models = (
-    _STEP,
-    *(place for _, place in _KINDS),
-    Model(
-        "nested_step",
-        "A step: it calls its tool, and its rules say what follows.",
-        (
-            Property("tool", _TOOL, any_of(ref("tool_with_loop"), ref("tool"))),
-            Property("spec", _ABOUT_SPEC, ref("step_spec")),
-        ),
-        borrowed=(_STEP,),
-    ),
-    Model(
-        "tool_with_loop",
-        "The call of a tool that is written with the loop of its step.",
-        (
-            Property("kind", "The kind of tool to call.", KIND_WORDS, required=True),
-            Property(
-                "loop", "The loop of the step; write it on the step.", ref("loop"), required=True, deprecated=True
+
+def steps(calls: Calls) -> Models:
+    """The steps, with the kinds of tools that they may call."""
+    kinds, kind_words = tuple(_flat(kind, calls) for kind in calls.kinds.names), calls.kinds.words
+    return (
+        _STEP,
+        *(place for _, place in kinds),
+        Model(
+            "nested_step",
+            "A step: it calls its tool, and its rules say what follows.",
+            (
+                Property("tool", _TOOL, any_of(ref("tool_with_loop"), ref("tool"))),
+                Property("spec", _ABOUT_SPEC, ref("step_spec")),
             ),
+            borrowed=(_STEP,),
         ),
-        open=True,
-    ),
-    Model(
-        "step",
-        "A step: it calls its tool, and its rules say what follows.",
-        (
-            Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
-            Property("tool", _TOOL, any_of(ref("tool_with_loop"), ref("tool"), KIND_WORDS)),
+        Model(
+            "tool_with_loop",
+            "The call of a tool that is written with the loop of its step.",
+            (
+                Property("kind", "The kind of tool to call.", kind_words, required=True),
+                Property(
+                    "loop", "The loop of the step; write it on the step.", ref("loop"), required=True, deprecated=True
+                ),
+            ),
+            open=True,
         ),
-        open=True,
-        rules={"if": _IS_FLAT, "then": _FLAT, "else": ref("nested_step")},
-    ),
-    Model("step_spec", _ABOUT_SPEC, (*_SPEC, *STEP_SPEC)),
-    Model("flat_spec", _ABOUT_SPEC, (*_SPEC, *(one for one in STEP_SPEC if one.name != "policy"))),
-    *STEP_SPECS,
-    *CASE_ACTIONS,
-)
+        Model(
+            "step",
+            "A step: it calls its tool, and its rules say what follows.",
+            (
+                Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
+                Property("tool", _TOOL, any_of(ref("tool_with_loop"), ref("tool"), kind_words)),
+            ),
+            open=True,
+            rules={"if": _IS_FLAT, "then": {"allOf": by_kind(kinds, "tool")}, "else": ref("nested_step")},
+        ),
+        Model("step_spec", _ABOUT_SPEC, (*_SPEC, *properties(STEP_SPEC.keys))),
+        Model("flat_spec", _ABOUT_SPEC, (*_SPEC, *properties(one for one in STEP_SPEC.keys if one.name != "policy"))),
+        *STEP_SPECS,
+        *case_actions(calls),
+    )

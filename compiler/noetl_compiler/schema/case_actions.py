@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from noetl_compiler.language import keys
+from noetl_compiler.language.constructs.policies import COLLECT
 from noetl_compiler.language.sinks import EVENT_KINDS, STORES
-from noetl_compiler.language.tools import KINDS
-from noetl_compiler.language.words import GATHERINGS
+from noetl_compiler.language.words import BACKOFFS, GATHERINGS
 from noetl_compiler.schema.calls import DESC, Calls, by_kind
+from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
-from noetl_compiler.schema.policies import BACKOFF, COLLECT
-from noetl_compiler.schema.tools import KIND_MEANINGS
 from noetl_compiler.schema.values import (
     AMOUNT,
     CONDITION,
@@ -25,10 +24,11 @@ from noetl_compiler.schema.values import (
     list_of,
     one_or_more,
     ref,
+    told_words,
     words,
 )
 
-__all__ = ["CASE_ACTIONS"]
+__all__ = ["case_actions"]
 
 _ASSIGNED = any_of(MAPPING, list_of(ref("assignment")))
 _ACTIONS = (
@@ -42,7 +42,7 @@ _ACTIONS = (
     Property("call", "Another step to run beside the route, or this call again.", ref("another_call")),
     Property("sink", "Where the result is stored.", one_or_more(ref("case_sink")), older=("save",)),
     Property("collect", "Adds a value to a name, or a page to those of repeated calls.", ref("case_collect")),
-    *COLLECT[1:],
+    *properties(COLLECT[1:]),
     without_effect("log", "the events of a run tell what it did"),
 )
 
@@ -51,30 +51,11 @@ _BARE_TASK: Schema = {
     "if": {"propertyNames": {"enum": ["tool", *DESC.names]}},
     "then": {"properties": {"tool": ref("tool")}},
 }
-_RUN = frozenset(KINDS) - STORES - EVENT_KINDS
-"""Sinks that only run a tool; the others store rows with the call."""
-
-
-def _run_sink(kind: str) -> tuple[str, Model]:
-    told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, older=("kind", "type"))
-    return kind, Calls().flat(
-        kind, f"{kind}_sink", (told, Property("name", "The name of this task.", NAME, ("label",)))
-    )
-
-
-_RUN_SINKS = tuple(_run_sink(kind) for kind in sorted(_RUN))
-_RUN_KIND: Schema = {"enum": sorted(_RUN)}
-_IS_RUN: Schema = {"required": ["tool"], "properties": {"tool": _RUN_KIND}}
-_IS_NESTED_RUN: Schema = {
-    "required": ["tool"],
-    "properties": {"tool": {"type": "object", "required": ["kind"], "properties": {"kind": _RUN_KIND}}},
-}
-_FLAT_SINK: Schema = {"if": _IS_RUN, "then": {"allOf": by_kind(_RUN_SINKS, "tool")}, "else": ref("sink")}
 _IS_ONLY_THEN: Schema = {"type": "object", "required": ["then"], "maxProperties": 1}
 _IS_WRAPPED: Schema = {"type": "object", "required": ["next"], "not": {"required": ["step"]}}
 _IS_GATHERING: Schema = {"type": "object", "required": ["from"]}
 
-CASE_ACTIONS: Models = (
+_ACTIONS_OF_RULES: Models = (
     Model(
         "case_rule",
         "A condition about an event of the step, and what to do when it holds.",
@@ -141,7 +122,7 @@ CASE_ACTIONS: Models = (
                 older=("delay", "backoff_seconds"),
             ),
             Property("backoff_multiplier", "By what the delay grows each time.", NUMBER, older=("multiplier",)),
-            Property("backoff", "How the delay grows from call to call.", BACKOFF),
+            Property("backoff", "How the delay grows from call to call.", told_words(BACKOFFS.about)),
             Property("max_delay", "The longest that a growing delay may become.", SECONDS),
             Property("jitter", "Whether delays are varied at random.", FLAG),
             Property("args", "The names that are other in the next call.", MAPPING, older=("with", "input")),
@@ -176,7 +157,28 @@ CASE_ACTIONS: Models = (
     ),
     Shape("case_next", {"if": _IS_WRAPPED, "then": {"properties": {"next": ref("case_next")}}, "else": ref("next")}),
     Shape("another_call", {"type": "object", "if": has("step"), "then": ref("target"), "else": ref("repeat")}),
-    *(place for _, place in _RUN_SINKS),
-    Shape("case_sink", {"if": _IS_NESTED_RUN, "then": ref("named_task"), "else": _FLAT_SINK}),
     Shape("case_collect", {"if": _IS_GATHERING, "then": ref("gathering"), "else": ref("collect")}),
 )
+
+
+def case_actions(calls: Calls) -> Models:
+    """Rules and what they do. Sinks whose kind is no store only run a tool; the others store rows with the call."""
+    run = sorted(frozenset(calls.kinds.tools) - STORES - EVENT_KINDS)
+    sinks = tuple(_run_sink(kind, calls) for kind in run)
+    kind: Schema = {"enum": list(run)}
+    is_run: Schema = {"required": ["tool"], "properties": {"tool": kind}}
+    is_nested: Schema = {
+        "required": ["tool"],
+        "properties": {"tool": {"type": "object", "required": ["kind"], "properties": {"kind": kind}}},
+    }
+    flat: Schema = {"if": is_run, "then": {"allOf": by_kind(sinks, "tool")}, "else": ref("sink")}
+    return (
+        *_ACTIONS_OF_RULES,
+        *(place for _, place in sinks),
+        Shape("case_sink", {"if": is_nested, "then": ref("named_task"), "else": flat}),
+    )
+
+
+def _run_sink(kind: str, calls: Calls) -> tuple[str, Model]:
+    told = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("kind", "type"))
+    return kind, calls.flat(kind, f"{kind}_sink", (told, Property("name", "The name of this task.", NAME, ("label",))))

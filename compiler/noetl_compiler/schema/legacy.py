@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from noetl_compiler.language import keys
 from noetl_compiler.language.tools import PSEUDO_KINDS
-from noetl_compiler.schema.calls import CALLED, DESC, KIND_WORDS, Calls, by_kind
+from noetl_compiler.schema.calls import CALLED, DESC, Calls, by_kind
 from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
-from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import MAPPING, NAME, NAMES, any_of, ref
 
-__all__ = ["OWN_WORDS", "STEPS"]
+__all__ = ["OWN_WORDS", "steps"]
 
 OWN_WORDS = frozenset({"args", "collection", "element", "concurrency"})
 """What newer dialects have other words for."""
@@ -40,50 +39,57 @@ _BOUND = Property(
 )
 
 
-def _flat(kind: str) -> tuple[str, Model]:
-    told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, older=("type",), required=True)
+def _flat(kind: str, calls: Calls) -> tuple[str, Model]:
+    told = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("type",), required=True)
     head = {"workbook": (CALLED,), **dict.fromkeys(PSEUDO_KINDS, (_BOUND,))}.get(kind, ())
-    return kind, Calls().flat(kind, f"{kind}_step", (told, *head), (_STEP,))
+    return kind, calls.flat(kind, f"{kind}_step", (told, *head), (_STEP,))
 
 
-_KINDS = tuple(_flat(kind) for kind in ALL_KINDS)
 _NO_TOOL = Property("tool", "The kind of tool to call, with its fields beside it.", {"const": None}, older=("type",))
 
 _ABSENT: Schema = {"properties": {"tool": {"type": "null"}, "type": {"type": "null"}}}
 _NESTED: Schema = {"required": ["tool"], "properties": {"tool": {"type": ["object", "array"]}}}
 _STORES: Schema = {"required": ["sink"], "properties": {"sink": {"not": {"type": "null"}}}}
 
-STEPS: Models = (
-    _STEP,
-    *(place for _, place in _KINDS),
-    Model(
-        "bare_step",
-        "A step that calls nothing and only leads on.",
-        (_NO_TOOL, _BOUND),
-        borrowed=(_STEP,),
-    ),
-    replace(Calls().flat("noop", "store_step", (_NO_TOOL,), (_STEP,)), needs=(("sink",),)),
-    Model(
-        "nested_step",
-        "A step whose tasks are written as in newer dialects.",
-        (Property("tool", "The task of the step, or the list of its tasks.", ref("tool"), required=True),),
-        borrowed=(_STEP,),
-    ),
-    Model(
-        "step",
-        "A step: it calls its tool and goes on by what its next names.",
-        (
-            Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
-            Property("tool", "The kind of tool to call, with its fields beside it.", any_of(KIND_WORDS, ref("tool"))),
-            Property("type", "The kind of tool to call, as v1 had it.", KIND_WORDS, deprecated=True),
+
+def steps(calls: Calls) -> Models:
+    """The steps, with the kinds of tools that they may call."""
+    kinds = tuple(_flat(kind, calls) for kind in calls.kinds.names)
+    return (
+        _STEP,
+        *(place for _, place in kinds),
+        Model(
+            "bare_step",
+            "A step that calls nothing and only leads on.",
+            (_NO_TOOL, _BOUND),
+            borrowed=(_STEP,),
         ),
-        open=True,
-        rules={
-            "allOf": [
-                *by_kind(_KINDS, "tool", "type"),
-                {"if": _NESTED, "then": ref("nested_step")},
-                {"if": _ABSENT, "then": {"if": _STORES, "then": ref("store_step"), "else": ref("bare_step")}},
-            ]
-        },
-    ),
-)
+        replace(calls.flat("noop", "store_step", (_NO_TOOL,), (_STEP,)), needs=(("sink",),)),
+        Model(
+            "nested_step",
+            "A step whose tasks are written as in newer dialects.",
+            (Property("tool", "The task of the step, or the list of its tasks.", ref("tool"), required=True),),
+            borrowed=(_STEP,),
+        ),
+        Model(
+            "step",
+            "A step: it calls its tool and goes on by what its next names.",
+            (
+                Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
+                Property(
+                    "tool",
+                    "The kind of tool to call, with its fields beside it.",
+                    any_of(calls.kinds.words, ref("tool")),
+                ),
+                Property("type", "The kind of tool to call, as v1 had it.", calls.kinds.words, deprecated=True),
+            ),
+            open=True,
+            rules={
+                "allOf": [
+                    *by_kind(kinds, "tool", "type"),
+                    {"if": _NESTED, "then": ref("nested_step")},
+                    {"if": _ABSENT, "then": {"if": _STORES, "then": ref("store_step"), "else": ref("bare_step")}},
+                ]
+            },
+        ),
+    )

@@ -7,15 +7,17 @@ kind (``http``), or at a key of a step, a task or a playbook. Lists have no brac
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple, cast
 
-from noetl_compiler.diagnostics import nearest_or_all
+from msgspec.structs import replace
+
 from noetl_compiler.graph import Json
+from noetl_compiler.language.tool_description import ToolDescription
 from noetl_compiler.schema import models_of
+from noetl_compiler.schema.key_hints import KeyPaths, paths_below
 from noetl_compiler.schema.model import Model, Property, Schema, Shape
-from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
+from noetl_compiler.schema.tools import KNOWN_KINDS, ToolKinds
 
 __all__ = ["CONSTRUCTS", "KeyEntry", "UnknownPathError", "lookup"]
 
@@ -41,7 +43,8 @@ class KeyEntry(NamedTuple):
 
     ``value`` says in words what it may be, "" for a construct. ``choices`` are allowed words with their meanings,
     ``older`` other names of the key. ``keys`` are those of the mapping that it is or holds, ``shared`` those that every
-    call has, of a tool kind; both as names with their meanings.
+    call has, of a tool kind; both as names with their meanings. ``default`` is that of a tool's field, None
+    where there is none, ``tool`` that of a kind.
     """
 
     path: str
@@ -53,82 +56,119 @@ class KeyEntry(NamedTuple):
     is_required: bool = False
     keys: tuple[tuple[str, str], ...] = ()
     shared: tuple[tuple[str, str], ...] = ()
+    default: Json = None
+    tool: ToolDescription | None = None
 
 
-def lookup(path: str) -> KeyEntry:
+def lookup(path: str, kinds: ToolKinds = KNOWN_KINDS) -> KeyEntry:
     """The entry of a dotted path in the current dialect. Raises UnknownPathError."""
     first, *rest = path.strip(".").split(".")
-    models, found = _begin(first)
+    tables = _tables(kinds)
+    models, found = tables.begin(first)
     walked = first
     for name in rest:
         found = _key(models, name)
         if found is None:
-            raise UnknownPathError(_unknown(name, f'in "{walked}"', _names(models)))
-        models = _models_in(found.value)
+            raise UnknownPathError(tables.unknown(name, f'in "{walked}"', _names(models)))
+        models = tables.models_in(found.value)
         walked = f"{walked}.{name}"
     if found is None:
-        return _entry_of_construct(first, models)
+        return tables.entry_of_construct(first, models)
     return KeyEntry(
         walked,
         found.about,
-        _value_in_words(found.value),
+        tables.in_words(found.value),
         tuple(_choices(found.value)),
         tuple(_examples(found.value)),
         found.older,
         found.required,
         tuple(_described(models)),
+        default=found.value.get("default"),
     )
-
-
-def _begin(name: str) -> tuple[Sequence[Model], Property | None]:
-    """Where a path begins: the models of a construct or a kind, or those behind a key, with that key."""
-    models = _models()
-    if name in CONSTRUCTS:
-        return _models_called(name), None
-    if name in ALL_KINDS:
-        return [models[f"{name}_task"]], None
-    within = [one for construct in ("step", "task", "playbook") for one in _models_called(construct)]
-    found = next((one for one in _properties(within) if name in one.names and not one.deprecated), None)
-    if found is not None:
-        return _models_in(found.value), found
-    if name in models:
-        return [models[name]], None
-    raise UnknownPathError(_unknown(name, "of a playbook", (*CONSTRUCTS, *ALL_KINDS, *models, *_names(within))))
-
-
-def _entry_of_construct(name: str, models: Sequence[Model]) -> KeyEntry:
-    if name in CONSTRUCTS or name not in ALL_KINDS:
-        return KeyEntry(name, models[0].about, keys=tuple(_described(models)))
-    *shared, own = models[0].borrowed
-    every_call = replace(models[0], borrowed=tuple(shared))
-    return KeyEntry(name, KIND_MEANINGS[name], keys=tuple(_described([own])), shared=tuple(_described([every_call])))
-
-
-def _unknown(name: str, where: str, known: Iterable[str]) -> str:
-    kinds = [kind for kind in ALL_KINDS if name in _names([_models()[f"{kind}_fields"]])]
-    hint = f"try {kinds[0]}.{name}" if kinds else nearest_or_all(name, known, "keys are")
-    return f'unknown key "{name}" {where}{f": {hint}" if hint else ""}'
 
 
 # ---- the tables ------------------------------------------------------------------------------------------------------
 
 
-@lru_cache
-def _tables() -> Mapping[str, Model | Shape]:
-    return {one.name: one for one in models_of("v10")}
+@lru_cache(maxsize=2)
+def _tables(kinds: ToolKinds) -> _Tables:
+    return _Tables(kinds)
 
 
-@lru_cache
-def _models() -> Mapping[str, Model]:
-    return {name: one for name, one in _tables().items() if isinstance(one, Model)}
+class _Tables:
+    """The models of the current dialect, with these kinds of tools."""
 
+    def __init__(self, kinds: ToolKinds) -> None:
+        self._kinds = kinds
+        self._places: Mapping[str, Model | Shape] = {one.name: one for one in models_of("v10", kinds)}
+        self._models = {name: one for name, one in self._places.items() if isinstance(one, Model)}
 
-def _models_called(name: str) -> list[Model]:
-    """The model of that name; with ``task`` what every task has beside its kind."""
-    models = _models()
-    if name != "task":
-        return [models[name]]
-    return [models["task"], replace(models["noop_task"], borrowed=models["noop_task"].borrowed[:-1])]
+    def begin(self, name: str) -> tuple[Sequence[Model], Property | None]:
+        """Where a path begins: the models of a construct or a kind, or those behind a key, with that key."""
+        if name in CONSTRUCTS:
+            return self._called(name), None
+        if name in self._kinds.names:
+            return [self._models[f"{name}_task"]], None
+        within = [one for construct in ("step", "task", "playbook") for one in self._called(construct)]
+        found = next((one for one in _properties(within) if name in one.names and not one.deprecated), None)
+        if found is not None:
+            return self.models_in(found.value), found
+        if name in self._models:
+            return [self._models[name]], None
+        known = [*CONSTRUCTS, *self._kinds.names, *self._models, *self._paths.names]
+        raise UnknownPathError(self.unknown(name, "of a playbook", known))
+
+    def entry_of_construct(self, name: str, models: Sequence[Model]) -> KeyEntry:
+        """Of a construct, or of a kind: its own keys apart from those of every call."""
+        if name in CONSTRUCTS or name not in self._kinds.names:
+            return KeyEntry(name, models[0].about, keys=tuple(_described(models)))
+        *shared, own = models[0].borrowed
+        every_call = replace(models[0], borrowed=tuple(shared))
+        tool = self._kinds.tool(name)
+        own_keys, shared_keys = tuple(_described([own])), tuple(_described([every_call]))
+        return KeyEntry(name, tool.summary, keys=own_keys, shared=shared_keys, tool=tool)
+
+    def unknown(self, name: str, where: str, known: Sequence[str]) -> str:
+        """The message about an unknown key, with where it stands instead or with the nearest key."""
+        hint = self._paths.hint(name, known)
+        return f'unknown key "{name}" {where}{f": {hint}" if hint else ""}'
+
+    @cached_property
+    def _paths(self) -> KeyPaths:
+        below = paths_below({name: self._called(name) for name in CONSTRUCTS}, self.models_in)
+        return KeyPaths(self._kinds.names, self._paths_of_kinds(True), below, self._paths_of_kinds(False))
+
+    def _paths_of_kinds(self, runs: bool) -> list[str]:
+        kinds = [kind for kind in self._kinds.names if self._kinds.tool(kind).has_executor is runs]
+        return [f"{kind}.{name}" for kind in kinds for name in _names([self._models[f"{kind}_fields"]])]
+
+    def models_in(self, value: Schema) -> list[Model]:
+        """The mappings that a value may be, or be a list of."""
+        found: dict[str, Model] = {}
+        waiting, seen = [value], set[str]()
+        while waiting:
+            schema = waiting.pop(0)
+            name = str(schema.get("$ref", "")).rpartition("/")[2]
+            if name and name not in seen:
+                seen.add(name)
+                one = self._places[name]
+                if isinstance(one, Shape):
+                    waiting.insert(0, one.value)
+                else:
+                    found |= {model.name: model for model in self._called(name)}
+            waiting += _parts(schema)
+        return list(found.values())
+
+    def in_words(self, value: Schema) -> str:
+        """What a value may be."""
+        return " or ".join(dict.fromkeys(_words(value, self._places))) or "any value"
+
+    def _called(self, name: str) -> list[Model]:
+        """The model of that name; with ``task`` what every task has beside its kind."""
+        if name != "task":
+            return [self._models[name]]
+        noop = self._models["noop_task"]
+        return [self._models["task"], replace(noop, borrowed=noop.borrowed[:-1])]
 
 
 def _properties(models: Iterable[Model]) -> Iterator[Property]:
@@ -154,24 +194,6 @@ def _described(models: Iterable[Model]) -> Iterator[tuple[str, str]]:
             yield one.name, one.about
 
 
-def _models_in(value: Schema) -> list[Model]:
-    """The mappings that a value may be, or be a list of."""
-    found: dict[str, Model] = {}
-    waiting, seen = [value], set[str]()
-    while waiting:
-        schema = waiting.pop(0)
-        name = str(schema.get("$ref", "")).rpartition("/")[2]
-        if name and name not in seen:
-            seen.add(name)
-            one = _tables()[name]
-            if isinstance(one, Shape):
-                waiting.insert(0, one.value)
-            else:
-                found |= {model.name: model for model in _models_called(name)}
-        waiting += _parts(schema)
-    return list(found.values())
-
-
 def _parts(schema: Schema) -> list[Schema]:
     """The schemas inside of one, those alone that a value may be."""
     alone = [schema.get(key) for key in ("then", "else", "items")]
@@ -182,11 +204,7 @@ def _parts(schema: Schema) -> list[Schema]:
 # ---- words -----------------------------------------------------------------------------------------------------------
 
 
-def _value_in_words(value: Schema) -> str:
-    return " or ".join(dict.fromkeys(_words(value))) or "any value"
-
-
-def _words(value: Schema) -> Iterator[str]:
+def _words(value: Schema, places: Mapping[str, Model | Shape]) -> Iterator[str]:
     if "enum" in value:
         yield f"one of {', '.join(map(str, cast('list[Json]', value['enum'])))}"
     elif "const" in value:
@@ -194,8 +212,8 @@ def _words(value: Schema) -> Iterator[str]:
     elif "patternErrorMessage" in value:
         yield str(value["patternErrorMessage"]).removeprefix("expected ")
     elif "$ref" in value:
-        one = _tables()[str(value["$ref"]).rpartition("/")[2]]
-        yield from _words(one.value) if isinstance(one, Shape) else ("a mapping",)
+        one = places[str(value["$ref"]).rpartition("/")[2]]
+        yield from _words(one.value, places) if isinstance(one, Shape) else ("a mapping",)
     elif isinstance(value.get("items"), dict):
         yield "a list"
     elif "type" in value:
@@ -203,7 +221,7 @@ def _words(value: Schema) -> Iterator[str]:
         yield from (_TYPES[str(one)] for one in (cast("list[Json]", types) if isinstance(types, list) else [types]))
     else:
         for part in _parts(value):
-            yield from _words(part)
+            yield from _words(part, places)
 
 
 def _choices(value: Schema) -> Iterator[tuple[str, str]]:

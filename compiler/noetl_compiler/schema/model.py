@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 from noetl_compiler.graph import Json
 
@@ -13,8 +14,7 @@ Schema: TypeAlias = dict[str, Json]
 """JSON Schema, as what ``json.dumps`` takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(msgspec.Struct, frozen=True):
     """One key of a place. ``about`` is the sentence an editor shows for it, ``older`` are names that mean the same.
 
     A property that is not ``required`` may be null, which means that it is absent. ``snippet`` is what an editor writes
@@ -23,7 +23,7 @@ class Property:
 
     name: str
     about: str
-    value: Schema = field(default_factory=dict[str, Json])
+    value: Schema = msgspec.field(default_factory=dict[str, Json])
     older: tuple[str, ...] = ()
     required: bool = False
     deprecated: bool = False
@@ -40,8 +40,7 @@ def without_effect(name: str, why: str) -> Property:
     return Property(name, f"Has no effect: {why}.", deprecated=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(msgspec.Struct, frozen=True):
     """A mapping of a playbook.
 
     ``borrowed`` are places whose properties may stand here too. ``needs`` are groups of keys of which one must be
@@ -56,7 +55,7 @@ class Model:
     needs: tuple[tuple[str, ...], ...] = ()
     open: bool = False
     inside: tuple[str, ...] = ()
-    rules: Schema = field(default_factory=dict[str, Json])
+    rules: Schema = msgspec.field(default_factory=dict[str, Json])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,8 +64,7 @@ class Model:
         return tuple(dict.fromkeys((*own, *(name for place in self.borrowed for name in place.names))))
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """What may stand at several places and is not one mapping: a choice, a list, a word."""
 
     name: str

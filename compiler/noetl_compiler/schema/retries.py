@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from noetl_compiler.language import defaults
+from noetl_compiler.language.constructs.policies import COLLECT
+from noetl_compiler.language.constructs.sinks import sink_and_save
+from noetl_compiler.language.words import BACKOFFS
+from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
-from noetl_compiler.schema.policies import BACKOFF, COLLECT
-from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.values import (
     AMOUNT,
     CONDITION,
@@ -18,9 +20,12 @@ from noetl_compiler.schema.values import (
     list_of,
     one_or_more,
     ref,
+    told_words,
 )
 
 __all__ = ["RETRIES"]
+
+_BACKOFF = told_words(BACKOFFS.about)
 
 _RETRY_WHEN = Property(
     "when",
@@ -58,7 +63,7 @@ _FAILURE = (
     Property(
         "backoff",
         "How the delay grows from call to call, exponentially unless given; a number is the delay itself.",
-        any_of(BACKOFF, NUMBER, ref("backoff")),
+        any_of(_BACKOFF, NUMBER, ref("backoff")),
     ),
     *_DELAYS,
     without_effect("retry_on", 'say it as when: "{{ error.kind in [...] }}"'),
@@ -71,7 +76,7 @@ _REPETITION = (
         "max_attempts", f"How often to call in total, {defaults.PAGES} unless given.", AMOUNT, older=("max_iterations",)
     ),
     Property("initial_delay", "How long to wait before the next call.", SECONDS, older=("delay", "interval")),
-    *COLLECT,
+    *properties(COLLECT),
     Property("per_iteration", "What is done with each single result.", ref("per_iteration")),
     without_effect("backoff_multiplier", "pages follow each other at the same pace"),
 )
@@ -120,12 +125,12 @@ RETRIES: Models = (
     Model(
         "backoff",
         "How the delay grows from call to call.",
-        (Property("type", "How the delay grows from call to call, exponentially unless given.", BACKOFF), *_DELAYS),
+        (Property("type", "How the delay grows from call to call, exponentially unless given.", _BACKOFF), *_DELAYS),
     ),
     Model(
         "per_iteration",
         "What is done with each single result.",
-        sink_and_save("Where each result is stored."),
+        properties(sink_and_save("Where each result is stored.")),
     ),
     Shape(
         "retry",

@@ -52,7 +52,7 @@ def _snippet(one: Property, about: str) -> Schema:
 
 def _or_null(value: Schema) -> Schema:
     """A key without a value counts as absent."""
-    if value.keys() <= {"examples"}:
+    if value.keys() <= {"default", "examples"}:
         return {**ANYTHING, **value}
     if "const" in value or value == ANYTHING:
         return value

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
+from noetl_compiler.language.constructs.loops import LOOP_KEYS
+from noetl_compiler.language.constructs.sinks import sink_and_save
 from noetl_compiler.language.words import V1_ON_ERROR
-from noetl_compiler.schema.calls import DESC, INPUT
-from noetl_compiler.schema.loops import LOOP_PROPERTIES
+from noetl_compiler.schema.calls import DESC, INPUT, Calls
+from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
-from noetl_compiler.schema.sinks import sink_and_save
-from noetl_compiler.schema.v1_calls import NESTED_CALLS, Form
+from noetl_compiler.schema.v1_calls import Form, nested_calls
 from noetl_compiler.schema.values import (
     CONDITION,
     NAME,
@@ -23,7 +24,7 @@ from noetl_compiler.schema.values import (
     words,
 )
 
-__all__ = ["OWN_WORDS", "STEPS"]
+__all__ = ["OWN_WORDS", "steps"]
 
 OWN_WORDS = frozenset({"with", "collection", "element", "filter", "save", "task"})
 """What newer dialects have other words for."""
@@ -58,15 +59,13 @@ _STEP = Model(
     needs=_NAMED,
     open=True,
 )
-_FORM = Form("step", ("type", "tool"), (_STEP,))
-_TYPE = Property("type", "What kind of step this is.", _FORM.words)
 _CALL = Property("call", "What the step calls, by its name or with its fields.", ref("called"), required=True)
-_SINKS = sink_and_save("Where the results of the whole loop are stored.")
+_SINKS = properties(sink_and_save("Where the results of the whole loop are stored."))
 
 _NOT_FLAT = ("cursor", "policy", "frame", "distribution")
 _ITERATED = tuple(
     replace(one, older=tuple(name for name in one.older if name != "as"))
-    for one in LOOP_PROPERTIES
+    for one in properties(LOOP_KEYS)
     if one.name not in _NOT_FLAT
 )
 _ITERATES = any_of(
@@ -81,58 +80,71 @@ _IS_REGION: Schema = {"required": ["loop"], "not": has("type", "tool", "task")}
 
 _ITERATOR = told_words(dict.fromkeys(("iterator", "loop"), "Runs a task once for each item of a list."))
 
-STEPS: Models = (
-    _STEP,
-    *_FORM.places(),
-    *NESTED_CALLS,
-    Model(
-        "iterator_step",
-        "Runs a task once for each item of a list.",
-        (
-            *(Property(key, "Runs a task once for each item of a list.", _ITERATOR) for key in ("type", "tool")),
-            *_ITERATED,
-            Property(
-                "task", "The task or tasks to run for each item.", one_or_more(ref("called")), ("tasks",), required=True
+
+def steps(calls: Calls) -> Models:
+    """The steps, with the kinds of tools that they may call."""
+    form = Form("step", ("type", "tool"), calls, (_STEP,))
+    return (
+        _STEP,
+        *form.places(),
+        *nested_calls(calls),
+        Model(
+            "iterator_step",
+            "Runs a task once for each item of a list.",
+            (
+                *(Property(key, "Runs a task once for each item of a list.", _ITERATOR) for key in ("type", "tool")),
+                *_ITERATED,
+                Property(
+                    "task",
+                    "The task or tasks to run for each item.",
+                    one_or_more(ref("called")),
+                    ("tasks",),
+                    required=True,
+                ),
+                Property("name", "A name for the step; it has no meaning here.", NAME),
+                INPUT,
+                *_SINKS,
+                without_effect("enumerate", "the index of an iteration is always there as loop.index"),
             ),
-            Property("name", "A name for the step; it has no meaning here.", NAME),
-            INPUT,
-            *_SINKS,
-            without_effect("enumerate", "the index of an iteration is always there as loop.index"),
+            borrowed=(_STEP,),
+            needs=(("collection", "in", "items", "data", "loop"),),
         ),
-        borrowed=(_STEP,),
-        needs=(("collection", "in", "items", "data", "loop"),),
-    ),
-    Model("call_step", "Calls something by its name.", (_TYPE, _CALL, INPUT), borrowed=(_STEP,)),
-    Model(
-        "nested_step",
-        "A step whose tasks are written as in newer dialects.",
-        (Property("tool", "The task of the step, or the list of its tasks.", ref("tool"), required=True), INPUT),
-        borrowed=(_STEP,),
-    ),
-    Model(
-        "region_step",
-        "Runs the steps from here to the one with its end_loop once for each item.",
-        (Property("loop", "The items, and the name of each.", ref("loop"), required=True), INPUT, *_SINKS),
-        borrowed=(_STEP,),
-    ),
-    Model("bare_step", "A step that calls nothing and only leads on.", (INPUT,), borrowed=(_STEP,)),
-    Model(
-        "step",
-        "A step: it calls something and goes on by what its next names.",
-        (
-            _NAME,
-            Property("type", "What kind of step this is.", any_of(_FORM.words, _ITERATOR)),
-            Property("tool", "The kind of tool to call.", any_of(_FORM.words, _ITERATOR, ref("tool"))),
-            Property("call", "What the step calls, by its name or with its fields.", ref("called")),
+        Model(
+            "call_step",
+            "Calls something by its name.",
+            (Property("type", "What kind of step this is.", form.words), _CALL, INPUT),
+            borrowed=(_STEP,),
         ),
-        needs=_NAMED,
-        open=True,
-        rules=first_of(
-            (_ITERATES, ref("iterator_step")),
-            (has("call"), ref("call_step")),
-            (_IS_NESTED, ref("nested_step")),
-            (_IS_REGION, ref("region_step")),
-            otherwise=_FORM.choice(ref("bare_step")),
+        Model(
+            "nested_step",
+            "A step whose tasks are written as in newer dialects.",
+            (Property("tool", "The task of the step, or the list of its tasks.", ref("tool"), required=True), INPUT),
+            borrowed=(_STEP,),
         ),
-    ),
-)
+        Model(
+            "region_step",
+            "Runs the steps from here to the one with its end_loop once for each item.",
+            (Property("loop", "The items, and the name of each.", ref("loop"), required=True), INPUT, *_SINKS),
+            borrowed=(_STEP,),
+        ),
+        Model("bare_step", "A step that calls nothing and only leads on.", (INPUT,), borrowed=(_STEP,)),
+        Model(
+            "step",
+            "A step: it calls something and goes on by what its next names.",
+            (
+                _NAME,
+                Property("type", "What kind of step this is.", any_of(form.words, _ITERATOR)),
+                Property("tool", "The kind of tool to call.", any_of(form.words, _ITERATOR, ref("tool"))),
+                Property("call", "What the step calls, by its name or with its fields.", ref("called")),
+            ),
+            needs=_NAMED,
+            open=True,
+            rules=first_of(
+                (_ITERATES, ref("iterator_step")),
+                (has("call"), ref("call_step")),
+                (_IS_NESTED, ref("nested_step")),
+                (_IS_REGION, ref("region_step")),
+                otherwise=form.choice(ref("bare_step")),
+            ),
+        ),
+    )

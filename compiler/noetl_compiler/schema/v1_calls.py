@@ -7,43 +7,40 @@ the workbook, and what only says where to save just stores.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+import msgspec
+
+from noetl_compiler.language.constructs.sinks import SINK_KEYS
 from noetl_compiler.language.sinks import EVENT_KINDS, FLAT_KEYS, KIND_KEYS
 from noetl_compiler.language.tools import PSEUDO_KINDS, V1_KIND_KEYS, V1_KINDS, V1_MARKS, V1_SAVES
 from noetl_compiler.schema.calls import CALLED, INPUT, RETURN_AND_ON_ERROR, Calls, by_kind
+from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape
-from noetl_compiler.schema.sinks import SINK_PROPERTIES
-from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import NAME, any_of, first_of, has, one_or_more, ref, told_words, words
 
-__all__ = ["CALLS", "NESTED_CALLS", "Form"]
-
-CALLS = Calls(binds=True)
+__all__ = ["Form", "nested_calls"]
 
 _OLDER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {kind: tuple(word for word, meant in V1_KINDS.items() if meant == kind) for kind in V1_KINDS.values()}
 )
 _SAVES = tuple(sorted(V1_SAVES))
-_SAVING_WORDS = words(*_SAVES, *ALL_KINDS)
-"""Beside "type" the tool is the kind of store."""
 _NAME = Property("name", "A name by which the result is known beside that of the step.", NAME)
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """One form of a call: its name, the keys under which the word of its kind may stand, and what stands around it."""
 
     name: str
     keys: tuple[str, ...]
+    calls: Calls
     around: tuple[Model, ...] = ()
 
     @property
     def words(self) -> Schema:
         """The words for what can be called."""
         older = {word: f'An older word for "{kind}".' for kind, spelled in _OLDER_WORDS.items() for word in spelled}
-        return told_words({**KIND_MEANINGS, **older, **dict.fromkeys(_SAVES, "Only stores something.")})
+        return told_words({**self.calls.kinds.meanings, **older, **dict.fromkeys(_SAVES, "Only stores something.")})
 
     def places(self) -> Models:
         """A place for each kind, and one for what only stores."""
@@ -61,20 +58,21 @@ class Form:
         )
 
     def _kinds(self) -> tuple[tuple[str, Model], ...]:
-        kinds = (kind for kind in ALL_KINDS if self.around or kind not in PSEUDO_KINDS)
+        kinds = (kind for kind in self.calls.kinds.names if self.around or kind not in PSEUDO_KINDS)
         return tuple((kind, self._place(kind)) for kind in kinds)
 
     def _place(self, kind: str) -> Model:
         word = words(kind, *_OLDER_WORDS.get(kind, ()))
-        told = tuple(Property(key, KIND_MEANINGS[kind], word) for key in self.keys)
+        told = tuple(Property(key, self.calls.kinds.tool(kind).summary, word) for key in self.keys)
         named = {"workbook": (CALLED,), "secrets": ()}.get(kind, (_NAME,))
         bound = (INPUT,) if kind in PSEUDO_KINDS else ()
         own = () if self.around else RETURN_AND_ON_ERROR
-        return CALLS.flat(kind, f"{kind}_{self.name}", (*told, *named, *bound, *own), self.around)
+        return self.calls.flat(kind, f"{kind}_{self.name}", (*told, *named, *bound, *own), self.around)
 
     def _saving(self) -> Model:
-        told = (Property(key, "Says that this only stores something.", _SAVING_WORDS) for key in self.keys)
-        flat = (one for one in SINK_PROPERTIES if FLAT_KEYS.issuperset(one.names))
+        kinds = words(*_SAVES, *self.calls.kinds.names)  # beside "type" the tool is the kind of store
+        told = (Property(key, "Says that this only stores something.", kinds) for key in self.keys)
+        flat = properties(one for one in SINK_KEYS if FLAT_KEYS.issuperset(one.names))
         nested = Property("save", "What to store, and where.", one_or_more(ref("saved")), older=("sink",))
         about = "Only stores something; without a kind of store, what is stored is the step's result."
         own = () if self.around else RETURN_AND_ON_ERROR
@@ -90,20 +88,23 @@ def _says(keys: tuple[str, ...], kinds: tuple[str, ...]) -> Schema:
     return any_of(*({"required": [key], "properties": {key: {"enum": list(kinds)}}} for key in keys))
 
 
-_NESTED = Form("call", V1_KIND_KEYS)
 _HAS_STORE = any_of(
     *({"required": [key], "properties": {key: {"not": {"enum": sorted(EVENT_KINDS)}}}} for key in KIND_KEYS)
 )
 
-NESTED_CALLS: Models = (
-    *_NESTED.places(),
-    Model(
-        "call_of_kind",
-        "What is called.",
-        tuple(Property(key, "The kind of what is called.", _NESTED.words) for key in _NESTED.keys),
-        open=True,
-        rules=_NESTED.choice(ref("workbook_call")),
-    ),
-    Shape("called", any_of(NAME, ref("call_of_kind"))),
-    Shape("saved", {"type": "object", "if": _HAS_STORE, "then": ref("sink")}),
-)
+
+def nested_calls(calls: Calls) -> Models:
+    """Calls in a mapping of their own."""
+    nested = Form("call", V1_KIND_KEYS, calls)
+    return (
+        *nested.places(),
+        Model(
+            "call_of_kind",
+            "What is called.",
+            tuple(Property(key, "The kind of what is called.", nested.words) for key in nested.keys),
+            open=True,
+            rules=nested.choice(ref("workbook_call")),
+        ),
+        Shape("called", any_of(NAME, ref("call_of_kind"))),
+        Shape("saved", {"type": "object", "if": _HAS_STORE, "then": ref("sink")}),
+    )

@@ -26,9 +26,10 @@ from noetl_compiler.templating.prices import OF_ARGUMENTS, searched, steps_an_it
 
 __all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "HELD", "TESTS", "WEIGHED", "WORKED"]
 
-# Names of the filters the rewritten tree applies; no template can spell them.
-AS_TEXT, CONCATENATED, COUNTED = "as text", "concatenated", "counted"
-HELD, WEIGHED, WORKED = "held by", "weighed", "worked"
+# Names of the filters the rewritten tree applies. With a space in them no template can spell them:
+# {{ '' | worked(-1) }} would pay its budget back.
+AS_TEXT, CONCATENATED, COUNTED = "as text", "parts concatenated", "items counted"
+HELD, WEIGHED, WORKED = "held by", "value weighed", "body worked"
 
 _DETERMINISTIC_FILTERS = """
     abs batch capitalize center count d default dictsort filesizeformat first float groupby indent int items

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, cast
+
+import msgspec
 
 from noetl_compiler.graph import Span, Template, Value
 from noetl_compiler.graph.contents import at
@@ -28,8 +29,7 @@ class RenderedAt(Enum):
     ARC = "a way on"
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(msgspec.Struct, frozen=True):
     """A template at its place. ``step`` None: the workload, or a task of the workbook, which any step may call."""
 
     template: Template
@@ -73,7 +73,7 @@ def _of_loop(step: Step, loop: Loop) -> Iterator[Use]:
 def _of_task(step: Step | None, task: Task) -> Iterator[Use]:
     """A task with a guard stands beside one that was called, and sees what came of that."""
     called = RenderedAt.TASK if task.guard is None else RenderedAt.OUTCOME
-    yield from _at(called, step, task, task.input, task.config, task.auth, task.timeout)
+    yield from _at(called, step, task, task.input, task.config, task.splices, task.auth, task.timeout)
     yield from _at(RenderedAt.OUTCOME, step, task, task.guard, task.policy, task.sinks, task.set)
 
 

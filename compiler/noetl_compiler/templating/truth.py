@@ -8,10 +8,10 @@ unknown at ``call.done``. A path of the scope is known to have a value, to have 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias, cast
 
+import msgspec
 from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 
@@ -28,8 +28,7 @@ PRESENT = object()
 _UNKNOWN = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Synonyms:
+class Synonyms(msgspec.Struct, frozen=True):
     """A text that equals each of several words."""
 
     words: frozenset[str]

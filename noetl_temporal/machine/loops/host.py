@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, SourceRef, Span, Step
+from noetl_compiler.graph import Json, Span, Step
 from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.journal import Journal
@@ -38,7 +38,7 @@ class IterationHost:
         self.journal = journal
         self.plan = plan
         self.step: Step = input_.step
-        self.source: SourceRef = input_.source
+        self.names = input_.names
         self.execution_id = input_.execution_id
         self.prefix = iteration.id
         self.key = f"{self.execution_id}/{input_.loop_id}/{iteration.index}"
@@ -107,8 +107,7 @@ def _iteration_names(given: ChunkInput, index: int, bound: Mapping[str, Json]) -
     iter_ = {**place, **{f"_{name}": value for name, value in place.items()}, element: item, **bound}
     names: dict[str, Any] = {element: item, "iter": iter_, "loop": place, "_loop": place}
     names |= {"_index": index, "loop_index": index}
-    is_old = given.source.dialect in ("v1", "legacy")
-    return {given.step.name: {"result_index": index}, **names} if is_old else names
+    return {given.step.name: {"result_index": index}, **names} if given.names.result_index else names
 
 
 def _written_names(

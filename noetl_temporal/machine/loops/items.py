@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Loop, Step
+from noetl_compiler.graph import Json, Loop, NamesProfile, Step
 from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.language import defaults
 from noetl_compiler.templates import TemplateFailure
@@ -73,12 +73,12 @@ def _filtered(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Bu
     return found.position == len(found.items)
 
 
-def mistake_of(loop: Loop, scope: Mapping[str, Any], found: Selection, dialect: str) -> Mistake | None:
+def mistake_of(loop: Loop, scope: Mapping[str, Any], found: Selection, names: NamesProfile) -> Mistake | None:
     """What to warn of when all items have been looked at; None where nothing is wrong with ``where``."""
-    if loop.where is None or not found.undefined or not is_reported(dialect, (bool(found.kept),)):
+    if loop.where is None or not found.undefined or not is_reported(names, (bool(found.kept),)):
         return None
-    names = _with(loop, scope, found.items[found.example])
-    told = left_out(loop.where.source, names, found.undefined, found.left_out, len(found.items))
+    seen = _with(loop, scope, found.items[found.example])
+    told = left_out(loop.where.source, seen, found.undefined, found.left_out, len(found.items))
     return Mistake(told, loop.where.span)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from noetl_compiler.graph import Json, Step
+from noetl_compiler.graph import Json, NamesProfile, Step
 from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.stored import with_stored
@@ -18,12 +18,12 @@ ITEMS_FAILED = "loop"
 
 
 def loop_end(
-    step: Step, dialect: str, results: list[Json], stats: dict[str, int], stored: StoredRef | None = None
+    step: Step, names: NamesProfile, results: list[Json], stats: dict[str, int], stored: StoredRef | None = None
 ) -> End:
     """The step fails when an iteration did, unless the loop says best_effort (semantics.md 22). Results may be
     ``stored``.
     """
-    outcome = loop_result(dialect, results, stats, stored)
+    outcome = loop_result(names, results, stats, stored)
     is_tolerant = step.loop is not None and step.loop.failure == "best_effort"
     if is_tolerant or not stats.get("failed"):
         return End("ok", outcome, None, step.span)
@@ -32,10 +32,10 @@ def loop_end(
 
 
 def loop_result(
-    dialect: str, results: list[Json], stats: dict[str, int], stored: StoredRef | None = None
+    names: NamesProfile, results: list[Json], stats: dict[str, int], stored: StoredRef | None = None
 ) -> PlainOutcome:
-    """Results in index order with their counts; the older dialects know them as a plain list."""
-    has_stats, outcome = dialect in ("v10", "case"), {"status": "ok", "meta": {"stats": stats}}
+    """Results in index order, with their counts unless the profile lists results alone."""
+    has_stats, outcome = not names.listed_results, {"status": "ok", "meta": {"stats": stats}}
     if stored is not None:
         return with_stored(outcome, replace(stored, under="results", beside={"stats": stats}) if has_stats else stored)
     return {**outcome, "result": {"results": results, "stats": stats} if has_stats else results}

@@ -48,7 +48,7 @@ def is_admitted(execution: Execution, step: Step, run: StepRun) -> bool:
         indeterminate=list(found.indeterminate) or None,
     )
     matched = found.rule is not None and step.admit[found.rule].when is not None
-    if is_reported(execution.graph.source.dialect, (matched,)):
+    if is_reported(execution.graph.names, (matched,)):
         for one in found.mistakes:
             host.warn(one.message, one.span)
     return found.allowed

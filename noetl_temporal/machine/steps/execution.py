@@ -27,4 +27,4 @@ class Execution(NamedTuple):
         plan = self.plans.get(step.name)
         if plan is None:
             plan = self.plans[step.name] = StepPlan(step)
-        return StepHost(self.journal, self.graph.source, self.id, self.state, plan, run)
+        return StepHost(self.journal, self.graph.names, self.id, self.state, plan, run)

@@ -73,12 +73,12 @@ def _completed(execution: Execution, step: Step, run: StepRun, end: End, kind: s
     """The step's own result and ``set``; a template without value fails the step after all."""
     if step.result is None and not step.set:
         return end
-    host, dialect = execution.host(step, run), execution.graph.source.dialect
+    host, bound = execution.host(step, run), execution.graph.names.outcome
     view = record_view(_record(execution, step, run, end, kind, "completed"))
     final: PlainOutcome = {**end.outcome, "page": None}
     names = {
-        **call_names(dialect, step.name, kind, end.outcome),
-        "result": call_names(dialect, step.name, kind, final)["result"],
+        **call_names(bound, step.name, kind, end.outcome),
+        "result": call_names(bound, step.name, kind, final)["result"],
         step.name: view,
         "_prev": view,
     }

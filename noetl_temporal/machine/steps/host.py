@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from noetl_compiler.graph import Json, SourceRef, Span, Step
+from noetl_compiler.graph import Json, NamesProfile, Span, Step
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.names import assign, playbook_scope
 from noetl_temporal.machine.state import PlaybookState, StepRun
@@ -20,7 +20,7 @@ class StepHost:
     def __init__(
         self,
         journal: Journal,
-        source: SourceRef,
+        names: NamesProfile,
         execution_id: int,
         state: PlaybookState,
         plan: StepPlan,
@@ -30,7 +30,7 @@ class StepHost:
         self.journal = journal
         self.step = step
         self.plan = plan
-        self.source = source
+        self.names = names
         self.execution_id = execution_id
         self.prefix = run.id
         self.key = f"{execution_id}/{run.id}"
@@ -43,7 +43,7 @@ class StepHost:
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
         """Names in effect for this run of the step, the given layers innermost."""
-        return playbook_scope(self._state, self.source.dialect, self.execution_id, self.journal.at, self._run, layers)
+        return playbook_scope(self._state, self.names, self.execution_id, self.journal.at, self._run, layers)
 
     def warn(self, message: str, span: Span) -> None:
         """Once a place in the whole run: steps that run again, and pages, ask the same conditions again."""

@@ -47,7 +47,7 @@ def open_loop(
     items = selected(loop, scope, run.selection, budget)
     if items is None:
         return None
-    mistake = mistake_of(loop, scope, run.selection, execution.graph.source.dialect)
+    mistake = mistake_of(loop, scope, run.selection, execution.graph.names)
     if mistake is not None:
         execution.host(step, run).warn(mistake.message, mistake.span)
     run.selection = None
@@ -71,6 +71,7 @@ def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, prog
     given = ChunkInput(
         execution_id=execution.id,
         source=execution.graph.source,
+        names=execution.graph.names,
         step=step,
         items=[] if progress.kept else progress.items[chunk.first : chunk.first + chunk.size],
         scope=progress.scope,

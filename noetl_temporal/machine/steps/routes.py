@@ -56,7 +56,7 @@ def decide(execution: Execution, step: Step, run: StepRun, status: str, end: End
     scope = Late(lambda: execution.host(step, run).scope(_names(execution, step, status, end, kind)))
     mistakes: tuple[Mistake, ...] = ()
     try:
-        chosen = select(step.route, "error" if status == "failed" else "ok", scope)
+        chosen = select(step, "error" if status == "failed" else "ok", scope)
         mistakes = _reported(execution, chosen) if status == "completed" else ()
         values = [(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set]
         if values:
@@ -92,7 +92,7 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
 
 def _names(execution: Execution, step: Step, status: str, end: End, kind: str) -> dict[str, Any]:
     return {
-        **call_names(execution.graph.source.dialect, step.name, kind, end.outcome),
+        **call_names(execution.graph.names.outcome, step.name, kind, end.outcome),
         **event_names(_boundary(step, status), step.name, end.outcome),
     }
 
@@ -123,8 +123,8 @@ def _emit(execution: Execution, step: Step, run: StepRun, way: Way) -> None:
 
 def _reported(execution: Execution, chosen: Selection) -> tuple[Mistake, ...]:
     """The conditions that did not match because of an undefined name, where that is worth a warning."""
-    matched = (bool(arc.when) for arc in chosen.arcs)
-    return chosen.mistakes if is_reported(execution.graph.source.dialect, matched) else ()
+    matched = (bool(arc.when or arc.item_rule) for arc in chosen.arcs)
+    return chosen.mistakes if is_reported(execution.graph.names, matched) else ()
 
 
 def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> StepExit:

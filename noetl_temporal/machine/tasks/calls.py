@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from noetl_compiler import templates
-from noetl_compiler.graph import SourceRef, Step
+from noetl_compiler.graph import NamesProfile, Step
 from noetl_temporal.machine.call import PlainOutcome, ToolCall
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.journal import Journal
@@ -27,7 +27,7 @@ class Caller(Protocol):
     journal: Journal
     step: Step
     plan: StepPlan
-    source: SourceRef
+    names: NamesProfile
     execution_id: int
     prefix: str
     key: str
@@ -61,8 +61,8 @@ def tool_call(
         step=caller.step.name,
         task=task.label,
         kind=task.kind,
-        event_id=state.event_id,
-        dialect=caller.source.dialect,
+        event_id=state.task.event_id,
+        names=caller.names.outcome if plan.needs_scope else "usual",
         config=rendered.config,
         input=rendered.input,
         auth=rendered.auth,
@@ -93,8 +93,8 @@ def store_call(
         step=caller.step.name,
         task=plan.task.label,
         kind=sinks[0].kind,
-        event_id=state.event_id,
-        dialect=caller.source.dialect,
+        event_id=state.task.event_id,
+        names=caller.names.outcome,
         scope=templates.project(names, plan.store_paths),
         sinks=sinks,
         iteration=caller.iteration,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Collect, Json, Task
+from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import json_merge
+from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.stored import whole_result
 from noetl_temporal.machine.views import response_view
 
-__all__ = ["collect_of", "collected"]
+__all__ = ["collect_of", "with_page"]
 
 
 def collect_of(task: Task) -> Collect | None:
@@ -15,8 +18,18 @@ def collect_of(task: Task) -> Collect | None:
     return next((rule.collect for rule in rules if rule.do == "again" and rule.collect), None)
 
 
-def collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
-    """The running value with one more page. ``so_far`` is None before the first. KeyError when ``path`` is missing."""
+def with_page(how: Collect, so_far: Json, task: Task, outcome: PlainOutcome) -> Json:
+    """The running value with one more page; ``so_far`` is None before the first. Raises TemplateFailure when there is
+    nothing to collect in the page.
+    """
+    try:
+        return _collected(how, so_far, task.kind, whole_result(outcome))
+    except (KeyError, IndexError, ValueError, TypeError) as error:
+        message = f"nothing to collect at {how.path!r} of the response"
+        raise TemplateFailure(message, task.span) from error
+
+
+def _collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
     page = json_merge.plain(json_merge.read(response_view(kind, result), how.path))
     match how.strategy:
         case "replace":

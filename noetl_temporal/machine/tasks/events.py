@@ -7,59 +7,72 @@ from typing import Any
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.journal import RESULT_BYTES
+from noetl_temporal.machine.policy import Decision
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.stored import preview
 from noetl_temporal.machine.tasks.calls import call_id
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan
 
-__all__ = ["TaskEvents", "message_of"]
+__all__ = ["emit_decided", "emit_ended", "emit_started", "message_of"]
 
 _ENDS = {"COMPLETED": "task.done", "CANCELLED": "task.cancelled", "FAILED": "task.failed"}
 
 
-class TaskEvents:
-    """Emits into the journal of the pipeline's host; each method returns the event's id."""
+def emit_started(host: Host, state: PipelineState, plan: TaskPlan) -> int:
+    """A task, or another page of it, is about to be called. The event's id."""
+    return host.journal.emit(
+        "task.started",
+        plan.task.label,
+        plan.task.kind,
+        "STARTED",
+        parent=state.task.done_id or host.parent_id,
+        span=plan.task.span,
+        meta=_meta(host, state, plan),
+    )
 
-    def __init__(self, host: Host, state: PipelineState) -> None:
-        self._host = host
-        self._state = state
 
-    def started(self, plan: TaskPlan) -> int:
-        """A task, or another page of it, is about to be called."""
-        self._state.is_open = True
-        return self._host.journal.emit(
-            "task.started",
-            plan.task.label,
-            plan.task.kind,
-            "STARTED",
-            parent=self._state.done_id or self._host.parent_id,
-            span=plan.task.span,
-            meta=self._meta(plan),
-        )
+def emit_decided(host: Host, state: PipelineState, plan: TaskPlan, decision: Decision) -> None:
+    """The machine has asked the policy after a call that no attempt reported."""
+    host.journal.emit(
+        "policy.task.evaluated",
+        plan.task.label,
+        plan.task.kind,
+        "COMPLETED",
+        parent=state.task.event_id,
+        rule=decision.rule,
+        do=decision.do,
+        delay=decision.delay or None,
+        indeterminate=list(decision.indeterminate) or None,
+        **host.meta,
+    )
 
-    def ended(self, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None) -> int:
-        """It is over: ``status`` COMPLETED, FAILED or CANCELLED; ``sequence`` tells of all its pages."""
-        self._state.is_open = False
-        return self._host.journal.emit(
-            _ENDS[status],
-            plan.task.label,
-            plan.task.kind,
-            status,
-            parent=self._state.done_id or self._state.event_id,
-            ends=self._state.event_id,
-            started=self._state.started,
-            result=preview(outcome, RESULT_BYTES) if status == "COMPLETED" else None,
-            error=message_of(outcome),
-            span=plan.task.span if status == "FAILED" else None,
-            meta=self._meta(plan) if sequence is None else {**self._meta(plan), "sequence": sequence},
-        )
 
-    def _meta(self, plan: TaskPlan) -> dict[str, Any]:
-        meta = {**self._host.meta, "task_run_id": call_id(self._host, plan, self._state)}
-        if plan.paginates:
-            meta["page"] = self._state.page
-        return meta
+def emit_ended(
+    host: Host, state: PipelineState, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None
+) -> int:
+    """It is over: ``status`` COMPLETED, FAILED or CANCELLED; ``sequence`` tells of all its pages. The event's id."""
+    meta = _meta(host, state, plan)
+    return host.journal.emit(
+        _ENDS[status],
+        plan.task.label,
+        plan.task.kind,
+        status,
+        parent=state.task.done_id or state.task.event_id,
+        ends=state.task.event_id,
+        started=state.task.started,
+        result=preview(outcome, RESULT_BYTES) if status == "COMPLETED" else None,
+        error=message_of(outcome),
+        span=plan.task.span if status == "FAILED" else None,
+        meta=meta if sequence is None else {**meta, "sequence": sequence},
+    )
+
+
+def _meta(host: Host, state: PipelineState, plan: TaskPlan) -> dict[str, Any]:
+    meta = {**host.meta, "task_run_id": call_id(host, plan, state)}
+    if plan.paginates:
+        meta["page"] = state.task.page
+    return meta
 
 
 def message_of(outcome: PlainOutcome) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from noetl_compiler.graph import Guard, Task
+from noetl_compiler.language.names_profile import OutcomeNames
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.scope import call_names
 from noetl_temporal.machine.state import PipelineState, TaskRecord
@@ -17,9 +18,9 @@ from noetl_temporal.machine.state import PipelineState, TaskRecord
 __all__ = ["may_follow", "runs", "subject_names"]
 
 
-def subject_names(dialect: str, step: str, subject: TaskRecord) -> dict[str, Any]:
+def subject_names(names: OutcomeNames, step: str, subject: TaskRecord) -> dict[str, Any]:
     """What the outcome of the task beside which asides stand binds."""
-    return call_names(dialect, step, subject.kind, subject.outcome)
+    return call_names(names, step, subject.kind, subject.outcome)
 
 
 def runs(guard: Guard | None, state: PipelineState, scope: Callable[[], Mapping[str, Any]]) -> bool:

@@ -28,12 +28,12 @@ class PipelineNames:
         self._state = state
 
     def bound(self, task: Task) -> dict[str, Json]:
-        """What the surroundings give, and over it the task's own input, whose templates see it. In the case dialect a
-        tool's own names were defaults: what its step or the way to it binds comes over them.
+        """What the surroundings give, and over it the task's own input, whose templates see it. Where args lie over
+        input, a task's own names are defaults: what its step or the route to it binds comes over them.
         """
         given = _names(task, self._rendered(task.given))
         own = _names(task, self._rendered(task.input, given))
-        if self._host.source.dialect == "case" and task.guard is None:
+        if self._host.names.args_over_input and task.guard is None:
             own |= {name: value for name, value in given.items() if value is not None}
         return given | own
 
@@ -46,13 +46,13 @@ class PipelineNames:
             return self._host.scope(self.of_task())
         names = self.of_call(plan.task, outcome, max(1, attempts))
         if plan.collect is not None:
-            names[plan.collect.into] = names["accumulated"] = self._state.collected
+            names[plan.collect.into] = names["accumulated"] = self._state.task.collected
         return self._host.scope(names, self.of_task())
 
     def of_call(self, task: Task, outcome: PlainOutcome, attempts: int = 1) -> dict[str, Any]:
         """What a call's outcome itself binds."""
         host = self._host
-        return call_names(host.source.dialect, host.step.name, task.kind, outcome, attempts, self._state.page)
+        return call_names(host.names.outcome, host.step.name, task.kind, outcome, attempts, self._state.task.page)
 
     def of_task(self) -> Mapping[str, Any]:
         """Results of the tasks before, by label and in ``results``, and the last as ``_prev``; its outcome as
@@ -85,7 +85,7 @@ class PipelineNames:
         if subject is None:
             return names
         return {
-            **guarded_tasks.subject_names(self._host.source.dialect, self._host.step.name, records[subject]),
+            **guarded_tasks.subject_names(self._host.names.outcome, self._host.step.name, records[subject]),
             **names,
         }
 

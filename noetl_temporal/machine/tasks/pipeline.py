@@ -10,9 +10,11 @@ How it works. A pipeline is always in one phase (state.PipelineState), and moves
 
 Only its engine calls ``begin_call``, at the one place where calls begin, or ``stop`` there instead (engine.py).
 
-*Settling* a finished call (call_result.py) is the heart: its result is recorded and what it sets applied, then the
-rule's action is taken here. ``retry`` is never seen, except for a call whose worker was lost: it happened inside the
-activity.
+*Settling* a finished call is the heart, and ``_settled`` has all of it in order. The activity has told which rule ended
+the call; call_result.py says, as values, what that means. ``retry`` is never seen, except for a call whose worker was
+lost: it happened inside the activity.
+
+Only the pipeline changes its state. What it uses (names.py, events.py, calls.py, call_result.py) reads it.
 
 Every page of a paginating task is a task execution of its own: its own call, key, events and attempts
 (semantics.md 18).
@@ -24,22 +26,33 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Rule, Span
+from noetl_compiler.graph import Json, Rule, Span
 from noetl_compiler.language import defaults
 from noetl_temporal.machine import json_merge, quantities
-from noetl_temporal.machine.call import PlainOutcome, ToolReport
+from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolReport
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failures import error_outcome, template_outcome
-from noetl_temporal.machine.state import PipelineState, TaskRecord
+from noetl_temporal.machine.policy import Decision, RuleError, decide
+from noetl_temporal.machine.state import PipelineState, TaskProgress, TaskRecord
 from noetl_temporal.machine.stored import with_result
 from noetl_temporal.machine.tasks import guarded_tasks
-from noetl_temporal.machine.tasks.call_result import Settled, Settling, last_page
+from noetl_temporal.machine.tasks.call_result import (
+    Ruling,
+    last_page,
+    mistakes,
+    raised,
+    ruled,
+    with_rule_message,
+    with_rule_result,
+)
 from noetl_temporal.machine.tasks.calls import store_call, summary, timer_id, tool_call
-from noetl_temporal.machine.tasks.events import TaskEvents
+from noetl_temporal.machine.tasks.collect import with_page
+from noetl_temporal.machine.tasks.events import emit_decided, emit_ended, emit_started
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
 from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.tasks.rendering import RenderedTask
+from noetl_temporal.machine.tasks.selecting import with_selected
 
 __all__ = ["MAX_EXECUTIONS", "End", "Pipeline"]
 
@@ -74,21 +87,19 @@ class Pipeline:
         self.delay = 0.0
         self.delay_summary = ""
         self._names = PipelineNames(host, state)
-        self._events = TaskEvents(host, state)
-        self._settling = Settling(host, state, self._names)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
     def begin_call(self) -> None:
         """Make the next call; the pipeline ends instead when no task is left or the call has no value."""
         try:
-            if self.state.storing:
+            if self.state.task.storing:
                 self._begin_store(self._plan())
             else:
                 self._begin_task()
         except templates.TemplateFailure as failure:
-            if self.state.is_open:
-                self._events.ended(self._plan(), "FAILED", template_outcome(failure))
+            if self.state.task.is_open:
+                self._task_ended(self._plan(), "FAILED", template_outcome(failure))
             self._end("error", template_outcome(failure), failure.span)
 
     def tool_finished(self, report: ToolReport, cancelled: bool) -> None:
@@ -96,9 +107,9 @@ class Pipeline:
         state, plan = self.state, self._plan()
         state.attempts += max(1, len(report.attempts))
         if cancelled:
-            self._events.ended(plan, "CANCELLED", report.outcome)
+            self._task_ended(plan, "CANCELLED", report.outcome)
             self._end("cancelled", report.outcome)
-        elif state.storing:
+        elif state.task.storing:
             self._stored(plan, report)
         else:
             self._settle(plan, report)
@@ -115,15 +126,15 @@ class Pipeline:
             self._end("error", state.failure)
             return
         try:
-            if not state.storing and not self._find_task():
+            if not state.task.storing and not self._find_task():
                 self._run_out()
                 return
         except templates.TemplateFailure as failure:
             self._end("error", template_outcome(failure), failure.span)
             return
         outcome = error_outcome("cancelled", "cancelled before its next call")
-        if state.is_open:
-            self._events.ended(self._plan(), "CANCELLED", outcome)
+        if state.task.is_open:
+            self._task_ended(self._plan(), "CANCELLED", outcome)
         self._end("cancelled", outcome)
 
     # ---- calling --------------------------------------------------------------------------------------------------
@@ -169,14 +180,14 @@ class Pipeline:
 
     def _call(self, plan: TaskPlan) -> None:
         state, host = self.state, self.host
-        bound = {**self._names.bound(plan.task), **state.bound}
+        bound = {**self._names.bound(plan.task), **state.task.bound}
         names = host.scope({**bound, "input": bound, "args": bound}, self._names.of_task())
         rendered = RenderedTask(plan.task, names, bound)
-        if state.config is not None:
-            rendered.config = state.config
-        state.config = rendered.config
-        state.event_id = self._events.started(plan)
-        state.started = host.journal.at
+        progress = state.task
+        if progress.config is not None:
+            rendered.config = progress.config
+        progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.at
+        progress.event_id = emit_started(host, state, plan)
         call = tool_call(host, plan, state, rendered, names)
         self._move("call")
         state.pending = call.id
@@ -185,22 +196,86 @@ class Pipeline:
     # ---- settling -------------------------------------------------------------------------------------------------
 
     def _settle(self, plan: TaskPlan, report: ToolReport) -> None:
+        """Record what a finished call came to, apply what it sets, and take the action of its rule."""
         try:
-            self._act(plan, self._settling.settle(plan, report))
+            self._settled(plan, report)
         except templates.TemplateFailure as failure:
-            self._events.ended(plan, "FAILED", template_outcome(failure))
+            self._task_ended(plan, "FAILED", template_outcome(failure))
             self._end("error", template_outcome(failure), failure.span)
 
-    def _act(self, plan: TaskPlan, settled: Settled) -> None:
-        do, rule, outcome, names, delay = settled
+    def _settled(self, plan: TaskPlan, report: ToolReport) -> None:
+        """All names that are rendered here are those before any of it is set. Raises TemplateFailure."""
+        task, profile = plan.task, self.host.names
+        outcome = with_selected(task.output, task.kind, report.outcome)
+        self._warn_of_result(plan, outcome)
+        if report.failed is not None:
+            self._record(plan, outcome)
+            raise raised(report.failed, task)
+        is_decided = report.is_decided or task.policy is None
+        decided = Decision(rule=report.rule, exhausted=report.exhausted)
+        ruling = ruled(task, decided if is_decided else self._decide_loss(plan, report, outcome), outcome)
+        self._record(plan, outcome)
+        for one in mistakes(task, ruling, outcome, report, profile):
+            self.host.warn(one.message, one.span)
+        names = self._apply_sets(plan, ruling, outcome, report)
+        given = with_rule_result(task, ruling, outcome, names, profile)
+        if given is not outcome:
+            self.state.records[task.label] = TaskRecord(task.kind, given)
+        self._act(plan, ruling, with_rule_message(ruling, given, names), names)
+
+    def _warn_of_result(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
+        """What the tool itself warns of: values that were changed."""
+        warning = outcome.get("meta", {}).get("warning")
+        if isinstance(warning, str):
+            self.host.warn(f"{plan.task.label}: {warning}", plan.task.span)
+
+    def _decide_loss(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
+        """No attempt has reported, so no activity asked the rules: the machine does. A retry is a new call."""
+        task = plan.task
+        names = self.host.scope(self._names.of_call(task, outcome), self._names.of_task())
+        try:
+            decision = decide(
+                plan.rules or (), outcome["status"], names, self.state.task.calls + report.counts.used + 1
+            )
+        except RuleError as error:
+            raise raised(RuleFailure(error.message, error.rule), task) from error
+        emit_decided(self.host, self.state, plan, decision)
+        return decision
+
+    def _record(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
+        """Keep the outcome under the task's label; ``last`` moves on success only. A page is collected."""
+        state, task, how = self.state, plan.task, plan.collect
+        state.records[task.label] = TaskRecord(task.kind, outcome)
+        if task.guard is None:
+            state.subject = task.label
+        if outcome["status"] != "ok" or task.guard is not None:
+            return
+        state.last = task.label
+        if how is not None:
+            progress = state.task
+            progress.collected, progress.has_collected = with_page(how, progress.collected, task, outcome), True
+
+    def _apply_sets(
+        self, plan: TaskPlan, ruling: Ruling, outcome: PlainOutcome, report: ToolReport
+    ) -> Mapping[str, Any]:
+        """Set what the task, after a success, and its rule set. The names that the rule sees; none without a rule."""
+        sets = (plan.task.set if outcome["status"] == "ok" else ()) + (ruling.rule.set if ruling.rule else ())
+        if not sets and ruling.rule is None:
+            return {}
+        names = self._names.outcome_scope(plan, outcome, report.counts.used or len(report.attempts))
+        self.host.assign([(one.target, templates.render(one.value, names)) for one in sets])
+        return names
+
+    def _act(self, plan: TaskPlan, ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
+        do, rule, delay = ruling
         match do:
             case "again" if rule is not None and self._more_pages(rule, names):
                 self._next_page(plan, rule, outcome, names)
             case "jump" if rule is not None and rule.to is not None:
                 self._jump(plan, rule, rule.to, outcome, self._delay_of(rule, names))
             case "retry" if rule is not None:
-                self.state.calls += 1
-                self._events.ended(plan, "FAILED", outcome)
+                self.state.task.calls += 1
+                self._task_ended(plan, "FAILED", outcome)
                 self._go(rule, delay)
             case "fail":
                 self._fail(plan, outcome)
@@ -210,20 +285,20 @@ class Pipeline:
                 self._sequence_done(plan, outcome, stop=do == "break")
 
     def _jump(self, plan: TaskPlan, rule: Rule, to: str, outcome: PlainOutcome, delay: float) -> None:
-        self._events.ended(plan, "COMPLETED", outcome)
-        self._leave_task()
+        self._task_ended(plan, "COMPLETED", outcome)
+        self.state.task = TaskProgress()
         self.state.index = self._index_of(to)
         self._go(rule, delay)
 
     def _more_pages(self, rule: Rule, names: Mapping[str, Any]) -> bool:
         if rule.attempts is None:
-            return self.state.page < defaults.PAGES
-        return self.state.page < quantities.count(templates.render(rule.attempts, names), "attempts", rule.span)
+            return self.state.task.page < defaults.PAGES
+        return self.state.task.page < quantities.count(templates.render(rule.attempts, names), "attempts", rule.span)
 
     def _fail(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         """The task failed, and with it the pipeline: at once, or when the asides are done that answer to it."""
         state = self.state
-        self._events.ended(plan, "FAILED", outcome)
+        self._task_ended(plan, "FAILED", outcome)
         if guarded_tasks.may_follow(self.host.step.tasks, state.index):
             state.records[plan.task.label] = TaskRecord(plan.task.kind, outcome)
             state.failure = outcome
@@ -235,15 +310,14 @@ class Pipeline:
             self._end("error", outcome)
 
     def _next_page(self, plan: TaskPlan, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
-        delay = self._delay_of(rule, names)
+        progress, delay = self.state.task, self._delay_of(rule, names)
         if rule.patch is not None:
-            self.state.config = json_merge.merged(self.state.config, templates.render(rule.patch, names))
+            progress.config = json_merge.merged(progress.config, templates.render(rule.patch, names))
         if rule.rebind is not None:
-            self.state.bound = {**self.state.bound, **templates.render(rule.rebind, names)}
-            self.state.config = self.state.config if rule.patch is not None else None
-        self.state.done_id = self._events.ended(plan, "COMPLETED", outcome)
-        self.state.page += 1
-        self.state.calls = 0
+            progress.bound = {**progress.bound, **templates.render(rule.rebind, names)}
+            progress.config = progress.config if rule.patch is not None else None
+        progress.done_id = self._task_ended(plan, "COMPLETED", outcome)
+        progress.page, progress.calls = progress.page + 1, 0
         self._go(rule, delay)
 
     def _delay_of(self, rule: Rule, names: Mapping[str, Any]) -> float:
@@ -267,12 +341,12 @@ class Pipeline:
     def _sequence_done(self, plan: TaskPlan, outcome: PlainOutcome, stop: bool) -> None:
         """The task's last page is in. Its result is what was collected; sinks of level task come now."""
         state = self.state
-        if state.has_collected:
-            page = last_page(self.host, plan.task, outcome)
-            gathered = {**with_result(outcome, state.collected), "status": "ok", "page": page}
+        if state.task.has_collected:
+            page = last_page(self.host.names, plan.task, outcome)
+            gathered = {**with_result(outcome, state.task.collected), "status": "ok", "page": page}
             state.records[plan.task.label] = TaskRecord("collected", gathered)
         if outcome["status"] == "ok" and plan.task_sinks:
-            state.storing, state.is_last = True, stop
+            state.task.storing, state.task.is_last = True, stop
             self._move("ready")
         else:
             self._task_done(plan, outcome)
@@ -282,9 +356,14 @@ class Pipeline:
         sequence = None
         if plan.paginates:
             how = plan.collect
-            sequence = {"pages": self.state.page, "strategy": how.strategy if how else None}
+            sequence = {"pages": self.state.task.page, "strategy": how.strategy if how else None}
         status = "COMPLETED" if outcome["status"] == "ok" else "FAILED"
-        self.state.done_id = self._events.ended(plan, status, outcome, sequence)
+        self.state.task.done_id = self._task_ended(plan, status, outcome, sequence)
+
+    def _task_ended(self, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None) -> int:
+        """A task execution is over. The id of the event that tells of it."""
+        self.state.task.is_open = False
+        return emit_ended(self.host, self.state, plan, status, outcome, sequence)
 
     def _begin_store(self, plan: TaskPlan) -> None:
         host, state = self.host, self.state
@@ -295,27 +374,21 @@ class Pipeline:
 
     def _stored(self, plan: TaskPlan, report: ToolReport) -> None:
         if report.outcome["status"] == "ok":
-            self.state.storing = False
+            self.state.task.storing = False
             self._task_done(plan, self.state.records[plan.task.label].outcome)
-            self._advance(stop=self.state.is_last)
+            self._advance(stop=self.state.task.is_last)
         else:
-            self._events.ended(plan, "FAILED", report.outcome)
+            self._task_ended(plan, "FAILED", report.outcome)
             self._end("error", report.outcome)
 
     def _advance(self, stop: bool) -> None:
         """Go on to the next task. Without any the pipeline ends now: an end needs no leave to begin a call."""
-        self._leave_task()
+        self.state.task = TaskProgress()
         self.state.index = len(self.host.step.tasks) if stop else self.state.index + 1
         if self.state.index < len(self.host.step.tasks):
             self._move("ready")
         else:
             self._run_out()
-
-    def _leave_task(self) -> None:
-        """Attempts, pages and what they gathered belong to one task execution."""
-        state = self.state
-        state.page, state.calls, state.config, state.done_id, state.bound = 1, 0, None, None, {}
-        state.collected, state.has_collected = None, False
 
     def _end(
         self, status: Literal["ok", "error", "cancelled"], outcome: PlainOutcome, span: Span | None = None

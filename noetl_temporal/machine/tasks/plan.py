@@ -45,7 +45,7 @@ class TaskPlan:
 
     def page(self, state: PipelineState) -> int | None:
         """The page that is being called, from 1; None for a task that has none."""
-        return state.page if self.paginates else None
+        return state.task.page if self.paginates else None
 
 
 class StepPlan:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Sink, Task, Value
+from noetl_compiler.graph import Json, Sink, Splice, Task, Value
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.call import SinkCall
 
@@ -22,12 +22,27 @@ class RenderedTask:
         """``scope`` has the input bound already."""
         self.input = bound
         self.config: dict[str, Json] = templates.render(task.config, scope) or {}
+        if task.splices:
+            self.config = _spliced(self.config, task.splices, scope)
         self.auth = templates.render(task.auth, scope) if task.auth is not None else None
         self.timeout = self.connect_timeout = self.read_timeout = None
         if task.timeout is not None:
             self.timeout = seconds_of(task.timeout.total, scope, "timeout")
             self.connect_timeout = seconds_of(task.timeout.connect, scope, "connect timeout")
             self.read_timeout = seconds_of(task.timeout.read, scope, "read timeout")
+
+
+def _spliced(config: dict[str, Json], splices: Sequence[Splice], scope: Mapping[str, Any]) -> dict[str, Json]:
+    """The config with the literal of each value in its place, from the last in a field on. In brackets, so that what
+    stands beside it in the code binds no part of it; with the line breaks of the template, so that lines keep their
+    numbers.
+    """
+    found = dict(config)
+    for one in reversed(splices):
+        code, literal = found[one.field], repr(templates.render(one.value, scope))
+        breaks = "\n" * code.count("\n", one.start, one.end)
+        found[one.field] = f"{code[: one.start]}({literal}{breaks}){code[one.end :]}"
+    return found
 
 
 def sink_calls(

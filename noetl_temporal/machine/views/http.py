@@ -1,4 +1,4 @@
-"""HTTP responses: the response itself, its body, and what the case dialect calls a response."""
+"""HTTP responses: the response itself, its body, and the whole result of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that are a map or a list, under the names that every dialect gives to the whole of it."""
+"""Results that are a map or a list, under the names that the whole of it has."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def response_view(kind: str, result: Json) -> Any:
 
 
 def call_view(kind: str, result: Json) -> Any:
-    """What the case dialect calls ``response``: the tool's whole result."""
+    """The tool's whole result: what ``response`` is where a profile's outcome is the call."""
     if kind == "http" and isinstance(result, dict) and "status_code" in result:
         return CallView(cast("dict[str, Json]", result))
     return result_view(kind, result)

@@ -14,7 +14,8 @@ any_name: {tool: {kind, ...}}                          a task of that name
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case.collect import read_collecting
@@ -27,20 +28,16 @@ from noetl_compiler.dialects.values import assigns
 from noetl_compiler.graph import Assign, Collect, Sink, Value
 from noetl_compiler.language import keys
 from noetl_compiler.language.sinks import EVENT_KINDS, STORES
-from noetl_compiler.language.tools import KINDS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.syntax import Arc, Name, Task
 
 __all__ = ["Actions", "read_actions"]
 
 _OUTER_NAMES = frozenset({"ctx", "vars", "workload"})
-_TOOL_SINKS = frozenset(KINDS) - STORES - EVENT_KINDS
-"""Sinks that only run a tool; the others store rows with the call, once."""
 _KNOWN = ("next", "step", "set", "vars", "result", "fail", "skip", "collect", "retry", "call", "sink")
 
 
-@dataclass(slots=True)
-class Actions:
+class Actions(msgspec.Struct):
     """Everything one rule does. ``beside`` are steps that run beside the way on, ``failure`` is a message."""
 
     next: tuple[Arc, ...] = ()
@@ -89,7 +86,7 @@ def _read_action(fields: Fields, found: Actions, kind: str, around: ParseContext
         found.tasks += _named_task(name, tool, around, labels)
     assigned, gathered = read_collecting(fields)
     found.set, found.collect = (*found.set, *assigned), gathered or found.collect
-    fields.ignore("log", why="the events of a run tell what it did")
+    fields.ignore("log", why="the event log records what a run did")
     for key, body in fields.rest(None):
         found.tasks += _named_task(key, body, around, labels)
     fields.close(_KNOWN)
@@ -150,10 +147,10 @@ def _unwrapped(key: ScalarNode, node: Node) -> tuple[tuple[ScalarNode, Node], ..
 
 
 def _sinks(fields: Fields) -> tuple[list[tuple[ScalarNode, Node]], Fields | None]:
-    """Sinks that are tools to be run, as named tasks, and the mapping with all others."""
+    """Sinks that only run a tool, as named tasks, and the mapping with all others: they store rows with the call."""
     found = fields.node_of("sink", "save")
     nodes = found.items if isinstance(found, SequenceNode) else (found,) if found else ()
-    tools = [node for node in nodes if _sink_kind(node) in _TOOL_SINKS]
+    tools = [node for node in nodes if _sink_kind(node) in fields.report.tools.keys() - STORES - EVENT_KINDS]
     rest = tuple(node for node in nodes if node not in tools)
     key = ScalarNode("sink", "sink", fields.span, "plain")
     sinks = Fields(MappingNode(((key, SequenceNode(rest, fields.span)),), fields.span), fields.report, "an action")

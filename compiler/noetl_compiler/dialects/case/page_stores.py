@@ -8,7 +8,7 @@ there.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case.rules import CaseRule

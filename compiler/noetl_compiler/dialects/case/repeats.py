@@ -5,15 +5,15 @@ After a failure it is a retry with its delays. After a success, or with other va
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.retry import warn_of_unsaid_pages
+from noetl_compiler.dialects.retry import warn_of_unbounded_pages
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.values import amount, seconds
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.language import defaults, keys
-from noetl_compiler.language.tools import KINDS
+from noetl_compiler.language.tool_description import ToolDescription
 from noetl_compiler.language.words import BACKOFFS, Backoff
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.syntax import Arc
@@ -23,8 +23,7 @@ __all__ = ["Repeat", "read_call", "read_repeat"]
 _CONFIG = frozenset({"params", "url", "endpoint", "method", "headers", "body", "payload", "data", "query", "form"})
 
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(msgspec.Struct, frozen=True):
     """``patch`` changes the call's configuration, ``rebind`` the names that it is rendered with."""
 
     span: Span
@@ -67,7 +66,7 @@ def read_call(fields: Fields, kind: str) -> tuple[tuple[Arc, ...], Repeat | None
 
 
 def _read(fields: Fields, kind: str) -> Repeat:
-    report, own = fields.report, _config_names(kind)
+    report, own = fields.report, _config_names(fields.report.tools.get(kind))
     attempts = amount(fields.node_of("max_attempts", "attempts", "max_iterations"), report)
     delay = seconds(fields.node_of("initial_delay", "delay", "backoff_seconds"), report)
     multiplier = fields.number("backoff_multiplier", "multiplier")
@@ -79,7 +78,7 @@ def _read(fields: Fields, kind: str) -> Repeat:
     patch = _value(tuple(entry for entry in entries if entry[0].text in own), fields.span)
     rebind = _value(tuple(entry for entry in entries if entry[0].text not in own), fields.span)
     if attempts is None and (patch or rebind):
-        warn_of_unsaid_pages(fields.span, "max_attempts", report)
+        warn_of_unbounded_pages(fields.span, "max_attempts", report)
     return Repeat(
         fields.span,
         attempts,
@@ -93,10 +92,9 @@ def _read(fields: Fields, kind: str) -> Repeat:
     )
 
 
-def _config_names(kind: str) -> frozenset[str]:
+def _config_names(tool: ToolDescription | None) -> frozenset[str]:
     """The fields of a tool's configuration; everything else is a name it is called with."""
-    tool = KINDS.get(kind)
-    return (tool.fields or frozenset()) | tool.renamed.keys() if tool else _CONFIG
+    return tool.field_names | tool.renamed.keys() if tool else _CONFIG
 
 
 def _value(entries: tuple[tuple[ScalarNode, Node], ...], span: Span) -> Value | None:

@@ -11,16 +11,15 @@ targets' arguments, under ``ctx._chosen.<step>``; the way of the last note is ta
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
+from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case.rules import CaseRule, Subject
 from noetl_compiler.dialects.case.tasks import reads_assigned, sets_on_arcs
 from noetl_compiler.dialects.tasks import ParseContext
-from noetl_compiler.graph import Assign, EnterRule, Template, Value
+from noetl_compiler.graph import Assign, EnterRule, ItemRule, Template, Value
 from noetl_compiler.graph.contents import pointer
-from noetl_compiler.language.names import CHOSEN, chosen_condition, kept
+from noetl_compiler.language.names import CHOSEN, kept, kept_at
 from noetl_compiler.language.words import OnStatus
 from noetl_compiler.source import expressions
 from noetl_compiler.syntax import Arc, Name, Next
@@ -125,12 +124,14 @@ def noting(rules: tuple[CaseRule, ...], step: Name, around: ParseContext) -> tup
 
 
 def _noting(rule: CaseRule, index: int, step: Name, around: ParseContext) -> CaseRule:
-    message = "a rule about one item names a route, which is followed only after the whole loop"
-    around.report.warning(Code.LATE_ROUTE, rule.span, message, "ask for loop.done, or do the work in the item's tasks")
+    message = "a rule for one item has a route, which is followed only after the whole loop"
+    around.report.warning(
+        Code.LATE_ROUTE, rule.span, message, "test for loop.done, or do the work in the tasks of the item"
+    )
     noted = Value({"rule": index, "args": {}})
     for at, arc in enumerate(rule.actions.next):
         noted = _with_args(noted, str(at), _noted_part(arc, rule))
-    note = Assign(f"{CHOSEN}{_slug(step)}", noted, rule.span)
+    note = Assign(kept_at(CHOSEN, step.text), noted, rule.span)
     return replace(rule, actions=replace(rule.actions, set=(*rule.actions.set, note)))
 
 
@@ -152,10 +153,9 @@ def _with_args(note: Value, at: str, args: Value) -> Value:
 
 
 def _noted(rule: CaseRule, index: int, step: Name) -> Group:
-    note = kept(CHOSEN, _slug(step))
-    when = Template(f"{{{{ {chosen_condition(_slug(step), index)} }}}}", rule.span)
+    note, noted = kept(CHOSEN, step.text), ItemRule(index, rule.span)
     return tuple(
-        replace(arc, when=when, on=rule.on, args=_noted_args(arc, rule, f"{note}.args['{at}']"))
+        replace(arc, when=None, item_rule=noted, on=rule.on, args=_noted_args(arc, rule, f"{note}.args['{at}']"))
         for at, arc in enumerate(rule.actions.next)
     )
 
@@ -170,8 +170,4 @@ def reset_of_notes(rules: tuple[CaseRule, ...], step: Name) -> tuple[EnterRule, 
     """A loop that runs again has noted nothing yet."""
     if not any(rule.moment == "call" and rule.actions.next for rule in rules):
         return ()
-    return (EnterRule((Assign(f"{CHOSEN}{_slug(step)}", Value({}), step.span),), step.span),)
-
-
-def _slug(step: Name) -> str:
-    return re.sub(r"\W", "_", step.text)
+    return (EnterRule((Assign(kept_at(CHOSEN, step.text), Value({}), step.span),), step.span),)

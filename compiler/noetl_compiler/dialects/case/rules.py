@@ -10,8 +10,10 @@ outcome answers to calls, and a rule that does both is split in two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
@@ -36,8 +38,7 @@ Moment = Literal["enter", "call", "end"]
 _CALL_NAMES = OF_THE_CALL.keys() - {"outcome", "_outcome"}
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """The step that the rules are about. ``element`` is the name of its loop's items, None without a loop."""
 
     kind: str
@@ -49,8 +50,7 @@ class Subject:
         return bool(self.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class CaseRule:
+class CaseRule(msgspec.Struct, frozen=True):
     """One rule at one moment. ``boundaries`` are those it can match, ``unless`` the rules that it comes after."""
 
     span: Span
@@ -70,8 +70,7 @@ class CaseRule:
         return self.boundaries[0] if len(self.boundaries) == 1 else "any"
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     span: Span
     when: Template | None
     is_else: bool

@@ -6,8 +6,9 @@ policy, sinks and tasks of them and routes.py arcs. A step may also have what ot
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
@@ -15,6 +16,7 @@ from noetl_compiler.dialects.case.page_stores import storing_pages
 from noetl_compiler.dialects.case.routes import noting, read_routes, reset_of_notes
 from noetl_compiler.dialects.case.rules import CaseRule, Subject, read_rules
 from noetl_compiler.dialects.case.tasks import asides, guard_of, guarded_sinks, policy_of
+from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.policies import read_assigns
@@ -24,6 +26,7 @@ from noetl_compiler.dialects.v10 import StepSpec, read_step_spec, with_older_wra
 from noetl_compiler.dialects.values import assigns, mapping_value, timeout
 from noetl_compiler.graph import AdmitRule, EnterRule, Value
 from noetl_compiler.language import defaults, keys
+from noetl_compiler.language.constructs.steps import STEP_SPEC
 from noetl_compiler.language.words import CASE_ON_ERROR, ROUTE_MODES, CaseOnError
 from noetl_compiler.nodes import MappingNode, ScalarNode, value_of
 from noetl_compiler.syntax import Name, Policy, Rule, Step, Task
@@ -89,7 +92,7 @@ def _with_loop_of_tool(fields: Fields) -> Fields:
 
 
 def _read_spec(fields: Fields) -> _Spec:
-    spec = fields.fields("spec", "the spec of a step")
+    spec = ConstructFields.below(fields, "spec", STEP_SPEC)
     if spec is None:
         return _Spec()
     found = _Spec(
@@ -124,8 +127,8 @@ def _refuse_unanswerable(rules: tuple[CaseRule, ...], subject: Subject, around: 
         elif actions.tasks and actions.repeat is not None and "ok" in rule.boundaries:
             where = "beside a repeated call"
         if where:
-            message = f"this rule works on the outcome of a call, and {where} there is none"
-            hint = 'here "next", "set" and "collect: {from, into}" can stand; give the rest a step of its own'
+            message = f"this rule needs the outcome of a call, and there is none {where}"
+            hint = 'only "next", "set" and "collect: {from, into}" work here; move the rest to another step'
             around.report.error(Code.WRONG_VALUE, rule.span, message, hint)
 
 

@@ -8,9 +8,9 @@ It lets an outcome stand then (``continue`` after ok, ``fail`` after an error, w
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from noetl_compiler import graph
 from noetl_compiler.dialects.case.repeats import Repeat

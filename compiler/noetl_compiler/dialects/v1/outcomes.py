@@ -6,7 +6,7 @@ on_error: continue        a failed call is as good as one that went well
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from noetl_compiler import graph
 from noetl_compiler.dialects.fields import Fields
@@ -31,7 +31,7 @@ def with_on_error(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
     if not isinstance(found, ScalarNode):
         return tasks
     if not tasks:
-        fields.ignore("on_error", why="what calls nothing cannot fail")
+        fields.ignore("on_error", why="a step without a call cannot fail")
     goes_on = fields.choice("on_error", V1_ON_ERROR) == "continue"
     return tuple(_with_rules(task, (Rule(graph.Rule("continue", found.span, "error")),) * goes_on) for task in tasks)
 

@@ -13,12 +13,14 @@ workbook task, whose kind is known only here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from noetl_compiler.graph import Assign, Value
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.names import results_name
-from noetl_compiler.language.tools import KINDS, ToolKind
+from noetl_compiler.language.tool_description import ToolDescription
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.syntax import Arc, Playbook, Step, Task
 from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.template_sites import uses
@@ -81,7 +83,7 @@ def _with_fields(task: Task, workbook: Mapping[str, Task]) -> Task:
     A call binds them as well: the task of the workbook may read them under their names.
     """
     called = _called(task, workbook)
-    kind = KINDS.get(called.kind.text, ToolKind())
+    kind = KINDS.get(called.kind.text, ToolDescription())
     own = names_in(called.config).keys() | names_in(task.config).keys()
     commands = {name for group in kind.needs for name in group}
     found = (kind.bound - (commands if own & commands else set())) & names_in(task.input).keys()

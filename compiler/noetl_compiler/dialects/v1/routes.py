@@ -7,7 +7,7 @@ on_error: [{step: a}]                             where a failure leads
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest
@@ -30,7 +30,7 @@ def read_ways(fields: Fields) -> Next | None:
     case, following = fields.node_of("case"), fields.node_of("next")
     if case is not None and following is not None:
         related = (Related(following.span, '"next" is here'),)
-        message = '"case" and "next" both decide where to go on'
+        message = '"case" and "next" both choose the next step'
         fields.report.error(Code.CONFLICTING_FIELDS, case.span, message, "keep one of them", related)
     return _with_failing(_read_routes(following or case, fields.report), fields)
 
@@ -70,7 +70,7 @@ def _with_bound(node: Node, report: Report) -> Node:
         return node
     loose = tuple(entry for entry in node.entries if node.get("step") and _is_bound(*entry))
     for key, _ in loose:
-        message = f'"{key.text}" beside the name of a step is a name bound for it'
+        message = f'"{key.text}" beside "step" is read as an argument of that step'
         report.warning(Code.DEPRECATED_FORM, key.span, message, 'write it below "with"')
     own = (entry for entry in node.entries if entry not in loose)
     entries = tuple((key, _with_bound(item, report) if key.text in _NESTED else item) for key, item in own)

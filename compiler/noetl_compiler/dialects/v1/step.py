@@ -14,7 +14,8 @@ A step with none of these only routes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields
@@ -43,8 +44,7 @@ _PLAYBOOKS = frozenset({"playbook", "playbooks"})
 _ITERATORS = frozenset({"iterator", "loop"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Body:
+class _Body(msgspec.Struct, frozen=True):
     """``args`` are bound for the step and not just for its task; ``sinks`` store the results of the loop as a whole."""
 
     loop: Loop | None
@@ -74,7 +74,15 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
     if all(task.span != fields.span for task in body.tasks):
         _warn_of_pages(fields)
     kind = fields.node.get("type")
-    fields.close({"type", "call", "loop", "save", *known_fields(kind if isinstance(kind, ScalarNode) else None)})
+    fields.close(
+        {
+            "type",
+            "call",
+            "loop",
+            "save",
+            *known_fields(kind if isinstance(kind, ScalarNode) else None, around.report.tools),
+        }
+    )
     return step
 
 
@@ -125,7 +133,7 @@ def _read_iterator(fields: Fields, name: Name, around: ParseContext) -> _Body:
     older = () if loop else _older_collection(fields)
     if loop is None:
         loop = read_loop(MappingNode((*older, *fields.rest(_LOOP_FIELDS)), fields.span), around.report)
-    fields.ignore("enumerate", why="the index of an iteration is always there as loop.index")
+    fields.ignore("enumerate", why="the index of an iteration is always available as loop.index")
     tasks = read_iterated(fields, name, loop.element.text if loop else "item", around)
     fields.node_of("name")
     sinks = read_sinks(fields, around.report, "attempt")

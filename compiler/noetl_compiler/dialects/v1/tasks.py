@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields, kind_of
@@ -10,7 +10,7 @@ from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_task
 from noetl_compiler.dialects.v1.outcomes import with_outcome
 from noetl_compiler.dialects.v1.saves import read_saving
 from noetl_compiler.graph import Value
-from noetl_compiler.language.tools import KINDS, V1_KIND_KEYS, V1_KINDS, V1_MARKS, V1_SAVES
+from noetl_compiler.language.tools import V1_KIND_KEYS, V1_KINDS, V1_MARKS, V1_SAVES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.syntax import Name, Task
 from noetl_compiler.value_merge import overlay
@@ -64,7 +64,7 @@ def _read_nested(node: Node, place: str, step: Name, around: ParseContext) -> tu
     tasks = with_outcome(tasks, fields)
     if not tasks:
         fields.missing("type")
-    fields.close(known_fields(kind))
+    fields.close(known_fields(kind, around.report.tools))
     return tasks
 
 
@@ -76,7 +76,7 @@ def read_flat(fields: Fields, kind: Name | None, step: Name, around: ParseContex
     kind = Name(V1_KINDS.get(kind.text, kind.text), kind.span)
     if kind.text in V1_SAVES or (kind.text in V1_MARKS and not V1_SAVES.isdisjoint(_keys(fields))):
         return (read_saving(fields, step, around),)
-    task = read_task(fields, kind, _label(fields, kind, step), around)
+    task = read_task(fields, kind, _label(fields, kind, step, around), around)
     return (task,) if task else ()
 
 
@@ -92,9 +92,9 @@ def _keys(fields: Fields) -> frozenset[str]:
     return frozenset(key.text for key, _ in fields.node.entries)
 
 
-def _label(fields: Fields, kind: Name, step: Name) -> Name:
+def _label(fields: Fields, kind: Name, step: Name, around: ParseContext) -> Name:
     """A task is also known by its own name, which is that of the workbook task where it calls one."""
     if kind.text == "workbook":
         return fields.name("name", "task") or step
-    takes_name = "name" in (KINDS[kind.text].fields or ()) if kind.text in KINDS else False
-    return step if takes_name else fields.name("name") or step
+    tool = around.report.tools.get(kind.text)
+    return step if tool and "name" in tool.field_names else fields.name("name") or step

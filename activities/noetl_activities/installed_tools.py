@@ -1,0 +1,62 @@
+"""The tools that are installed, as the compiler knows tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from noetl_activities.tool import BUILT_IN, load_problem, loaded, owner, registrations
+from noetl_compiler.language.tool_description import ToolDescription, Tools
+from noetl_compiler.language.tools import KINDS
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["installed_tools"]
+
+
+def installed_tools(group: str = "noetl.tools") -> Tools:
+    """The kinds that NoETL knows, and those of installed packages.
+
+    Packages are looked for when a kind is asked for that NoETL does not provide itself, and the module of a tool is
+    imported when its kind is. One that cannot be used has a ``problem``.
+    """
+    return _InstalledTools(group)
+
+
+class _InstalledTools(Mapping[str, ToolDescription]):
+    def __init__(self, group: str) -> None:
+        self._group = group
+        self._described: dict[str, ToolDescription] = {}
+
+    @cached_property
+    def _points(self) -> Mapping[str, Sequence[EntryPoint]]:
+        return registrations(self._group)
+
+    def __getitem__(self, kind: str) -> ToolDescription:
+        if kind in BUILT_IN:
+            return KINDS[kind]
+        if kind not in self._points:
+            return KINDS[kind]
+        if kind not in self._described:
+            self._described[kind] = _described(self._points[kind])
+        return self._described[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from KINDS
+        yield from (kind for kind in self._points if kind not in KINDS)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _described(points: Sequence[EntryPoint]) -> ToolDescription:
+    """What its package says of it. Whatever is wrong with that is the package's fault, and told as a problem."""
+    if len(points) > 1:
+        return ToolDescription(problem=f"it is registered by {' and '.join(map(owner, points))}")
+    [point] = points
+    try:
+        return loaded(point).spec.describe()
+    except Exception as error:
+        return ToolDescription(problem=load_problem(point, error))

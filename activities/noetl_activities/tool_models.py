@@ -1,0 +1,93 @@
+"""Pydantic models of what a tool takes and yields: as tables for the compiler, and of one call for the tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.tool import Request
+from noetl_compiler.language.tool_description import FieldType, ToolField
+
+__all__ = ["field_table", "needed_fields", "read_fields"]
+
+Model = TypeVar("Model", bound=BaseModel)
+_Schema = Mapping[str, Any]
+
+_TYPES: Mapping[str, FieldType] = MappingProxyType(
+    {
+        "string": "text",
+        "integer": "number",
+        "number": "number",
+        "boolean": "flag",
+        "object": "mapping",
+        "array": "list",
+    }
+)
+
+
+def read_fields(model: type[Model], request: Request) -> Model:
+    """The fields of a call. One that is null counts as absent.
+
+    Raises ConfigError, which names the fields and what is expected, but no value: it may be a secret.
+    """
+    try:
+        return model.model_validate({name: value for name, value in request.config.items() if value is not None})
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        wrong = (f'"{".".join(map(str, one["loc"]))}": {one["msg"]}' for one in found)
+        raise ConfigError("; ".join(wrong)) from None
+
+
+def field_table(model: type[BaseModel]) -> Mapping[str, ToolField]:
+    """Each field by its name; types that the compiler does not check, such as the keys of a mapping, are left out."""
+    schema = model.model_json_schema()
+    return MappingProxyType(
+        {name: _field(name, one, schema.get("$defs", {})) for name, one in schema.get("properties", {}).items()}
+    )
+
+
+def needed_fields(model: type[BaseModel]) -> tuple[tuple[str, ...], ...]:
+    """The groups of fields of which a call must have one."""
+    return tuple((name,) for name in model.model_json_schema().get("required", ()))
+
+
+def _field(name: str, schema: _Schema, definitions: Mapping[str, _Schema]) -> ToolField:
+    shapes = [one for one in _shapes(schema, definitions) if one.get("type") != "null"]
+    words = [_words(one) for one in shapes]
+    return ToolField(
+        str(schema.get("description") or f'The field "{name}".'),
+        _types(shapes),
+        choices=tuple(word for found in words for word in found) if all(words) else (),
+        default=schema.get("default"),
+        examples=tuple(schema.get("examples", ())),
+    )
+
+
+def _shapes(schema: _Schema, definitions: Mapping[str, _Schema]) -> Iterator[_Schema]:
+    """The alternatives that a value may be, with references followed."""
+    if "$ref" in schema:
+        yield from _shapes(definitions[str(schema["$ref"]).rpartition("/")[2]], definitions)
+    elif several := [one for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, ())]:
+        for one in several:
+            yield from _shapes(one, definitions)
+    else:
+        yield schema
+
+
+def _types(shapes: list[_Schema]) -> tuple[FieldType, ...]:
+    """Empty where a value may be anything."""
+    named: dict[FieldType, None] = {}
+    for one in shapes:
+        name = _TYPES.get(str(one.get("type")))
+        if name is None:
+            return ()
+        named[name] = None
+    return tuple(named)
+
+
+def _words(schema: _Schema) -> list[str]:
+    return [str(one) for one in schema.get("enum", [schema["const"]] if "const" in schema else [])]

@@ -1,0 +1,81 @@
+"""What a tool says of itself: to the compiler, to editors, to ``noetl explain``, and to the worker that runs it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:  # processes of single calls import this module, and need neither
+    from pydantic import BaseModel
+
+    from noetl_compiler.language.tool_description import HowOften, ToolDescription
+
+__all__ = ["ToolSpec", "built_in"]
+
+_KIND = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """``summary`` is a sentence on what a call does.
+
+    ``fields`` is a model of the fields that a call has: their names, types, defaults and descriptions are what the
+    compiler checks and editors show; with None a call may have any. ``result`` is a model of the result, where it is a
+    mapping. ``effects`` False marks a tool whose call changes nothing outside. ``guarantee`` says how often a call
+    takes effect whatever dies meanwhile, and why; without it that is at least once.
+
+    ``timeout`` is that of a call that names none: seconds for the whole call with its sinks, None for no limit
+    (semantics.md 21). ``at_once`` is how many calls may run in one process; ``cores`` for as many as it has processors,
+    None for no limit. ``description`` is that of a tool of NoETL itself.
+
+    Raises ValueError for a kind that is no lower-case word.
+    """
+
+    kind: str
+    summary: str
+    fields: type[BaseModel] | None = None
+    result: type[BaseModel] | None = None
+    effects: bool = True
+    guarantee: tuple[HowOften, str] | None = None
+    timeout: float | None = None
+    at_once: int | Literal["cores"] | None = None
+    description: ToolDescription | None = None
+
+    def __post_init__(self) -> None:
+        if not _KIND.fullmatch(self.kind):
+            raise ValueError(f"the kind {self.kind!r} of a tool must be a word of small letters, digits and _")
+
+    def describe(self) -> ToolDescription:
+        """The same as plain data. Raises ValueError for a kind or a field whose name has a meaning of its own."""
+        if self.description is not None:
+            return self.description
+        from noetl_activities.tool_models import field_table, needed_fields
+        from noetl_compiler.language.tool_description import Guarantee, ToolDescription
+        from noetl_compiler.language.tools import KEYS_OF_CALLS, WORDS_OF_KINDS
+
+        if self.kind in WORDS_OF_KINDS:
+            raise ValueError(f"the kind {self.kind!r} has a meaning of its own: give the tool another")
+        fields = None if self.fields is None else field_table(self.fields)
+        if taken := sorted(KEYS_OF_CALLS & (fields or {}).keys()):
+            raise ValueError(f"every call may have {', '.join(taken)}: give the field of the tool another name")
+        return ToolDescription(
+            self.summary,
+            fields,
+            needed_fields(self.fields) if self.fields else (),
+            result=field_table(self.result) if self.result else {},
+            effect="code" if self.effects else "none",
+            guarantee=Guarantee(*self.guarantee) if self.guarantee else None,
+            timeout=self.timeout,
+            has_executor=True,
+        )
+
+
+def built_in(kind: str, at_once: int | Literal["cores"] | None = None) -> ToolSpec:
+    """The spec of a tool of NoETL itself, which the language describes: so the compiler knows it without its module."""
+    from noetl_compiler.language.tools import KINDS
+
+    tool = KINDS[kind]
+    return ToolSpec(
+        kind, tool.summary, effects=tool.effect != "none", timeout=tool.timeout, at_once=at_once, description=tool
+    )

@@ -1,0 +1,172 @@
+"""Reading a construct of the table of keys (language/constructs).
+
+The table says which keys there are and under which names, so a reader asks for a key by its name alone, and what no
+reader asks for is still known, checked by its type, or told to have no effect. A reader that takes a key for another
+type than the table does is a mistake in the compiler, and raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Self, TypeVar
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects import values
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.graph import Template, Timeout, Value
+from noetl_compiler.language.construct import Construct, Key
+from noetl_compiler.language.value_types import TIMEOUT, Choice, ListOf, Plain, Suggested
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode
+from noetl_compiler.report import Report
+from noetl_compiler.source import Span
+
+__all__ = ["ConstructFields"]
+
+Meaning = TypeVar("Meaning")
+
+
+class ConstructFields(Fields):
+    """The fields of a construct."""
+
+    def __init__(self, node: MappingNode, report: Report, construct: Construct) -> None:
+        super().__init__(node, report, construct.called)
+        self._known = construct.by_name
+        self._construct = construct
+        self._spellings = construct.spellings
+        self._told_missing: set[str] = set()
+
+    @classmethod
+    def below(cls, fields: Fields, key: str, construct: Construct) -> Self | None:
+        """A field that is this construct, None when it is absent."""
+        found = fields.mapping(key)
+        return cls(found, fields.report, construct) if found else None
+
+    @classmethod
+    def empty(cls, span: Span, report: Report, construct: Construct) -> Self:
+        """The construct where it is absent: without any field."""
+        return cls(MappingNode((), span), report, construct)
+
+    # ---- values of one type ------------------------------------------------------------------------------------------
+
+    def choice(self, key: str, meanings: Mapping[str, Meaning]) -> Meaning | None:
+        """One of several words, as what it means."""
+        declared = self._known.get(key)
+        if declared is not None and isinstance(declared.type, Choice) and declared.type.words is not meanings:
+            raise TypeError(f'"{key}" in {self.place} has other words than those it is read by')
+        return super().choice(key, meanings)
+
+    def flag(self, *keys: str) -> bool | None:
+        """A boolean."""
+        self._expect(keys[0], Plain.FLAG)
+        return super().flag(*keys)
+
+    def number(self, *keys: str) -> float | None:
+        """A number written as such."""
+        self._expect(keys[0], Plain.NUMBER)
+        return super().number(*keys)
+
+    def index(self, key: str) -> ScalarNode | None:
+        """The number of an item, from 0."""
+        self._expect(key, Plain.INDEX)
+        found = self.scalar(key)
+        if found is None or (isinstance(found.value, int) and not isinstance(found.value, bool) and found.value >= 0):
+            return found
+        self._wrong_type(key, found, "a number from 0")
+        return None
+
+    def amount(self, key: str) -> Value | None:
+        """A number, or a template that yields one."""
+        self._expect(key, Plain.AMOUNT)
+        return values.amount(self.node_of(key), self.report)
+
+    def seconds(self, key: str) -> Value | None:
+        """A duration, or a template that yields one."""
+        self._expect(key, Plain.SECONDS)
+        return values.seconds(self.node_of(key), self.report)
+
+    def timeout(self, key: str = "timeout") -> Timeout | None:
+        """A duration as a whole or by its parts."""
+        return values.timeout(self.node_of(key), self.report)
+
+    def condition(self, key: str) -> Template | None:
+        """A predicate."""
+        self._expect(key, Plain.CONDITION)
+        return values.condition(self.node_of(key), self.report)
+
+    def names(self, key: str) -> Value:
+        """Names with their values, or a template that yields such a mapping."""
+        self._expect(key, Plain.NAMES)
+        return values.mapping_value(self.node_of(key), self.report, key)
+
+    def _expect(self, name: str, read_as: Plain) -> None:
+        declared = self._known.get(name)
+        if declared is not None and declared.type is not read_as:
+            raise TypeError(f'"{name}" in {self.place} is {declared.type}, and is read as {read_as}')
+
+    # ---- the rest ----------------------------------------------------------------------------------------------------
+
+    def rest(self, allowed: Collection[str] | None) -> tuple[tuple[ScalarNode, Node], ...]:
+        """The entries nobody asked for so far whose key is allowed; None allows any that the table does not have."""
+        if allowed is None:
+            allowed = self._entries.keys() - self._known.keys()
+        return super().rest(allowed)
+
+    def missing(self, key: str, hint: str = "", mistaken: str = "") -> None:
+        """Report that a field must be there."""
+        self._told_missing.add(key)
+        super().missing(key, hint, mistaken)
+
+    def close(self, also: Collection[str] = (), spec: Collection[str] = ()) -> None:
+        """Report what is missing, has no effect, is from an older dialect, or has the wrong type, and every key that
+        the construct does not have, with the nearest that it has.
+        """
+        for key in self._construct.required:
+            if key.name not in self._told_missing and self._present.keys().isdisjoint(key.names):
+                self.missing(key.name)
+        for key in self._construct.superseded:
+            self._warn_of_older_form(key)
+        for name in sorted(self._entries.keys() - self._asked):
+            self._close_key(name)
+        super().close((*also, *self._known) if also else self._known, spec)
+
+    def _close_key(self, name: str) -> None:
+        """What no reader asks for."""
+        known = self._known.get(name)
+        if known is not None and known.no_effect:
+            self.ignore(name, why=known.no_effect)
+        elif known is not None:
+            self._check(known)
+
+    def _warn_of_older_form(self, key: Key) -> None:
+        if key.name in self and self.report.first(f"deprecated {key.name}"):
+            message = f'"{key.name}" in this form is from an older dialect'
+            self.report.warning(Code.DEPRECATED_FORM, self._present[key.name].span, message, key.successor)
+
+    def _check(self, key: Key) -> None:
+        """Read a key that no reader asks for, so that a wrong type is told."""
+        match key.type:
+            case Choice(words):
+                self.choice(key.name, words)
+            case ListOf():
+                self.items(key.name)
+            case Plain() | Suggested():
+                self._check_plain(key.name, key.type.type if isinstance(key.type, Suggested) else key.type)
+            case _ if key.type == TIMEOUT:
+                self.timeout(key.name)
+            case _:
+                self.node_of(key.name)
+
+    def _check_plain(self, name: str, expected: Plain) -> None:
+        readers: Mapping[Plain, Callable[[str], object]] = {
+            **dict.fromkeys((Plain.TEXT, Plain.NAME, Plain.HEADER), self.scalar),
+            Plain.FLAG: self.flag,
+            Plain.NUMBER: self.number,
+            Plain.INDEX: self.index,
+            Plain.AMOUNT: self.amount,
+            Plain.SECONDS: self.seconds,
+            Plain.CONDITION: self.condition,
+            Plain.NAMES: self.names,
+            Plain.MAPPING: self.mapping,
+            Plain.ANYTHING: self.node_of,
+        }
+        readers[expected](name)

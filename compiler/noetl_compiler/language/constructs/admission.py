@@ -1,0 +1,53 @@
+"""``admit``: rules about whether a step may begin."""
+
+from __future__ import annotations
+
+from noetl_compiler.language.construct import Construct, Key
+from noetl_compiler.language.constructs.policies import MODE, WHEN
+from noetl_compiler.language.value_types import Below, ListOf, Plain
+
+__all__ = ["ADMISSION", "ADMISSIONS", "ADMISSION_RULE", "VERDICT"]
+
+ADMISSION = Construct(
+    "admission",
+    "an admission policy",
+    "Whether the step may begin: the first rule that matches decides, and without a match it may.",
+    (
+        Key(
+            "rules",
+            "The rules, tried in order before the step begins.",
+            ListOf(Below("admission_rule")),
+            snippet=[{"when": '"{{ $1 }}"', "then": {"allow": True}}, {"else": {"then": {"allow": False}}}],
+        ),
+        MODE,
+    ),
+)
+
+ADMISSION_RULE = Construct(
+    "admission_rule",
+    "a policy rule",
+    "A condition, and whether the step may begin when it holds.",
+    (
+        WHEN,
+        Key("then", "Whether the step may begin when the condition holds.", Below("verdict")),
+        Key("else", "Whether the step may begin when no rule before matched.", Below("otherwise_verdict")),
+    ),
+    needs=(("then", "else"),),
+)
+
+VERDICT = Construct(
+    "verdict",
+    "an admission rule",
+    "Whether the step may begin.",
+    (Key("allow", "True lets the step begin; false skips it.", Plain.FLAG, required=True),),
+)
+
+_OTHERWISE = Construct(
+    "otherwise_verdict_then",
+    "a policy rule",
+    "Whether the step may begin when no rule before matched.",
+    (Key("then", "Whether the step may begin when no rule before matched.", Below("verdict"), required=True),),
+    open=True,
+)
+
+ADMISSIONS = (ADMISSION, ADMISSION_RULE, VERDICT, _OTHERWISE)

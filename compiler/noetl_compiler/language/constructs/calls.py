@@ -1,0 +1,172 @@
+"""Calls of tools: what every call has beside the fields of its tool (language/tools.py)."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from noetl_compiler.language import keys
+from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
+from noetl_compiler.language.constructs.results import OUTPUT, OUTPUT_SELECT, RESULT
+from noetl_compiler.language.constructs.routes import SET
+from noetl_compiler.language.constructs.sinks import GUARDED, sink_and_save
+from noetl_compiler.language.constructs.steps import DESC
+from noetl_compiler.language.value_types import TIMEOUT, Below, Either, ListOf, Plain
+
+__all__ = [
+    "ASSERT",
+    "ASSERTED",
+    "CALL",
+    "CALLS",
+    "INPUT",
+    "LABEL",
+    "NAME",
+    "SETTINGS",
+    "TASK",
+    "TASK_SPEC",
+    "TIMEOUTS",
+    "WORKBOOK_TASK",
+]
+
+ASSERTED = Key(
+    "assert",
+    "The names that the call expects to be bound.",
+    Below("assert"),
+    extension=Extension("tool.assert", "which names a call expects"),
+    verbatim=True,
+)
+
+INPUT = Key(
+    "input",
+    "Names with their values that the tool can use: in Python code they are variables.",
+    Plain.NAMES,
+    older=(*keys.INPUT[1:], *keys.LOOSE_INPUT),
+    default={},
+)
+"""What is bound for a call; a key that is a field of its tool is no older name of it."""
+
+_OF_EVERY_CALL = (
+    DESC,
+    Key(
+        "auth",
+        "The name of the credential to call with, or several by name.",
+        Either((Plain.TEXT, Plain.MAPPING)),
+        older=keys.AUTH[1:],
+    ),
+    Key(
+        "timeout",
+        "How long the call may take: seconds, or a text with a unit.",
+        TIMEOUT,
+        older=("timeout_seconds",),
+    ),
+    OUTPUT,
+    OUTPUT_SELECT,
+    *sink_and_save(
+        "Where the result is stored, in the same call.",
+        extension=Extension("tool.sink", "that a result is stored by the very call that yields it"),
+    ),
+    GUARDED,
+    *SET,
+)
+_LAST = (
+    Key("retry", 'When to call again; v10 says it as rules of "spec.policy".', Below("retry")),
+    Key("eval", 'What follows the call; write rules of "spec.policy" instead.', Below("eval"), deprecated=True),
+    ASSERTED,
+)
+
+CALL = Construct(
+    "call",
+    "a task",
+    "What every call of a tool has beside the fields of its tool.",
+    (*_OF_EVERY_CALL, *_LAST),
+    open=True,
+)
+
+LABEL = Key(
+    "label",
+    "The name of this task, for jumps, results and messages.",
+    Plain.NAME,
+    extension=Extension("tool.label", "the name of a call beside the name of what it calls"),
+)
+"""The name of a task whose tool has a name of its own."""
+
+NAME = replace(LABEL, name="name", older=("label",), inert=True, extension=None)
+SETTINGS = Key("spec", "What follows the call, and how long it may take: policy, timeout.", Below("task_spec"))
+
+TASK = Construct(
+    "task",
+    "a task",
+    "One call of a tool.",
+    (
+        replace(NAME, older=()),
+        LABEL,
+        INPUT,
+        *_OF_EVERY_CALL,
+        SETTINGS,
+        *_LAST,
+    ),
+    open=True,
+)
+"""A task in canonical form, whatever its tool."""
+
+WORKBOOK_TASK = Construct(
+    "workbook_task",
+    "a workbook task",
+    "A task with a name.",
+    (
+        Key("name", "The name by which steps run this task.", Plain.NAME, older=("task",)),
+        DESC,
+        Key("tool", "The call of a tool.", Below("tool"), required=True),
+    ),
+)
+"""A task of the workbook in canonical form."""
+
+TASK_SPEC = Construct(
+    "task_spec",
+    "the spec of a task",
+    "What follows the call, and how long it may take.",
+    (
+        Key("policy", "What follows the call: rules that retry, jump, break, fail or go on.", Below("policy")),
+        Key("timeout", "How long the call may take: seconds, or a text with a unit.", TIMEOUT),
+        Key(
+            "idempotent",
+            "False says that the call must not be made again when its worker was lost in the middle of it.",
+            Plain.FLAG,
+            extension=Extension("tool.spec.idempotent", "whether a call may be made again when its worker was lost"),
+        ),
+        Key(
+            "idempotency_key",
+            "The header in which an http call sends its key: the same with all attempts of the call, and another "
+            "for each call.",
+            Plain.HEADER,
+            extension=Extension(
+                "tool.spec.idempotency_key", "that a call sends a key by which the server knows it again"
+            ),
+        ),
+        RESULT,
+    ),
+    open=True,
+)
+
+ASSERT = Construct(
+    "assert",
+    "an assert",
+    "The names that the call expects to be bound.",
+    (
+        Key("expects", "The names that the call expects to be bound.", ListOf(Plain.TEXT)),
+        without_effect("returns", "results are known only at run time"),
+    ),
+)
+
+TIMEOUTS = Construct(
+    "timeout",
+    "a timeout",
+    "How long a call may take, by its parts.",
+    (
+        Key("connect", "How long connecting may take.", Plain.SECONDS),
+        Key("read", "How long the server may be silent.", Plain.SECONDS),
+        Key("total", "How long all of it may take.", Plain.SECONDS),
+    ),
+)
+
+CALLS = (CALL, TASK_SPEC, ASSERT, TIMEOUTS)
+"""Those that are no task of their own."""

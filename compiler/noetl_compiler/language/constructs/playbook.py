@@ -1,0 +1,145 @@
+"""The document around the steps: identity, executor, workload, keychain."""
+
+from __future__ import annotations
+
+from noetl_compiler.language.construct import Construct, Key, without_effect
+from noetl_compiler.language.constructs.policies import FAILURE, POLICY_DEFAULTS
+from noetl_compiler.language.constructs.results import DEFAULTS, KEPT
+from noetl_compiler.language.constructs.steps import DESC
+from noetl_compiler.language.defaults import FINAL_STEP
+from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, ListOf, Plain
+from noetl_compiler.language.words import DIALECTS, PROFILES
+
+__all__ = [
+    "EXECUTOR",
+    "EXECUTOR_POLICY",
+    "EXECUTOR_SPEC",
+    "KEYCHAIN_ENTRY",
+    "METADATA",
+    "PLAYBOOK",
+    "REQUIREMENTS",
+    "ROOT",
+]
+
+_IDENTITY = (
+    Key("name", "The name of the playbook.", Plain.TEXT),
+    Key("path", "The path of the playbook in the catalog, by which other playbooks run it.", Plain.TEXT),
+    Key("version", "The version of the playbook.", Plain.TEXT),
+)
+_ABOUT_EXECUTOR = "Where the playbook begins and ends, and what a failure means for it."
+
+PLAYBOOK = Construct(
+    "playbook",
+    "a playbook",
+    "A NoETL playbook: steps that call tools, and the routes between them.",
+    (
+        Key("apiVersion", "The version of the format, such as noetl.io/v2.", Plain.TEXT, older=("api_version",)),
+        Key("kind", "Says that this document is a playbook.", Choice({"Playbook": "Playbook"})),
+        Key("metadata", "The playbook's name and path, and whatever a catalog wants to know.", Below("metadata")),
+        *(Key(one.name, f'{one.about} Write it below "metadata".', one.type, deprecated=True) for one in _IDENTITY),
+        DESC,
+        Key("executor", _ABOUT_EXECUTOR, Below("executor")),
+        Key(
+            "workload",
+            "The playbook's parameters with their defaults; a run's request is merged over them.",
+            Plain.NAMES,
+            default={},
+        ),
+        *(
+            Key(name, 'What "ctx" begins with; write it below "workload".', Plain.NAMES, deprecated=True)
+            for name in ("ctx", "vars")
+        ),
+        Key("spec", 'Parameters as old files have them; write them below "workload".', Plain.MAPPING, deprecated=True),
+        Key("keychain", "The secrets that the playbook uses, by name.", ListOf(Below("keychain_entry")), verbatim=True),
+        Key(
+            "workbook",
+            "Tasks with a name, which steps run with kind: workbook.",
+            Below("workbook"),
+            older=("workbooks",),
+        ),
+        Key(
+            "workflow",
+            'The steps; a run begins at the one named "start", else at the first.',
+            ListOf(Below("step"), least=1),
+            required=True,
+            snippet=[{"step": "start", "tool": {"kind": "$1"}}],
+        ),
+        without_effect("tracing", "Temporal traces every run"),
+    ),
+    needs=(("name", "path", "metadata"),),
+)
+
+METADATA = Construct(
+    "metadata", "the metadata", "The playbook's name and path.", _IDENTITY, needs=(("name", "path"),), open=True
+)
+
+EXECUTOR = Construct(
+    "executor",
+    "the executor",
+    _ABOUT_EXECUTOR,
+    (
+        Key(
+            "profile",
+            "Where the playbook runs; every value means wherever a worker is free.",
+            Choice(PROFILES),
+            verbatim=True,
+        ),
+        Key("version", "The version of the runtime that the playbook was written for.", Plain.TEXT, verbatim=True),
+        Key("requires", "The tools and features that the playbook needs.", Below("requirements"), verbatim=True),
+        Key("spec", _ABOUT_EXECUTOR, Below("executor_spec")),
+    ),
+)
+
+REQUIREMENTS = Construct(
+    "requirements",
+    "what the executor requires",
+    "The tools and features that the playbook needs.",
+    (
+        Key("tools", "The kinds of tools that the playbook calls.", ListOf(Plain.TEXT)),
+        Key("features", "What an engine must be able to do.", ListOf(Plain.TEXT)),
+    ),
+)
+
+EXECUTOR_SPEC = Construct(
+    "executor_spec",
+    "the executor's spec",
+    _ABOUT_EXECUTOR,
+    (
+        Key("entry_step", "The step that a run begins with.", Plain.TEXT),
+        Key("final_step", f'The step where all routes meet, "{FINAL_STEP}" unless given.', Plain.TEXT),
+        Key("no_next_is_error", "Whether a step without a route is an error.", Plain.FLAG, default=False),
+        Key("timeout", "How long a run may take.", TIMEOUT),
+        Key("policy", "What a failure means for the rest of the run.", Below("executor_policy")),
+        *DEFAULTS,
+        Key(
+            "dialect",
+            "The dialect that the playbook was migrated from, whose names and defaults count in it.",
+            Choice(DIALECTS),
+            default="v10",
+        ),
+    ),
+)
+
+EXECUTOR_POLICY = Construct(
+    "executor_policy",
+    "the executor's policy",
+    "What a failure means for the rest of the run.",
+    (
+        FAILURE,
+        *POLICY_DEFAULTS,
+        *(without_effect(name, KEPT) for name in ("results", "limits")),
+    ),
+)
+
+KEYCHAIN_ENTRY = Construct(
+    "keychain_entry",
+    "a keychain entry",
+    "A secret that the playbook uses.",
+    (
+        Key("name", "The name that templates call it by: {{ keychain.name.field }}.", Plain.NAME, required=True),
+        Key("kind", "How the secret is found.", Plain.TEXT, older=("type",)),
+    ),
+    open=True,
+)
+
+ROOT = (PLAYBOOK, METADATA, EXECUTOR, REQUIREMENTS, EXECUTOR_SPEC, EXECUTOR_POLICY, KEYCHAIN_ENTRY)

@@ -1,0 +1,77 @@
+"""What is said of results, and by the specs around calls of each call inside."""
+
+from __future__ import annotations
+
+from noetl_compiler.language.construct import Construct, Key, without_effect
+from noetl_compiler.language.value_types import TIMEOUT, Below, Either, ListOf, Plain
+
+__all__ = [
+    "CALL_DEFAULTS",
+    "DEFAULTS",
+    "KEPT",
+    "OUTPUT",
+    "OUTPUT_CONSTRUCT",
+    "OUTPUT_SELECT",
+    "PART",
+    "RESULT",
+    "RESULTS",
+    "SELECT",
+]
+
+KEPT = "results are stored inline or by reference depending on their size"
+_ABOUT = "Which parts of the result have names of their own, and where the whole is kept."
+_ABOUT_SELECT = "Parts of the result that get names of their own."
+
+OUTPUT_CONSTRUCT = Construct(
+    "output",
+    "an output",
+    _ABOUT,
+    (
+        without_effect("store", KEPT),
+        without_effect("scope", KEPT),
+        without_effect("inline_max_bytes", KEPT, Plain.AMOUNT),
+        without_effect("preview_max_bytes", KEPT, Plain.AMOUNT),
+        Key("select", _ABOUT_SELECT, Below("select"), older=("output_select",)),
+        without_effect("accumulate", "pages are merged by 'collect' in the rule that repeats the call"),
+        without_effect("as", "name the task, or set ctx.name"),
+    ),
+)
+
+_OUTPUT = Below("output", frozenset(OUTPUT_CONSTRUCT.by_name))
+OUTPUT = Key("output", _ABOUT, _OUTPUT)
+"""What a task says of its result."""
+
+OUTPUT_SELECT = Key("output_select", _ABOUT_SELECT, Below("select"))
+RESULT = Key("result", _ABOUT, _OUTPUT)
+"""The same in a spec."""
+
+DEFAULTS = (
+    Key("idempotent", "False says that no call inside may be made again when its worker was lost.", Plain.FLAG),
+    Key("idempotency_key", "The header in which each http call inside sends a key of its own.", Plain.HEADER),
+    RESULT,
+)
+"""What a spec says for the calls inside, beside its policy."""
+
+PART = Construct(
+    "part",
+    "a part of a result",
+    "A part of a result, and its name.",
+    (
+        Key("path", "The path of the part, such as $.data.items[0].", Plain.TEXT, required=True),
+        Key("as", "Its name; the last word of the path unless given.", Plain.NAME, older=("name",)),
+    ),
+)
+
+CALL_DEFAULTS = Construct(
+    "defaults",
+    "the defaults of a policy",
+    "What else holds for each call inside.",
+    (
+        Key("timeout", "How long each call may take.", TIMEOUT, older=("timeout_s", "timeouts")),
+        without_effect("resources", "limits on resources are set on the worker"),
+    ),
+)
+
+RESULTS = (OUTPUT_CONSTRUCT, PART, CALL_DEFAULTS)
+SELECT = Either((ListOf(Either((Plain.TEXT, Below("part")))), Plain.MAPPING))
+"""The shape ``select``."""

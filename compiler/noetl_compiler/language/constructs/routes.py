@@ -1,0 +1,118 @@
+"""``next``: the arcs of a step, the steps they lead to, and what any place sets."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from noetl_compiler.language import keys
+from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
+from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain, one_or_more
+from noetl_compiler.language.words import NO_MATCH, ROUTE_MODES
+from noetl_compiler.language.words import ON_STATUS as STATUSES
+
+__all__ = ["ARCS", "CHOICE", "FORK", "NEXT_SPEC", "ON_STATUS", "ROUTES", "SET", "TARGET"]
+
+SET = (
+    Key(
+        "set",
+        'Names to set when this is done, such as "ctx.page"; all values are evaluated before any is set.',
+        Either((Plain.MAPPING, ListOf(Plain.MAPPING))),
+        older=keys.SET[1:],
+    ),
+    Key("set_ctx", 'Names to set below "ctx"; write "set" with "ctx.name" instead.', Plain.MAPPING, deprecated=True),
+    Key("set_iter", 'Names to set below "iter"; write "set" with "iter.name" instead.', Plain.MAPPING, deprecated=True),
+)
+"""What any place that sets names has."""
+
+ON_STATUS = Key(
+    "on_status",
+    'Only after a success ("ok"), only after a failure ("error"), or after both ("any").',
+    Choice(STATUSES),
+)
+_WHEN = Key("when", "The condition under which this route is followed; without one it always is.", Plain.CONDITION)
+_ITEM_RULE = Key(
+    "item_rule",
+    "Only where the rule of this number was the last that the step noted for an item of its loop.",
+    Plain.INDEX,
+    extension=Extension("arc.item_rule", "that a rule about an item of a loop chooses the way on from it"),
+)
+_INPUT = Key("input", "Names with their values that the next step can use.", Plain.NAMES, older=keys.ROUTE_INPUT[1:])
+
+_ABOUT_SPEC = "Whether one route or all that match are followed, and what happens when none matches."
+ARCS = Construct(
+    "arcs",
+    '"next"',
+    "The routes from a step, tried in order when it is done.",
+    (
+        Key("spec", _ABOUT_SPEC, Below("next_spec"), snippet={"mode": "$1"}),
+        Key(
+            "arcs",
+            "The routes, in the order in which their conditions are tried.",
+            ListOf(Below("arc")),
+            snippet=[{"step": "$1"}],
+        ),
+    ),
+    needs=(("arcs", "spec"),),
+)
+
+NEXT_SPEC = Construct(
+    "next_spec",
+    "the spec of next",
+    _ABOUT_SPEC,
+    (
+        Key(
+            "mode",
+            'Follow the first route whose condition holds ("exclusive", the default) or all of them ("inclusive").',
+            Choice(ROUTE_MODES),
+            inert=True,
+        ),
+        Key(
+            "on_no_match",
+            'What happens when no condition holds: go to the final step ("end", the default), complete here '
+            '("complete"), or end this branch silently ("quiet").',
+            Choice(NO_MATCH),
+        ),
+        without_effect("policy", "a route has no policy"),
+    ),
+)
+
+_NO_SETTINGS = "a route has no settings of its own"
+TARGET = Construct(
+    "target",
+    "a route",
+    "A step to go on to.",
+    (
+        Key("step", "The name of the step to go on to.", Plain.NAME, older=("next",), required=True),
+        replace(_WHEN, older=("condition",)),
+        replace(ON_STATUS, extension=Extension("arc.on_status", "that a way is for successes or for failures alone")),
+        _ITEM_RULE,
+        replace(_INPUT, extension=Extension("arc.input", "what a way binds in the step it leads to")),
+        *SET,
+        without_effect("spec", _NO_SETTINGS),
+        without_effect("desc", _NO_SETTINGS),
+    ),
+)
+
+_ABOUT_CHOICE = "Steps to go on to under a condition, all of them at once."
+_CHOICE = (
+    _WHEN,
+    _ITEM_RULE,
+    Key("then", "The step or steps to go on to.", one_or_more(Below("route"))),
+    Key("else", "The step or steps to go on to when no condition before held.", one_or_more(Below("route"))),
+    _INPUT,
+)
+CHOICE = Construct("choice", "a route", _ABOUT_CHOICE, _CHOICE, needs=(("then", "else"),))
+FORK = Construct(
+    "fork",
+    "a route",
+    _ABOUT_CHOICE,
+    (
+        _WHEN,
+        _ITEM_RULE,
+        replace(_CHOICE[2], extension=Extension("arc.then", "that one choice leads to several steps")),
+        *_CHOICE[3:],
+    ),
+    needs=(("then",),),
+)
+
+ROUTES = (TARGET, ARCS, NEXT_SPEC, CHOICE, FORK)

@@ -1,0 +1,108 @@
+"""``sink``: where results are stored, under all the names its keys ever had; and ``guard``: in which cases."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
+from noetl_compiler.language.constructs.routes import ON_STATUS
+from noetl_compiler.language.sinks import AUTH_KEYS, EVENT_KINDS, KIND_KEYS, KINDS, VALUE_KEYS
+from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain, Suggested
+from noetl_compiler.language.words import SINK_LEVELS, SINK_MODES
+
+__all__ = ["GUARD", "GUARDED", "SINK", "SINKS", "SINK_KEYS", "SINK_TOOL", "sink_and_save"]
+
+GUARD = Construct(
+    "guard",
+    "a guard",
+    "In which cases this is done.",
+    (
+        ON_STATUS,
+        Key("when", "The condition under which this is done.", Plain.CONDITION),
+        Key("unless", "Conditions of which none may hold.", ListOf(Plain.CONDITION)),
+    ),
+)
+GUARDED = Key(
+    "guard",
+    "In which cases this is done; after every success unless given.",
+    Below("guard"),
+    extension=Extension("guard", "in which cases this is done beside the step's own tasks"),
+)
+
+_KIND = Suggested(Plain.NAME, tuple(sorted(KINDS | EVENT_KINDS - {""})))
+_KINDS = Key("kind", "The kind of store.", _KIND, older=("type", "backend"))
+_INNER_KINDS = replace(_KINDS, older=(*_KINDS.older, "tool"))
+_KIND_OR_FIELDS = Either((_KIND, Below("sink_tool")))
+
+_MEANINGS = {
+    "table": "The table that rows are stored in.",
+    "key": "The column or columns that tell one row from another.",
+    "data": "What is stored, usually a template; the whole result unless given.",
+    "statement": "The statement to run in place of one made for the table.",
+    "params": "The values bound to the statement's parameters.",
+    "batch": "How many rows are stored at a time.",
+    "url": "The address that the data is sent to.",
+    "method": "The HTTP method to send the data with.",
+    "headers": "The HTTP headers to send along.",
+    "code": "The Python code that stores the data.",
+    "database": "The name or file of the database.",
+}
+
+SINK_KEYS = (
+    Key(
+        "storage",
+        'An older name of "kind", or a mapping of the kind of store and its fields.',
+        _KIND_OR_FIELDS,
+        deprecated=True,
+    ),
+    Key(AUTH_KEYS[0], "The name of the credential to store with.", older=AUTH_KEYS[1:]),
+    *(Key(name, _MEANINGS[name], older=spellings[1:]) for name, spellings in VALUE_KEYS.items()),
+    Key(
+        "mode",
+        'How rows are stored: added ("insert", the default, or "append"), updated where the key is there already '
+        '("upsert"), in place of all others ("replace"), or merged by key ("merge").',
+        Choice(SINK_MODES),
+        default="insert",
+    ),
+    Key(
+        "level",
+        'Whether each call\'s result is stored ("attempt", the default) or that of all calls together ("task").',
+        Choice(SINK_LEVELS),
+        default="attempt",
+    ),
+    GUARDED,
+    Key("when", 'The condition under which rows are stored; write "guard" instead.', Plain.CONDITION, deprecated=True),
+    without_effect("concurrency", "all rows of a sink are stored together"),
+    without_effect("name", "all rows of a sink are stored together"),
+)
+
+SINK = Construct(
+    "sink",
+    "a sink",
+    "Stores each result in the same call that made it.",
+    (
+        Key("tool", "The kind of store, or a mapping of it and its fields.", _KIND_OR_FIELDS),
+        _KINDS,
+        *SINK_KEYS,
+    ),
+    needs=(KIND_KEYS,),
+)
+
+SINK_TOOL = Construct(
+    "sink_tool",
+    "a sink",
+    "The kind of store and its fields.",
+    (_INNER_KINDS, *SINK_KEYS),
+    needs=((*_INNER_KINDS.names, "storage"),),
+)
+
+SINKS = (GUARD, SINK, SINK_TOOL)
+
+
+def sink_and_save(about: str, *, deprecated: bool = False, extension: Extension | None = None) -> tuple[Key, ...]:
+    """The sink of a call, and the name that it first had."""
+    said = 'An older name of "sink"; without a kind of store it has no effect.'
+    return (
+        Key("sink", about, Below("sinks"), deprecated=deprecated, extension=extension),
+        Key("save", said, Below("saves"), deprecated=True),
+    )

@@ -1,0 +1,168 @@
+"""Steps: ``step``, its ``spec`` and the policy in it."""
+
+from __future__ import annotations
+
+from noetl_compiler.language import keys
+from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
+from noetl_compiler.language.constructs.admission import ADMISSIONS
+from noetl_compiler.language.constructs.policies import FAILURE, POLICY_DEFAULTS
+from noetl_compiler.language.constructs.results import DEFAULTS, KEPT, OUTPUT, RESULT
+from noetl_compiler.language.constructs.routes import SET
+from noetl_compiler.language.constructs.sinks import GUARDED, sink_and_save
+from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, ListOf, Plain
+from noetl_compiler.language.words import JOINS, ROUTE_MODES
+
+__all__ = [
+    "ANY_STEP",
+    "CASE_STEP_CONSTRUCTS",
+    "DESC",
+    "ENTER",
+    "LIFECYCLE",
+    "STEP",
+    "STEP_POLICY",
+    "STEP_SPEC",
+]
+
+DESC = Key("desc", "What this is for, in words for people.", Plain.TEXT, older=("description",))
+
+_NAME = Key("step", "The name of the step, by which routes and templates call it.", Plain.NAME, required=True)
+ANY_STEP = Construct("any_step", "a step", "What every step has.", (_NAME,))
+"""A step of a dialect whose other keys are read by hand."""
+
+STEP = Construct(
+    "step",
+    "a step",
+    "A step: its tasks run one after the other, then it goes on by its arcs.",
+    (
+        _NAME,
+        DESC,
+        Key("spec", "When the step may begin, and how long it may take.", Below("step_spec")),
+        Key(
+            "input",
+            "Names with their values that all tasks of the step can use.",
+            Plain.NAMES,
+            older=keys.INPUT[1:],
+            default={},
+        ),
+        Key(
+            "loop",
+            "Runs the step's tasks once for each item of a list.",
+            Below("loop"),
+            snippet={"in": '"{{ $1 }}"', "iterator": "item", "spec": {"mode": "sequential"}},
+        ),
+        Key("tool", "The task of the step, or the list of its tasks.", Below("tool"), snippet={"kind": "$1"}),
+        *SET,
+        Key(
+            "next",
+            "Where to go on when the step is done.",
+            Below("next"),
+            snippet={"spec": {"mode": "exclusive"}, "arcs": [{"step": "$1"}]},
+        ),
+        Key("timeout", "How long the step may take.", TIMEOUT),
+        Key(
+            "when",
+            'Skips the step unless this holds; write it as "spec.policy.admit".',
+            Plain.CONDITION,
+            deprecated=True,
+            successor="write spec: {policy: {admit: {rules: [...]}}}",
+        ),
+        Key(
+            "vars",
+            'Names to set when the step is done; write "set" instead.',
+            Plain.MAPPING,
+            deprecated=True,
+            successor="write set: {ctx.name: ...}",
+        ),
+        Key(
+            "retry",
+            'When to call the last task again; write rules of its "spec.policy" instead.',
+            Below("retry"),
+            deprecated=True,
+        ),
+        *sink_and_save("Where the last task's result is stored; write it on the task.", deprecated=True),
+        OUTPUT,
+        RESULT,
+    ),
+)
+
+_ABOUT_SPEC = "When the step may begin, and how long it may take."
+STEP_SPEC = Construct(
+    "step_spec",
+    "the spec of a step",
+    _ABOUT_SPEC,
+    (
+        Key(
+            "join",
+            'When a step that several arcs lead to runs: once, when no other route can still reach it ("wave", the '
+            'default), once for the first ("any"), or for each ("each").',
+            Choice(JOINS),
+            extension=Extension("step.spec.join", "how often a step runs that several ways reach"),
+        ),
+        Key("timeout", "How long the step may take.", TIMEOUT),
+        Key(
+            "end_loop",
+            "The step whose loop over steps ends here.",
+            Plain.NAME,
+            extension=Extension("step.spec.end_loop", "which step ends the steps that a loop repeats"),
+        ),
+        Key(
+            "returns",
+            "What the step yields in place of its tool's result.",
+            extension=Extension("step.spec.returns", "what a step's name stands for afterwards"),
+        ),
+        *sink_and_save(
+            "Where the results of the whole loop are stored.",
+            extension=Extension("step.spec.sink", "that the results of a loop are stored as a whole"),
+        ),
+        Key(
+            "enter",
+            "Names to set before the step's loop or its first task.",
+            ListOf(Below("enter")),
+            extension=Extension("step.spec.enter", "what is set before a step's first task"),
+        ),
+        Key(
+            "next_mode",
+            'Whether one route of "next" is followed or all; write it below "spec" of "next".',
+            Choice(ROUTE_MODES),
+            deprecated=True,
+            successor="write next: {spec: {mode: ...}, arcs: [...]}",
+        ),
+        *DEFAULTS,
+        Key("policy", "When the step may begin.", Below("step_policy")),
+    ),
+)
+"""What the spec of a step has in v10 and case."""
+
+STEP_POLICY = Construct(
+    "step_policy",
+    "the policy of a step",
+    "When the step may begin.",
+    (
+        Key("admit", "Rules that skip the step or let it begin.", Below("admission")),
+        Key("lifecycle", "How long the step may take.", Below("lifecycle")),
+        FAILURE,
+        *POLICY_DEFAULTS,
+        without_effect("emit", "every event of a run is in its log"),
+        without_effect("results", KEPT),
+    ),
+)
+
+LIFECYCLE = Construct(
+    "lifecycle",
+    "the lifecycle of a step",
+    "How long the step may take.",
+    (
+        Key("timeout_s", "How long the step may take, in seconds.", Plain.SECONDS),
+        Key("deadline_s", "The same; the shorter of the two holds.", Plain.SECONDS),
+    ),
+)
+
+ENTER = Construct(
+    "enter",
+    "what a step sets on entering",
+    "Names to set before the step's loop or its first task.",
+    (GUARDED, *SET),
+)
+
+CASE_STEP_CONSTRUCTS = (STEP_POLICY, LIFECYCLE, ENTER, *ADMISSIONS)
+"""What stands below the spec of a step, in v10 and case."""

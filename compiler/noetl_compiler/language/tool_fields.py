@@ -1,0 +1,170 @@
+"""What the fields of the kinds that NoETL knows mean, for people; which fields a kind has is in ``tools.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from noetl_compiler.language.tool_description import FieldType, ToolField
+
+__all__ = ["METHODS", "SQL_COMMANDS", "SQL_FIELDS", "described_fields"]
+
+SQL_COMMANDS = ("command", "commands", "query", "queries", "cmd", "cmds")
+"""Where the SQL of a task may stand as it is."""
+
+SQL_FIELDS = frozenset({*SQL_COMMANDS, "command_b64", "commands_b64", "script"})
+"""All fields that hold SQL. A task has one of them."""
+
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+"""What ``method`` of an http task may say, in any case of letters."""
+
+_ABOUT_SQL = 'The SQL to run; several statements are separated by ";", and templates in it are filled in.'
+_ABOUT_ENCODED = "The SQL to run, in base64."
+_FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys((*SQL_COMMANDS, "script"), _ABOUT_SQL),
+        **dict.fromkeys(("command_b64", "commands_b64"), _ABOUT_ENCODED),
+        "account": "The account of Snowflake.",
+        "action": "Whether to store or to fetch: put or get.",
+        "args": "The arguments of the container's command.",
+        "as_objects": "Whether rows are mappings of column to value.",
+        "backend": "The machine or simulator that runs the circuit.",
+        "backoff_limit": "How often Kubernetes tries the job again.",
+        "body": "The body to send; a mapping or list goes as JSON.",
+        "bucket": "The name of the bucket.",
+        "catalog_connection": "Where the DuckLake catalog lies.",
+        "catalog_id": "The number of the playbook in the catalog.",
+        "catalog_name": "The name of the DuckLake catalog.",
+        "chunk_size": "How many rows are copied at a time.",
+        "circuit": "The circuit to run.",
+        "code": "The code to run; templates in it are not filled in, so bind what it needs with input.",
+        "code_b64": "The code to run, in base64.",
+        "connection_string": "Where the database is and who asks, as one text.",
+        "cwd": "The folder to run in.",
+        "data": "What to send: in the query of a GET or DELETE, else in the body.",
+        "data_path": "Where the files of the DuckLake lie.",
+        "database": "The name or file of the database.",
+        "db_host": "The host of the database.",
+        "content_type": "The media type of what is copied, such as text/csv.",
+        "db_name": "The name of the database.",
+        "db_password": "The password for the database; a credential named by auth is safer.",
+        "db_path": "The file of the database.",
+        "db_port": "The port of the database.",
+        "db_schema": "The schema of the database.",
+        "db_user": "The user of the database.",
+        "deps": "The Python packages that the code needs.",
+        "destination": "Where to copy to.",
+        "direction": "Whether to copy to Snowflake or from it.",
+        "env": "Environment variables, name and value.",
+        "encoding": "How the value is written as bytes, such as utf-8.",
+        "follow_redirects": "Whether to go where a redirect leads.",
+        "form": "The form to send as the body.",
+        "gcs_credential": "The name of the credential for Google Cloud Storage.",
+        "headers": "The HTTP headers to send.",
+        "host": "The host of the database.",
+        "image": "The container's image.",
+        "job": "How Kubernetes runs the script.",
+        "json": "The body to send as JSON.",
+        "key": "The key to read or write.",
+        "libs": "Python modules to import, name and module.",
+        "mapping": "Which column of the source goes to which column of the target.",
+        "message": "A text for people.",
+        "metadata": "Names and values that are kept with the file.",
+        "method": "The HTTP method, GET unless given.",
+        "mode": "How rows are stored: append, overwrite or upsert.",
+        "name": "The name of the secret.",
+        "namespace": "The namespace of Kubernetes.",
+        "object": "The name of the file in the bucket.",
+        "operation": "What to do, such as kv_get or kv_put.",
+        "parallel": "Whether the playbook may run beside others.",
+        "params": "The values bound to the statement's parameters.",
+        "password": "The password for the database; a credential named by auth is safer.",
+        "path": "The path of the playbook in the catalog.",
+        "payload": "The body to send; a mapping or list goes as JSON.",
+        "poll_interval": "How often to ask whether the playbook is done; here its end is told, so nobody asks.",
+        "pool": "Whether connections are kept, or how many.",
+        "port": "The port of the database.",
+        "project": "The project of the secret manager.",
+        "project_id": "The project of the secret manager.",
+        "provider": "The service that is asked.",
+        "ref": "The reference of the result.",
+        "resources": "The CPU and memory that the container may use.",
+        "response_type": "How the answer is read, such as json or text.",
+        "restart_policy": "When Kubernetes starts the container again.",
+        "result": "The value to yield.",
+        "result_ref": "The reference of the result.",
+        "result_step": "The step of the playbook whose result is yielded.",
+        "return_result": "Whether the playbook's result is yielded.",
+        "return_step": "The step of the playbook whose result is yielded.",
+        "role": "The role to take in Snowflake.",
+        "runtime": "The container and how it runs.",
+        "schema": "The schema of the database.",
+        "secret_name": "The name of the secret.",
+        "seed": "The seed of the simulator.",
+        "service_account": "The service account of Kubernetes.",
+        "shots": "How often the circuit runs.",
+        "source": "Where to copy from.",
+        "stream": "The name of the stream.",
+        "subject": "The subject to publish to.",
+        "tags": "Words to find the job by.",
+        "target": "Where to copy to.",
+        "ttl": "How long the value is kept.",
+        "uri": "Where the result lies.",
+        "url": "The address to call.",
+        "user": "The user of the database.",
+        "value": "The value to write.",
+        "verify_ssl": "Whether the server's certificate is checked, true unless given.",
+        "version": "The version, the newest unless given.",
+        "wait": "Whether to wait for the playbook's end, true unless given.",
+        "warehouse": "The warehouse of Snowflake that runs the SQL.",
+    }
+)
+
+_OF_ONE_KIND: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("http", "params"): "The query of the address, name and value.",
+        ("http", "query"): "The query of the address, name and value.",
+        ("shell", "cmds"): "The commands to run.",
+        ("shell", "command"): "The command to run.",
+        ("rhai", "code"): "The Rhai script to run.",
+        ("container", "command"): "The container's command.",
+        ("container", "script"): "The script to run in the container.",
+        ("python", "script"): "Where the code lies.",
+        ("script", "script"): "Where the script lies.",
+        ("nats", "payload"): "What to publish.",
+        ("quantum", "params"): "The values of the circuit's parameters.",
+    }
+)
+
+_EXAMPLES: Mapping[tuple[str, str], tuple[Any, ...]] = MappingProxyType(
+    {
+        ("http", "method"): ("GET", "POST", "PUT", "PATCH", "DELETE"),
+        ("http", "headers"): ({"Accept": "application/json"},),
+        ("http", "response_type"): ("json", "text"),
+        ("nats", "operation"): ("kv_get", "kv_put", "js_publish"),
+        ("artifact", "action"): ("get", "put"),
+        ("transfer", "mode"): ("append", "overwrite", "upsert"),
+        ("snowflake_transfer", "mode"): ("append", "overwrite", "upsert"),
+    }
+)
+
+_RARE = frozenset({"cmd", "command_b64", "commands_b64", "queries", "code_b64"})
+"""Spellings that programs and old files use; an editor knows them and does not propose them."""
+
+
+def described_fields(kind: str, names: str, types: Mapping[str, tuple[FieldType, ...]]) -> Mapping[str, ToolField]:
+    """The fields of one kind, in alphabetical order. ``names`` are words, ``types`` those of some of them."""
+    return MappingProxyType({name: _field(kind, name, types.get(name, ())) for name in sorted(names.split())})
+
+
+def _field(kind: str, name: str, types: tuple[FieldType, ...]) -> ToolField:
+    is_method = (kind, name) == ("http", "method")
+    return ToolField(
+        _OF_ONE_KIND.get((kind, name)) or _FIELD_MEANINGS[name],
+        types,
+        choices=tuple(sorted(METHODS)) if is_method else (),
+        ignores_case=is_method,
+        examples=_EXAMPLES.get((kind, name), ()),
+        is_rare=name in _RARE,
+    )

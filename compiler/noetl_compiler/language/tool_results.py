@@ -1,0 +1,39 @@
+"""What the results of the kinds that run here consist of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from noetl_compiler.language.tool_description import ToolField
+
+__all__ = ["DUCKDB_ROWS", "NOOP_VALUE", "PYTHON_VALUE", "RESPONSE", "ROWS"]
+
+RESPONSE: Mapping[str, ToolField] = MappingProxyType(
+    {
+        "status_code": ToolField("The status of the response.", ("number",)),
+        "headers": ToolField("The headers of the response, their names in lower case.", ("mapping",)),
+        "url": ToolField("The address that answered, with its query.", ("text",)),
+        "elapsed": ToolField("How many seconds it took.", ("number",)),
+        "data": ToolField("The body: JSON as values, text as text, any other as {base64}; null when it is empty."),
+    }
+)
+
+ROWS: Mapping[str, ToolField] = MappingProxyType(
+    {
+        "status": ToolField("The word success: a failed statement is an error, and has no result.", ("text",)),
+        "rows": ToolField("The rows of the last statement, each a mapping of column to value.", ("list",)),
+        "columns": ToolField("The names of its columns.", ("list",)),
+        "row_count": ToolField("How many rows it has; of one that has none, how many it changed.", ("number",)),
+        "statement_count": ToolField("How many statements ran.", ("number",)),
+        "statements": ToolField("The rows, columns and row_count of each, where there are several.", ("list",)),
+    }
+)
+
+DUCKDB_ROWS: Mapping[str, ToolField] = MappingProxyType(
+    {**ROWS, "database_path": ToolField("The file of the database.", ("text",))}
+)
+
+PYTHON_VALUE = "The variable result, or what the function main returns: any JSON value."
+
+NOOP_VALUE = 'The field "result". Without one it is a mapping of the fields, the names of input, and a status noop.'

@@ -1,0 +1,27 @@
+"""Parts of a playbook that compile and cannot run yet: what is told of each, at compile time and before a run.
+
+Kinds of tools are not among them: whether one can run is part of its description, and of what is installed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["CIRCUIT", "CURSOR", "KEYCHAIN", "REGION", "REMOTE_CODE", "Unsupported"]
+
+
+class Unsupported(NamedTuple):
+    """What cannot run, and what to write instead."""
+
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.problem}: {self.remedy}"
+
+
+CURSOR = Unsupported("cursor loops are not supported yet", "loop over a collection")
+REGION = Unsupported("loops over several steps are not supported yet", "give the loop a task of its own")
+CIRCUIT = Unsupported("circuit breakers are not supported yet", "remove it")
+REMOTE_CODE = Unsupported("code from other sources is not supported yet", "write it in the playbook")
+KEYCHAIN = Unsupported("keychain secrets are not supported yet", "name a credential with auth")

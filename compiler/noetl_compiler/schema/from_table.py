@@ -1,0 +1,86 @@
+"""The tables of keys (language/constructs) as models of a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import cast
+
+from noetl_compiler.graph import Json
+from noetl_compiler.language.construct import Construct, Key
+from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain, Suggested, ValueType
+from noetl_compiler.language.words import Words
+from noetl_compiler.schema import values
+from noetl_compiler.schema.model import Model, Property, Schema
+
+__all__ = ["model_of", "properties", "property_of", "value_of_type"]
+
+_PLAIN: Mapping[Plain, Schema] = MappingProxyType(
+    {
+        Plain.ANYTHING: {},
+        Plain.TEXT: values.TEXT,
+        Plain.NAME: values.NAME,
+        Plain.FLAG: values.FLAG,
+        Plain.NUMBER: values.NUMBER,
+        Plain.INDEX: {"type": "integer", "minimum": 0},
+        Plain.AMOUNT: values.AMOUNT,
+        Plain.SECONDS: values.SECONDS,
+        Plain.CONDITION: values.CONDITION,
+        Plain.HEADER: values.HEADER,
+        Plain.MAPPING: values.MAPPING,
+        Plain.NAMES: values.NAMES,
+    }
+)
+
+
+def model_of(construct: Construct, rules: Schema | None = None) -> Model:
+    """The mapping that a construct is; ``rules`` are further keywords of JSON Schema."""
+    return Model(
+        construct.name,
+        construct.about,
+        properties(construct.keys),
+        needs=construct.needs,
+        open=construct.open,
+        inside=construct.inside,
+        rules=rules or {},
+    )
+
+
+def properties(keys: Iterable[Key]) -> tuple[Property, ...]:
+    """The keys in their order."""
+    return tuple(map(property_of, keys))
+
+
+def property_of(key: Key) -> Property:
+    """One key."""
+    return Property(
+        key.name,
+        key.about,
+        value_of_type(key.type),
+        key.older,
+        required=key.required,
+        deprecated=key.deprecated,
+        snippet=cast("Json", key.snippet),
+    )
+
+
+def value_of_type(value: ValueType) -> Schema:
+    """What a value of the type may be."""
+    match value:
+        case Plain():
+            return _PLAIN[value]
+        case Choice(known):
+            return values.told_words(known.about) if isinstance(known, Words) else values.words(*known)
+        case Below(name, marks):
+            return _marked(name, marks) if marks else values.ref(name)
+        case ListOf(item, least):
+            listed = values.list_of(value_of_type(item))
+            return {**listed, "minItems": least} if least else listed
+        case Either(types):
+            return values.any_of(*map(value_of_type, types))
+        case Suggested(kind, known):
+            return {**_PLAIN[kind], "examples": list(known)}
+
+
+def _marked(name: str, marks: frozenset[str]) -> Schema:
+    return {"if": {"type": "object", **values.has(*sorted(marks))}, "then": values.ref(name)}

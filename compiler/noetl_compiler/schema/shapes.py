@@ -1,0 +1,61 @@
+"""What may stand at several places of a playbook and is a choice of several forms, told apart by their keys."""
+
+from __future__ import annotations
+
+from noetl_compiler.language.constructs import routes as tables
+from noetl_compiler.language.constructs.results import SELECT
+from noetl_compiler.language.sinks import KIND_KEYS
+from noetl_compiler.language.value_types import Choice
+from noetl_compiler.language.words import REDUCERS, STRATEGIES
+from noetl_compiler.schema.from_table import model_of, value_of_type
+from noetl_compiler.schema.model import Models, Schema, Shape
+from noetl_compiler.schema.values import NAME, TEMPLATE, any_of, has, list_of, one_or_more, ref, told_words
+
+__all__ = ["JUMPS_NEED_TO", "OTHERWISE_VERDICT", "SHAPES", "routes"]
+
+JUMPS_NEED_TO: Schema = {
+    "if": {"properties": {"do": {"const": "jump"}}, "required": ["do"]},
+    "then": has("to", "target"),
+}
+"""What a rule that jumps must say."""
+
+SHAPES: Models = (
+    Shape("reduce", {"type": "object", "additionalProperties": told_words(REDUCERS.about)}),
+    Shape("select", value_of_type(SELECT)),
+    Shape("collect", any_of(ref("collect_mapping"), value_of_type(Choice(STRATEGIES)))),
+    Shape("otherwise", {"if": has("then"), "then": ref("otherwise_then"), "else": ref("action")}),
+    Shape(
+        "eval", list_of({"type": "object", "if": has("else"), "then": ref("eval_otherwise"), "else": ref("eval_rule")})
+    ),
+    Shape("sinks", one_or_more(ref("sink"))),
+    Shape("saves", any_of({"type": "object", "if": has(*KIND_KEYS), "then": ref("sink")}, list_of(ref("sink")))),
+)
+
+OTHERWISE_VERDICT = Shape(
+    "otherwise_verdict", {"if": has("then"), "then": ref("otherwise_verdict_then"), "else": ref("verdict")}
+)
+
+_IS_ENTRY: Schema = {**has("step", "next", "when", "then", "else"), "not": has("arcs", "spec")}
+_IS_FORK: Schema = {"required": ["then"], "not": {"required": ["step"]}}
+_IS_CHOICE: Schema = {**has("when", "then", "else"), "not": {"required": ["step"]}}
+
+_ROUTES: Models = (
+    *(model_of(one) for one in tables.ROUTES if one is not tables.TARGET),
+    Shape(
+        "next",
+        any_of(
+            {"type": "object", "if": _IS_ENTRY, "then": ref("entry"), "else": ref("arcs")},
+            NAME,
+            list_of(any_of(NAME, ref("entry"))),
+        ),
+    ),
+    Shape("entry", {"type": "object", "if": _IS_CHOICE, "then": ref("choice"), "else": ref("target")}),
+    Shape("arc", any_of(NAME, {"type": "object", "if": _IS_FORK, "then": ref("fork"), "else": ref("target")})),
+    Shape("route", any_of(NAME, ref("target"))),
+)
+
+
+def routes(*, loose: bool) -> Models:
+    """``next``. ``loose``: templates beside the name of a step are names bound for it."""
+    rules: Schema = {"additionalProperties": {"type": "string", "pattern": TEMPLATE}} if loose else {}
+    return (model_of(tables.TARGET, rules), *_ROUTES)

@@ -1,0 +1,197 @@
+"""Writes the tables of the reference from those of the code: ``python -m dev.reference_tables [--write]``.
+
+A table stands between ``<!-- table: NAME ARGUMENT -->`` and ``<!-- end -->``. Without ``--write`` the status is 1 where
+one is stale.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from noetl_compiler.language import defaults, quantities
+from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, ENTERED, SKIPPED, names_of
+from noetl_compiler.language.tools import KINDS, PSEUDO_KINDS
+from noetl_compiler.schema.lookup import KeyEntry, lookup
+from noetl_compiler.templating import budget, filters
+
+PAGES = Path(__file__).parent / "reference"
+
+_MARKED = re.compile(r"(<!-- table: (?P<name>\w+) ?(?P<argument>[^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def with_tables(text: str) -> str:
+    """The text of a page with its tables as the code has them."""
+
+    def table(found: re.Match[str]) -> str:
+        lines = _TABLES[found["name"]](found["argument"])
+        return f"{found[1]}\n{chr(10).join(lines)}\n\n{found[4]}"
+
+    return _MARKED.sub(table, text)
+
+
+def entry(path: str) -> KeyEntry:
+    """What the compiler's tables say of a key, a construct or a tool kind."""
+    return lookup(path)
+
+
+def _table(*header: str, rows: Iterable[Iterable[str]]) -> list[str]:
+    lines = [header, ["---"] * len(header), *rows]
+    return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |" for cells in lines]
+
+
+_WORDS: Mapping[str, str] = {
+    'a duration such as 30 or "30s"; units are ms, s, m, h and d': "a duration",
+    'a template such as "{{ ... }}", or true or false': "a condition",
+    "a number, or a template that yields one": "a number",
+    "a mapping, or a template that yields one": "a mapping",
+}
+"""Values in fewer words than a message needs: that a template may stand for any of them is told once."""
+
+_SHORT = re.compile("|".join(map(re.escape, _WORDS)))
+
+# ---- keys ------------------------------------------------------------------------------------------------------------
+
+
+def _keys(argument: str) -> list[str]:
+    """The keys below a path; ``but A B`` leaves keys out, ``only A B`` takes these alone."""
+    path, _, chosen = argument.partition(" ")
+    how, _, names = chosen.partition(" ")
+    told = [name for name, _ in entry(path).keys]
+    if how == "only":
+        told = names.split()
+    elif how == "but":
+        told = [name for name in told if name not in names.split()]
+    return _table("key", "value", "meaning", rows=(_row(path, name) for name in told))
+
+
+def _row(path: str, name: str) -> tuple[str, str, str]:
+    found = entry(f"{path}.{name}")
+    required = " (required)" if found.is_required else ""
+    value = ", ".join(f"`{word}`" for word, _ in found.choices if _is_current(found, word)) or found.value
+    return f"`{name}`{required}", _SHORT.sub(lambda long: _WORDS[long[0]], value), found.about
+
+
+def _is_current(found: KeyEntry, word: str) -> bool:
+    return not re.match(r"(Another|An older) word for", dict(found.choices)[word])
+
+
+def _words(path: str) -> list[str]:
+    """The words that a key may say, each with its meaning."""
+    return _table("value", "meaning", rows=((f"`{word}`", about) for word, about in entry(path).choices))
+
+
+def _older(argument: str) -> list[str]:
+    """Older names of the keys below some paths."""
+    return _table("today", "older names", rows=_with_older(argument.split()))
+
+
+def _with_older(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for path in paths:
+        for name, _ in entry(path).keys:
+            if names := entry(f"{path}.{name}").older:
+                yield f"`{path}.{name}`", ", ".join(f"`{one}`" for one in names)
+
+
+# ---- tools -----------------------------------------------------------------------------------------------------------
+
+_EFFECTS: Mapping[str | None, str] = {
+    "none": "nothing",
+    "request": "what the server does at its request",
+    "transaction": "what its SQL does, in one transaction",
+    "code": "whatever its code does",
+}
+
+
+def _tools(_argument: str) -> list[str]:
+    rows = ((f"`{name}`", kind.summary, _EFFECTS[kind.effect]) for name, kind in KINDS.items() if kind.has_executor)
+    return _table("kind", "what it does", "what it changes outside of the run", rows=rows)
+
+
+def _planned(_argument: str) -> list[str]:
+    names = (name for name, kind in KINDS.items() if not kind.has_executor and name not in PSEUDO_KINDS)
+    return _table("kind", "what it would do", rows=((f"`{name}`", KINDS[name].summary) for name in names))
+
+
+# ---- templates -------------------------------------------------------------------------------------------------------
+
+
+def _filters(_argument: str) -> list[str]:
+    return [", ".join(f"`{name}`" for name in sorted(filters.FILTERS) if " " not in name) + "."]
+
+
+def _tests(_argument: str) -> list[str]:
+    return [", ".join(f"`{name}`" for name in sorted(filters.TESTS) if name.isidentifier()) + "."]
+
+
+def _budgets(_argument: str) -> list[str]:
+    rows = (
+        ("steps: iterations, calls, items looked at", f"{budget.MAX_STEPS:,}"),
+        ("characters made", f"{budget.MAX_CHARS:,}"),
+        ("values in the result", f"{budget.MAX_NODES:,}"),
+        ("bits of a number that is computed", f"{budget.MAX_BITS:,}"),
+    )
+    return _table("of one template", "at most", rows=rows)
+
+
+# ---- runs ------------------------------------------------------------------------------------------------------------
+
+
+def _events(_argument: str) -> list[str]:
+    boundaries = (ENTERED, SKIPPED, *AFTER_CALL.values(), *AFTER_LOOP.values())
+    rows = ((f"`{name}`", ", ".join(f"`{one}`" for one in sorted(names_of(name) - {name}))) for name in boundaries)
+    return _table("event", "other names for it", rows=rows)
+
+
+def _defaults(_argument: str) -> list[str]:
+    frame = ", ".join(f"`{name}` {value:,}" for name, value in defaults.FRAME.items())
+    rows = (
+        ("calls of a `retry` rule, the first included", f"{defaults.ATTEMPTS}"),
+        ("calls of an `again` rule, the first included", f"{defaults.PAGES}"),
+        ("delay before the second call of a `retry` rule", f"{defaults.DELAY:g} s"),
+        ("factor of an exponential delay", f"{defaults.MULTIPLIER:g}"),
+        ("iterations of a parallel loop that run at once", f"{defaults.IN_FLIGHT}"),
+        ("name of the item of a loop", f"`{defaults.ITERATOR}`"),
+        ("name of what `collect` collects", f"`{defaults.COLLECTED_AS}`"),
+        ("limits of a frame", frame),
+        ("step that a run begins with", f"`{defaults.ENTRY_STEP}`, else the first"),
+        ("step where all routes meet", f"`{defaults.FINAL_STEP}`"),
+    )
+    return _table("where a playbook says nothing", "holds", rows=rows)
+
+
+def _units(_argument: str) -> list[str]:
+    return _table("unit", "seconds", rows=((f"`{unit}`", f"{value:g}") for unit, value in quantities.UNITS.items()))
+
+
+_TABLES: Mapping[str, Callable[[str], list[str]]] = {
+    "keys": _keys,
+    "words": _words,
+    "older": _older,
+    "tools": _tools,
+    "planned": _planned,
+    "filters": _filters,
+    "tests": _tests,
+    "budgets": _budgets,
+    "events": _events,
+    "defaults": _defaults,
+    "units": _units,
+}
+
+
+def main() -> int:
+    """Compare or write all pages."""
+    stale = {
+        page: now for page in sorted(PAGES.glob("*.md")) if (now := with_tables(page.read_text())) != page.read_text()
+    }
+    for page, text in stale.items():
+        if "--write" in sys.argv:
+            page.write_text(text)
+        print(f"{page.name}: {'written' if '--write' in sys.argv else 'stale: python -m dev.reference_tables --write'}")
+    return 1 if stale and "--write" not in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""A tool of another package, built and installed: its calls are checked, completed, explained and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from tests.acceptance.site import ROOT, Site
+
+PACKAGE = ROOT / "tests/third_party_tool"
+PLAYBOOK = PACKAGE / "playbook.yaml"
+PAGE = (ROOT / "dev/reference/own-tools.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder into which its wheel is installed: of pure Python, so that is to unpack it."""
+    place = tmp_path_factory.mktemp("third_party")
+    shutil.copytree(PACKAGE, place / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(place),
+        str(place / "source"),
+    ]
+    built = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert built.returncode == 0, built.stdout + built.stderr
+    [wheel] = place.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(place / "installed")
+    return place / "installed"
+
+
+@pytest.fixture
+def there(bare: Site, installed: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """A folder from which commands are called that find the tool."""
+    path = os.environ.get("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (path, str(installed)))))
+    return bare
+
+
+def block(language: str, beginning: str = "") -> str:
+    """The first block of the page in that language that begins so, without its beginning."""
+    blocks: list[str] = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return next(one for one in blocks if one.startswith(beginning)).removeprefix(beginning)
+
+
+@pytest.mark.parametrize(
+    ("language", "file"), [("toml", "pyproject.toml"), ("python", "noetl_jsonl.py"), ("yaml", "playbook.yaml")]
+)
+def test_the_page_shows_this_very_package(language: str, file: str) -> None:
+    assert block(language) == (PACKAGE / file).read_text()
+
+
+def test_the_compiler_does_not_know_it_where_it_is_not_installed(bare: Site) -> None:
+    done = bare.noetl("compile", str(PLAYBOOK))
+    assert done.returncode == 1
+    assert 'playbook.yaml:8:13: error[NT501]: unknown tool kind "jsonl"' in done.stderr
+    assert "install the package that provides it" in done.stderr
+
+
+def test_a_right_call_compiles_with_its_guarantee(there: Site) -> None:
+    done = there.noetl("compile", str(PLAYBOOK))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "start_task [jsonl, exactly once]" in done.stdout
+    assert (
+        "exactly once: a record has the key of its call" in there.noetl("compile", str(PLAYBOOK), "--guarantees").stdout
+    )
+
+
+def test_a_misspelt_field_is_told_at_its_place(there: Site) -> None:
+    text = PLAYBOOK.read_text().replace("record:", "recrod:").replace("kind: jsonl", "kind: jsonl\n      mode: apend")
+    there.write(text, "wrong.yaml")
+    done = there.noetl("compile", "wrong.yaml")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == block("console", "$ noetl compile wrong.yaml\n")
+    assert "wrong.yaml:11:7: error[NT102]" in done.stderr
+
+
+def test_the_schema_has_its_fields(there: Site) -> None:
+    schema: dict[str, Any] = json.loads(there.noetl("schema").stdout)
+    mode = schema["definitions"]["jsonl_fields"]["properties"]["mode"]
+    assert mode["description"] == "What happens to the records that are there."
+    assert mode["anyOf"][0]["default"] == "append"
+    validator: Any = Draft7Validator(schema)
+    tool: dict[str, Any] = {"kind": "jsonl", "file": "f", "record": {}}
+    for field, valid in (
+        ({}, True),
+        ({"mode": "replace"}, True),
+        ({"mode": "other"}, False),
+        ({"mod": "replace"}, False),
+    ):
+        playbook = {"apiVersion": "noetl.io/v10", "kind": "Playbook", "metadata": {"name": "x"}}
+        assert validator.is_valid({**playbook, "workflow": [{"step": "start", "tool": {**tool, **field}}]}) is valid
+
+
+def test_it_is_explained(there: Site) -> None:
+    done = there.noetl("explain", "jsonl")
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = block("console", "$ noetl explain jsonl\n")
+    head, _, tail = shown.partition("...\n")
+    assert done.stdout.startswith(head)
+    assert done.stdout.endswith(tail)
+    assert "Default: append" in there.noetl("explain", "jsonl.mode").stdout
+    assert "  jsonl     Adds a record" in there.noetl("explain").stdout
+
+
+@pytest.mark.stack
+def test_it_runs(there: Site) -> None:
+    file = there.folder / "orders.jsonl"
+    told = there.run(PLAYBOOK, "--set", f"file={file}")
+    assert (told["status"], told["result"]) == ("completed", {"lines": 1})
+    [record] = map(json.loads, file.read_text().splitlines())
+    assert record == {"key": record["key"], "id": 7, "city": "Oslo"}
+
+
+@pytest.mark.stack
+def test_what_a_template_gives_is_checked_when_it_runs(there: Site) -> None:
+    text = PLAYBOOK.read_text().replace("record: {id: 7, city: Oslo}", 'record: "{{ workload.file }}"')
+    told = there.run(there.write(text), "--set", f"file={there.folder / 'orders.jsonl'}")
+    assert told["status"] == "failed"
+    assert '"record": Input should be a valid dictionary' in told["failures"][0]["message"]

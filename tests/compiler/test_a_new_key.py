@@ -1,0 +1,126 @@
+"""A key that is added to the table of keys is known to every phase: the diffs of dev/decisions/0043 show it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "dev/decisions/0043-keys-of-v10-in-one-table.md"
+ENTRY, USE = re.findall(r"^````diff\n(.*?)^````", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+ASK = """
+import json
+from noetl_compiler import compile_text
+from noetl_compiler.emission import migrate
+from noetl_compiler.preview import explain
+from noetl_compiler.schema import json_schema
+from noetl_compiler.schema.lookup import UnknownPathError, lookup
+from noetl_compiler.source import SourceFile
+
+HEAD = "apiVersion: noetl.io/v2\\nkind: Playbook\\nmetadata: {name: x}\\nworkflow:\\n  - step: start\\n"
+TOOL = "    tool: {kind: noop}\\n"
+
+def told(spec):
+    found = compile_text(f"{HEAD}    spec: {spec}\\n{TOOL}").diagnostics
+    return [f"{one.code.value} {one.message} ({one.hint})" for one in found]
+
+def explained(path):
+    try:
+        return lookup(path)
+    except UnknownPathError as error:
+        return str(error)
+
+migration = migrate(SourceFile("x.yaml", HEAD + '''    timeout: 5
+    when: "{{ workload.on }}"
+    spec: {responsible: payments}
+''' + TOOL))
+graph = compile_text(f"{HEAD}    spec: {{owner: payments}}\\n{TOOL}").graph
+print(json.dumps({
+    "schema": json_schema()["definitions"]["step_spec"]["properties"],
+    "right": told("{owner: payments}"),
+    "wrong": told("{owner: [payments]}"),
+    "misspelt": told("{ownr: payments}"),
+    "entry": explained("step.spec.owner"),
+    "misspelt entry": explained("step.spec.ownr"),
+    "migrated": migration.text,
+    "notes": [note.message for note in migration.notes],
+    "step": explain(graph, "start"),
+}))
+"""
+
+
+def hunks(diff: str) -> Iterator[tuple[str, str, str]]:
+    """The path of a file, and a part of it as it was and as it becomes."""
+    for file in re.split(r"^--- ", diff, flags=re.MULTILINE)[1:]:
+        path = re.search(r"^\+\+\+ b/(.+)$", file, re.MULTILINE)
+        assert path is not None
+        for hunk in file.split("\n@@\n")[1:]:
+            lines = hunk.removesuffix("\n").split("\n")
+            before = [line[1:] for line in lines if not line.startswith("+")]
+            yield path[1], "\n".join(before), "\n".join(line[1:] for line in lines if not line.startswith("-"))
+
+
+def asked(root: Path, *diffs: str) -> dict[str, Any]:
+    """What a copy of the compiler says of the key ``owner``, after these diffs."""
+    shutil.copytree(ROOT / "compiler", root / "compiler", ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "dev").mkdir()
+    shutil.copy(ROOT / "dev/extensions.md", root / "dev")
+    for path, before, after in (hunk for diff in diffs for hunk in hunks(diff)):
+        text = (root / path).read_text(encoding="utf-8")
+        assert text.count(before) == 1, f"the page does not show {path} as it is"
+        (root / path).write_text(text.replace(before, after), encoding="utf-8")
+    env = {**os.environ, "PYTHONPATH": str(root / "compiler")}
+    run = subprocess.run([sys.executable, "-c", ASK], env=env, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    answers: dict[str, Any] = json.loads(run.stdout)
+    return answers
+
+
+@pytest.fixture(scope="module")
+def entered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """With the entry in the table and nothing else."""
+    return asked(tmp_path_factory.mktemp("entered"), ENTRY)
+
+
+def test_the_schema_describes_it(entered: dict[str, Any]) -> None:
+    described = entered["schema"]
+    assert described["owner"]["description"] == "Who answers for the step, for people who look at a run."
+    assert described["responsible"]["deprecated"]
+
+
+def test_the_front_end_knows_it_and_its_type(entered: dict[str, Any]) -> None:
+    assert entered["right"] == []
+    assert entered["wrong"] == ['NT103 "owner" must be text, not a list ()']
+
+
+def test_a_misspelt_one_names_it(entered: dict[str, Any]) -> None:
+    assert entered["misspelt"] == ['NT102 unknown key "ownr" in the spec of a step (did you mean "owner"?)']
+
+
+def test_it_is_explained(entered: dict[str, Any]) -> None:
+    path, about, value, *_ = entered["entry"]
+    assert (path, value) == ("step.spec.owner", "text")
+    assert about.startswith("Who answers for the step")
+    assert entered["misspelt entry"] == 'unknown key "ownr" in "step.spec": did you mean "owner"?'
+
+
+def test_migrate_keeps_it_in_its_place_under_its_name(entered: dict[str, Any]) -> None:
+    spec = re.search(r"spec:\n((?: {6}.*\n)+)", entered["migrated"])
+    assert spec is not None
+    assert re.findall(r"^ {6}(\w+):", spec[1], re.MULTILINE) == ["timeout", "owner", "policy"]
+    assert 'v10 cannot say who answers for a step: the extension "step.spec.owner" does' in entered["notes"]
+
+
+def test_the_place_that_uses_it_needs_only_the_way_to_it(tmp_path: Path, entered: dict[str, Any]) -> None:
+    assert "payments answers for it" not in entered["step"]
+    assert "payments answers for it" in asked(tmp_path, ENTRY, USE)["step"]

@@ -1,0 +1,175 @@
+"""Tools that a caller gives to the compiler are known as those of NoETL itself are."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from jsonschema import Draft7Validator
+
+from noetl_compiler import compile_text, preview
+from noetl_compiler.diagnostics import Severity, one_line
+from noetl_compiler.emission import migrate, migrated
+from noetl_compiler.guarantees import of_call
+from noetl_compiler.language.tool_description import Guarantee, ToolDescription, ToolField
+from noetl_compiler.language.tools import KINDS
+from noetl_compiler.language.words import Dialect
+from noetl_compiler.phases import understand
+from noetl_compiler.schema import DIALECTS, json_schema, schema_of_all
+from noetl_compiler.schema.lookup import UnknownPathError, lookup
+from noetl_compiler.schema.tools import ToolKinds
+from noetl_compiler.source import SourceFile
+
+GREETER = ToolDescription(
+    "Greets somebody.",
+    {
+        "greeting": ToolField("The word to begin with.", ("text",), default="Hello"),
+        "name": ToolField("Who is greeted.", ("text",)),
+        "times": ToolField("How often.", ("number",), default=1),
+        "tone": ToolField("How it sounds.", ("text",), choices=("warm", "cold")),
+    },
+    needs=(("greeting",),),
+    result={"text": ToolField("What was said.")},
+    effect="code",
+    has_executor=True,
+)
+TOOLS = {**KINDS, "greet": GREETER}
+HEAD = "kind: Playbook\nmetadata: {name: x}\nworkflow:\n  - step: start\n    tool: "
+FORMS = {
+    "v10": f"apiVersion: noetl.io/v2\n{HEAD}{{kind: greet, %s}}\n",
+    "v10 list": f"apiVersion: noetl.io/v2\n{HEAD}[{{say: {{kind: greet, %s}}}}]\n",
+    "legacy": f"apiVersion: noetl.io/v1\n{HEAD}{{kind: greet, %s}}\n",
+    "a step of v1": "kind: Playbook\nmetadata: {name: x}\nworkflow:\n  - {step: start, type: greet, %s}\n",
+    "a call of v1": "kind: Playbook\nmetadata: {name: x}\nworkflow:\n  - {step: start, call: {type: greet, %s}}\n",
+}
+
+
+def told(text: str, tools: Any = TOOLS) -> list[str]:
+    return [f"{one_line(one)} ({one.hint})" for one in compile_text(text, "p.yaml", tools).diagnostics]
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_right_call_compiles_in_every_dialect(form: str) -> None:
+    result = compile_text(form % "greeting: Hi, times: 2, tone: warm", tools=TOOLS)
+    assert [one for one in result.diagnostics if one.severity is Severity.ERROR] == []
+    assert result.graph is not None
+    [task] = result.graph.steps["start"].tasks
+    assert task.kind == task.queue == "greet"
+    assert task.config.data == {"greeting": "Hi", "times": 2, "tone": "warm"}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ("greting: Hi", 'did you mean "greeting"?'),
+        ("times: 2", 'needs "greeting"'),
+        ("greeting: Hi, times: often", '"times" must be a number, not text'),
+        ("greeting: Hi, tone: wram", 'invalid value "wram" for "tone" (did you mean "warm"?)'),
+    ],
+)
+def test_a_wrong_field_is_an_error_in_every_dialect(form: str, fields: str, message: str) -> None:
+    text = form % fields
+    assert message in "\n".join(told(text))
+    assert compile_text(text, tools=TOOLS).graph is None
+
+
+def test_a_misspelt_field_is_told_at_its_place() -> None:
+    [found] = told(FORMS["v10"] % "greeting: Hi, tims: 2")
+    assert found == 'p.yaml:6:39: error[NT102]: unknown key "tims" in a task (did you mean "times"?)'
+
+
+def test_a_kind_that_nobody_gives_is_an_error_with_the_nearest() -> None:
+    text = FORMS["v10"] % "greeting: Hi"
+    [found] = told(text.replace("greet,", "gret,"))
+    assert 'unknown tool kind "gret" (did you mean "greet"? If not, install the package that provides it' in found
+    [found] = told(text.replace("greet,", "zzzzz,"))
+    assert 'unknown tool kind "zzzzz" (install the package that provides it' in found
+    assert "unknown tool kind" in told(text, KINDS)[0]
+
+
+def test_a_kind_that_is_given_is_no_longer_unsupported() -> None:
+    text = FORMS["v10"].replace("greet,", "shell,") % "cmds: ls"
+    assert "is not supported yet" in told(text)[0]
+    shell = ToolDescription("Runs commands.", {"cmds": ToolField("Commands.")}, has_executor=True)
+    assert told(text, {**KINDS, "shell": shell}) == []
+
+
+def test_a_tool_that_cannot_be_used_says_why() -> None:
+    broken = ToolDescription("Broken.", problem="the package greet: ImportError")
+    [found] = told(FORMS["v10"] % "greeting: Hi", {**KINDS, "greet": broken})
+    assert 'error[NT501]: tool kind "greet" cannot be used: the package greet: ImportError' in found
+
+
+def test_a_sink_of_the_case_dialect_may_run_it() -> None:
+    text = (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\nworkflow:\n- step: start\n  tool: {kind: noop}\n"
+        "  case: [{when: '{{ event.name == \"step.exit\" }}', then: {sink: {tool: greet, greeting: Hi}}}]\n"
+    )
+    result = compile_text(text, tools=TOOLS)
+    assert result.graph is not None
+    assert "greet" in [task.kind for task in result.graph.steps["start"].tasks]
+
+
+def test_migration_knows_it() -> None:
+    source = SourceFile("p.yaml", FORMS["a step of v1"] % "greeting: Hi")
+    migration = migrated(understand(source, TOOLS))
+    assert migration.text is not None
+    assert "kind: greet" in migration.text
+    assert migrate(source).text is None
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_schema_has_its_fields(dialect: Dialect) -> None:
+    schema: dict[str, Any] = json_schema(dialect, ToolKinds(TOOLS))
+    Draft7Validator.check_schema(schema)
+    found = schema["definitions"]["greet_fields"]["properties"]
+    assert found["greeting"] == {
+        "description": "The word to begin with.",
+        "anyOf": [{"type": ["string"], "default": "Hello"}, {"not": {"not": {"type": "null"}}}],
+    }
+    assert "one of warm, cold" in str(found["tone"])
+    assert "greet_fields" not in cast("dict[str, Any]", json_schema(dialect)["definitions"])
+
+
+def test_the_schema_takes_a_right_call_and_refuses_a_wrong_one() -> None:
+    for schema in (json_schema("v10", ToolKinds(TOOLS)), schema_of_all(ToolKinds(TOOLS))):
+        validator: Any = Draft7Validator(schema)
+        for fields, valid in (({"greeting": "Hi", "tone": "warm"}, True), ({"greting": "Hi"}, False), ({}, False)):
+            tool = {"kind": "greet", **fields}
+            playbook = {"metadata": {"name": "x"}, "workflow": [{"step": "start", "tool": tool}]}
+            assert validator.is_valid({"apiVersion": "noetl.io/v2", "kind": "Playbook", **playbook}) is valid
+        assert not validator.is_valid(
+            {"metadata": {"name": "x"}, "workflow": [{"step": "start", "tool": {**tool, "greeting": 1, "tone": "hot"}}]}
+        )
+
+
+def test_it_is_looked_up() -> None:
+    kinds = ToolKinds(TOOLS)
+    entry = lookup("greet", kinds)
+    assert entry.about == "Greets somebody."
+    assert ("greeting", "The word to begin with.") in entry.keys
+    assert lookup("greet.times", kinds).default == 1
+    with pytest.raises(UnknownPathError, match="greeting"):
+        lookup("greet.greting", kinds)
+
+
+def test_its_guarantee_is_told() -> None:
+    text = FORMS["v10"] % "greeting: Hi"
+
+    def of(tool: ToolDescription, text: str = text) -> str:
+        tools = {**KINDS, "greet": tool}
+        graph = compile_text(text, tools=tools).graph
+        assert graph is not None
+        [task] = graph.steps["start"].tasks
+        shown = preview.explain(graph, "start", tools=tools)
+        found = of_call(task, tools)
+        assert found is None or str(found) in shown
+        return str(found)
+
+    guarantee = Guarantee("exactly once", "the server takes each key once")
+    assert of(GREETER).startswith("at least once: repeated when a worker is lost")
+    assert of(ToolDescription("x", effect="none", has_executor=True)) == "None"
+    own = ToolDescription("x", effect="code", guarantee=guarantee, has_executor=True)
+    assert of(own) == "exactly once: the server takes each key once"
+    assert of(own, text.replace("greeting: Hi", "spec: {idempotent: false}")).startswith("at most once")

@@ -1,0 +1,103 @@
+"""The examples of the reference: fenced blocks of YAML, each with notes on what comes of it.
+
+A block that begins with a key of a playbook is one; the lines that every playbook begins with may be left out. Its last
+comment lines are its notes, a mapping in YAML. In their values ``...`` stands for anything: as a value, as the last
+item of a list for all further ones, as a key for all other keys, within a text for any part of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+__all__ = ["NOTES", "PAGES", "Block", "blocks", "is_like"]
+
+PAGES = sorted((Path(__file__).parents[2] / "dev" / "reference").glob("*.md"))
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: example}\n"
+PART = re.compile(r"(workflow|workload|executor|workbook|keychain):")
+NOTES: Mapping[str, str] = {
+    "payload": "the request of the run",
+    "result": "the result of the run, which completes",
+    "status": "the status of the run, where it is not completed",
+    "failure": "kind and message of the first failure that was not handled",
+    "findings": "what the compiler says: code, then message",
+    "refused": "why the playbook is not run, though it compiles",
+    "calls": "the tasks in the order of their calls",
+    "attempts": "the number of attempts of each task that is named",
+    "delays": "the seconds waited before retries and pages",
+    "outcomes": "the last outcome of each task that is named",
+    "rows": "what the tables that are named hold after the run",
+    "guarantees": "what noetl compile --guarantees says of each task that is named",
+}
+"""What a note may say."""
+
+RAN = frozenset({"result", "status", "refused"})
+"""One of them tells what came of a playbook."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """``text`` is the whole playbook; ``why_not`` tells why a block is none."""
+
+    page: str
+    line: int
+    text: str
+    notes: Mapping[str, Any]
+    why_not: str = ""
+
+    @property
+    def name(self) -> str:
+        """Where it stands."""
+        return f"{self.page}:{self.line}"
+
+
+_FENCE = re.compile(r"(?:<!-- not a playbook: (?P<why>[^>]+) -->\n\n?)?^```yaml\n(?P<text>.*?)^```$", re.M | re.S)
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """Every block of YAML on a page."""
+    content = page.read_text("utf-8")
+    for found in _FENCE.finditer(content):
+        line = content.count("\n", 0, found.start("text")) + 1
+        text, notes = _parted(found["text"])
+        yield Block(page.name, line, HEAD + text if PART.match(text) else text, notes, found["why"] or "")
+
+
+def _parted(text: str) -> tuple[str, Mapping[str, Any]]:
+    """The playbook and its notes."""
+    lines = text.splitlines()
+    count = len(lines)
+    while count and lines[count - 1].startswith("#"):
+        count -= 1
+    notes: Any = yaml.safe_load("\n".join(line.removeprefix("#").removeprefix(" ") for line in lines[count:])) or {}
+    return "\n".join((*lines[:count], "")), cast("Mapping[str, Any]", notes) if isinstance(notes, dict) else {}
+
+
+def is_like(shown: Any, real: Any) -> bool:
+    """Whether a value is what a page shows of it."""
+    if isinstance(shown, str) and "..." in shown:
+        pattern = ".*".join(map(re.escape, shown.split("...")))
+        return shown == "..." or (isinstance(real, str) and re.fullmatch(pattern, real, re.DOTALL) is not None)
+    if isinstance(shown, dict):
+        return isinstance(real, dict) and _are_like(cast("dict[str, Any]", shown), cast("dict[str, Any]", real))
+    if isinstance(shown, list):
+        return isinstance(real, list) and _items_are_like(cast("list[Any]", shown), cast("list[Any]", real))
+    return bool(shown == real) and isinstance(shown, bool) == isinstance(real, bool)
+
+
+def _are_like(shown: dict[str, Any], real: dict[str, Any]) -> bool:
+    named = shown.keys() - {"..."}
+    has_all = named <= real.keys() if "..." in shown else named == real.keys()
+    return has_all and all(is_like(shown[name], real[name]) for name in named)
+
+
+def _items_are_like(shown: list[Any], real: list[Any]) -> bool:
+    if shown[-1:] == ["..."]:
+        shown, real = shown[:-1], real[: len(shown) - 1]
+    return len(shown) == len(real) and all(map(is_like, shown, real))

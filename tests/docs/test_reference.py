@@ -1,0 +1,199 @@
+"""Every example of the reference compiles, runs, and has the result that its page shows."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import asyncpg
+import httpx
+import pytest
+import yaml
+
+from noetl_activities import http
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.tool import load_tools
+from noetl_activities.variables import HOME_VARIABLE
+from noetl_compiler import compile_text
+from noetl_compiler.diagnostics import Diagnostic
+from noetl_compiler.graph import Graph
+from noetl_compiler.guarantees import name_of, of_call, tasks_of
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.unsupported import unsupported
+
+from .reference_api import transport
+from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, is_like
+from .reference_host import run_playbook
+
+ALL = [block for page in PAGES for block in blocks(page)]
+PLAYBOOKS = [block for block in ALL if not block.why_not]
+TOOLS = load_tools()
+EXECUTION_IDS = itertools.count(1_000)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_block_is_skipped(page: Path) -> None:
+    marks = re.findall(r"(?i)^\s*[`~]{3,} *ya?ml", page.read_text("utf-8"), re.MULTILINE)
+    assert len(marks) == len(list(blocks(page)))
+
+
+@pytest.mark.parametrize("block", PLAYBOOKS, ids=lambda block: block.name)
+def test_an_example_says_what_comes_of_it(block: Block) -> None:
+    """Otherwise it would not be run."""
+    assert block.text.startswith("apiVersion:"), "is it a playbook? if not, say so: <!-- not a playbook: why -->"
+    assert block.notes.keys() <= NOTES.keys(), "unknown notes"
+    has_errors = any("error" in str(one).split(":")[0] for one in _listed(block.notes.get("findings")))
+    assert has_errors or block.notes.keys() & RAN
+
+
+@pytest.mark.parametrize("block", PLAYBOOKS, ids=lambda block: block.name)
+def test_an_example_compiles_with_the_findings_that_its_page_names(block: Block) -> None:
+    found = [_line(one) for one in compile_text(block.text).diagnostics]
+    assert is_like(_listed(block.notes.get("findings")), found), found
+
+
+def _line(found: Diagnostic) -> str:
+    return f"{found.severity.value}[{found.code.value}]: {found.message}"
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
+RUNS = [block for block in PLAYBOOKS if "result" in block.notes or "status" in block.notes]
+REFUSED = [block for block in PLAYBOOKS if "refused" in block.notes]
+
+
+@pytest.mark.parametrize("block", REFUSED, ids=lambda block: block.name)
+def test_what_does_not_run_yet_is_refused(block: Block) -> None:
+    found = [line.partition("error: ")[2] for line in unsupported(_graph(block), TOOLS)]
+    assert is_like(_listed(block.notes["refused"]), found), found
+
+
+@pytest.fixture
+def environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The network is the example's API, and files of DuckDB lie in a folder of the test."""
+    api = transport()
+
+    def guarded(*_guards: object, verify: bool) -> httpx.AsyncBaseTransport:
+        del verify
+        return api
+
+    monkeypatch.setattr(http, "GuardedTransport", guarded)
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path_factory.mktemp("home")))
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("block", RUNS, ids=lambda block: block.name)
+async def test_an_example_has_the_result_that_its_page_shows(block: Block, request: pytest.FixtureRequest) -> None:
+    graph, notes = _graph(block), block.notes
+    assert unsupported(graph, TOOLS) == []
+    dsn = await _new_database(request.getfixturevalue("servers")) if "postgres" in block.text else ""
+    source = CredentialSource(environment=_credentials(dsn))
+    run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {})
+    assert run.finish is not None
+    cause = run.finish.failures.cause
+    seen: dict[str, Any] = {
+        "status": run.finish.status,
+        "result": run.finish.result,
+        "failure": f"{cause.kind}: {cause.message}" if cause else None,
+        "calls": run.calls,
+        "attempts": _named(notes, "attempts", run.attempts),
+        "delays": run.delays,
+        "outcomes": _named(notes, "outcomes", run.outcomes),
+        "rows": {table: await _rows(dsn, table) for table in _names(notes, "rows")},
+        "guarantees": _named(notes, "guarantees", _guarantees(graph)),
+    }
+    expected = {"status": "completed", **{name: notes[name] for name in notes.keys() & seen.keys()}}
+    wrong = {name: seen[name] for name in expected if not is_like(expected[name], seen[name])}
+    assert not wrong, yaml.safe_dump(json.loads(json.dumps(wrong, default=str)), sort_keys=False)
+
+
+def _named(notes: Mapping[str, Any], note: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: found.get(name) for name in _names(notes, note)}
+
+
+def _names(notes: Mapping[str, Any], note: str) -> list[str]:
+    return list(notes.get(note) or {})
+
+
+def _guarantees(graph: Graph) -> dict[str, str]:
+    return {name_of(step, task): str(of_call(task)) for step, task in tasks_of(graph)}
+
+
+def _graph(block: Block) -> Graph:
+    graph = compile_text(block.text).graph
+    assert graph is not None
+    return graph
+
+
+def _credentials(dsn: str) -> dict[str, str]:
+    """Those that the examples name."""
+    named: dict[str, dict[str, str]] = {"api": {"type": "bearer", "token": "s3cret-token"}}
+    if dsn:
+        named["warehouse"] = {"type": "postgres", "dsn": dsn}
+    return {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in named.items()}
+
+
+async def _new_database(servers: Addresses) -> str:
+    name = f"reference_{next(EXECUTION_IDS)}"
+    connection = await asyncpg.connect(servers.postgres)
+    try:
+        await connection.execute(f"CREATE DATABASE {name}")
+    finally:
+        await connection.close()
+    return _at_database(servers.postgres, name)
+
+
+def _at_database(dsn: str, name: str) -> str:
+    return urlsplit(dsn)._replace(path=f"/{name}").geturl()
+
+
+async def _rows(dsn: str, table: str) -> list[dict[str, Any]]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return [dict(row) for row in await connection.fetch(f"SELECT * FROM {table} ORDER BY 1")]
+    finally:
+        await connection.close()
+
+
+# ---- the test of the test --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shown", "real", "expected"),
+    [
+        ({"a": 1}, {"a": 1}, True),
+        ({"a": 1}, {"a": 1, "b": 2}, False),
+        ({"a": 1, "...": "..."}, {"a": 1, "b": 2}, True),
+        ([1, "..."], [1, 2, 3], True),
+        ([1, 2], [1, 2, 3], False),
+        ("a ... c", "a b c", True),
+        ("...", None, True),
+        (True, 1, False),
+    ],
+)
+def test_what_three_dots_stand_for(shown: Any, real: Any, expected: bool) -> None:
+    assert is_like(shown, real) is expected
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    return tmp_path / "page.md"
+
+
+def test_a_block_has_its_place_its_notes_and_the_head_that_was_left_out(page: Path) -> None:
+    page.write_text("# Page\n\n```yaml\nworkflow: []\n# result: {a: 1}\n# calls: [b]\n```\n")
+    [found] = blocks(page)
+    assert (found.name, found.notes) == ("page.md:4", {"result": {"a": 1}, "calls": ["b"]})
+    assert found.text.startswith("apiVersion: noetl.io/v2\n")
+
+
+def test_a_block_that_is_no_playbook_says_why(page: Path) -> None:
+    page.write_text("<!-- not a playbook: credentials -->\n\n```yaml\na: 1\n```\n\n```yaml\na: 1\n```\n")
+    assert [found.why_not for found in blocks(page)] == ["credentials", ""]

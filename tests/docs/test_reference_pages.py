@@ -1,0 +1,130 @@
+"""The pages of the reference agree with the code: tables, names, kinds of errors, commands, links."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dev.reference_tables import with_tables
+from noetl_activities.tool import tool_names
+from noetl_compiler.language import names as tables
+from noetl_temporal.cli.migrate import migrate_command
+
+from .commands import commands_of, parses
+from .reference_blocks import NOTES, PAGES, blocks
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "dev" / "reference"
+TEXTS = {page.name: page.read_text("utf-8") for page in PAGES}
+
+
+def page(name: str) -> str:
+    return TEXTS[f"{name}.md"]
+
+
+def section(text: str, title: str) -> str:
+    """What stands below a heading, without code."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.split(r"^#+ .*\n", text.split(f"# {title}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def first_cells(text: str) -> set[str]:
+    """The words of the first column of its tables."""
+    rows = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+    return {word for row in rows for word in re.findall(r"`(\w+)`", row)}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_tables_are_those_of_the_code(name: str) -> None:
+    assert TEXTS[name] == with_tables(TEXTS[name]), "write them: python -m dev.reference_tables --write"
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_links_lead_somewhere(name: str) -> None:
+    for target, anchor in re.findall(r"\]\((?!http)([^)#\s]*)(?:#([^)]*))?\)", TEXTS[name]):
+        file = FOLDER / target if target else FOLDER / name
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), f"{target}#{anchor}"
+
+
+def anchors(file: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_the_index_explains_every_note() -> None:
+    assert first_cells(section(page("index"), "How to read it")) - {"failed"} == NOTES.keys()
+
+
+def test_every_page_is_in_the_index() -> None:
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", page("index")))
+    assert linked >= TEXTS.keys() - {"index.md"}
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS.keys() - {"security.md"}))
+def test_lines_are_short(name: str) -> None:
+    """But for tables and code. The page on security is not part of the language, and has lines of its own length."""
+    prose = re.sub(r"^```.*?^```$|^\|.*$", "", TEXTS[name], flags=re.MULTILINE | re.DOTALL)
+    assert [line for line in prose.splitlines() if len(line) > 132 and not line.startswith("`")] == []
+
+
+@pytest.mark.parametrize("line", [line for text in TEXTS.values() for line in commands_of(text)])
+def test_commands_and_their_options_exist(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parses(line, tmp_path, monkeypatch)
+
+
+# ---- templates -------------------------------------------------------------------------------------------------------
+
+
+def test_names_that_are_visible_everywhere() -> None:
+    told = first_cells(section(page("templates"), "What is visible where"))
+    assert told == tables.RUN
+
+
+def test_names_of_a_task_and_an_iteration() -> None:
+    words = set(re.findall(r"`(\w+)`", section(page("templates"), "What is visible where")))
+    assert words >= tables.PIPELINE | tables.ITERATION | tables.BEFORE | tables.START - tables.OUTSIDE
+
+
+def test_names_after_a_call() -> None:
+    text = section(page("templates"), "After a call")
+    assert first_cells(text) == tables.OUTCOME.keys()
+    assert set(re.findall(r"`event\.(\w+)`", text)) == tables.BELOW_EVENT
+
+
+def test_counts_of_an_iteration() -> None:
+    assert set(re.findall(r"`iter\.(\w+)`", section(page("loops"), "One after the other"))) == tables.COUNTS
+
+
+# ---- tools and errors ------------------------------------------------------------------------------------------------
+
+
+def test_every_tool_has_a_section() -> None:
+    assert set(re.findall(r"^## (\w+)$", page("tools"), re.MULTILINE)) == tool_names() | {"workbook"}
+
+
+_KINDS = re.compile(
+    r"""(?:ErrorInfo|refusal|error_outcome|_undecided|_refused|self\._fail)\(\s*"(\w+)"|_loop_failed\(\w+, "(\w+)\""""
+    r"""|kind(?:: ClassVar\[str\])? = "(\w+)"\n|"kind": "(\w+)", "message"|ITEMS_FAILED = "(\w+)\""""
+    r"""|"(\w+)" if status == 429 else "(\w+)\""""
+)
+
+
+def test_every_kind_of_error_is_told() -> None:
+    sources = [file for root in ("noetl_temporal", "activities") for file in (ROOT / root).rglob("*.py")]
+    found = {kind for file in sources for match in _KINDS.findall(file.read_text("utf-8")) for kind in match if kind}
+    internal = {"unrecorded"}  # the record of an attempt, not the error of a call
+    assert first_cells(section(page("errors"), "Kinds")) == found - internal
+
+
+# ---- older playbooks -------------------------------------------------------------------------------------------------
+
+
+def test_the_migrated_example_is_what_migrate_writes(tmp_path: Path) -> None:
+    older, today = blocks(FOLDER / "from-noetl.md")
+    file = tmp_path / "older.yaml"
+    file.write_text(older.text)
+    assert CliRunner().invoke(migrate_command, [str(file)]).stdout == today.text
