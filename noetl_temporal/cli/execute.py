@@ -8,7 +8,7 @@ queues.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -94,10 +94,12 @@ async def execute(order: Order, reach: Reach, view: View, show: Show) -> None:
 async def _execute(run: _Run, order: Order, reach: Reach, view: View, show: Show) -> None:
     client = await NoetlClient.connect(tools=order.tools)
     check_support(order.playbook, order.tools, has_store=client.has_store)
-    async with open_event_log(client.dsn) as log, AsyncExitStack() as served:
-        await _check(log)
-        queues = await _serve(served, client, order, reach)
-        with taken_interrupts() as interrupts:
+    # The signal handlers outlive the worker: a KeyboardInterrupt while the worker stops leaves tasks that never end.
+    with ExitStack() as signals:
+        async with open_event_log(client.dsn) as log, AsyncExitStack() as served:
+            await _check(log)
+            queues = await _serve(served, client, order, reach)
+            interrupts = signals.enter_context(taken_interrupts())
             with view:
                 submit = partial(_submit, client, order, queues)
                 handle = await submitted(submit, run.execution_id, interrupts, view.say)
