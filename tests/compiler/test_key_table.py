@@ -78,7 +78,7 @@ def test_the_canonical_form_of_a_key_is_found() -> None:
 def test_a_key_is_read_under_an_older_name() -> None:
     fields = fields_of(LOOP_SPEC, "{collection: [1], concurrency: 4}")
     assert fields.node_of("in") is not None
-    found = fields.amount("max_in_flight")
+    found = fields.count("max_in_flight")
     assert found is not None
     assert found.data == 4
     assert told(fields) == []

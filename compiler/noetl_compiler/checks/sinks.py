@@ -1,4 +1,4 @@
-"""Sinks that cannot store anything."""
+"""Sinks that cannot store anything as they are written."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import all_tasks
 
-__all__ = ["warn_of_sinks_without_a_table"]
+__all__ = ["check_sinks"]
 
 
-def warn_of_sinks_without_a_table(playbook: Playbook, report: Report) -> None:
-    """NT104 for a sink into a database that has neither a table nor a statement of its own."""
+def check_sinks(playbook: Playbook, report: Report) -> None:
+    """NT104 for a sink into a database without a table or a statement, and for an upsert without a key."""
     for sink in _sinks(playbook):
         config = sink.config.data
         if sink.kind in SQL_LANGUAGES and not (isinstance(config, dict) and {"table", "statement"} & config.keys()):
             message = f'a sink of kind "{sink.kind}" fails without "table" or "statement"'
             report.warning(Code.MISSING_FIELD, sink.span, message, "write table: NAME")
+        elif sink.mode == "upsert" and isinstance(config, dict) and not {"key", "statement"} & config.keys():
+            message = "an upsert needs the columns that identify a row"
+            report.error(Code.MISSING_FIELD, sink.span, message, "write key: COLUMN, or a list of columns")
 
 
 def _sinks(playbook: Playbook) -> Iterator[Sink]:

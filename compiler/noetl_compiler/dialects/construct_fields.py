@@ -79,6 +79,11 @@ class ConstructFields(Fields):
         self._expect(key, Plain.AMOUNT)
         return values.amount(self.node_of(key), self.report)
 
+    def count(self, key: str) -> Value | None:
+        """A number from 1, or a template that yields one."""
+        self._expect(key, Plain.COUNT)
+        return values.count(self.node_of(key), self.report)
+
     def seconds(self, key: str) -> Value | None:
         """A duration, or a template that yields one."""
         self._expect(key, Plain.SECONDS)
@@ -163,6 +168,7 @@ class ConstructFields(Fields):
             Plain.NUMBER: self.number,
             Plain.INDEX: self.index,
             Plain.AMOUNT: self.amount,
+            Plain.COUNT: self.count,
             Plain.SECONDS: self.seconds,
             Plain.CONDITION: self.condition,
             Plain.NAMES: self.names,

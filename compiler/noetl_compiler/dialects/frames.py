@@ -24,10 +24,10 @@ def read_frame(loop: Fields) -> Frame | None:
         return None
     frame = Frame(
         fields.node.span,
-        max_rows=fields.amount("max_rows"),
+        max_rows=fields.count("max_rows"),
         max_seconds=fields.seconds("max_seconds"),
         max_bytes=fields.amount("max_bytes"),
-        row_concurrency=fields.amount("row_concurrency"),
+        row_concurrency=fields.count("row_concurrency"),
     )
     of_claimers = (key.name for key in FRAME.keys if key.name not in defaults.FRAME)
     fields.ignore(*of_claimers, why="only the claimers of a cursor hold rows")

@@ -37,7 +37,7 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     fields = ConstructFields(_with_spec(node), report, LOOP_SPEC)
     if fields.node_of("pagination") is not None and len(node.entries) == 1:
         return None  # one call and its pages, so no loop (pagination.py)
-    element = fields.name("iterator") or Name(ITERATOR, node.span)
+    element = _read_iterator(fields) or Name(ITERATOR, node.span)
     collection, cursor = fields.node_of("in"), read_cursor(fields)
     _check_source(fields, collection, cursor)
     policy = ConstructFields.below(fields, "policy", LOOP_POLICY)
@@ -48,8 +48,8 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
         collection=value_of(collection) if collection else None,
         cursor=cursor,
         mode=_mode(fields, policy),
-        max_in_flight=fields.amount("max_in_flight") or policy.amount("max_in_flight"),
-        chunk_size=fields.amount("chunk_size"),
+        max_in_flight=fields.count("max_in_flight") or policy.count("max_in_flight"),
+        chunk_size=fields.count("chunk_size"),
         limit=fields.amount("limit"),
         where=_read_filter(fields),
         order_by=expression(fields.node_of("order_by"), report),
@@ -64,6 +64,14 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     fields.close()
     policy.close()
     return loop
+
+
+def _read_iterator(fields: ConstructFields) -> Name | None:
+    name = fields.name("iterator")
+    if name is not None and not name.text.isidentifier():
+        message = f'a template cannot read an item named "{name.text}"'
+        fields.report.error(Code.WRONG_VALUE, name.span, message, "name it with letters, digits and _")
+    return name
 
 
 def _read_filter(fields: Fields) -> Template | None:

@@ -17,6 +17,7 @@ __all__ = [
     "amount",
     "assigns",
     "condition",
+    "count",
     "expression",
     "forbid_negative",
     "mapping_value",
@@ -90,6 +91,14 @@ def amount(node: Node | None, report: Report) -> Value | None:
             return Value(found)
     report.error(Code.WRONG_TYPE, node.span, f"expected a number or a template, not {kind_of(node)}")
     return None
+
+
+def count(node: Node | None, report: Report) -> Value | None:
+    """A number from 1, or a template that yields one."""
+    found = amount(node, report)
+    if found is not None and node is not None and isinstance(found.data, int | float) and 0 <= found.data < 1:
+        report.error(Code.WRONG_VALUE, node.span, f'"{found.data}" is below 1', "give 1 or more")
+    return found
 
 
 def seconds(node: Node | None, report: Report) -> Value | None:

@@ -34,6 +34,7 @@ class Plain(Enum):
     NUMBER = "a number"
     INDEX = "the number of an item, from 0"
     AMOUNT = "a number, or a template that yields one"
+    COUNT = "a number from 1, or a template that yields one"
     SECONDS = "a duration such as 30 or 30s, or a template that yields one"
     CONDITION = "a template, or true or false"
     HEADER = "the name of a header"

@@ -31,6 +31,8 @@ _REMEDIES = (
     ("end of stream", "close the bracket that opens here"),
     ("did not find expected key", "check the indentation, and quotes inside quotes"),
     ("expected ',' or", "close the bracket, and quote text with commas or braces"),
+    ("unknown escape character", "in double quotes a backslash begins an escape: write \\\\, or use single quotes"),
+    ("could not find expected ':'", "indent the text of a block (after | or >) more than its key"),
     ("undefined tag handle", "quote text that begins with !"),
 )
 _INDENTATION = re.compile(r"[ \t-]*")

@@ -78,13 +78,13 @@ LOOP_KEYS = (
     Key(
         "max_in_flight",
         f"How many iterations of a parallel loop run at once, {defaults.IN_FLIGHT} unless given.",
-        Plain.AMOUNT,
+        Plain.COUNT,
         older=("concurrency",),
     ),
     Key(
         "chunk_size",
         "How many items one iteration of a chunked loop takes.",
-        Plain.AMOUNT,
+        Plain.COUNT,
         older=("chunk",),
         extension=Extension("loop.spec.chunk_size", "that a loop takes several items at a time"),
     ),
@@ -145,7 +145,7 @@ LOOP_POLICY = Construct(
         ),
         Key("failure", "Whether the step fails when iterations have failed.", Below("loop_failure")),
         Key("mode", "How the iterations run, where the loop does not say it.", Choice(LOOP_MODES)),
-        Key("max_in_flight", "How many iterations run at once.", Plain.AMOUNT, older=("concurrency",)),
+        Key("max_in_flight", "How many iterations run at once.", Plain.COUNT, older=("concurrency",)),
         _REDUCE,
         *POLICY_DEFAULTS,
         without_effect("results", "the results of a loop are always a list in order"),
@@ -176,7 +176,7 @@ FRAME = Construct(
         Key(
             "max_rows",
             f"At most so many items or rows, {FRAME_DEFAULTS['max_rows']} of a list unless given.",
-            Plain.AMOUNT,
+            Plain.COUNT,
         ),
         Key(
             "max_seconds",
@@ -188,7 +188,7 @@ FRAME = Construct(
             "row_concurrency",
             "How many items or rows of a frame are worked on at once, "
             f"{FRAME_DEFAULTS['row_concurrency']} of a list unless given.",
-            Plain.AMOUNT,
+            Plain.COUNT,
         ),
         Key("lease_seconds", "For how long the rows are the claimer's own.", Plain.AMOUNT),
         Key("heartbeat_seconds", "How often the claimer says that it is alive.", Plain.AMOUNT),
