@@ -12,6 +12,7 @@ import json
 from typing import Any, cast
 
 from noetl_activities.errors import ConfigError
+from noetl_activities.exit_status import exit_words
 from noetl_activities.isolation.processes import run_task
 from noetl_activities.json_limits import has_more_values
 from noetl_activities.outcome import TOO_DEEP, ErrorInfo, Outcome
@@ -26,6 +27,8 @@ MAX_VALUES = 4_000_000
 _CHILD = "noetl_activities.python_child"
 _FAILURE = ("type", "message", "traceback")
 """Fields of the answer that tells an exception: all of them texts."""
+
+_NOTHING_RAISED: dict[str, Json] = {"exception": None, "traceback": None}
 
 
 class PythonTool:
@@ -48,7 +51,7 @@ class PythonTool:
         if skipped:
             meta["libs_not_installed_here"] = skipped
         if not ended.answer:
-            return _error(f"the process ended with status {ended.status} and no result", meta, ended.printed)
+            return _error(f"the process ended without a result ({exit_words(ended.status)})", meta, ended.printed)
         if has_more_values(ended.answer, MAX_VALUES):
             raise ConfigError(f"the result has over {MAX_VALUES:,} values: store it and return its location")
         answer = _answer(ended.answer)
@@ -89,9 +92,9 @@ def _environment(extra: Json) -> dict[str, str]:
 
 def _outcome(answer: dict[str, Json], meta: dict[str, Json]) -> Outcome:
     if answer["ok"]:
-        return Outcome("ok", answer["result"], meta=meta, py={"exception": None, "traceback": None})
+        return Outcome("ok", answer["result"], meta=meta, py=_NOTHING_RAISED)
     if "too_deep" in answer:
-        return Outcome("error", error=ErrorInfo("too_large", TOO_DEEP), meta=meta, py={})
+        return Outcome("error", error=ErrorInfo("too_large", TOO_DEEP), meta=meta, py=_NOTHING_RAISED)
     message = f"{answer['type']}: {answer['message']}" if answer["message"] else answer["type"]
     if isinstance(answer.get("line"), int):
         message += f" (line {answer['line']} of the code)"
@@ -116,7 +119,8 @@ def _answer(text: bytes) -> dict[str, Json] | None:
 
 def _error(message: str, meta: dict[str, Json], printed: str) -> Outcome:
     tail = printed.strip().splitlines()[-1:] or [""]
-    return Outcome("error", error=ErrorInfo("exception", f"{message}: {tail[0]}".rstrip(": ")), meta=meta, py={})
+    info = ErrorInfo("exception", f"{message}: {tail[0]}".rstrip(": "))
+    return Outcome("error", error=info, meta=meta, py=_NOTHING_RAISED)
 
 
 TOOL = PythonTool()

@@ -179,7 +179,7 @@ async def test_an_answer_with_a_field_of_another_type_is_an_error(wrong: dict[st
     outcome = await run(code, answer=answer)
     assert outcome.error is not None
     assert outcome.error.message == "the output of the process is not a result"
-    assert outcome.py == {}
+    assert outcome.py == {"exception": None, "traceback": None}
 
 
 @pytest.mark.parametrize("escapes", [False, True])
