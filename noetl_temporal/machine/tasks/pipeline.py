@@ -41,6 +41,7 @@ from noetl_temporal.machine.tasks.call_result import (
     last_page,
     mistakes,
     raised,
+    replaces_error,
     ruled,
     with_rule_message,
     with_rule_result,
@@ -220,7 +221,10 @@ class Pipeline:
         names = self._apply_sets(plan, ruling, outcome, report)
         given = with_rule_result(task, ruling, outcome, names, profile)
         if given is not outcome:
-            self.state.records[task.label] = TaskRecord(task.kind, given)
+            is_replaced = replaces_error(ruling, outcome)
+            self.state.records[task.label] = TaskRecord(task.kind, {**given, "status": "ok"} if is_replaced else given)
+            if is_replaced and task.guard is None:
+                self.state.last = task.label
         self._act(plan, ruling, with_rule_message(ruling, given, names), names)
 
     def _warn_of_result(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
@@ -408,6 +412,7 @@ class Pipeline:
         return self.state.records[last].outcome if last is not None else {"status": "ok", "result": None}
 
     def last_kind(self) -> str:
-        """The tool kind under which the pipeline's result is seen."""
-        last = self.state.last
+        """The tool kind under which the pipeline's result is seen; after a failure what its call was answered."""
+        failed = self.end.task if self.end is not None and self.end.status == "error" else None
+        last = failed if failed in self.state.records else self.state.last
         return self.state.records[last].kind if last is not None else ""
