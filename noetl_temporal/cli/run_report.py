@@ -14,6 +14,7 @@ from rich.text import Text
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention
 from noetl_temporal.cli.console import PrintableConsole, styled
+from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
 
 __all__ = ["RunSummary"]
@@ -69,8 +70,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     reason: str = ""
 
     def json(self) -> str:
-        """One object. Of a failure only what a reader needs: {step, task, file, line, col, message}; of many the first
-        and the last. ``failure_counts`` has them all: {step, kind, count, handled}.
+        """One object; its ids are texts. Of a failure only what a reader needs: {step, task, file, line, col, message};
+        of many the first and the last. ``failure_counts`` has them all: {step, kind, count, handled}.
         """
         found = msgspec.to_builtins(self)
         found["failures"] = [
@@ -80,7 +81,7 @@ class RunSummary(msgspec.Struct, frozen=True):
         found["failure_counts"] = [
             {key: getattr(count, key) for key in ("step", "kind", "count", "handled")} for count in self.failures.counts
         ]
-        return msgspec.json.encode(found).decode()
+        return msgspec.json.encode(with_text_ids(found)).decode()
 
     def show(self, console: PrintableConsole) -> None:
         """The steps, the result, failures at their places, and where to look further."""
