@@ -96,10 +96,13 @@ def _outcome(answer: dict[str, Json], meta: dict[str, Json]) -> Outcome:
     if "too_deep" in answer:
         return Outcome("error", error=ErrorInfo("too_large", TOO_DEEP), meta=meta, py=_NOTHING_RAISED)
     message = f"{answer['type']}: {answer['message']}" if answer["message"] else answer["type"]
-    if isinstance(answer.get("line"), int):
-        message += f" (line {answer['line']} of the code)"
+    line: Json = answer.get("line")
+    line = line if isinstance(line, int) and not isinstance(line, bool) else None
+    if line is not None:
+        message += f" (line {line} of the code)"
     error = ErrorInfo("exception", message, code=answer["type"])
-    return Outcome("error", error=error, meta=meta, py={"exception": answer["type"], "traceback": answer["traceback"]})
+    raised: dict[str, Json] = {"exception": answer["type"], "traceback": answer["traceback"], "line": line}
+    return Outcome("error", error=error, meta=meta, py=raised)
 
 
 def _answer(text: bytes) -> dict[str, Json] | None:

@@ -17,8 +17,8 @@ def test_a_thousand_items_that_fail_are_counted_and_the_first_and_last_are_told(
     told = site.run(PLAYBOOK, "--set", f"api_url={api.url}")
     assert told["status"] == "failed"
     assert told["failure_counts"] == [
-        {"step": "after", "kind": "http", "count": 1, "handled": 0},
-        {"step": "load", "kind": "http", "count": 998, "handled": 998},
+        {"step": "after", "kind": "not_found", "count": 1, "handled": 0},
+        {"step": "load", "kind": "not_found", "count": 998, "handled": 998},
         {"step": "load", "kind": "template", "count": 2, "handled": 2},
     ]
     assert len(told["failures"]) == 100

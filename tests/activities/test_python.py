@@ -69,6 +69,7 @@ async def test_an_exception_is_reported_with_the_line_of_the_code(code: str, typ
     assert outcome.py is not None
     assert (outcome.error.kind, outcome.error.code) == ("exception", type_)
     assert f"line {line}" in outcome.error.message
+    assert (outcome.py or {})["line"] == line
     assert "python_child" not in outcome.py["traceback"]
 
 

@@ -66,6 +66,7 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
             idempotency_key=task.idempotency_key or called.idempotency_key,
             output=task.output or called.output,
             splices=called.splices,
+            code=task.code or called.code,
             workbook=called.workbook,
         )
     return task, given
@@ -91,6 +92,7 @@ def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str])
         guard=task.guard,
         output=task.output,
         splices=task.splices,
+        code=task.code,
     )
 
 

@@ -49,6 +49,7 @@ from noetl_temporal.machine.tasks.call_result import (
 from noetl_temporal.machine.tasks.calls import store_call, summary, timer_id, tool_call
 from noetl_temporal.machine.tasks.collect import with_page
 from noetl_temporal.machine.tasks.events import emit_decided, emit_ended, emit_started
+from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
 from noetl_temporal.machine.tasks.plan import TaskPlan
@@ -401,7 +402,7 @@ class Pipeline:
         task = tasks[state.index] if state.index < len(tasks) else None
         self._move("done")
         state.pending = ""
-        place = span or (task.span if task else self.host.step.span)
+        place = span or (failed_at(task, outcome) if task else self.host.step.span)
         self.end = End(status, outcome, task.label if task else None, place)
 
     def _index_of(self, label: str) -> int:
