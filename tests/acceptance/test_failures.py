@@ -26,7 +26,7 @@ def test_a_thousand_items_that_fail_are_counted_and_the_first_and_last_are_told(
     assert told["failures"][-1]["step"] == "after"
 
     shown = site.noetl("status", str(told["execution_id"])).stdout
-    assert "load: 1,000 items failed: 998 http, 2 template (handled); the first and the last:" in shown
+    assert "load: 1,000 items failed: 998 not_found, 2 template (handled); the first and the last:" in shown
     assert f"{PLAYBOOK.name}:" in shown
     assert "load/load_task[0]: " in shown
     assert "load/load_task[999]: " in shown
