@@ -39,7 +39,7 @@ class ErrorInfo(msgspec.Struct, frozen=True):
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """``status`` is always present. ``http``, ``pg`` and ``py`` are filled by their tool, on success and on error. The
-    log of the run gets a warning of the text ``meta.warning``.
+    log of the run gets a warning of the text ``meta.warning``. ``set`` are names that the call itself sets in ctx.
     """
 
     status: Literal["ok", "error"]
@@ -49,3 +49,4 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     http: dict[str, Json] | None = None
     pg: dict[str, Json] | None = None
     py: dict[str, Json] | None = None
+    set: dict[str, Json] = {}

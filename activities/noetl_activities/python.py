@@ -11,13 +11,16 @@ import binascii
 import json
 from typing import Any, cast
 
+from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError
 from noetl_activities.exit_status import exit_words
 from noetl_activities.isolation.processes import run_task
 from noetl_activities.json_limits import has_more_values
+from noetl_activities.noetl_package import NAME
 from noetl_activities.outcome import TOO_DEEP, ErrorInfo, Outcome
 from noetl_activities.tool import Json, Request, ToolContext
 from noetl_activities.tool_spec import built_in
+from noetl_compiler.language.names import CREDENTIALS_MODULE, VARS_FIELD
 
 __all__ = ["TOOL", "PythonTool"]
 
@@ -44,6 +47,8 @@ class PythonTool:
             "input": _inputs(request),
             "libs": libs,
             "env": _environment(request.config.get("env")),
+            "vars": request.config.get(VARS_FIELD) or {},
+            "credentials": await _credentials(request, context),
             "context": {"execution_id": request.execution_id, "attempt": context.attempt, **_inputs(request)},
         }
         ended = await run_task(_CHILD, json.dumps(call).encode())
@@ -74,6 +79,17 @@ def _code(config: dict[str, Json]) -> str:
     return code
 
 
+async def _credentials(request: Request, context: ToolContext) -> dict[str, Json]:
+    """Those that the task names, for code that asks for them. Raises CredentialError."""
+    if not request.auth or CREDENTIALS_MODULE not in _code(request.config):
+        return {}
+    auth: Json = request.auth
+    several = isinstance(auth, dict) and all(isinstance(one, dict) for one in cast("dict[str, Json]", auth).values())
+    asked: list[Json] = list(cast("dict[str, Json]", auth).values()) if several else [auth]
+    names = ((credential_name(one), one) for one in asked)
+    return {name: dict(await context.credential(one)) for name, one in names if name}
+
+
 def _inputs(request: Request) -> dict[str, Json]:
     own = request.config.get("args") or request.config.get("input")
     return {**(cast("dict[str, Json]", own) if isinstance(own, dict) else {}), **request.input}
@@ -92,7 +108,7 @@ def _environment(extra: Json) -> dict[str, str]:
 
 def _outcome(answer: dict[str, Json], meta: dict[str, Json]) -> Outcome:
     if answer["ok"]:
-        return Outcome("ok", answer["result"], meta=meta, py=_NOTHING_RAISED)
+        return Outcome("ok", answer["result"], meta=meta, py=_NOTHING_RAISED, set=answer.get("set") or {})
     if "too_deep" in answer:
         return Outcome("error", error=ErrorInfo("too_large", TOO_DEEP), meta=meta, py=_NOTHING_RAISED)
     message = f"{answer['type']}: {answer['message']}" if answer["message"] else answer["type"]
@@ -113,11 +129,15 @@ def _answer(text: bytes) -> dict[str, Json] | None:
         return None
     fields = cast("dict[str, Json]", answer) if isinstance(answer, dict) else {}
     if fields.get("ok") is True:
-        return fields if "result" in fields else None
+        return fields if "result" in fields and _are_variables(fields.get("set") or {}) else None
     if fields.get("too_deep") is True and fields.get("ok") is False:
         return fields
     is_failure = fields.get("ok") is False and all(isinstance(fields.get(name), str) for name in _FAILURE)
     return fields if is_failure else None
+
+
+def _are_variables(given: Json) -> bool:
+    return isinstance(given, dict) and all(map(NAME.fullmatch, cast("dict[str, Json]", given)))
 
 
 def _error(message: str, meta: dict[str, Json], printed: str) -> Outcome:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, NamesProfile
+from noetl_compiler.language.names import VARS_CACHE
 from noetl_temporal.machine import json_merge, large_values
 from noetl_temporal.machine.deferred import Names, taken
 from noetl_temporal.machine.scope import Chain, Late, own_step
@@ -149,8 +150,15 @@ def _reserved(
         "execution_id": ident,
         "job": {"id": ident, "uuid": ident, "execution_id": ident},
         "now": templates.Clock(at),
+        VARS_CACHE: Late(partial(_written, values)),
     }
     return {**names, "steps": results} if profile.task_results else names
+
+
+def _written(values: _Values) -> dict[str, Any]:
+    """What the playbook has set, without what lowering keeps there."""
+    found = Chain(values.vars, values.ctx)
+    return {name: found[name] for name in found if not name.startswith("_")}
 
 
 def assign(state: PlaybookState, run: StepRun | None, target: str, value: Json) -> None:

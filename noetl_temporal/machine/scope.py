@@ -87,6 +87,10 @@ class Late(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._made())
 
+    def materialise(self) -> Json:
+        """All of the names."""
+        return {name: self[name] for name in self}
+
 
 def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:
     """What a finished call binds: for rules, sinks, ``set``, ``patch`` and arcs alike.

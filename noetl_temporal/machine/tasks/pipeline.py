@@ -263,7 +263,11 @@ class Pipeline:
     def _apply_sets(
         self, plan: TaskPlan, ruling: Ruling, outcome: PlainOutcome, report: ToolReport
     ) -> Mapping[str, Any]:
-        """Set what the task, after a success, and its rule set. The names that the rule sees; none without a rule."""
+        """Set what the call itself, the task, after a success, and its rule set. The names that the rule sees; none
+        without a rule.
+        """
+        own: dict[str, Json] = outcome.get("set") or {}
+        self.host.assign([(f"ctx.{name}", value) for name, value in own.items()])
         sets = (plan.task.set if outcome["status"] == "ok" else ()) + (ruling.rule.set if ruling.rule else ())
         if not sets and ruling.rule is None:
             return {}
