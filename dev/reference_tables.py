@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from noetl_compiler.language import defaults, quantities
+from noetl_compiler.language.error_kinds import ERROR_KINDS, ErrorKind
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, ENTERED, SKIPPED, names_of
 from noetl_compiler.language.tools import KINDS, PSEUDO_KINDS
 from noetl_compiler.schema.lookup import KeyEntry, lookup
@@ -136,6 +137,20 @@ def _budgets(_argument: str) -> list[str]:
     return _table("of one template", "at most", rows=rows)
 
 
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+def _error_kinds(_argument: str) -> list[str]:
+    rows = ((f"`{name}`", kind.when, _retryable(kind)) for name, kind in ERROR_KINDS.items())
+    return _table("kind", "when", "retryable", rows=rows)
+
+
+def _retryable(kind: ErrorKind) -> str:
+    if kind.is_retryable:
+        return "yes"
+    return f"for {', '.join(f'`{code}`' for code in sorted(kind.codes))}" if kind.codes else "no"
+
+
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 
@@ -175,6 +190,7 @@ _TABLES: Mapping[str, Callable[[str], list[str]]] = {
     "filters": _filters,
     "tests": _tests,
     "budgets": _budgets,
+    "errors": _error_kinds,
     "events": _events,
     "defaults": _defaults,
     "units": _units,

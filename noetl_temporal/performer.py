@@ -276,8 +276,7 @@ def _report_of(error: BaseException) -> ToolReport:
 
 
 def _undecided(kind: str, message: str) -> ToolReport:
-    outcome = {"status": "error", "error": {"kind": kind, "message": message, "retryable": kind != "too_large"}}
-    return ToolReport(outcome, is_decided=False)
+    return ToolReport(error_outcome(kind, message), is_decided=False)
 
 
 def _timer_fired(timer_id: str, task: _Task) -> Event | None:

@@ -32,6 +32,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from noetl_activities import sinks
+from noetl_activities.call_summary import call_summary
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.once import Answer, Once, keeps_outcomes
 from noetl_activities.outcome import Outcome
@@ -213,7 +214,8 @@ class Attempt:
         if not self.call.idempotent:
             self.log.record_attempt()
         self.is_called.set()
-        answer, failure = await attempted(self._run_tool, self._deadline)
+        what = call_summary(self.call.kind, self.call.config)
+        answer, failure = await attempted(self._run_tool, self._deadline, what)
         return answer or _Answer(failure or {})
 
     async def _to_store(self, outcome: PlainOutcome) -> _Answer:

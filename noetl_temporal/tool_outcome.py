@@ -49,15 +49,19 @@ class Deadline:
         self.at = None if self.seconds is None else asyncio.get_running_loop().time() + self.seconds
 
 
-async def attempted(run: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T | None, PlainOutcome | None]:
-    """(result, None) of a tool or sink, or (None, outcome) when it fails or times out. Raises only CancelledError."""
+async def attempted(
+    run: Callable[[], Awaitable[T]], deadline: Deadline, what: str = ""
+) -> tuple[T | None, PlainOutcome | None]:
+    """(result, None) of a tool or sink, or (None, outcome) when it fails or times out: ``what`` names the call then.
+    Raises only CancelledError.
+    """
     timer = asyncio.timeout_at(deadline.at)
     try:
         async with timer:
             return await run(), None
     except TimeoutError as error:
-        message = f"timed out after {deadline.seconds:g} s" if timer.expired() else f"TimeoutError: {error}"
-        return None, plain(Outcome("error", error=ErrorInfo("timeout", message, retryable=True)))
+        late = f"{what}: timed out after {deadline.seconds:g} s" if what else f"timed out after {deadline.seconds:g} s"
+        return None, refusal("timeout", late if timer.expired() else f"TimeoutError: {error}")
     except SinkError as error:
         return None, plain(error.outcome)
     except ToolError as error:
@@ -69,7 +73,7 @@ async def attempted(run: Callable[[], Awaitable[T]], deadline: Deadline) -> tupl
 
 
 def refusal(kind: str, message: str) -> PlainOutcome:
-    """An error outcome that is not retryable."""
+    """An error outcome of one of our own kinds."""
     return plain(Outcome("error", error=ErrorInfo(kind, _readable(message))))
 
 

@@ -109,8 +109,7 @@ class Service:
             with self._instance.connection() as connection, running.using(connection):
                 return self._performed(message, connection, running)
         except duckdb.Error as error:
-            retryable = isinstance(error, duckdb.IOException | duckdb.TransactionException)
-            return Failed(message.number, str(error), type(error).__name__, retryable)
+            return Failed(message.number, str(error), type(error).__name__)
         except CancelledCallError:
             return Failed(message.number, "cancelled")
         except ConfigError as error:

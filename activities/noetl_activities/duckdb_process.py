@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from noetl_activities.duckdb_errors import PROCESS_ENDED, duckdb_error_kind
 from noetl_activities.duckdb_place import DatabaseFile, allowed_directories_hint, memory_limit
 from noetl_activities.duckdb_wire import (
     Call,
@@ -35,6 +36,7 @@ from noetl_activities.duckdb_wire import (
     size_of,
 )
 from noetl_activities.errors import ConfigError
+from noetl_activities.exit_status import exit_words
 from noetl_activities.outcome import ErrorInfo, Outcome
 
 __all__ = ["DuckdbProcess", "failed", "started"]
@@ -67,7 +69,7 @@ def failed(reply: Failed, place: DatabaseFile) -> Outcome:
     hint = next((hint for words, hint in hints.items() if words in reply.message), None)
     told, blank, statement = reply.message.partition("\n\n")
     message = f"{told} ({hint}){blank}{statement}" if hint else reply.message
-    return Outcome("error", error=ErrorInfo("sql", message, reply.code, reply.retryable))
+    return Outcome("error", error=ErrorInfo(duckdb_error_kind(reply.code), message, reply.code))
 
 
 async def started(place: DatabaseFile) -> DuckdbProcess:
@@ -126,7 +128,7 @@ class DuckdbProcess:
             if not isinstance(reply, Noting):
                 return reply
             await self.send(Keep(number, text(reply.outcome) if text else ""))
-        return Failed(number, await self._end(), "ProcessEnded", retryable=True)
+        return Failed(number, await self._end(), PROCESS_ENDED)
 
     async def _next(self, number: int) -> Reply | None:
         """None when the process is over."""
@@ -186,8 +188,7 @@ class DuckdbProcess:
         status = await self._child.wait()
         await self._tasks[1]
         told = self._told.decode("utf-8", "replace").strip().splitlines()[-1:]
-        how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-        return ": ".join([f"the process that runs DuckDB ended ({how})", *told])
+        return ": ".join([f"the process that runs DuckDB ended ({exit_words(status)})", *told])
 
     def kill(self) -> None:
         """End the process at once. What it has not committed is undone when the file is opened again."""

@@ -124,7 +124,6 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     number: int
     message: str
     code: str | None = None
-    retryable: bool = False
 
 
 Reply: TypeAlias = Noting | Done | Failed

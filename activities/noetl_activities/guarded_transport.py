@@ -19,7 +19,7 @@ from noetl_activities.errors import RefusedError
 from noetl_activities.name_lookup import addresses_of
 from noetl_activities.stack_ports import StackPorts
 
-__all__ = ["GuardedTransport"]
+__all__ = ["GuardedTransport", "is_caused_by"]
 
 
 @functools.cache
@@ -53,7 +53,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         try:
             return await self._inner.handle_async_request(_pinned(request, host, addresses[-1]))
         except httpx.ConnectError as error:
-            if _is_refused(error):
+            if is_caused_by(error, ConnectionRefusedError):
                 raise httpx.ConnectError("connection refused: nothing listens there") from error
             raise
 
@@ -61,13 +61,13 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-def _is_refused(error: BaseException | None) -> bool:
-    """Whether somewhere beneath a connection was refused: httpx says only that all attempts failed."""
+def is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Whether an error of this kind lies somewhere beneath: httpx says only that all attempts failed."""
     while error is not None:
-        if isinstance(error, ConnectionRefusedError):
+        if isinstance(error, kind):
             return True
         if isinstance(error, BaseExceptionGroup):
-            return any(map(_is_refused, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+            return any(is_caused_by(one, kind) for one in cast("BaseExceptionGroup[BaseException]", error).exceptions)
         error = error.__cause__ or error.__context__
     return False
 

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
+from contextlib import suppress
 
 import httpx
 
 from noetl_activities.address_guard import AddressGuard
 from noetl_activities.errors import ConfigError
-from noetl_activities.guarded_transport import GuardedTransport
+from noetl_activities.guarded_transport import GuardedTransport, is_caused_by
 from noetl_activities.http_body import ACCEPT_ENCODING
 from noetl_activities.http_cookies import QuietCookieJar
 from noetl_activities.http_data import data_of
-from noetl_activities.http_exchange import MAX_ERROR_CHARS, Answer, exchange
+from noetl_activities.http_exchange import MAX_ERROR_BYTES, MAX_ERROR_CHARS, Answer, exchange
 from noetl_activities.http_request import build, key_headers, where
+from noetl_activities.name_lookup import UnknownHostError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.retry_after import retry_after
 from noetl_activities.stack_ports import StackPorts
 from noetl_activities.tool import Credential, Json, Request, ToolContext
 from noetl_activities.tool_spec import built_in
+from noetl_compiler.language.error_kinds import http_kind
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS
 
 __all__ = ["TOOL", "HttpTool"]
-
-_RETRYABLE = frozenset({408, 425, 429})
 
 
 class HttpTool:
@@ -35,7 +37,7 @@ class HttpTool:
     spec = built_in("http")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Result ``{status_code, headers, url, elapsed, data}``; any status but 2xx is an error.
+        """Result ``{status_code, headers, url, elapsed, data}``, also of a response that is an error: any but 2xx.
 
         The timeout is that of the whole exchange: a server that sends a byte now and then gains nothing.
         """
@@ -51,9 +53,9 @@ class HttpTool:
             if not timer.expired():
                 raise
             message = f"{where(request.config)}: the response was not complete after {limit:g} s"
-            return Outcome("error", error=ErrorInfo("timeout", message, retryable=True))
+            return Outcome("error", error=ErrorInfo("timeout", message))
         except httpx.HTTPError as error:
-            return _failed(error, where(request.config))
+            return _failed(error, request)
 
 
 async def _exchange(request: Request, credential: Credential) -> Answer:
@@ -96,43 +98,80 @@ def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool
 async def _outcome(answer: Answer, elapsed: float, context: ToolContext) -> Outcome:
     response, body = answer
     headers = {name.lower(): value for name, value in response.headers.items()}
-    facts: dict[str, Json] = {"status": response.status_code, "headers": headers}
+    result = {
+        "status_code": response.status_code,
+        "headers": headers,
+        "url": str(response.url),
+        "elapsed": round(elapsed, 4),
+        "data": await _data(response, body, context),
+    }
+    error = None if response.is_success else _error(response)
+    return Outcome("error" if error else "ok", result, error, http={"status": response.status_code, "headers": headers})
+
+
+async def _data(response: httpx.Response, body: bytearray, context: ToolContext) -> Json:
+    """The body's value. That of an error is text where its end is missing, or where it has too much to be parsed."""
+    content_type = response.headers.get("content-type", "")
     if response.is_success:
-        result = {
-            "status_code": response.status_code,
-            "headers": headers,
-            "url": str(response.url),
-            "elapsed": round(elapsed, 4),
-            "data": await data_of(body, response.headers.get("content-type", "")),
-        }
-        return Outcome("ok", result, http=facts)
-    text = context.cut(body.decode("utf-8", "replace"), MAX_ERROR_CHARS)
-    return Outcome("error", error=_error(response), http=facts, meta={"body": text} if text else {})
+        return await data_of(body, content_type)
+    if len(body) <= MAX_ERROR_BYTES:
+        with suppress(ConfigError):
+            return await data_of(body, content_type)
+    return context.cut(body.decode("utf-8", "replace"), MAX_ERROR_CHARS)
 
 
 def _error(response: httpx.Response) -> ErrorInfo:
-    status = response.status_code
+    status, request = response.status_code, response.request
+    told = f"{request.method} {_without_query(request.url)} returned {status} {response.reason_phrase}".rstrip()
+    if response.has_redirect_location:
+        told += f", a redirect to {_without_query(_location(response))}: set follow_redirects: true to follow it"
     return ErrorInfo(
-        "rate_limit" if status == 429 else "http",
-        f"{response.request.method} {response.url} returned {status} {response.reason_phrase}".rstrip(),
+        http_kind(status),
+        told,
         code=f"HTTP_{status}",
-        retryable=status >= 500 or status in _RETRYABLE,
         status=status,
         retry_after=retry_after(response.headers.get("retry-after")),
     )
 
 
-def _failed(error: httpx.HTTPError, call: str) -> Outcome:
+def _location(response: httpx.Response) -> httpx.URL | str:
+    """Where a redirect leads to, as an address if it is one."""
+    try:
+        return response.url.join(response.headers["location"])
+    except (httpx.InvalidURL, UnicodeError, ValueError):
+        return "no valid address"
+
+
+def _without_query(url: httpx.URL | str) -> str:
+    """A query may hold what nobody should read in a log; the call has it all the same."""
+    return str(url) if isinstance(url, str) else str(url.copy_with(query=None, fragment=None))
+
+
+def _failed(error: httpx.HTTPError, request: Request) -> Outcome:
     """No response. Raises ConfigError where the request itself could not be sent."""
+    call = where(request.config)
     if isinstance(error, httpx.LocalProtocolError):
         raise ConfigError(f"{call}: {error}") from error
     if isinstance(error, httpx.TimeoutException):
-        info = ErrorInfo("timeout", f"{call}: timed out ({type(error).__name__})", retryable=True)
-    elif isinstance(error, httpx.TransportError):
-        info = ErrorInfo("connection", f"{call}: {str(error) or type(error).__name__}", retryable=True)
-    else:
-        info = ErrorInfo("http", f"{call}: {error}")
-    return Outcome("error", error=info)
+        return Outcome("error", error=ErrorInfo("timeout", f"{call}: {_late(error, request)}"))
+    return Outcome("error", error=ErrorInfo(_kind(error), f"{call}: {str(error) or type(error).__name__}"))
+
+
+def _kind(error: httpx.HTTPError) -> str:
+    if isinstance(error, UnknownHostError):
+        return "dns"
+    if isinstance(error, httpx.ConnectError) and is_caused_by(error, ssl.SSLError):
+        return "tls"
+    if isinstance(error, httpx.TooManyRedirects):
+        return "client_error"
+    return "connection" if isinstance(error, httpx.TransportError) else "server_error"
+
+
+def _late(error: httpx.TimeoutException, request: Request) -> str:
+    """What took too long, and how many seconds it had."""
+    if isinstance(error, httpx.ConnectTimeout):
+        return f"no connection after {request.connect_timeout or 0:g} s"
+    return f"no data for {request.read_timeout or 0:g} s"
 
 
 TOOL = HttpTool()

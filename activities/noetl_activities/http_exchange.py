@@ -16,14 +16,16 @@ from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.http_body import read_body
 from noetl_activities.scrub import CUT_MARGIN
 
-__all__ = ["MAX_BODY_BYTES", "MAX_ERROR_CHARS", "Answer", "exchange"]
+__all__ = ["MAX_BODY_BYTES", "MAX_ERROR_BYTES", "MAX_ERROR_CHARS", "Answer", "exchange"]
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
-MAX_ERROR_CHARS = 10_000
-"""Of a response that is an error."""
+MAX_ERROR_BYTES = 128 * 1024
+"""Of the body of a response that is an error, and is read as a value."""
 
-_MAX_ERROR_BYTES = 4 * (MAX_ERROR_CHARS + CUT_MARGIN)
-"""What is read of it: secrets in it are masked before it is cut to the characters above."""
+MAX_ERROR_CHARS = 10_000
+"""Of a larger one, which is a text. Secrets in it are masked before it is cut."""
+
+assert MAX_ERROR_BYTES >= 4 * (MAX_ERROR_CHARS + CUT_MARGIN)  # noqa: S101 - a fact of the numbers
 
 MAX_REDIRECTS = 20
 
@@ -61,7 +63,7 @@ async def _sent(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Resp
 
 async def _body(response: httpx.Response) -> bytearray:
     if not response.is_success:
-        return await read_body(response, _MAX_ERROR_BYTES)
+        return await read_body(response, MAX_ERROR_BYTES)
     body = await read_body(response, MAX_BODY_BYTES)
     if len(body) > MAX_BODY_BYTES:
         raise ConfigError(f"the response is over {MAX_BODY_BYTES // 2**20} MB: request less at a time")

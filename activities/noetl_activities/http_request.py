@@ -22,8 +22,9 @@ _KEY_DIGITS = 32
 
 
 def where(config: dict[str, Json]) -> str:
-    """``GET https://...``, for messages."""
-    return f"{_method(config)} {config.get('url') or config.get('endpoint')}"
+    """``GET https://...`` without its query, for messages."""
+    url = str(config.get("url") or config.get("endpoint"))
+    return f"{_method(config)} {url.strip().partition('?')[0]}"
 
 
 def _method(config: dict[str, Json]) -> str:

@@ -10,13 +10,17 @@ import httpx
 
 from noetl_activities.address_ranges import Address
 
-__all__ = ["addresses_of"]
+__all__ = ["UnknownHostError", "addresses_of"]
 
 _UNKNOWN_HOST = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 
 
+class UnknownHostError(httpx.ConnectError):
+    """The name of a host leads to no address."""
+
+
 async def addresses_of(host: str, port: int) -> list[Address]:
-    """At least one, in the system's order. Raises httpx.ConnectError."""
+    """At least one, in the system's order. Raises UnknownHostError."""
     try:
         return [ipaddress.ip_address(host.strip("[]"))]
     except ValueError:
@@ -25,6 +29,6 @@ async def addresses_of(host: str, port: int) -> list[Address]:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         if isinstance(error, socket.gaierror) and error.errno in _UNKNOWN_HOST:
-            raise httpx.ConnectError(f"unknown host {host}") from error
-        raise httpx.ConnectError(f"the name {host} cannot be resolved: {error}") from error
+            raise UnknownHostError(f"unknown host {host}") from error
+        raise UnknownHostError(f"the name {host} cannot be resolved: {error}") from error
     return [ipaddress.ip_address(str(one[4][0]).partition("%")[0]) for one in found]

@@ -17,7 +17,8 @@ import asyncpg
 from noetl_activities.errors import ConfigError
 from noetl_activities.once import Answer, Once, taken
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_connect import SQL_ERRORS, Connection, connected, sql_error
+from noetl_activities.postgres_connect import Connection, connected
+from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
 from noetl_activities.postgres_once import Ran, run_once
 from noetl_activities.postgres_transaction import transaction
 from noetl_activities.postgres_values import bound, sendable, text_of

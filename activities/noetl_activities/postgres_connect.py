@@ -21,30 +21,23 @@ from asyncpg.connect_utils import SessionAttribute
 
 from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError, CredentialError
-from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.postgres_dsn import SETTINGS, DsnError, dsn_fields
+from noetl_activities.postgres_errors import UnreachableError
 from noetl_activities.postgres_kept import Connection, closed, kept_connections
-from noetl_activities.postgres_protocol import LoginRefusedError, guard_logins, receiving_at_most
+from noetl_activities.postgres_protocol import guard_logins, receiving_at_most
 from noetl_activities.postgres_times import set_time_codecs
 from noetl_activities.postgres_tls import MODES, Attempt, declined, tls_attempts
 from noetl_activities.postgres_types import TypeLimitedConnection
-from noetl_activities.postgres_values import NUL
 from noetl_activities.tool import Credential, Json, ToolContext
 
-__all__ = ["CREDENTIAL_FIELDS", "SQL_ERRORS", "Connection", "connected", "connected_to", "login", "sql_error"]
+__all__ = ["CREDENTIAL_FIELDS", "Connection", "connected", "connected_to", "login"]
 
 guard_logins()
-
-SQL_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
-"""What a call of Postgres raises, for ``sql_error``."""
 
 MAX_RECEIVED_BYTES = 64 * 2**20
 """All that one call may receive. A result is read into memory, where it takes a multiple of that."""
 
 _CONNECT_TIMEOUT = 15.0
-_RETRYABLE = ("08", "53")
-_SHUTDOWN_STATES = frozenset({"57P01", "57P02", "57P03"})
-_RETRYABLE_STATES = frozenset({"40001", "40P01", "55P03", *_SHUTDOWN_STATES})
 _DSN = ("dsn", "connection_string", "url")
 _FIELDS = {
     "host": ("db_host", "host"),
@@ -65,15 +58,6 @@ _SSL_FLAGS = {"true": "require", "false": "disable"}
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class UnreachableError(OSError):
-    """No connection was made: ``place`` is HOST:PORT, ``name`` the credential's, if it has one."""
-
-    def __init__(self, place: str, reason: str, name: str | None = None) -> None:
-        told = f" (credential {name!r})" if name else ""
-        super().__init__(f"cannot reach Postgres at {place}{told}: {reason}")
-        self.place, self.reason = place, reason
-
-
 @asynccontextmanager
 async def connected(
     auth: Json,
@@ -92,7 +76,7 @@ async def connected(
                 yield connection
     except UnreachableError as error:
         name = credential_name(auth if auth is not None else config.get("credential"))
-        raise UnreachableError(error.place, error.reason, name) from error
+        raise error.named(name) from error
 
 
 async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> dict[str, Any]:
@@ -134,7 +118,7 @@ async def _opened(arguments: dict[str, Any], seconds: float | None) -> Connectio
     try:
         connection = await _logged_in(arguments, seconds or _CONNECT_TIMEOUT)
     except OSError as error:
-        raise UnreachableError(_place(arguments), _reason(error)) from error
+        raise UnreachableError.at(_place(arguments), error) from error
     try:
         await _set_codecs(connection)
     except BaseException:
@@ -236,46 +220,3 @@ async def _set_codecs(connection: Connection) -> None:
     for name in ("json", "jsonb"):
         await connection.set_type_codec(name, encoder=json.dumps, decoder=_decoded, schema="pg_catalog")
     await set_time_codecs(connection)
-
-
-def sql_error(error: BaseException) -> Outcome:
-    """A driver's error as an outcome; ``pg.code`` is the SQLSTATE."""
-    if isinstance(error, asyncpg.PostgresError):
-        state = str(error.sqlstate or "")
-        facts = {"code": state, "sqlstate": state, "constraint": error.constraint_name, "table": error.table_name}
-        kind = "connection" if state.startswith("08") or state in _SHUTDOWN_STATES else "sql"
-        retryable = state in _RETRYABLE_STATES or state.startswith(_RETRYABLE)
-        message = f"{_words(error)} (SQLSTATE {state})"
-        return Outcome("error", error=ErrorInfo(kind, message, state, retryable), pg=facts)
-    facts = {"code": None, "sqlstate": None}
-    if isinstance(error, LoginRefusedError):
-        return Outcome("error", error=ErrorInfo("refused", str(error)), pg=facts)
-    if _lost_the_connection(error):
-        info = ErrorInfo("connection", f"lost the connection to Postgres: {error}", retryable=True)
-        return Outcome("error", error=info, pg=facts)
-    if not isinstance(error, OSError):
-        return Outcome("error", error=ErrorInfo("sql", str(error)), pg=facts)
-    reached = isinstance(error, UnreachableError)
-    message = str(error) if reached else f"lost the connection to Postgres: {_reason(error)}"
-    info = ErrorInfo("connection", message, retryable=True)
-    return Outcome("error", error=info, pg=facts)
-
-
-def _words(error: asyncpg.PostgresError) -> str:
-    """The server's own, but where a text has a NUL: there they are riddles."""
-    if isinstance(error, asyncpg.UntranslatableCharacterError) and "\\u0000" in str(error.detail):
-        return f"a value {NUL}"
-    return str(error.message or error)
-
-
-def _lost_the_connection(error: BaseException) -> bool:
-    """Whether the connection was lost during a statement, for which asyncpg has several errors."""
-    if isinstance(error, asyncpg.InternalClientError):
-        return True
-    return isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, TimeoutError):
-        return "timed out"
-    return "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or str(error)

@@ -17,7 +17,8 @@ import asyncpg
 
 from noetl_activities.once import Answer, Once, taken
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_connect import SQL_ERRORS, Connection
+from noetl_activities.postgres_connect import Connection
+from noetl_activities.postgres_errors import SQL_ERRORS
 from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.ledger import is_time_to_prune

@@ -11,12 +11,16 @@ import binascii
 import json
 from typing import Any, cast
 
+from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError
+from noetl_activities.exit_status import exit_words
 from noetl_activities.isolation.processes import run_task
 from noetl_activities.json_limits import has_more_values
+from noetl_activities.noetl_package import NAME
 from noetl_activities.outcome import TOO_DEEP, ErrorInfo, Outcome
 from noetl_activities.tool import Json, Request, ToolContext
 from noetl_activities.tool_spec import built_in
+from noetl_compiler.language.names import CREDENTIALS_MODULE, VARS_FIELD
 
 __all__ = ["TOOL", "PythonTool"]
 
@@ -26,6 +30,8 @@ MAX_VALUES = 4_000_000
 _CHILD = "noetl_activities.python_child"
 _FAILURE = ("type", "message", "traceback")
 """Fields of the answer that tells an exception: all of them texts."""
+
+_NOTHING_RAISED: dict[str, Json] = {"exception": None, "traceback": None}
 
 
 class PythonTool:
@@ -41,6 +47,8 @@ class PythonTool:
             "input": _inputs(request),
             "libs": libs,
             "env": _environment(request.config.get("env")),
+            "vars": request.config.get(VARS_FIELD) or {},
+            "credentials": await _credentials(request, context),
             "context": {"execution_id": request.execution_id, "attempt": context.attempt, **_inputs(request)},
         }
         ended = await run_task(_CHILD, json.dumps(call).encode())
@@ -48,7 +56,7 @@ class PythonTool:
         if skipped:
             meta["libs_not_installed_here"] = skipped
         if not ended.answer:
-            return _error(f"the process ended with status {ended.status} and no result", meta, ended.printed)
+            return _error(f"the process ended without a result ({exit_words(ended.status)})", meta, ended.printed)
         if has_more_values(ended.answer, MAX_VALUES):
             raise ConfigError(f"the result has over {MAX_VALUES:,} values: store it and return its location")
         answer = _answer(ended.answer)
@@ -71,6 +79,17 @@ def _code(config: dict[str, Json]) -> str:
     return code
 
 
+async def _credentials(request: Request, context: ToolContext) -> dict[str, Json]:
+    """Those that the task names, for code that asks for them. Raises CredentialError."""
+    if not request.auth or CREDENTIALS_MODULE not in _code(request.config):
+        return {}
+    auth: Json = request.auth
+    several = isinstance(auth, dict) and all(isinstance(one, dict) for one in cast("dict[str, Json]", auth).values())
+    asked: list[Json] = list(cast("dict[str, Json]", auth).values()) if several else [auth]
+    names = ((credential_name(one), one) for one in asked)
+    return {name: dict(await context.credential(one)) for name, one in names if name}
+
+
 def _inputs(request: Request) -> dict[str, Json]:
     own = request.config.get("args") or request.config.get("input")
     return {**(cast("dict[str, Json]", own) if isinstance(own, dict) else {}), **request.input}
@@ -89,14 +108,17 @@ def _environment(extra: Json) -> dict[str, str]:
 
 def _outcome(answer: dict[str, Json], meta: dict[str, Json]) -> Outcome:
     if answer["ok"]:
-        return Outcome("ok", answer["result"], meta=meta, py={"exception": None, "traceback": None})
+        return Outcome("ok", answer["result"], meta=meta, py=_NOTHING_RAISED, set=answer.get("set") or {})
     if "too_deep" in answer:
-        return Outcome("error", error=ErrorInfo("too_large", TOO_DEEP), meta=meta, py={})
+        return Outcome("error", error=ErrorInfo("too_large", TOO_DEEP), meta=meta, py=_NOTHING_RAISED)
     message = f"{answer['type']}: {answer['message']}" if answer["message"] else answer["type"]
-    if isinstance(answer.get("line"), int):
-        message += f" (line {answer['line']} of the code)"
+    line: Json = answer.get("line")
+    line = line if isinstance(line, int) and not isinstance(line, bool) else None
+    if line is not None:
+        message += f" (line {line} of the code)"
     error = ErrorInfo("exception", message, code=answer["type"])
-    return Outcome("error", error=error, meta=meta, py={"exception": answer["type"], "traceback": answer["traceback"]})
+    raised: dict[str, Json] = {"exception": answer["type"], "traceback": answer["traceback"], "line": line}
+    return Outcome("error", error=error, meta=meta, py=raised)
 
 
 def _answer(text: bytes) -> dict[str, Json] | None:
@@ -107,16 +129,21 @@ def _answer(text: bytes) -> dict[str, Json] | None:
         return None
     fields = cast("dict[str, Json]", answer) if isinstance(answer, dict) else {}
     if fields.get("ok") is True:
-        return fields if "result" in fields else None
+        return fields if "result" in fields and _are_variables(fields.get("set") or {}) else None
     if fields.get("too_deep") is True and fields.get("ok") is False:
         return fields
     is_failure = fields.get("ok") is False and all(isinstance(fields.get(name), str) for name in _FAILURE)
     return fields if is_failure else None
 
 
+def _are_variables(given: Json) -> bool:
+    return isinstance(given, dict) and all(map(NAME.fullmatch, cast("dict[str, Json]", given)))
+
+
 def _error(message: str, meta: dict[str, Json], printed: str) -> Outcome:
     tail = printed.strip().splitlines()[-1:] or [""]
-    return Outcome("error", error=ErrorInfo("exception", f"{message}: {tail[0]}".rstrip(": ")), meta=meta, py={})
+    info = ErrorInfo("exception", f"{message}: {tail[0]}".rstrip(": "))
+    return Outcome("error", error=info, meta=meta, py=_NOTHING_RAISED)
 
 
 TOOL = PythonTool()

@@ -1,7 +1,8 @@
 """Runs one python task in its own process, which isolation/ starts and sandboxes. Uses only the standard library.
 
-The call is ``{code, input, libs, env, context}`` as JSON. Writes ``{ok, result}``, ``{ok, type, message, traceback}``
-or ``{ok, too_deep}`` to the descriptor named by argv[1]. What the code prints goes to stdout and stderr as usual.
+The call is ``{code, input, libs, env, context, vars, credentials}`` as JSON. Writes ``{ok, result, set}``,
+``{ok, type, message, traceback}`` or ``{ok, too_deep}`` to the descriptor named by argv[1]. What the code prints goes
+to stdout and stderr as usual.
 
 A playbook's code comes in three forms: it sets ``result``, it defines ``main``, or it returns at top level. The last
 is no Python, so then, and only then, the code is made the body of a function; line numbers stay those of the
@@ -23,6 +24,7 @@ import os
 import sys
 import types
 
+from noetl_activities import noetl_package
 from noetl_activities.isolation.supervisor import start_task
 
 TYPE_CHECKING = False  # as type checkers read it; ``typing`` itself would have to be imported
@@ -58,13 +60,15 @@ def main() -> None:
 def answer(result: Any) -> str:
     """What lies deeper than Python can walk, or in itself, is no error of the code."""
     try:
-        return json.dumps({"ok": True, "result": plain(result)})
+        return json.dumps({"ok": True, "result": plain(result), "set": plain(noetl_package.written)})
     except RecursionError:
         return json.dumps({"ok": False, "too_deep": True})
 
 
 def run(call: dict[str, Any]) -> Any:
     """The task's result."""
+    if "noetl" in call["code"]:
+        noetl_package.install(call["vars"], call["credentials"])
     names = globals_of(call)
     code = compiled(call["code"])
     if code is None:

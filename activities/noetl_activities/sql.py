@@ -12,7 +12,7 @@ from sqlglot.tokens import Tokenizer
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
 
-__all__ = ["FIELDS", "has_statement", "split", "statements_of"]
+__all__ = ["FIELDS", "first_statement", "has_statement", "split", "statements_of"]
 
 FIELDS = ("command", "commands", "query", "queries", "cmd", "cmds", "sql", "statement", "script")
 
@@ -20,6 +20,13 @@ FIELDS = ("command", "commands", "query", "queries", "cmd", "cmds", "sql", "stat
 def has_statement(config: dict[str, Json]) -> bool:
     """Whether it names SQL of its own."""
     return any(config.get(name) or config.get(f"{name}_b64") for name in FIELDS)
+
+
+def first_statement(config: dict[str, Json]) -> str:
+    """The text in which the SQL of a task begins, "" where that is encoded or missing."""
+    values = (config.get(name) for name in FIELDS)
+    texts = (value[0] if isinstance(value, list) and value else value for value in values)
+    return next((text for text in texts if isinstance(text, str) and text.strip()), "")
 
 
 def statements_of(config: dict[str, Json], dialect: str) -> list[str]:

@@ -25,6 +25,7 @@ __all__ = [
     "Related",
     "Severity",
     "columns",
+    "excerpt",
     "nearest",
     "nearest_or_all",
     "one_line",
@@ -92,18 +93,20 @@ def render(diagnostic: Diagnostic, source: SourceFile, hidden: Collection[Span] 
     """
     if diagnostic.code is Code.CREDENTIAL_IN_TEXT:
         hidden = (*hidden, diagnostic.span)
-    lines = [one_line(diagnostic), *_snippet(diagnostic.span, source, hidden)]
+    lines = [one_line(diagnostic), *excerpt(diagnostic.span, source, hidden)]
     for other in diagnostic.related:
         file = other.file or source.file
         lines.append(printable_line(f"{file}:{other.span.line}:{other.span.col}: note: {other.message}"))
-        lines += [] if other.file else _snippet(other.span, source, hidden)
+        lines += [] if other.file else excerpt(other.span, source, hidden)
     if diagnostic.hint:
         lines.append(f"help: {printable_line(diagnostic.hint)}")
     return "\n".join(lines)
 
 
-def _snippet(span: Span, source: SourceFile, hidden: Collection[Span]) -> list[str]:
-    """The first line of the span, cut around the place when it is long. Nothing of a text that could not be read."""
+def excerpt(span: Span, source: SourceFile, hidden: Collection[Span]) -> list[str]:
+    """The first line of the span with a caret below it, cut around the place when it is long. Nothing of a text that
+    could not be read.
+    """
     if not source.text:
         return []
     text = _masked(source.line(span.line), span.line, hidden)

@@ -85,6 +85,7 @@ class ForeignText(msgspec.Struct, frozen=True):
 class Task(msgspec.Struct, frozen=True):
     """One tool call. ``workbook`` names the workbook task it stands for, whose fields lie under its own. ``expects``
     are the names that the author wants bound for it. ``texts`` are in ``config`` as well, and ``splices`` in those.
+    ``code`` as in the graph.
     """
 
     label: Name
@@ -105,6 +106,7 @@ class Task(msgspec.Struct, frozen=True):
     output: Output | None = None
     texts: tuple[ForeignText, ...] = ()
     splices: tuple[Splice, ...] = ()
+    code: Span | None = None
 
 
 class CallDefaults(msgspec.Struct, frozen=True):

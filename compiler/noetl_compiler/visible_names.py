@@ -26,6 +26,7 @@ from noetl_compiler.language.names import (
     RUN,
     SAVED,
     START,
+    VARS_MODULE,
     WORKLOAD,
     results_name,
 )
@@ -44,6 +45,7 @@ __all__ = [
 IN_LOOP = (RenderedAt.ITEM, RenderedAt.TASK, RenderedAt.OUTCOME)
 """Where a template is rendered for each iteration of its step's loop."""
 
+_QUOTED_NAME = re.compile(r"""["']([A-Za-z]\w*)["']""")
 _NONE: frozenset[str] = frozenset()
 
 
@@ -137,9 +139,10 @@ class VisibleNames:
 
     @cached_property
     def ctx(self) -> frozenset[str]:
-        """What any step, task, rule or arc sets."""
+        """What any step, task, rule, arc or VarsCache sets."""
         of_workbook = (assign for task in self._playbook.workbook for assign in set_by_task(task))
-        return _set_under("ctx", (*of_workbook, *_set_by(self._playbook.steps)))
+        assigned = _set_under("ctx", (*of_workbook, *_set_by(self._playbook.steps)))
+        return assigned.union(*map(_named_in_code, (*self._playbook.workbook, *_tasks(self._playbook.steps))))
 
     @cached_property
     def _steps_by_task(self) -> dict[str, tuple[Step, ...]]:
@@ -277,6 +280,12 @@ class VisibleNames:
 def _set_under(root: str, assigns: Iterable[Assign]) -> frozenset[str]:
     targets = (re.split(r"[.\[]", assign.target) for assign in assigns)
     return frozenset(target[1] for target in targets if target[0] == root)
+
+
+def _named_in_code(task: Task) -> frozenset[str]:
+    """What code that imports VarsCache may set: any text in it may be a name."""
+    texts = (text.node.text for text in task.texts if VARS_MODULE in text.node.text)
+    return frozenset(name for code in texts for name in _QUOTED_NAME.findall(code))
 
 
 def _set_by(steps: tuple[Step, ...]) -> Iterator[Assign]:

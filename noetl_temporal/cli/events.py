@@ -15,6 +15,7 @@ from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.console import print_table
 from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
@@ -70,7 +71,7 @@ async def _show(execution: int | None, last: int | None, *, as_json: bool) -> No
 def _print_json(page: EventPage) -> None:
     for row in page.rows:
         fields = {**msgspec.structs.asdict(row.event), "superseded": row.is_superseded}
-        echo_json(msgspec.json.encode(fields).decode())
+        echo_json(msgspec.json.encode(with_text_ids(fields)).decode())
 
 
 async def _latest() -> int | None:

@@ -128,7 +128,7 @@ async def _check(log: EventLog | None) -> None:
 
 
 async def _submit(client: NoetlClient, order: Order, queues: Mapping[str, str], execution_id: int) -> RunHandle:
-    graph, text = order.playbook
+    graph, text = order.playbook.graph, order.playbook.text
     return await client.submit(graph, order.request, content=text, queues=queues, execution_id=execution_id)
 
 

@@ -12,11 +12,14 @@ import click
 
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler import compile_file
-from noetl_compiler.diagnostics import nearest_or_all
-from noetl_compiler.graph import Graph, Json
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import excerpt, nearest_or_all
+from noetl_compiler.graph import Graph, Json, Span
+from noetl_compiler.source import SourceFile
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.payload import cut
+from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.unsupported import unsupported
 
 __all__ = ["Playbook", "check_request", "check_support", "read_playbook", "refuse_to_start"]
@@ -25,10 +28,20 @@ _LONGEST_MENTIONED = 200
 
 
 class Playbook(NamedTuple):
-    """``text`` goes into the catalog with the graph."""
+    """``text`` goes into the catalog with the graph. ``credentials`` are the places of those that stand in it."""
 
     graph: Graph
     text: str
+    credentials: tuple[Span, ...] = ()
+
+    def excerpt(self, failure: Failure) -> list[str]:
+        """The line of a failure, marked, without the credentials that stand in it."""
+        if not failure.line or failure.file != self.graph.source.file:
+            return []
+        source = SourceFile(failure.file, self.text)
+        text = source.line(failure.line)
+        last = max(failure.col + 1, len(text.rstrip()) + 1)
+        return excerpt(Span(failure.line, failure.col, failure.line, last), source, self.credentials)
 
 
 def read_playbook(file: Path) -> Playbook:
@@ -37,7 +50,8 @@ def read_playbook(file: Path) -> Playbook:
     show_findings(result, "nothing was started")
     if result.graph is None:
         sys.exit(WRONG)
-    return Playbook(result.graph, result.source.text)
+    credentials = tuple(found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT)
+    return Playbook(result.graph, result.source.text, credentials)
 
 
 def check_request(request: dict[str, Json], playbook: Playbook) -> None:

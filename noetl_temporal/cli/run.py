@@ -76,7 +76,7 @@ def run_command(
         playbook = read_playbook(file)
         check_request(request, playbook)
         order = _order(playbook, request, credentials, timeout)
-    report = _Report(as_json)
+    report = _Report(as_json, playbook)
     try:
         _run(order, report)
     except KeyboardInterrupt:
@@ -97,8 +97,9 @@ def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | Non
 class _Report:
     """What is told of the run, once: with --json one object, unless no run was submitted."""
 
-    def __init__(self, as_json: bool) -> None:
+    def __init__(self, as_json: bool, playbook: Playbook) -> None:
         self.as_json = as_json
+        self._playbook = playbook
         self._shown: RunSummary | None = None
         self._was_interrupted = False
 
@@ -107,7 +108,7 @@ class _Report:
         if self.as_json:
             echo_json(summary.json())
         elif summary.status != "unknown":  # an error of its own tells of that
-            summary.show(console())
+            summary.show(console(), self._playbook.excerpt)
 
     def after_interrupt(self) -> None:
         """The command was interrupted when the run was not followed yet, or any more."""

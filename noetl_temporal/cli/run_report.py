@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import cast
+from typing import TypeAlias, cast
 
 import msgspec
 from rich.table import Table
@@ -14,9 +14,13 @@ from rich.text import Text
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention
 from noetl_temporal.cli.console import PrintableConsole, styled
+from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
 
-__all__ = ["RunSummary"]
+__all__ = ["Excerpt", "RunSummary"]
+
+Excerpt: TypeAlias = Callable[[Failure], Sequence[str]]
+"""The lines of a playbook where a failure was."""
 
 SHOWN = 10
 """Failures of one step that are told one by one."""
@@ -69,8 +73,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     reason: str = ""
 
     def json(self) -> str:
-        """One object. Of a failure only what a reader needs: {step, task, file, line, col, message}; of many the first
-        and the last. ``failure_counts`` has them all: {step, kind, count, handled}.
+        """One object; its ids are texts. Of a failure only what a reader needs: {step, task, file, line, col, message};
+        of many the first and the last. ``failure_counts`` has them all: {step, kind, count, handled}.
         """
         found = msgspec.to_builtins(self)
         found["failures"] = [
@@ -80,15 +84,15 @@ class RunSummary(msgspec.Struct, frozen=True):
         found["failure_counts"] = [
             {key: getattr(count, key) for key in ("step", "kind", "count", "handled")} for count in self.failures.counts
         ]
-        return msgspec.json.encode(found).decode()
+        return msgspec.json.encode(with_text_ids(found)).decode()
 
-    def show(self, console: PrintableConsole) -> None:
+    def show(self, console: PrintableConsole, excerpt: Excerpt | None = None) -> None:
         """The steps, the result, failures at their places, and where to look further."""
         if self.steps:
             console.print(self._table())
         for warning in self.warnings:
             console.print(styled((warning, "yellow")), soft_wrap=True)
-        for line in _failures(self.failures):
+        for line in _failures(self.failures, excerpt or _no_excerpt):
             console.print(line, soft_wrap=True)
         if self.result is not None:
             console.print(styled(f"result: {_shown(self.result)}"), soft_wrap=True)
@@ -127,9 +131,13 @@ class RunSummary(msgspec.Struct, frozen=True):
         return table
 
 
-def _failures(log: FailureLog) -> Iterator[Text]:
-    """Each failure; of a step with more than SHOWN of them, or some that are not kept, their counts, the first and the
-    last.
+def _no_excerpt(_failure: Failure) -> Sequence[str]:
+    return ()
+
+
+def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
+    """Each failure, and the line of the playbook where nobody handled it; of a step with more than SHOWN of them, or
+    some that are not kept, their counts, the first and the last.
     """
     cause = next((one for one in log.kept if not one.handled and one.step != FINAL), None)
     steps = [*(one.step for one in log.kept), *(one.step for one in log.counts)]
@@ -140,7 +148,9 @@ def _failures(log: FailureLog) -> Iterator[Text]:
         kept = [one for one in log.kept if one.step == step]
         total = sum(one.count for one in counts)
         if total <= SHOWN and len(kept) == total:
-            yield from (_failure_line(one, is_after=cause is not None and one.step == FINAL) for one in kept)
+            for one in kept:
+                yield _failure_line(one, is_after=cause is not None and one.step == FINAL)
+                yield from map(styled, () if one.handled else excerpt(one))
             continue
         yield styled(f"{step}: {_counted(counts, kept)}{'; the first and the last:' if kept else ''}")
         yield from (styled("  ").append_text(_failure_line(one)) for one in dict.fromkeys((*kept[:1], *kept[-1:])))

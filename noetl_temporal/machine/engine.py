@@ -165,7 +165,7 @@ class Engine(Intake[S, R], Generic[S, R]):
         if found is None:
             return
         if found.kind == "deadline":
-            self._deadline_passed(found.owner)
+            self._deadline_passed(found)
         else:
             run = self._runs[found.owner]
             pipeline = self._pipeline(run)
@@ -388,7 +388,7 @@ class Engine(Intake[S, R], Generic[S, R]):
     def _run_ended(self, run: R, end: End, kind: str) -> None: ...
 
     @abstractmethod
-    def _deadline_passed(self, owner: str) -> None: ...
+    def _deadline_passed(self, deadline: Pending) -> None: ...
 
     @abstractmethod
     def _limit_reached(self, event: LimitReached) -> None: ...

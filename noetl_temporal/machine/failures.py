@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Json, SourceRef, Span
+from noetl_compiler.language.error_kinds import is_retryable
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failure_log import Failure
@@ -16,7 +17,7 @@ KIND_LENGTH = 40
 
 def error_outcome(kind: str, message: str) -> PlainOutcome:
     """An error of the machine's own."""
-    return {"status": "error", "error": {"kind": kind, "message": message, "retryable": False}}
+    return {"status": "error", "error": {"kind": kind, "message": message, "retryable": is_retryable(kind)}}
 
 
 def template_outcome(failure: TemplateFailure) -> PlainOutcome:
@@ -31,7 +32,7 @@ def cancelled_outside(what: str) -> PlainOutcome:
 
 def failed_by_rule(outcome: PlainOutcome, message: str) -> PlainOutcome:
     """What a call came to, as the failure that a rule makes of it."""
-    return {**outcome, "status": "error", "error": {"kind": "policy", "message": message}}
+    return {**outcome, **error_outcome("policy", message)}
 
 
 def failure_at(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, NamesProfile
+from noetl_compiler.language.names import VARS_CACHE
 from noetl_temporal.machine import json_merge, large_values
 from noetl_temporal.machine.deferred import Names, taken
 from noetl_temporal.machine.scope import Chain, Late, own_step
@@ -72,17 +73,27 @@ def record_view(record: StepRecord) -> Any:
     """What a step's name gives: its result with ``results.<label>``, or its error, with results of a loop's items."""
     if record.status == "failed":
         failed: dict[str, Any] = {"status": "failed", "error": ErrorView(record.outcome.get("error") or {})}
-        return ResultView(Names({**_partial(record), **failed}))
+        known = _partial(record) if record.kind == LOOP else _answer(record)
+        return ResultView(Names({**known, **failed}))
     tasks = Names({label: task_view(task) for label, task in record.tasks.items()})
     extra: dict[str, Any] = record.outcome.get("selected") or {}
     names = {**extra, "results": tasks} if tasks else extra
     return view_of(record.outcome, lambda result: result_view(record.kind, result, names))
 
 
+def _answer(record: StepRecord) -> dict[str, Any]:
+    """What a failed call was answered: the body of an http error, most of all."""
+    if record.outcome.get("result") is None and "stored" not in record.outcome:
+        return {}
+    seen = view_of(record.outcome, lambda result: result_view(record.kind, result))
+    facts: Json = record.outcome.get("http")
+    return {"data": seen} if facts is None else {"data": seen, "http": facts}
+
+
 def _partial(record: StepRecord) -> dict[str, Any]:
     """What a failed loop has of results, for the step that repairs it."""
     found: Any = result_in(record.outcome)
-    if record.kind != LOOP or found is None:
+    if found is None:
         return {}
     if isinstance(found, Names):
         return {"data": found, **found.deferred}
@@ -139,8 +150,15 @@ def _reserved(
         "execution_id": ident,
         "job": {"id": ident, "uuid": ident, "execution_id": ident},
         "now": templates.Clock(at),
+        VARS_CACHE: Late(partial(_written, values)),
     }
     return {**names, "steps": results} if profile.task_results else names
+
+
+def _written(values: _Values) -> dict[str, Any]:
+    """What the playbook has set, without what lowering keeps there."""
+    found = Chain(values.vars, values.ctx)
+    return {name: found[name] for name in found if not name.startswith("_")}
 
 
 def assign(state: PlaybookState, run: StepRun | None, target: str, value: Json) -> None:

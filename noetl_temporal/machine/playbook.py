@@ -117,13 +117,15 @@ class Machine(Engine[PlaybookState, StepRun]):
             emit(type_, path, "playbook", "FAILED", parent=requested, error=failure.message, span=span)
         self._finish()
 
-    def _deadline_passed(self, owner: str) -> None:
-        if owner:
-            run = self._runs.get_mutable(owner)
+    def _deadline_passed(self, deadline: Pending) -> None:
+        if deadline.owner:
+            run = self._runs.get_mutable(deadline.owner)
             if run is not None:
+                run.limit = (deadline.due - run.started) / 1000
                 self._stop_run(run)
         elif self.state.stop is None:
-            self._fail("timeout", "playbook", "the playbook timed out")
+            seconds = (deadline.due - self.state.started) / 1000
+            self._fail("timeout", "playbook", f"the playbook timed out after {seconds:g} s")
             self._stop("timeout")
 
     def _limit_reached(self, event: LimitReached) -> None:

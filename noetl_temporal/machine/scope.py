@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
@@ -87,6 +87,10 @@ class Late(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._made())
 
+    def materialise(self) -> Json:
+        """All of the names."""
+        return {name: self[name] for name in self}
+
 
 def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:
     """What a finished call binds: for rules, sinks, ``set``, ``patch`` and arcs alike.
@@ -155,13 +159,21 @@ def event_names(name: str, step: str, outcome: PlainOutcome | None) -> dict[str,
 
 
 def sink_config(config: Value, scope: Mapping[str, Any]) -> dict[str, Json]:
-    """The configuration of a sink. A statement may read the values beside it, its ``params`` or else its ``data``, as
-    ``params``, which is how v1 bound them.
+    """The configuration of a sink. Its statement reads the values beside it: ``params``, or else ``data``, as
+    ``params``, which is how v1 bound them; names of ``data`` also below ``data``, over those of the call's result.
     """
     names = names_in(config)
-    given = next((name for name in ("params", "data") if name in names), None)
-    if "statement" not in names or given is None:
+    given = [name for name in ("params", "data") if name in names]
+    if "statement" not in names or not given:
         return templates.render(config, scope) or {}
-    values: Json = templates.render(picked(config, [given]), scope)
-    others: Json = templates.render(without(config, [given]), Chain({"params": values[given]}, scope))
+    values: dict[str, Json] = {}
+    seen: dict[str, Any] = {}
+    for name in given:
+        values |= templates.render(picked(config, [name]), Chain(seen, scope))
+        seen.setdefault("params", values[name])
+    data: Json = values.get("data")
+    if isinstance(data, dict):
+        result: Any = scope.get("data")
+        seen["data"] = ResultView(cast("dict[str, Json]", data), result if isinstance(result, Mapping) else None)
+    others: Json = templates.render(without(config, given), Chain(seen, scope))
     return {**others, **values}

@@ -192,10 +192,11 @@ class StepRecord(msgspec.Struct, omit_defaults=True):
 class StepRun(Run, omit_defaults=True, kw_only=True):
     """One run of a step. ``id`` is ``<step>#<n>``; ``args`` are the names bound for it, ``bound`` what ``set iter.x``
     wrote. ``before`` is the step's record of the runs before, ``selection`` the items of its loop that begins,
-    ``loop`` the loop that has begun.
+    ``loop`` the loop that has begun. ``limit`` is the seconds after which it timed out.
     """
 
     step: str
+    limit: float = 0.0
     args: dict[str, Json] = {}
     bound: dict[str, Json] = {}
     loop_event_id: int = 0

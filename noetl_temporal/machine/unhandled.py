@@ -10,9 +10,11 @@ import re
 from noetl_compiler.graph import Json, Rule
 from noetl_temporal.machine.call import PlainOutcome
 
-__all__ = ["unhandled"]
+__all__ = ["ENDS", "unhandled"]
 
-_ENDS = frozenset({"continue", "break", "jump"})
+ENDS = frozenset({"continue", "break", "jump"})
+"""Actions after which the step goes on, or ends well."""
+
 _ABOUT_ERRORS = re.compile(r"\b(?:status|status_code|success|error|last_error|event|http|pg|py)\b")
 _LONGEST = 300
 """Characters of an error's message."""
@@ -20,7 +22,7 @@ _LONGEST = 300
 
 def unhandled(rule: Rule, do: str, outcome: PlainOutcome, label: str) -> str | None:
     """The warning about a rule that ended a call; None where there is nothing to say."""
-    if outcome["status"] != "error" or do not in _ENDS or _asks_about_errors(rule):
+    if outcome["status"] != "error" or do not in ENDS or _asks_about_errors(rule):
         return None
     error: dict[str, Json] = outcome.get("error") or {}
     told = " ".join(str(error.get("message") or "error").split())[:_LONGEST]

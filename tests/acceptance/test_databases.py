@@ -38,7 +38,7 @@ async def test_a_playbook_cannot_touch_the_log(site: Site, log: asyncpg.Connecti
     assert "SQLSTATE 42P01" in str(told["failures"])
     rows = "SELECT count(*) FROM noetl.event WHERE execution_id = $1"
     assert await log.fetchval("SELECT count(*) FROM noetl.event") > before
-    assert await log.fetchval(rows, told["execution_id"]) > 0
+    assert await log.fetchval(rows, int(told["execution_id"])) > 0
 
 
 @pytest.mark.parametrize("query", REFUSED)

@@ -52,7 +52,7 @@ def test_a_run_without_a_stack_leaves_none_and_keeps_its_data(bare: Site) -> Non
     first = bare.run(HELLO)
     second = bare.run(HELLO)
     assert (first["status"], second["status"]) == ("completed", "completed")
-    assert first["execution_id"] < second["execution_id"]
+    assert int(first["execution_id"]) < int(second["execution_id"])
     assert bare.noetl("dev", "status").returncode == 1
 
 

@@ -110,7 +110,7 @@ async def test_the_values_of_an_old_run_are_removed_and_its_log_is_kept(site: Si
     playbook = site.write(PLAYBOOK)
     old, new = (site.run(playbook, "--set", f"letter={letter}") for letter in "ab")
     events = site.noetl("events", str(old["execution_id"])).stdout
-    await _age(log, old["execution_id"])
+    await _age(log, int(old["execution_id"]))
     await _expire(site, old["workflow_id"])
 
     refused = site.noetl("prune", "--older-than", "7d")

@@ -17,8 +17,8 @@ def test_a_thousand_items_that_fail_are_counted_and_the_first_and_last_are_told(
     told = site.run(PLAYBOOK, "--set", f"api_url={api.url}")
     assert told["status"] == "failed"
     assert told["failure_counts"] == [
-        {"step": "after", "kind": "http", "count": 1, "handled": 0},
-        {"step": "load", "kind": "http", "count": 998, "handled": 998},
+        {"step": "after", "kind": "not_found", "count": 1, "handled": 0},
+        {"step": "load", "kind": "not_found", "count": 998, "handled": 998},
         {"step": "load", "kind": "template", "count": 2, "handled": 2},
     ]
     assert len(told["failures"]) == 100
@@ -26,7 +26,7 @@ def test_a_thousand_items_that_fail_are_counted_and_the_first_and_last_are_told(
     assert told["failures"][-1]["step"] == "after"
 
     shown = site.noetl("status", str(told["execution_id"])).stdout
-    assert "load: 1,000 items failed: 998 http, 2 template (handled); the first and the last:" in shown
+    assert "load: 1,000 items failed: 998 not_found, 2 template (handled); the first and the last:" in shown
     assert f"{PLAYBOOK.name}:" in shown
     assert "load/load_task[0]: " in shown
     assert "load/load_task[999]: " in shown

@@ -17,6 +17,7 @@ from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.log_facts import LogFacts
 from noetl_temporal.cli.progress import Progress
 from noetl_temporal.cli.run_report import RunSummary
+from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.cli.view import Lines
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.mirror.read import Event
@@ -140,10 +141,24 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "warnings",
         "reason",
     }
+    assert told["execution_id"] == "7", "a number would be rounded by who reads it as a float"
     assert told["failures"] == [
         {"step": "fetch", "task": "page", "file": "p.yaml", "line": 12, "col": 9, "message": "HTTP 503 [x]"}
     ]
     assert told["failure_counts"] == [{"step": "fetch", "kind": "", "count": 1, "handled": 0}]
+
+
+def test_ids_are_texts_and_values_of_the_playbook_stay() -> None:
+    id_ = 2**62 + 1
+    context = {"execution_id": id_, "patient_id": 5, "n": id_}
+    row = {"event_id": id_, "parent_event_id": None, "node_name": "a", "meta": {"origin_event_id": id_, "page": 2}}
+    assert with_text_ids({**row, "context": context, "result": {"order_id": id_}}) == {
+        **row,
+        "event_id": str(id_),
+        "meta": {"origin_event_id": str(id_), "page": 2},
+        "context": {**context, "execution_id": str(id_)},
+        "result": {"order_id": id_},
+    }
 
 
 def test_text_names_the_place_and_escapes_markup() -> None:

@@ -224,9 +224,9 @@ workflow:
     )
     id_ = str(site.run(playbook, "--set", f"api_url={api.url}")["execution_id"])
     events = [json.loads(line) for line in site.noetl("events", id_, "--json").stdout.splitlines()]
-    moments = [(one["event_time"], one["event_id"]) for one in events]
+    moments = [(one["event_time"], int(one["event_id"])) for one in events]
     assert moments == sorted(moments)
-    ids = [one["event_id"] for one in events]
+    ids = [int(one["event_id"]) for one in events]
     assert ids != sorted(ids), "nothing was stored later than it happened"
     times = [line.split()[0] for line in site.noetl("events", id_).stdout.splitlines()[1:]]
     assert times == sorted(times)

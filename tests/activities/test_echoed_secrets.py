@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from noetl_activities.http import TOOL
+from noetl_activities.http_exchange import MAX_ERROR_BYTES
 
 from .conftest import Context, request
 
@@ -57,9 +58,9 @@ ANSWERS: dict[str, Answer] = {
     "a redirect": lambda sent: whole(
         sent.encode(), "302 Found", Location=f"/?you={sent}&{decoded(sent).encode().hex()}"
     ),
-    "a cut error": lambda sent: whole(b"." * 9_990 + decoded(sent).encode() + b"." * 100, "500 Oops"),
+    "a cut error": lambda sent: whole(b"." * 9_990 + decoded(sent).encode() + b"." * MAX_ERROR_BYTES, "500 Oops"),
     "a cut error in base64": lambda sent: whole(
-        b"." * 9_970 + base64.b64encode(b"x" + decoded(sent).encode()) + b"." * 100, "500 Oops"
+        b"." * 9_970 + base64.b64encode(b"x" + decoded(sent).encode()) + b"." * MAX_ERROR_BYTES, "500 Oops"
     ),
     "an error of wide letters": lambda sent: whole("語".encode() * 9_990 + decoded(sent).encode() * 9_000, "500 Oops"),
     "pieces": lambda sent: in_pieces(f"you are {sent}, {decoded(sent)}".encode(), 7),
@@ -124,4 +125,4 @@ async def test_control_a_tool_that_cuts_first_leaves_half_a_secret(echo: str, mo
 
     monkeypatch.setattr(Context, "cut", cut)
     _, left = await answered(f"{echo}/{list(ANSWERS).index('a cut error')}", "basic")
-    assert PASSWORD[:5] in left["meta"]["body"]
+    assert PASSWORD[:5] in left["result"]["data"]

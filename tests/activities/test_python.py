@@ -69,6 +69,7 @@ async def test_an_exception_is_reported_with_the_line_of_the_code(code: str, typ
     assert outcome.py is not None
     assert (outcome.error.kind, outcome.error.code) == ("exception", type_)
     assert f"line {line}" in outcome.error.message
+    assert (outcome.py or {})["line"] == line
     assert "python_child" not in outcome.py["traceback"]
 
 
@@ -179,7 +180,7 @@ async def test_an_answer_with_a_field_of_another_type_is_an_error(wrong: dict[st
     outcome = await run(code, answer=answer)
     assert outcome.error is not None
     assert outcome.error.message == "the output of the process is not a result"
-    assert outcome.py == {}
+    assert outcome.py == {"exception": None, "traceback": None}
 
 
 @pytest.mark.parametrize("escapes", [False, True])

@@ -19,7 +19,7 @@ from noetl_activities import postgres as postgres_tool
 from noetl_activities import postgres_connect
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_connect import sql_error
+from noetl_activities.postgres_errors import sql_error
 from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.sql import split
 from noetl_activities.tool import Request
@@ -72,20 +72,46 @@ async def test_statements_run_in_one_transaction(postgres: Context) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "state", "retryable"),
+    ("sql", "state", "kind", "retryable"),
     [
-        ("select 1/0", "22012", False),
-        ("select nope", "42703", False),
-        ("do $$ begin raise exception 'x' using errcode = '40001'; end $$", "40001", True),
-        ("do $$ begin raise exception 'x' using errcode = '40P01'; end $$", "40P01", True),
-        ("do $$ begin raise exception 'x' using errcode = '53300'; end $$", "53300", True),
+        ("select 1/0", "22012", "sql_22", False),
+        ("select nope", "42703", "sql_42", False),
+        ("do $$ begin raise exception 'x' using errcode = '40001'; end $$", "40001", "sql_40", True),
+        ("do $$ begin raise exception 'x' using errcode = '40P01'; end $$", "40P01", "sql_40", True),
+        ("do $$ begin raise exception 'x' using errcode = '40002'; end $$", "40002", "sql_40", False),
+        ("do $$ begin raise exception 'x' using errcode = '53300'; end $$", "53300", "sql_53", True),
+        ("do $$ begin raise exception 'x' using errcode = '55P03'; end $$", "55P03", "sql_55", True),
+        ("do $$ begin raise exception 'x' using errcode = '28000'; end $$", "28000", "auth", False),
+        ("set statement_timeout = 50; select pg_sleep(5)", "57014", "timeout", True),
     ],
 )
-async def test_an_sql_error_has_its_sqlstate(postgres: Context, sql: str, state: str, retryable: bool) -> None:
+async def test_an_sql_error_has_its_sqlstate(
+    postgres: Context, sql: str, state: str, kind: str, retryable: bool
+) -> None:
     outcome = await run(postgres, sql)
     assert outcome.pg is not None
     assert outcome.error is not None
-    assert (outcome.pg["code"], outcome.pg["sqlstate"], outcome.error.retryable) == (state, state, retryable)
+    assert (outcome.pg["code"], outcome.pg["sqlstate"]) == (state, state)
+    assert (outcome.error.kind, outcome.error.code, outcome.error.retryable) == (kind, state, retryable)
+
+
+@pytest.mark.parametrize(
+    ("sql", "position", "told"),
+    [
+        ("select nope", 8, "at line 1, column 8 of the statement: select nope"),
+        ("select 1;\n\nselect 2\n  from nowhere", 17, "at line 2, column 8 of the statement: from nowhere"),
+        (f"select '{'x' * 200}', nope", 212, "at line 1, column 212 of the statement: nope..."),
+        ("select 1/0", None, ""),
+        ("do $$ begin perform nope(); end $$", None, ""),
+    ],
+)
+async def test_an_sql_error_has_its_position(postgres: Context, sql: str, position: int | None, told: str) -> None:
+    outcome = await run(postgres, sql)
+    assert outcome.pg is not None
+    assert outcome.error is not None
+    assert outcome.pg["position"] == position
+    assert told in outcome.error.message
+    assert ("of the statement" in outcome.error.message) is (position is not None)
 
 
 async def test_params_are_bound(postgres: Context) -> None:
@@ -165,7 +191,7 @@ async def test_text_with_nul_is_reported_as_such(postgres: Context, sql: str, pa
 async def test_json_with_nul_is_reported_as_such(postgres: Context) -> None:
     error = (await run(postgres, "select $1::jsonb", params=[{"a": ["b\0"]}])).error
     assert error is not None
-    assert (error.kind, error.code, error.retryable) == ("sql", "22P05", False)
+    assert (error.kind, error.code, error.retryable) == ("sql_22", "22P05", False)
     assert "a value holds a NUL character (U+0000), which Postgres cannot store" in error.message
     assert await rows(postgres, "select '{}'::json as j") == [{"j": {}}]
     other = (await run(postgres, "select 'a' || chr(0)")).error
@@ -356,7 +382,7 @@ async def test_duckdb_errors_and_limits(tmp_path: Path) -> None:
     file = str(tmp_path / "x.duckdb")
     outcome = await run_duckdb("select nope", database=file)
     assert outcome.error is not None
-    assert outcome.error.kind == "sql"
+    assert (outcome.error.kind, outcome.error.code) == ("sql_42", "BinderException")
     with pytest.raises(ConfigError, match="over 100,000 rows"):
         await run_duckdb("select * from range(100001)", database=file)
 

@@ -53,6 +53,50 @@ def test_what_a_policy_makes_of_an_error(rules: str, called: list[str], status: 
     assert run.finish.status == status
 
 
+RESCUED = (
+    "[{{when: \"{{{{ output.status == 'error' }}}}\", then: {{do: {do}, result: {result}, set: {{ctx.why: {why}}}}}}}]"
+)
+
+
+@pytest.mark.parametrize(("do", "called"), [("continue", ["a", "b"]), ("break", ["a"])])
+def test_the_result_of_a_rule_counts_on_an_error(do: str, called: list[str]) -> None:
+    rules = RESCUED.format(do=do, result="{found: false, code: '{{ error.code }}'}", why="'{{ output.error.kind }}'")
+    text = pipeline(
+        f"      - {{name: a, kind: noop, spec: {{policy: {{rules: {rules}}}}}}}\n"
+        "      - {name: b, kind: noop, input: {found: '{{ a.found }}', told: '{{ output }}', why: '{{ ctx.why }}'}}\n"
+    )
+    failed = {"status": "error", "error": {"kind": "not_found", "message": "no", "code": "HTTP_404"}}
+    run = run_text(text, lambda call: judged(call, ToolReport(failed) if call.task == "a" else ok(call.input)))
+    given = {"found": False, "code": "HTTP_404"}
+    assert [call.task for call in run.calls] == called
+    assert run.finish.status == "completed"
+    assert run.finish.result == (given if do == "break" else {"found": False, "told": given, "why": "not_found"})
+    assert [event.error for event in run.of("task.failed")] == ["no"], "the log tells what happened"
+
+
+def test_an_exhausted_rule_keeps_the_error_beside_its_result() -> None:
+    rules = "[{when: \"{{ output.status == 'error' }}\", then: {do: retry, attempts: 2, result: {tried: true}}}]"
+    text = pipeline(f"      - {{name: a, kind: noop, spec: {{policy: {{rules: {rules}}}}}}}\n")
+    failed = ToolReport({"status": "error", "error": {"kind": "timeout", "message": "late"}}, rule=0, exhausted=True)
+    run = run_text(text, lambda call: failed)
+    assert (run.finish.status, run.finish.failures.kept[0].message) == ("failed", "late")
+
+
+def test_a_failed_step_has_what_the_server_answered() -> None:
+    answer = {"status_code": 409, "data": {"reason": "taken"}}
+    failed = {"status": "error", "error": {"kind": "client_error", "message": "no", "status": 409}, "result": answer}
+    rest = """    next: [{step: repair, when: "{{ output.data.reason == 'taken' }}"}]
+  - step: repair
+    tool: {kind: noop, result: "{{ start.data.reason }} {{ start.http.status }} {{ start.error.kind }}"}
+"""
+    text = pipeline("      - {name: a, kind: http, url: http://api.test}\n", rest)
+    report = ToolReport({**failed, "http": {"status": 409, "headers": {}}})
+    run = run_text(text, lambda call: report if call.kind == "http" else call.config["result"])
+    assert run.finish.result == "taken 409 client_error"
+    alone = run_text(pipeline("      - {name: a, kind: http, url: http://api.test}\n"), lambda _call: report)
+    assert (alone.finish.status, alone.finish.result) == ("failed", None)
+
+
 def test_an_unmatched_error_fails_when_the_policy_says_so() -> None:
     policy = "spec: {policy: {on_unmatched: fail, rules: [{when: '{{ false }}', then: {do: continue}}]}}"
     run = run_text(pipeline(f"      - {{name: a, kind: noop, {policy}}}\n"), lambda call: judged(call, error()))

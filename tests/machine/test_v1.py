@@ -144,6 +144,30 @@ def test_the_statement_of_a_save_reads_the_values_beside_it(values: str) -> None
     assert activity.stored == [{"statement": "insert into t values (2)", values: {"n": 2}}]
 
 
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("{{ data.n }}", "2"),
+        ("{{ data.m }}", "5"),
+        ("{{ data.n }} {{ params.n }} {{ result.n }}", "2 2 1"),
+        ("{{ data | tojson }}", '{"n": 2}'),
+    ],
+)
+def test_the_statement_of_a_sink_sees_its_args_as_data(statement: str, expected: str) -> None:
+    activity = Activity(lambda _call: {"n": 1, "m": 5})
+    args = f"args: {{n: '{{{{ result.n + 1 }}}}'}}, command: 'values ({statement})'"
+    text = f"""
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: sinks}}
+workflow:
+  - {{step: start, tool: http, url: "http://api.test", sink: {{tool: postgres, auth: pg, {args}}}}}
+  - step: end
+"""
+    run_text(text, activity)
+    assert [one["statement"] for one in activity.stored] == [f"values ({expected})"]
+
+
 def test_what_a_step_binds_is_rendered_once() -> None:
     result = result_of("""
   - step: start

@@ -29,6 +29,7 @@ TWO: dict[str, Any] = {
     "statement_count": 2,
     "statements": [{"rows": [], "columns": [], "row_count": 3}, {"rows": [{"id": 7}]}],
 }
+ENVELOPE: dict[str, Any] = {"status": "success", "data": {"rows": 3, "status": "inner", "result": "inner"}}
 
 
 def names(kind: str, result: Any) -> dict[str, Any]:
@@ -63,6 +64,17 @@ def names(kind: str, result: Any) -> dict[str, Any]:
         ("python", [1, 2], "{{ step | length }}", 2),
         ("python", {"items": [3]}, "{{ step.items }}", [3]),
         ("python", {"a": 1}, "{{ output.a }} {{ this.data.a }}", "1 1"),
+        ("python", {"a": 1}, "{{ output.response.a }}", 1),
+        ("python", {"response": 5}, "{{ output.response }}", 5),
+        ("python", 5, "{{ output.response }}", 5),
+        ("http", HTTP, "{{ output.response.paging.more }} {{ output.response.status_code }}", "True 200"),
+        ("python", None, "{{ output }}", {"status": "ok", "data": None, "error": None}),
+        ("python", ENVELOPE, "{{ step.rows }} {{ step.data.rows }} {{ step.status }}", "3 3 success"),
+        ("python", ENVELOPE, "{{ output.data.rows }} {{ output.rows }} {{ result.rows }}", "3 3 3"),
+        ("python", ENVELOPE, "{{ step.result }}", "inner"),
+        ("python", ENVELOPE, "{{ step }}", ENVELOPE),
+        ("python", {"data": {"rows": 3}}, "{{ step.rows is defined }}", False),
+        ("python", {"status": "success", "data": [1]}, "{{ step.data }}", [1]),
     ],
 )
 def test_shapes(kind: str, result: Any, template: str, expected: Any) -> None:
@@ -75,6 +87,18 @@ def test_an_error_is_seen_by_every_name() -> None:
     text = "{{ error.status }} {{ error.status_code }} {{ output.error.retryable }} {{ error.type }} {{ status_code }}"
     assert templates.render_text(text, scope) == "503 503 True http 503"
     assert templates.predicate("{{ error is defined and not success }}", scope).matched
+
+
+def test_an_error_has_the_answer_of_the_server() -> None:
+    failed = {"kind": "client_error", "message": "no", "status": 422, "retryable": False}
+    body = {**HTTP, "status_code": 422, "data": {"why": "too young"}}
+    outcome = {"status": "error", "error": failed, "result": body, "http": {"status": 422, "headers": {"x-id": "7"}}}
+    scope = outcome_names("http", outcome)
+    text = "{{ output.data.why }} {{ output.response.why }} {{ output.http.status }} {{ output.http.headers['x-id'] }}"
+    assert templates.render_text(text, scope) == "too young too young 422 7"
+    whole = templates.render_text("{{ output }}", scope)
+    assert (whole["status"], whole["data"]["body"], whole["error"]["kind"]) == ("error", body["data"], "client_error")
+    assert whole["http"] == outcome["http"]
 
 
 @pytest.mark.parametrize(

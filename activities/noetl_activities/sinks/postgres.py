@@ -8,7 +8,8 @@ again.
 from __future__ import annotations
 
 from noetl_activities.errors import SinkError
-from noetl_activities.postgres_connect import SQL_ERRORS, Connection, connected, sql_error
+from noetl_activities.postgres_connect import Connection, connected
+from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
 from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.data import keys_of, parts_of, rows_of

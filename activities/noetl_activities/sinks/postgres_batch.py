@@ -17,7 +17,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from noetl_activities.postgres_connect import SQL_ERRORS, Connection, connected_to, sql_error
+from noetl_activities.postgres_connect import Connection, connected_to
+from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
 from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.batcher import BatchedRequest
@@ -121,7 +122,7 @@ async def _store(connection: Connection, batch: Sequence[BatchedRequest[SinkRequ
 def _concerns_all(error: BaseException) -> bool:
     """Retryable: the server is down, a lock is held, a concurrent write conflicts. The halves would fail as well."""
     info = sql_error(error).error
-    return info is not None and info.retryable
+    return info is not None and bool(info.retryable)
 
 
 async def _committed(connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> list[Stored]:

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from noetl_compiler.language.tools import SQL_COMMANDS, SQL_LANGUAGES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.source import expressions
+from noetl_compiler.source import SourceFile, Span, expressions
 from noetl_compiler.syntax import ForeignText
 
-__all__ = ["foreign_texts", "with_go_quoted"]
+__all__ = ["code_place", "foreign_texts", "with_go_quoted"]
 
 _GO = re.compile(r"\{\{-?\s*\.")
 _SQL = frozenset({*SQL_COMMANDS, "script"})
@@ -40,6 +40,21 @@ def _texts(node: Node) -> Iterator[ScalarNode]:
     for one in node.items if isinstance(node, SequenceNode) else (node,):
         if isinstance(one, ScalarNode) and isinstance(one.value, str):
             yield one
+
+
+def code_place(texts: Iterable[ForeignText], source: SourceFile) -> Span | None:
+    """Where the lines of the Python code stand; None without code. ``code`` comes before ``script``, as in the tool."""
+    found = sorted(texts, key=lambda one: one.field)
+    if not found:
+        return None
+    node = found[0].node
+    if node.style != "literal":
+        return node.span
+    lines = node.text.rstrip("\n").split("\n")
+    first = node.span.line + 1
+    blank = next((index for index, line in enumerate(lines) if line.strip()), 0)
+    written = source.line(first + blank)
+    return Span(first, 1 + max(0, len(written) - len(lines[blank])), first + len(lines) - 1, 1 + len(written))
 
 
 def with_go_quoted(node: Node) -> Node:

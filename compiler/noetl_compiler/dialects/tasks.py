@@ -16,7 +16,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.auth import read_auth
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.foreign_code import foreign_texts, with_go_quoted
+from noetl_compiler.dialects.foreign_code import code_place, foreign_texts, with_go_quoted
 from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.dialects.idempotency_keys import read_own_idempotency_key
 from noetl_compiler.dialects.pagination import read_repeats
@@ -264,8 +264,10 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, around: Pars
     code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, around)}
     config = value_of(MappingNode(entries, fields.span), literal=code)
     texts = foreign_texts(task.kind.text, entries)
-    splices = read_splices(texts, fields.report) if task.kind.text == "python" else ()
-    return replace(task, input=bound, config=config, texts=texts, splices=splices)
+    task = replace(task, input=bound, config=config, texts=texts)
+    if task.kind.text != "python":
+        return task
+    return replace(task, splices=read_splices(texts, fields.report), code=code_place(texts, fields.report.source))
 
 
 def _bound_fields(tool: ToolDescription, bound: Value, around: ParseContext) -> frozenset[str]:

@@ -141,6 +141,8 @@ class Task(msgspec.Struct, frozen=True):
     failure; it sees their outcome under the names a rule sees, and its result is not the step's.
 
     ``idempotency_key`` names the header in which an HTTP call sends its key, the same with all of its attempts.
+
+    ``code`` is where Python code stands; it has as many lines as the code where those are lines of the YAML.
     """
 
     label: str
@@ -160,3 +162,4 @@ class Task(msgspec.Struct, frozen=True):
     guard: Guard | None = None
     output: Output | None = None
     splices: tuple[Splice, ...] = ()
+    code: Span | None = None

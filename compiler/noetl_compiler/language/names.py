@@ -18,6 +18,7 @@ __all__ = [
     "CHOSEN",
     "CLAIM",
     "COUNTS",
+    "CREDENTIALS_MODULE",
     "EVENT",
     "ITERATION",
     "OF_SOME_OUTCOMES",
@@ -30,6 +31,9 @@ __all__ = [
     "SAVED",
     "START",
     "STATUS",
+    "VARS_CACHE",
+    "VARS_FIELD",
+    "VARS_MODULE",
     "WORKLOAD",
     "kept",
     "kept_at",
@@ -111,6 +115,14 @@ CHOSEN = "ctx._chosen."
 
 ALL_RESULTS = "loop_results"
 """The results of the iterations of a loop over steps, at its end, by a name that is no loop's own."""
+
+
+VARS_CACHE, VARS_MODULE, VARS_FIELD = "_vars", "vars_cache", "vars"
+"""What a run has set in ctx and vars, nothing that lies below; the module of older NoETL that reads it; the field in
+which a python task that imports the module gets it."""
+
+CREDENTIALS_MODULE = "fetch_credential"
+"""In code that asks older NoETL for a credential."""
 
 
 def results_name(loop: str) -> str:

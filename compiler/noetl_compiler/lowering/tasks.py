@@ -13,6 +13,7 @@ from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.keys import PREVIOUS
 from noetl_compiler.language.tools import sends_headers
 from noetl_compiler.language.words import Dialect, Unmatched
+from noetl_compiler.lowering.older_package import with_older_package
 from noetl_compiler.value_merge import names_in, overlay, without
 
 __all__ = ["lower_tasks"]
@@ -66,6 +67,7 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
             idempotency_key=task.idempotency_key or called.idempotency_key,
             output=task.output or called.output,
             splices=called.splices,
+            code=task.code or called.code,
             workbook=called.workbook,
         )
     return task, given
@@ -73,15 +75,16 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
 
 def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str]) -> graph.Task:
     policy, key = task.policy, task.idempotency_key
+    config, auth = with_older_package(task)
     return graph.Task(
         task.label.text,
         task.kind.text,
         task.kind.text,
         task.span,
-        config=task.config,
+        config=config,
         given=given,
         input=task.input,
-        auth=task.auth,
+        auth=auth,
         timeout=task.timeout,
         policy=_lower_policy(policy, before, dialect) if policy else None,
         sinks=task.sinks,
@@ -91,6 +94,7 @@ def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str])
         guard=task.guard,
         output=task.output,
         splices=task.splices,
+        code=task.code,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Span, Step
+from noetl_compiler.language.names import VARS_CACHE
 from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.journal import Journal
@@ -114,5 +115,5 @@ def _written_names(
     own: Mapping[str, Json], loop: Mapping[str, Json], outer: Mapping[str, Json], at: int
 ) -> dict[str, Any]:
     """What was written before, by this iteration, by those before it, by the playbook; and the time."""
-    written: dict[str, Any] = {name: Chain(own, loop, outer.get(name) or {}) for name in ("ctx", "vars")}
+    written: dict[str, Any] = {name: Chain(own, loop, outer.get(name) or {}) for name in ("ctx", "vars", VARS_CACHE)}
     return {**written, "now": templates.Clock(at)}

@@ -71,8 +71,8 @@ class LoopMachine(Engine[LoopState, Iteration]):
     def _rest_requested(self) -> None:
         self.state.is_closed = True
 
-    def _deadline_passed(self, owner: str) -> None:
-        raise ProtocolError(f"{owner}: a loop has no deadline of its own, its step's is kept by the playbook")
+    def _deadline_passed(self, deadline: Pending) -> None:
+        raise ProtocolError(f"{deadline.owner}: a loop has no deadline of its own, its step's is kept by the playbook")
 
     def _limit_reached(self, event: LimitReached) -> None:
         if self.state.stop is None:

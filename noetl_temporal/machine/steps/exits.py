@@ -65,7 +65,7 @@ def in_time(step: Step, run: StepRun, end: End) -> End:
     """The end, or a failure where the run's time was over before: also when its last call ended well."""
     if run.stop != "timeout":
         return end
-    late = error_outcome("timeout", f"step {step.name!r} timed out")
+    late = error_outcome("timeout", f"step {step.name!r} timed out after {run.limit:g} s")
     return End("error", {**end.outcome, **late}, None, step.span)
 
 

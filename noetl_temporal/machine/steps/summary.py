@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Json
+from noetl_temporal.machine.state import StepRecord
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.stored import whole_result
 
@@ -13,11 +14,17 @@ def result_of(execution: Execution) -> Json:
     """The final step's result; where it has none, the result of the step that led to it, or of each by name."""
     records = execution.state.records
     final = records.get(execution.graph.final)
-    result = None if final is None else whole_result(final.outcome)
+    result = None if final is None else _result_of(final)
     if result is not None:
         return result
-    found = {name: whole_result(records[name].outcome) for name in execution.state.leads if name in records}
+    found = {name: _result_of(records[name]) for name in execution.state.leads if name in records}
     return next(iter(found.values())) if len(found) == 1 else found or None
+
+
+def _result_of(record: StepRecord) -> Json:
+    """What a server said when it refused a call is no result."""
+    error: dict[str, Json] = record.outcome.get("error") or {}
+    return None if record.status == "failed" and error.get("status") is not None else whole_result(record.outcome)
 
 
 def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:

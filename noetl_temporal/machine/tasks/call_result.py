@@ -13,9 +13,18 @@ from noetl_temporal.machine.failures import failed_by_rule
 from noetl_temporal.machine.mistake import Mistake
 from noetl_temporal.machine.stored import result_alone, with_result
 from noetl_temporal.machine.undefined import is_reported
-from noetl_temporal.machine.unhandled import unhandled
+from noetl_temporal.machine.unhandled import ENDS, unhandled
 
-__all__ = ["Ruling", "last_page", "mistakes", "raised", "ruled", "with_rule_message", "with_rule_result"]
+__all__ = [
+    "Ruling",
+    "last_page",
+    "mistakes",
+    "raised",
+    "replaces_error",
+    "ruled",
+    "with_rule_message",
+    "with_rule_result",
+]
 
 
 class Ruling(NamedTuple):
@@ -67,12 +76,18 @@ def mistakes(
 def with_rule_result(
     task: Task, ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any], profile: NamesProfile
 ) -> PlainOutcome:
-    """The outcome of a call that went well with the result that its rule gives, where it gives one."""
+    """The outcome with the result that its rule gives, where it gives one."""
     rule = ruling.rule
-    if rule is None or rule.result is None or outcome["status"] != "ok":
+    if rule is None or rule.result is None:
         return outcome
     page = last_page(profile, task, outcome)
     return {**with_result(outcome, templates.render(rule.result, names)), "page": page}
+
+
+def replaces_error(ruling: Ruling, outcome: PlainOutcome) -> bool:
+    """Whether the task goes on after an error with the result that its rule gives, as after a success."""
+    rule = ruling.rule
+    return outcome["status"] == "error" and ruling.do in ENDS and rule is not None and rule.result is not None
 
 
 def with_rule_message(ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any]) -> PlainOutcome:

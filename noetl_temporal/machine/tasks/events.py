@@ -11,6 +11,7 @@ from noetl_temporal.machine.policy import Decision
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.stored import preview
 from noetl_temporal.machine.tasks.calls import call_id
+from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan
 
@@ -63,7 +64,7 @@ def emit_ended(
         started=state.task.started,
         result=preview(outcome, RESULT_BYTES) if status == "COMPLETED" else None,
         error=message_of(outcome),
-        span=plan.task.span if status == "FAILED" else None,
+        span=failed_at(plan.task, outcome) if status == "FAILED" else None,
         meta=meta if sequence is None else {**meta, "sequence": sequence},
     )
 

@@ -41,6 +41,7 @@ from noetl_temporal.machine.tasks.call_result import (
     last_page,
     mistakes,
     raised,
+    replaces_error,
     ruled,
     with_rule_message,
     with_rule_result,
@@ -48,6 +49,7 @@ from noetl_temporal.machine.tasks.call_result import (
 from noetl_temporal.machine.tasks.calls import store_call, summary, timer_id, tool_call
 from noetl_temporal.machine.tasks.collect import with_page
 from noetl_temporal.machine.tasks.events import emit_decided, emit_ended, emit_started
+from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
 from noetl_temporal.machine.tasks.plan import TaskPlan
@@ -220,7 +222,10 @@ class Pipeline:
         names = self._apply_sets(plan, ruling, outcome, report)
         given = with_rule_result(task, ruling, outcome, names, profile)
         if given is not outcome:
-            self.state.records[task.label] = TaskRecord(task.kind, given)
+            is_replaced = replaces_error(ruling, outcome)
+            self.state.records[task.label] = TaskRecord(task.kind, {**given, "status": "ok"} if is_replaced else given)
+            if is_replaced and task.guard is None:
+                self.state.last = task.label
         self._act(plan, ruling, with_rule_message(ruling, given, names), names)
 
     def _warn_of_result(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
@@ -258,7 +263,11 @@ class Pipeline:
     def _apply_sets(
         self, plan: TaskPlan, ruling: Ruling, outcome: PlainOutcome, report: ToolReport
     ) -> Mapping[str, Any]:
-        """Set what the task, after a success, and its rule set. The names that the rule sees; none without a rule."""
+        """Set what the call itself, the task, after a success, and its rule set. The names that the rule sees; none
+        without a rule.
+        """
+        own: dict[str, Json] = outcome.get("set") or {}
+        self.host.assign([(f"ctx.{name}", value) for name, value in own.items()])
         sets = (plan.task.set if outcome["status"] == "ok" else ()) + (ruling.rule.set if ruling.rule else ())
         if not sets and ruling.rule is None:
             return {}
@@ -397,7 +406,7 @@ class Pipeline:
         task = tasks[state.index] if state.index < len(tasks) else None
         self._move("done")
         state.pending = ""
-        place = span or (task.span if task else self.host.step.span)
+        place = span or (failed_at(task, outcome) if task else self.host.step.span)
         self.end = End(status, outcome, task.label if task else None, place)
 
     def _index_of(self, label: str) -> int:
@@ -408,6 +417,7 @@ class Pipeline:
         return self.state.records[last].outcome if last is not None else {"status": "ok", "result": None}
 
     def last_kind(self) -> str:
-        """The tool kind under which the pipeline's result is seen."""
-        last = self.state.last
+        """The tool kind under which the pipeline's result is seen; after a failure what its call was answered."""
+        failed = self.end.task if self.end is not None and self.end.status == "error" else None
+        last = failed if failed in self.state.records else self.state.last
         return self.state.records[last].kind if last is not None else ""

@@ -47,7 +47,9 @@ class ErrorView(Mapping[str, Any]):
 
 
 class OutcomeView(Mapping[str, Any]):
-    """The envelope: status, data (= result), error, http, pg, py, meta. Passed whole it is the task's result."""
+    """The envelope: status, data (also result and response), error, http, pg, py, meta. Passed whole it is the task's
+    result; after an error, or without a result, the envelope.
+    """
 
     __slots__ = ("_outcome", "_result")
     _FACTS = ("http", "pg", "py")
@@ -67,8 +69,10 @@ class OutcomeView(Mapping[str, Any]):
         if key in ("status", "meta"):
             return self._outcome.get(key)
         result: Any = taken(self._result)
-        if isinstance(result, Mapping):
+        if isinstance(result, Mapping) and (key != "response" or key in result):
             return cast("Mapping[str, Any]", result)[key]
+        if key == "response":
+            return result
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[str]:
@@ -78,5 +82,10 @@ class OutcomeView(Mapping[str, Any]):
         return len(self._NAMES)
 
     def materialise(self) -> Json:
-        """The result, as `_prev` once was."""
-        return taken(self._result)
+        """The result, as `_prev` once was; never null."""
+        result: Any = taken(self._result)
+        if result is not None and self._outcome["status"] == "ok":
+            return result
+        facts = {name: self._outcome[name] for name in self._FACTS if self._outcome.get(name) is not None}
+        error = ErrorView(self._outcome.get("error")).materialise()
+        return {"status": self._outcome["status"], "data": result, "error": error, **facts}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from noetl_compiler.graph import Json
 
@@ -16,7 +16,7 @@ _COUNT_NAMES = frozenset({"count", "total"})
 
 class ResultView(Mapping[str, Any]):
     """A map result. ``data``, ``result`` and ``output`` mean the result itself where it has no such key; ``extra``
-    has names that lie under its own.
+    has names that lie under its own. Names below the ``data`` of an old envelope, {status, data}, count as its own.
     """
 
     __slots__ = ("_extra", "_stored")
@@ -33,6 +33,9 @@ class ResultView(Mapping[str, Any]):
     def _missing(self, key: Any) -> Any:
         if key in self._extra:
             return self._extra[key]
+        inner = self._stored.get("data") if "status" in self._stored else None
+        if isinstance(inner, Mapping) and key in inner:
+            return cast("Mapping[str, Json]", inner)[key]
         if key in _SELF_NAMES:
             return self
         raise KeyError(key)

@@ -1,0 +1,23 @@
+"""What a call does, in a few words for an error."""
+
+from __future__ import annotations
+
+from noetl_activities.http_request import where
+from noetl_activities.sql import first_statement
+from noetl_activities.tool import Json
+from noetl_compiler.language.tools import SQL_KINDS
+
+__all__ = ["call_summary"]
+
+_LONGEST = 100
+"""Characters of a statement."""
+
+
+def call_summary(kind: str, config: dict[str, Json]) -> str:
+    """The request without its query, or the statement that begins the call; "" for other kinds of tools."""
+    if kind == "http":
+        return where(config)
+    if kind not in SQL_KINDS:
+        return ""
+    text = " ".join(first_statement(config).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

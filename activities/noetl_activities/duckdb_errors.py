@@ -1,0 +1,45 @@
+"""The kinds of DuckDB's errors. It has no SQLSTATEs: each of its exceptions gets the class that Postgres has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from noetl_compiler.language.error_kinds import SQL
+
+__all__ = ["PROCESS_ENDED", "duckdb_error_kind"]
+
+PROCESS_ENDED = "ProcessEnded"
+"""The code of the error when the process that runs DuckDB ended during a call."""
+
+_INTERNAL = "XX"
+_CLASSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "0A": ("NotImplementedException", "NotSupportedError"),
+        "22": (
+            "ConversionException",
+            "DataError",
+            "InvalidInputException",
+            "InvalidTypeException",
+            "OutOfRangeException",
+            "SequenceException",
+            "TypeMismatchException",
+        ),
+        "23": ("ConstraintException", "IntegrityError"),
+        "2B": ("DependencyException",),
+        "40": ("TransactionException",),
+        "42": ("BinderException", "CatalogException", "ParserException", "PermissionException", "SyntaxException"),
+        "53": ("OutOfMemoryException",),
+        "55": ("ResourceInUseException",),
+        "57": ("InterruptException",),
+        "58": ("HTTPException", "IOException"),
+    }
+)
+_CLASS_OF = {name: found for found, names in _CLASSES.items() for name in names}
+
+
+def duckdb_error_kind(code: str) -> str:
+    """The kind of an error of this class of DuckDB's."""
+    if code == PROCESS_ENDED:
+        return "connection"
+    return SQL + _CLASS_OF.get(code, _INTERNAL)

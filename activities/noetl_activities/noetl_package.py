@@ -1,0 +1,126 @@
+"""The package ``noetl`` as python tasks of older playbooks import it: VarsCache, over ctx, and credentials of the task.
+
+It exists in the process of a task alone. Uses only the standard library.
+"""
+
+# The values are whatever the task makes of them, and the signatures are those of older NoETL.
+# pyright: basic
+# ruff: noqa: ARG003
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+
+TYPE_CHECKING = False  # as type checkers read it; ``typing`` itself would have to be imported
+if TYPE_CHECKING:
+    from typing import Any
+
+NAME = re.compile(r"[A-Za-z]\w*")
+"""Of a variable: what ``ctx.NAME`` can be in a playbook."""
+
+
+_variables: dict[str, Any] = {}
+written: dict[str, Any] = {}
+"""What the task has written; null where it deleted a variable."""
+
+_facts: dict[str, dict[str, Any]] = {}
+
+
+class VarsCache:
+    """The variables of the run. What is written here is set in ctx when the task has ended well (semantics.md 16)."""
+
+    @classmethod
+    async def get_cached(cls, var_name: str, execution_id: Any = None) -> dict[str, Any] | None:
+        """``{value, type, source_step, access_count}``, counted within the task; None for an unknown name."""
+        if var_name not in _variables:
+            return None
+        facts = _facts_of(var_name)
+        facts["access_count"] += 1
+        return {"value": _variables[var_name], **facts}
+
+    @classmethod
+    async def set_cached(
+        cls,
+        var_name: str,
+        var_value: Any,
+        execution_id: Any = None,
+        var_type: str = "user_defined",
+        source_step: str | None = None,
+    ) -> None:
+        if not NAME.fullmatch(var_name):
+            raise ValueError(f"{var_name!r} is no name of a variable: write letters, digits and _, first a letter")
+        _variables[var_name] = written[var_name] = var_value
+        _facts_of(var_name).update(type=var_type, source_step=source_step)
+
+    @classmethod
+    async def set_multiple(
+        cls,
+        variables: dict[str, Any],
+        execution_id: Any = None,
+        var_type: str = "user_defined",
+        source_step: str | None = None,
+    ) -> int:
+        for name, value in variables.items():
+            await cls.set_cached(name, value, execution_id, var_type, source_step)
+        return len(variables)
+
+    @classmethod
+    async def get_all_vars(cls, execution_id: Any = None) -> dict[str, Any]:
+        return dict(_variables)
+
+    @classmethod
+    async def get_all_vars_with_metadata(cls, execution_id: Any = None) -> dict[str, dict[str, Any]]:
+        return {name: {"value": value, **_facts_of(name)} for name, value in _variables.items()}
+
+    @classmethod
+    async def delete_var(cls, var_name: str, execution_id: Any = None) -> bool:
+        if var_name not in _variables:
+            return False
+        del _variables[var_name]
+        written[var_name] = None
+        return True
+
+    @classmethod
+    async def cleanup_execution(cls, execution_id: Any = None) -> int:
+        names = list(_variables)
+        for name in names:
+            await cls.delete_var(name)
+        return len(names)
+
+
+def _facts_of(name: str) -> dict[str, Any]:
+    return _facts.setdefault(name, {"type": "user_defined", "source_step": None, "access_count": 0})
+
+
+def install(variables: dict[str, Any], credentials: dict[str, dict[str, Any]]) -> None:
+    """Make the package importable. A variable that is null counts as deleted."""
+    _variables.update((name, value) for name, value in variables.items() if value is not None)
+
+    def fetch_credential_by_key(key: str) -> dict[str, Any]:
+        if not key:
+            return {}
+        if key not in credentials:
+            raise LookupError(f"this task does not name the credential {key!r}: write auth: {key} beside its code")
+        fields = credentials[key]
+        return {"key": key, "type": "", "service": "", "secret_name": key, "scope": None, **fields, "data": fields}
+
+    def fetch_credentials_by_keys(keys: Any) -> dict[str, dict[str, Any]]:
+        return {key: fetch_credential_by_key(key) for key in keys or () if key}
+
+    add_module("noetl", worker=add_module("noetl.worker"))
+    secrets = {"fetch_credential_by_key": fetch_credential_by_key}
+    add_module("noetl.worker.secrets", fetch_credentials_by_keys=fetch_credentials_by_keys, **secrets)
+    add_module("noetl.worker.vars_cache", VarsCache=VarsCache)
+
+
+def add_module(name: str, **members: Any) -> types.ModuleType:
+    module = types.ModuleType(name)
+    module.__path__ = []  # so that it may have modules below it
+    vars(module).update(members)
+    sys.modules[name] = module
+    parent, _, last = name.rpartition(".")
+    if parent in sys.modules:
+        setattr(sys.modules[parent], last, module)
+    return module

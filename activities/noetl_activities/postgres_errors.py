@@ -1,0 +1,120 @@
+"""Errors of Postgres and of its driver as outcomes."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+import asyncpg
+
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.postgres_protocol import LoginRefusedError
+from noetl_activities.postgres_values import NUL
+from noetl_activities.tool import Json
+from noetl_compiler.language.error_kinds import sql_kind
+
+__all__ = ["SQL_ERRORS", "UnreachableError", "reason_of", "sql_error"]
+
+SQL_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+"""What a call of Postgres raises, for ``sql_error``."""
+
+_BAD_VALUE, _INTERNAL = "22000", "XX000"
+"""The SQLSTATEs for what only the driver has found."""
+
+_LINE = 100
+"""Characters of the line of SQL that a message shows."""
+
+
+class UnreachableError(OSError):
+    """No connection was made to ``place``, HOST:PORT. ``name`` is the credential's, if it has one."""
+
+    def __init__(self, place: str, reason: str, name: str | None = None, kind: str = "connection") -> None:
+        told = f" (credential {name!r})" if name else ""
+        super().__init__(f"cannot reach Postgres at {place}{told}: {reason}")
+        self.place, self.reason, self.kind = place, reason, kind
+
+    @classmethod
+    def at(cls, place: str, error: OSError) -> UnreachableError:
+        """That of an error at the connection."""
+        kinds = ((socket.gaierror, "dns"), (ssl.SSLError, "tls"), (OSError, "connection"))
+        return cls(place, reason_of(error), kind=next(kind for one, kind in kinds if isinstance(error, one)))
+
+    def named(self, name: str | None) -> UnreachableError:
+        """The same with the name of its credential."""
+        return UnreachableError(self.place, self.reason, name, self.kind)
+
+
+def sql_error(error: BaseException) -> Outcome:
+    """A driver's error as an outcome; ``pg.code`` is the SQLSTATE, ``pg.position`` the character of the statement, from
+    1 on, where Postgres knows it.
+    """
+    if isinstance(error, asyncpg.PostgresError):
+        return _refused(error)
+    facts: dict[str, Json] = {"code": None, "sqlstate": None, "position": None}
+    if isinstance(error, LoginRefusedError):
+        return Outcome("error", error=ErrorInfo("refused", str(error)), pg=facts)
+    if isinstance(error, UnreachableError):
+        return Outcome("error", error=ErrorInfo(error.kind, str(error)), pg=facts)
+    if _lost_the_connection(error):
+        return Outcome("error", error=ErrorInfo("connection", f"lost the connection to Postgres: {error}"), pg=facts)
+    if isinstance(error, OSError):
+        message = f"lost the connection to Postgres: {reason_of(error)}"
+        return Outcome("error", error=ErrorInfo("connection", message), pg=facts)
+    kind = sql_kind(_BAD_VALUE if isinstance(error, asyncpg.DataError | ValueError) else _INTERNAL)
+    return Outcome("error", error=ErrorInfo(kind, str(error)), pg=facts)
+
+
+def _refused(error: asyncpg.PostgresError) -> Outcome:
+    """What the server itself refused."""
+    state, position = str(error.sqlstate or ""), _position(error)
+    facts: dict[str, Json] = {
+        "code": state,
+        "sqlstate": state,
+        "position": position,
+        "constraint": error.constraint_name,
+        "table": error.table_name,
+    }
+    told = _words(error)
+    place = _place_in(str(getattr(error, "query", None) or ""), position)
+    info = ErrorInfo(sql_kind(state, told), f"{told}{place} (SQLSTATE {state})", state)
+    return Outcome("error", error=info, pg=facts)
+
+
+def _position(error: asyncpg.PostgresError) -> int | None:
+    """A server may send any text."""
+    told = str(getattr(error, "position", None) or "")
+    return int(told) if told.isdecimal() and len(told) < len(str(2**31)) else None
+
+
+def _place_in(statement: str, position: int | None) -> str:
+    """`` at line 2, column 6 of the statement: from nope``; nothing where the position lies outside of it."""
+    if position is None or not 1 <= position <= len(statement):
+        return ""
+    start = statement.rfind("\n", 0, position - 1) + 1
+    line, column = statement.count("\n", 0, start) + 1, position - start
+    end = statement.find("\n", start)
+    shown = statement[start : end if end >= 0 else len(statement)].strip()
+    if len(shown) > _LINE:
+        shown = f"{statement[position - 1 : position - 1 + _LINE].partition(chr(10))[0]}..."
+    return f" at line {line}, column {column} of the statement: {shown}"
+
+
+def _words(error: asyncpg.PostgresError) -> str:
+    """The server's own, but where a text has a NUL: there they are riddles."""
+    if isinstance(error, asyncpg.UntranslatableCharacterError) and "\\u0000" in str(error.detail):
+        return f"a value {NUL}"
+    return str(error.message or error)
+
+
+def _lost_the_connection(error: BaseException) -> bool:
+    """Whether the connection was lost during a statement, for which asyncpg has several errors."""
+    if isinstance(error, asyncpg.InternalClientError):
+        return True
+    return isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)
+
+
+def reason_of(error: OSError) -> str:
+    """Why there is no connection, in a few words."""
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    return "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or str(error)

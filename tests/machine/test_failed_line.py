@@ -1,0 +1,110 @@
+"""A failure of Python code stands at the line of the YAML where it was raised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl_temporal.machine.call import ToolCall, ToolReport
+from noetl_temporal.machine.failure_log import Failure
+
+from .driver import run_text
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: lines}\nworkflow:\n"
+
+LITERAL = """  - step: start
+    tool:
+      kind: python
+      code: |
+        a = 1
+        for n in range(3):
+            a / 0
+"""
+INDENTED = LITERAL.replace("code: |", "code: |2  # why")
+BLANK = LITERAL.replace("code: |\n", "code: |\n\n\n")
+FOLDED = """  - step: start
+    tool:
+      kind: python
+      code: >
+        a = 1
+
+        b = 1 / 0
+"""
+QUOTED = """  - step: start
+    tool: {kind: python, code: "a = 1 / 0"}
+"""
+ESCAPED = """  - step: start
+    tool: {kind: python, code: "a = 1\\n\\nb = 1 / 0"}
+"""
+FLAT = """  - step: start
+    tool: python
+    code: |
+      a = 1
+      a / 0
+    next: [{step: end}]
+  - step: end
+"""
+WORKBOOK = """  - step: start
+    tool: {kind: workbook, name: divide}
+workbook:
+  - name: divide
+    tool: python
+    code: |
+      1 / 0
+"""
+SPLICED = """  - step: start
+    tool:
+      kind: python
+      code: |
+        a = {{
+          1 }}
+        a / 0
+"""
+
+
+def failure_of(text: str, line: Any) -> Failure:
+    def answer(call: ToolCall) -> ToolReport:
+        facts = {"exception": "ZeroDivisionError", "traceback": "", "line": line}
+        error = {"kind": "exception", "message": "division by zero", "retryable": False}
+        return ToolReport(
+            {"status": "error", "error": error, "py": facts} if call.kind == "python" else {"status": "ok"}
+        )
+
+    run = run_text(HEAD + text, answer)
+    assert run.finish.failures.cause is not None
+    cause = run.finish.failures.cause
+    places = [(at["line"], at["col"]) for event in run.of("task.failed") for at in [event.meta["source"]]]
+    assert places == [(cause.line, cause.col)], "the log has the same place"
+    return cause
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "place"),
+    [
+        (LITERAL, 3, (11, 13)),
+        (LITERAL, 1, (9, 9)),
+        (INDENTED, 1, (9, 9)),
+        (BLANK, 5, (13, 13)),
+        (QUOTED, 1, (6, 32)),
+        (FLAT, 2, (9, 7)),
+        (WORKBOOK, 1, (11, 7)),
+        (SPLICED, 3, (11, 9)),
+    ],
+)
+def test_the_line_of_the_code(text: str, line: int, place: tuple[int, int]) -> None:
+    found = failure_of(text, line)
+    assert (found.line, found.col) == place
+    assert (HEAD + text).splitlines()[found.line - 1][found.col - 1 :].strip(), "something stands there"
+
+
+@pytest.mark.parametrize("text", [FOLDED, ESCAPED])
+def test_code_whose_lines_are_none_of_the_yaml(text: str) -> None:
+    assert failure_of(text, 2).line == failure_of(text, None).line
+
+
+@pytest.mark.parametrize("line", [None, 0, -1, 4, 10**9, "3", 2.0])
+def test_a_line_that_the_code_does_not_have(line: Any) -> None:
+    task = failure_of(LITERAL, None)
+    assert failure_of(LITERAL, line) == task
+    assert task.line < 9
