@@ -44,6 +44,9 @@ def main() -> None:
     own = os.getpid()
     call = json.loads(given)
     os.environ.update(call["env"])
+    sys.stdout.reconfigure(line_buffering=True)  # a line is logged when it is printed
+    if "logging" in call["code"]:
+        show_logging()
     try:
         text = answer(run(call))
     except BaseException as error:
@@ -53,6 +56,16 @@ def main() -> None:
     sys.stdout.flush()
     out.write(text)
     out.close()
+
+
+def show_logging() -> None:
+    """What the code logs goes to stderr from level INFO on, unless it has configured that itself."""
+    import logging
+
+    shown = logging.StreamHandler()
+    shown.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    logging.lastResort = shown
+    logging.root.setLevel(logging.INFO)
 
 
 def answer(result: Any) -> str:

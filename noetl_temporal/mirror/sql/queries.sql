@@ -372,3 +372,13 @@ DELETE FROM noetl.payload WHERE key = ANY($1::text[])
 
 -- name: pruned_at
 SELECT pruned_at FROM noetl.pruned WHERE execution_id = $1
+
+-- name: add_log
+INSERT INTO noetl.log (execution_id, step, task, iteration, page, attempt, worker_id, time, stream, text)
+SELECT $1, $2, $3, $4, $5, $6, $7, * FROM unnest($8::timestamptz[], $9::text[], $10::text[])
+
+-- name: log
+-- The next rows behind the position $2, without those in $3.
+SELECT * FROM noetl.log
+WHERE execution_id = $1 AND position > $2 AND NOT position = ANY($3::bigint[]) AND ($4::text IS NULL OR step = $4)
+ORDER BY position LIMIT $5
