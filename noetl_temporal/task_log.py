@@ -62,6 +62,13 @@ class LogLine(msgspec.Struct, frozen=True):
     stream: str
     text: str
 
+    def place_and_text(self) -> str:
+        """``fetch[2], attempt 2: the text``; what is not of stdout is marked."""
+        place = self.step if self.iteration is None else f"{self.step}[{self.iteration}]"
+        attempt = f", attempt {self.attempt}" if self.attempt > 1 else ""
+        stream = "" if self.stream == "stdout" else f" ({self.stream})"
+        return f"{place}{attempt}{stream}: {self.text}"
+
 
 async def store_printed(dsn: str, place: TaskPlace, texts: Sequence[PrintedText]) -> None:
     """Append rows. The first to need the table may come before it was made. Raises asyncpg's errors, OSError."""

@@ -54,18 +54,8 @@ async def log(servers: Addresses) -> AsyncIterator[asyncpg.Connection]:
 
 
 def call_of(**given: Any) -> ToolCall:
-    return ToolCall(
-        **{
-            "id": "c",
-            "key": "k",
-            "execution_id": 7,
-            "step": "fetch",
-            "task": "fetch_task",
-            "kind": "python",
-            "event_id": 1,
-            **given,
-        }
-    )
+    usual: dict[str, Any] = {"execution_id": 7, "step": "fetch", "task": "fetch_task", "kind": "python", "event_id": 1}
+    return ToolCall(id="c", key="k", **{**usual, **given})
 
 
 def output_of(call: ToolCall, dsn: str | None = None, credentials: Credentials | None = None) -> TaskOutput:
