@@ -54,7 +54,7 @@ COMMANDS = {
     "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running for this folder."),
     "worker": LazyCommand("worker:worker_command", "Run playbooks and tools until stopped."),
     "mirror": LazyCommand("mirror:mirror_group", "Follow Temporal's history into the event log until stopped."),
-    "prune": LazyCommand("prune:prune_command", "Remove the large values of old runs from Postgres."),
+    "prune": LazyCommand("prune:prune_command", "Remove the large values and the logs of old runs from Postgres."),
     "ledger": LazyCommand(
         "ledger:ledger_group", "Print the SQL of the table that SQL calls and sinks need to store rows exactly once."
     ),

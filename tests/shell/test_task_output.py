@@ -274,3 +274,14 @@ async def test_what_a_run_prints_is_stored_before_the_run_ends(
         assert (await handle.result()).status == "completed"
         found = await lines_of(log, handle.execution_id, "start")
     assert sorted((line.iteration, line.text) for line in found) == [(0, "item 1"), (1, "item 2"), (2, "item 3")]
+
+
+async def test_what_a_call_printed_before_its_timeout_is_kept(servers: Addresses, log: asyncpg.Connection) -> None:
+    execution = new_execution_id()
+    attempts = CallLog()
+    attempts.begin()
+    values = ValueStore(data_converter(servers.postgres))
+    call = call_of(execution_id=execution, timeout=1.0, config={"code": "print('begun')\nimport time\ntime.sleep(60)"})
+    report = await Attempt(TOOL, call, Credentials(SECRETS), attempts, values, asyncio.Event()).run()
+    assert report.outcome["error"]["kind"] == "timeout"
+    assert [line.text for line in await lines_of(log, execution)] == ["begun"]

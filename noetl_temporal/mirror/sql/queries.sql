@@ -415,3 +415,9 @@ RETURNING s.execution_id, s.playbook, s.payload,
 
 -- name: note_started
 UPDATE noetl.submission SET is_started = true WHERE (namespace, path, key) = ($1, $2, $3)
+
+-- name: count_log
+SELECT count(*) FROM noetl.log WHERE stored_at < $1
+
+-- name: delete_log
+WITH deleted AS (DELETE FROM noetl.log WHERE stored_at < $1 RETURNING 1) SELECT count(*) FROM deleted
