@@ -43,7 +43,8 @@ async def past_report(log: asyncpg.Connection, converter: DataConverter, run: Pa
     if payload is None:
         return None
     of_workflow = WorkflowSerializationContext(namespace=run.namespace, workflow_id=run.workflow_id)
-    return (await converter.with_context(of_workflow).decode([payload], [RunReport]))[0]
+    report: RunReport = (await converter.with_context(of_workflow).decode([payload], [RunReport]))[0]
+    return report
 
 
 def _payload(closing: HistoryEvent) -> Payload | None:

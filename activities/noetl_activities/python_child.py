@@ -44,7 +44,7 @@ def main() -> None:
     own = os.getpid()
     call = json.loads(given)
     os.environ.update(call["env"])
-    sys.stdout.reconfigure(line_buffering=True)  # a line is logged when it is printed
+    print_lines_at_once()
     if "logging" in call["code"]:
         show_logging()
     try:
@@ -56,6 +56,12 @@ def main() -> None:
     sys.stdout.flush()
     out.write(text)
     out.close()
+
+
+def print_lines_at_once() -> None:
+    """A line is logged when it is printed, not when some kilobytes have come together."""
+    out: Any = sys.stdout
+    out.reconfigure(line_buffering=True)
 
 
 def show_logging() -> None:

@@ -50,14 +50,14 @@ def events_command(execution: int | str | None, last: int | None, as_json: bool)
 async def _show(run: int | str | None, last: int | None, *, as_json: bool) -> None:
     """Print each page as it is read: a log may have millions of rows."""
     from noetl_temporal.cli.logged import logged_events
-    from noetl_temporal.cli.named_run import execution_of
+    from noetl_temporal.cli.named_run import execution_of, latest_in_temporal
     from noetl_temporal.environment import dsn_from_environment
 
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no event log to read: set NOETL_POSTGRES to the DSN of its Postgres")
     execution, is_first = await execution_of(run), True
-    async with aclosing(logged_events(dsn, execution or await _latest(), last)) as pages:
+    async with aclosing(logged_events(dsn, execution or await latest_in_temporal(), last)) as pages:
         async for page in pages:
             if as_json:
                 _print_json(page)
@@ -72,18 +72,6 @@ def _print_json(page: EventPage) -> None:
     for row in page.rows:
         fields = {**msgspec.structs.asdict(row.event), "superseded": row.is_superseded}
         echo_json(msgspec.json.encode(fields).decode())
-
-
-async def _latest() -> int | None:
-    """The latest run that Temporal knows; None when it knows none or is away, for the log to say."""
-    from noetl_temporal.cli.find import find_run
-    from noetl_temporal.deployment import DeploymentError
-    from noetl_temporal.runs import Runs, UnknownRunError
-
-    try:
-        return (await find_run(await Runs.connect(), None)).execution_id
-    except (UnknownRunError, DeploymentError):
-        return None
 
 
 def _table(page: EventPage, *, has_header: bool) -> Table:

@@ -7,7 +7,7 @@ from noetl_temporal.deployment import DeploymentError, postgres_problem
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.stack.errors import StackError
 
-__all__ = ["execution_of"]
+__all__ = ["execution_of", "latest_in_temporal"]
 
 
 async def execution_of(run: int | str | None) -> int | None:
@@ -33,6 +33,17 @@ async def execution_of(run: int | str | None) -> int | None:
     if execution_id is None:
         raise StackError(f"no run has an ID that begins with {run!r}: `noetl list` shows the runs there are")
     return execution_id
+
+
+async def latest_in_temporal() -> int | None:
+    """The latest run that Temporal knows; None when it knows none or is away, for the event log to say."""
+    from noetl_temporal.cli.find import find_run
+    from noetl_temporal.runs import Runs, UnknownRunError
+
+    try:
+        return (await find_run(await Runs.connect(), None)).execution_id
+    except (UnknownRunError, DeploymentError):
+        return None
 
 
 async def _in_log(text: str) -> dict[int, str]:

@@ -46,7 +46,7 @@ def logs_command(run: int | str | None, follow: bool, step: str | None, as_json:
 
 async def _show(run: int | str | None, step: str | None, *, follow: bool, as_json: bool) -> None:
     from noetl_temporal.cli.event_log import open_event_log
-    from noetl_temporal.cli.named_run import execution_of
+    from noetl_temporal.cli.named_run import execution_of, latest_in_temporal
     from noetl_temporal.environment import dsn_from_environment
     from noetl_temporal.task_log import LogTail
 
@@ -55,7 +55,7 @@ async def _show(run: int | str | None, step: str | None, *, follow: bool, as_jso
         raise StackError("no logs to read: set NOETL_POSTGRES to the DSN of the event log's Postgres")
     async with open_event_log(dsn) as log:
         assert log is not None  # noqa: S101 - there is a DSN
-        execution_id = await execution_of(run) or await _latest(log)
+        execution_id = await execution_of(run) or await latest_in_temporal() or await _latest_in_log(log)
         tail = LogTail(execution_id, step)
         has_lines = await _print_stored(log, tail, as_json=as_json)
         if follow:
@@ -64,7 +64,7 @@ async def _show(run: int | str | None, step: str | None, *, follow: bool, as_jso
             await _explain_nothing(log, execution_id, step)
 
 
-async def _latest(log: EventLog) -> int:
+async def _latest_in_log(log: EventLog) -> int:
     from noetl_temporal.mirror.read import latest_execution
 
     async with log.connection() as connection:

@@ -13,10 +13,11 @@ import click
 from noetl_temporal.cli.arguments import RUN_ID, Seconds
 from noetl_temporal.cli.connection import Reach, reach_running
 from noetl_temporal.cli.console import console
-from noetl_temporal.cli.exits import FAILED, INTERRUPTED, UNKNOWN
+from noetl_temporal.cli.exits import FAILED, INTERRUPTED, UNKNOWN, WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
     from noetl_temporal.cli.run_report import RunSummary
@@ -46,8 +47,8 @@ def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
     Exit status:
       0    it completed
       1    it failed, was cancelled, terminated or timed out
-      2    the command line or the deployment is wrong
-      3    it is still running after --timeout
+      2    there is no such run, or the command line or the deployment is wrong
+      3    it is still running after --timeout, or the connection was lost
       130  Ctrl-C
     """
     reach = reach_running()
@@ -55,6 +56,8 @@ def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
         log_nowhere()
     try:
         ended = asyncio.run(_wait(run, timeout, reach))
+    except StackError as error:
+        raise _UnknownRunError(str(error)) from None
     except KeyboardInterrupt:
         click.echo("stopped waiting; the run goes on", err=True)
         sys.exit(INTERRUPTED)
@@ -68,7 +71,21 @@ def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
     sys.exit(0 if ended.status == "completed" else FAILED)
 
 
+class _UnknownRunError(click.ClickException):
+    """There is no such run, or several: the exit status of a run that failed would say something else."""
+
+    exit_code = WRONG
+
+
+class _LostError(click.ClickException):
+    """The connection was lost while waiting."""
+
+    exit_code = UNKNOWN
+
+
 async def _wait(run: int | str, seconds: float | None, reach: Reach) -> RunSummary:
+    from temporalio.service import RPCError
+
     from noetl_temporal.cli.named_run import execution_of
     from noetl_temporal.cli.standing import standing_of
     from noetl_temporal.runs import Runs, UnknownRunError
@@ -76,11 +93,15 @@ async def _wait(run: int | str, seconds: float | None, reach: Reach) -> RunSumma
     execution_id = await execution_of(run)
     assert execution_id is not None  # noqa: S101 - the command needs an ID
     limit = None if seconds is None else timedelta(seconds=seconds)
-    with suppress(UnknownRunError, TimeoutError):  # of a run that Temporal has removed the event log tells
-        runs = await Runs.connect()
-        handle = await runs.find(execution_id)
-        await handle.wait(limit)
-        await _settle(runs, handle)
+    try:
+        with suppress(UnknownRunError, TimeoutError):  # of a run that Temporal has removed the event log tells
+            runs = await Runs.connect()
+            handle = await runs.find(execution_id)
+            await handle.wait(limit)
+            await _settle(runs, handle)
+    except RPCError as error:
+        again = f"the run goes on when its stack is up: noetl wait {execution_id}"
+        raise _LostError(f"lost the connection to Temporal ({error.message}); {again}") from None
     return await standing_of(execution_id, reach)
 
 

@@ -90,6 +90,8 @@ def test_a_run_that_is_left_is_waited_for(site: Site, playbook: str, path: str) 
 def test_a_wait_ends_as_the_run_did_or_leaves_it(site: Site, playbook: str) -> None:
     failed = submitted(site, playbook, "--set", "fail=true")["execution_id"]
     assert site.noetl("wait", failed).returncode == 1
+    unknown = site.noetl("wait", "nowhere/at/all")
+    assert (unknown.returncode, "no run has an ID that begins with 'nowhere/at/all'" in unknown.stderr) == (2, True)
     slow = submitted(site, playbook, "--set", "seconds=60")["execution_id"]
     left = site.noetl("wait", slow, "--timeout", "0.5", "--json")
     assert (left.returncode, json.loads(left.stdout)["status"]) == (3, "running")
