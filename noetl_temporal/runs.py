@@ -266,12 +266,16 @@ class RunHandle:
         return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress", rpc_timeout=within))
 
     async def events(self) -> AsyncIterator[Event]:
-        """The event log from its start until the run's last event, as rows appear. Raises NoEventLogError."""
+        """The event log from its start until the run's last event, as rows appear.
+
+        Without an event log from Temporal's history, while Temporal has it: the same events, but those that its mirror
+        adds about resets. Raises asyncpg's errors, or then RPCError."""
         if self._dsn is None:
-            raise NoEventLogError(
-                "no event log to read: set NOETL_POSTGRES to the DSN of its Postgres, which `noetl dev status` "
-                "shows, or pass dsn= to NoetlClient.connect"
-            )
+            from noetl_temporal.history_events import events_in_history  # with the mirror, which few need
+
+            async for event in events_in_history(self._temporal, self.workflow_id):
+                yield event
+            return
         async with asyncpg.create_pool(self._dsn, min_size=1, max_size=1) as pool:
             tail, interval = EventTail(self.execution_id), PollInterval()
             while not tail.has_ended:

@@ -14,6 +14,8 @@ __all__ = ["LARGEST_SIZE", "RUN_ID", "Seconds", "read_sizes"]
 LONGEST_NAME = 1000
 """Characters of a workflow id that Temporal takes."""
 
+LONGEST_SHOWN = 200
+
 LARGEST_SIZE = 10**12
 """The largest number of items, pages or bytes in a forecast."""
 
@@ -47,7 +49,7 @@ RUN_ID = _RunId()
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= 40 else f"{text[:40]}...")
+    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}...")
 
 
 class Seconds(click.FloatRange):
