@@ -2,7 +2,7 @@
 
 client = await NoetlClient.connect()
 handle = await client.submit("playbook.yaml", {"city": "Oslo"})
-report = await handle.result()
+report = await handle.wait()
 async for event in handle.events():
     print(event.event_type, event.node_name)
 """
@@ -10,12 +10,15 @@ async for event in handle.events():
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from noetl_activities.installed_tools import installed_tools
@@ -32,12 +35,30 @@ from noetl_temporal.ids import new_execution_id
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE, keyword, summary, workflow_id
 from noetl_temporal.queues import resolved_queues
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
-from noetl_temporal.runs import NoEventLogError, RunHandle, Runs, UnknownRunError
+from noetl_temporal.runs import (
+    AmbiguousIdError,
+    ListedRun,
+    NoEventLogError,
+    RunHandle,
+    Runs,
+    RunStatus,
+    UnknownRunError,
+)
 from noetl_temporal.search_attributes import EXECUTION_ID, PATH, STATUS, VERSION
+from noetl_temporal.submissions import KeyTakenError, Submission, claim, digest_of, note_started
 from noetl_temporal.temporal_problems import rpc_problem
 from noetl_temporal.unsupported import UnsupportedError, unsupported
 
-__all__ = ["NoEventLogError", "NoetlClient", "RunHandle", "UnknownRunError"]
+__all__ = [
+    "AmbiguousIdError",
+    "KeyTakenError",
+    "ListedRun",
+    "NoEventLogError",
+    "NoetlClient",
+    "RunHandle",
+    "RunStatus",
+    "UnknownRunError",
+]
 
 
 class NoetlClient(Runs):
@@ -74,13 +95,17 @@ class NoetlClient(Runs):
         queues: Mapping[str, str] | None = None,
         execution_timeout: timedelta | None = None,
         execution_id: int | None = None,
+        key: str | None = None,
     ) -> RunHandle:
         """Start a run. ``playbook`` is a file's path or a compiled graph (then ``content`` is its text).
 
         ``queues`` maps kinds of tools to task queues; NOETL_TOOL_QUEUES applies to the others (queues.py).
         ``execution_id`` is a result of ``new_execution_id``, for callers that need it before the run starts.
+        With a ``key``, the first with this key for the playbook's path makes the run, and later ones return it, also
+        after it has ended. That needs an event log.
 
-        Raises CompileError, UnsupportedError or DeploymentError before anything has started."""
+        Raises CompileError, UnsupportedError, DeploymentError, NoEventLogError or, for a key that belongs to another
+        playbook or payload, KeyTakenError before anything has started."""
         graph, text = (playbook, content or "") if isinstance(playbook, Graph) else _compile(Path(playbook))
         problems = unsupported(graph, self._tools, has_store=self.has_store)
         if problems:
@@ -89,13 +114,40 @@ class NoetlClient(Runs):
         limit = payload_limit(self.temporal.data_converter)
         named = graph.source.path, graph.source.version, graph.digest
         given = RunInput(execution_id, *named, payload or {}, resolved_queues(graph, queues or {}), limit=limit)
+        playbook_given = Playbook(graph, text)
         try:
-            handle = await self._start(given, Playbook(graph, text), execution_timeout)
+            if key is not None:
+                return await self._submit_once(key, given, playbook_given, execution_timeout)
+            handle = await self._start(given, playbook_given, execution_timeout)
         except RPCError as error:
             raise rpc_problem(error, self.temporal.namespace) or error from error
         except DATABASE_ERRORS as error:  # where the graph is kept
             raise postgres_problem(error, self.dsn or "") from error
-        return RunHandle(self.temporal, handle, execution_id, self.dsn)
+        return RunHandle(self.temporal, handle, execution_id, self.dsn, is_new=True)
+
+    async def _submit_once(
+        self, key: str, given: RunInput, playbook: Playbook, execution_timeout: timedelta | None
+    ) -> RunHandle:
+        """The run of the key. Everybody starts it until Temporal has confirmed it to one of them; it lets only one."""
+        if self.dsn is None:
+            raise NoEventLogError("a key needs an event log: set NOETL_POSTGRES to the DSN of its Postgres")
+        submission = Submission(
+            self.temporal.namespace,
+            given.path,
+            key,
+            digest_of(playbook.content or given.digest),
+            digest_of(given.payload),
+        )
+        mine = given.execution_id
+        found = await claim(self.dsn, submission, mine)
+        if not found.is_started:
+            with suppress(WorkflowAlreadyStartedError):
+                given = msgspec.structs.replace(given, execution_id=found.execution_id)
+                await self._start(given, playbook, execution_timeout)
+            await note_started(self.dsn, submission)
+        workflow = self._workflow(workflow_id(given.path, found.execution_id))
+        is_new = found.execution_id == mine
+        return RunHandle(self.temporal, workflow, found.execution_id, self.dsn, is_new=is_new)
 
     async def _start(
         self, given: RunInput, playbook: Playbook, execution_timeout: timedelta | None

@@ -7,9 +7,25 @@ import time
 
 from noetl_temporal.event_ids import EPOCH_MS
 
-__all__ = ["new_execution_id"]
+__all__ = ["LARGEST_ID", "LENGTHS", "SHORTEST_PREFIX", "exact_id", "new_execution_id"]
+
+LARGEST_ID = 2**63 - 1
+"""Execution ids are Postgres's bigint."""
+
+LENGTHS = (18, 19)
+"""Digits of execution ids: 19 from October 2027 on."""
+
+SHORTEST_PREFIX = 6
+"""Characters of an ID by which a run is looked up: fewer name too many runs."""
 
 
 def new_execution_id() -> int:
     """40 bits of milliseconds since 2024, 23 random bits."""
     return (time.time_ns() // 1_000_000 - EPOCH_MS) << 23 | secrets.randbits(23)
+
+
+def exact_id(text: str) -> int | None:
+    """The execution id that the text is, without any look-up; None for what may be the beginning of several IDs."""
+    if text.isdecimal() and not SHORTEST_PREFIX <= len(text) < LENGTHS[0]:
+        return int(text)
+    return None

@@ -11,6 +11,7 @@ between parts only.
 from __future__ import annotations
 
 import re
+from typing import Literal, TypeAlias, get_args
 
 from noetl_temporal.shortening import head, unique_within
 
@@ -19,7 +20,9 @@ __all__ = [
     "LOOP_WORKFLOW",
     "PLAYBOOK_WORKFLOW",
     "REPORT_MEMO",
+    "RUN_STATUSES",
     "WORKFLOW_QUEUE",
+    "RunStatus",
     "activity_type",
     "child_workflow_id",
     "keyword",
@@ -34,6 +37,10 @@ WORKFLOW_QUEUE = "noetl-workflows"
 CANCEL_SIGNAL = "cancel"
 REPORT_MEMO = "noetl-report"
 """Where the report of a cancelled run stands: a workflow that was cancelled has no result."""
+
+RunStatus: TypeAlias = Literal["running", "completed", "failed", "cancelled", "terminated", "timed_out"]
+RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
+"""How a run stands, in lists and reports."""
 
 ID_BYTES = 200
 KEYWORD_BYTES = 255

@@ -79,6 +79,11 @@ class PayloadStore(StorageDriver):
         self._dsn = dsn
         self._stored = _Recent()
 
+    @property
+    def dsn(self) -> str:
+        """The Postgres in which it keeps them."""
+        return self._dsn
+
     def name(self) -> str:
         """The name of this store in history."""
         return STORE_NAME

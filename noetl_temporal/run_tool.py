@@ -37,7 +37,7 @@ from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.once import Answer, Once, keeps_outcomes
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Sinks
-from noetl_activities.tool import Credential, Json, Request, Tool
+from noetl_activities.tool import Credential, Json, OutputStream, Request, Tool
 from noetl_compiler import templates
 from noetl_temporal.attempt_end import AttemptEnd, interrupted
 from noetl_temporal.attempt_log import AttemptLog
@@ -50,7 +50,7 @@ from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
 from noetl_temporal.stopping import finished
 from noetl_temporal.stored_values import with_result_loaded
-from noetl_temporal.task_output import log_printed
+from noetl_temporal.task_output import TaskOutput
 from noetl_temporal.tool_outcome import (
     Deadline,
     attempted,
@@ -111,9 +111,10 @@ async def _read(call: ToolCall | Unread, values: ValueStore) -> ToolCall | str:
 class _Context:
     """Implements noetl_activities.tool.ToolContext for one attempt."""
 
-    def __init__(self, log: CallLog, credentials: Credentials) -> None:
+    def __init__(self, log: CallLog, credentials: Credentials, output: TaskOutput) -> None:
         self._log = log
         self._credentials = credentials
+        self._output = output
 
     @property
     def attempt(self) -> int:
@@ -127,6 +128,9 @@ class _Context:
 
     def cut(self, text: str, limit: int) -> str:
         return self._credentials.cut(text, limit)
+
+    def output(self, stream: OutputStream, text: str) -> None:
+        self._output.feed(stream, text)
 
 
 class _Answer(NamedTuple):
@@ -158,7 +162,8 @@ class Attempt:
     def __post_init__(self) -> None:
         call = self.call
         self._limit = self.tool.spec.timeout if call.timeout is None else call.timeout
-        self._context = _Context(self.log, self.credentials)
+        self._output = TaskOutput(call, self.log, self.credentials, self.values.dsn)
+        self._context = _Context(self.log, self.credentials, self._output)
         self._deadline = Deadline(self._limit)
         self._sinks = CallSinks(
             call, self.log, self.performer, self.credentials, self._context, self._deadline, self.values.limit
@@ -215,7 +220,8 @@ class Attempt:
             self.log.record_attempt()
         self.is_called.set()
         what = call_summary(self.call.kind, self.call.config)
-        answer, failure = await attempted(self._run_tool, self._deadline, what)
+        async with self._output:
+            answer, failure = await attempted(self._run_tool, self._deadline, what)
         return answer or _Answer(failure or {})
 
     async def _to_store(self, outcome: PlainOutcome) -> _Answer:
@@ -283,8 +289,6 @@ class Attempt:
 
     async def _finish(self, answer: _Answer) -> ToolReport:
         outcome = without_secrets(answer.outcome, self.credentials)
-        if not answer.is_taken:
-            log_printed(self.call, self.log.number, outcome)
         performed = await self._sinks.perform(outcome, self._scope, answer.is_kept)
         outcome = fitted(without_secrets(performed.outcome, self.credentials), self.values.limit)
         return await self._end.concluded(

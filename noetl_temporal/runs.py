@@ -5,8 +5,10 @@ Separate from client.py, which submits runs, because only submitting needs the c
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from datetime import timedelta
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import asyncpg
@@ -24,21 +26,31 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_compiler.graph import Json
 from noetl_temporal.codec import NO_STORE
 from noetl_temporal.config import connect_temporal
-from noetl_temporal.deployment import DeploymentError
+from noetl_temporal.database_errors import DATABASE_ERRORS
+from noetl_temporal.deployment import DeploymentError, postgres_problem
 from noetl_temporal.environment import dsn_from_environment
+from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.mirror.poll_interval import PollInterval
-from noetl_temporal.mirror.read import Event, EventTail
-from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_WORKFLOW, REPORT_MEMO
+from noetl_temporal.mirror.read import Event, EventTail, execution
+from noetl_temporal.naming import CANCEL_SIGNAL, REPORT_MEMO, RunStatus
+from noetl_temporal.past_reports import past_report, past_run
+from noetl_temporal.run_ids import AmbiguousIdError, named_run
 from noetl_temporal.run_input import RunReport
+from noetl_temporal.run_list import ListedRun, RunFilter, runs_in_log, runs_in_temporal
 from noetl_temporal.search_attributes import EXECUTION_ID
 from noetl_temporal.temporal_problems import rpc_problem
+from noetl_temporal.visibility import PLAYBOOKS, execution_ids
 
-__all__ = ["NoEventLogError", "RunHandle", "Runs", "UnknownRunError"]
+__all__ = ["AmbiguousIdError", "ListedRun", "NoEventLogError", "RunHandle", "RunStatus", "Runs", "UnknownRunError"]
 
 REPORTING = ("PlaybookFailed", "PlaybookCancelled")
 """Failures of a workflow that have its RunReport in their details."""
 
+UNLISTED_SECONDS = 3.0
+"""How long Temporal may take to list a new run."""
+
+LOOK_AGAIN_SECONDS = 0.1
 
 _NO_REPORT = (
     "run {} has ended, but its report is large and was stored in Postgres: set NOETL_POSTGRES to the DSN that the "
@@ -68,15 +80,56 @@ class Runs:
         Raises DeploymentError if the server is unavailable."""
         return cls(await connect_temporal(address, namespace, dsn), dsn or dsn_from_environment())
 
-    async def find(self, execution_id: int) -> RunHandle:
-        """The handle of a run that was submitted before. Raises UnknownRunError, DeploymentError."""
-        query = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND {EXECUTION_ID.name} = {execution_id}"
+    async def find(self, run: int | str) -> RunHandle:
+        """The handle of a run that was submitted before, by its execution id, its workflow id, or the first characters
+        of either, at least six.
+
+        Raises UnknownRunError, AmbiguousIdError where several runs have such an ID, DeploymentError."""
         try:
-            async for found in self.temporal.list_workflows(query, limit=1):
-                return RunHandle(self.temporal, self._workflow(found.id), execution_id, self.dsn)
+            execution_id = run if isinstance(run, int) else await named_run(run, self.temporal, self.dsn)
         except RPCError as error:
             raise rpc_problem(error, self.temporal.namespace) or error from error
-        raise UnknownRunError(f"Temporal has no run {execution_id}")
+        except DATABASE_ERRORS as error:
+            raise postgres_problem(error, self.dsn or "") from error
+        if execution_id is None:
+            raise UnknownRunError(f"no run has an ID that begins with {run!r}")
+        return await self._find(execution_id)
+
+    async def list(
+        self,
+        path: str | None = None,
+        status: RunStatus | Sequence[RunStatus] = (),
+        since: datetime | None = None,
+        limit: int = 20,
+    ) -> Sequence[ListedRun]:
+        """The latest runs: of a path (``etl/*`` for all that begin so), with a status or one of several, started since.
+
+        From the event log, which has each as soon as its mirror has read it; without one from Temporal, which keeps
+        runs for a while. Raises DeploymentError."""
+        statuses = (status,) if isinstance(status, str) else status
+        wanted = RunFilter(path, statuses, since, limit)
+        try:
+            return await (runs_in_log(self.dsn, wanted) if self.dsn else runs_in_temporal(self.temporal, wanted))
+        except RPCError as error:
+            raise rpc_problem(error, self.temporal.namespace) or error from error
+        except DATABASE_ERRORS as error:
+            raise postgres_problem(error, self.dsn or "") from error
+
+    async def _find(self, execution_id: int) -> RunHandle:
+        """A run that was just submitted may not be in Temporal's list yet."""
+        query = f"{PLAYBOOKS} AND {EXECUTION_ID.name} = {execution_id}"
+        while True:
+            is_fresh = abs(time.time() - millisecond_of(execution_id) / 1000) < UNLISTED_SECONDS
+            try:
+                listed = [one async for one in self.temporal.list_workflows(query)]
+                for id_, found in await execution_ids(self.temporal, listed):
+                    if id_ == execution_id:
+                        return RunHandle(self.temporal, self._workflow(found.id), execution_id, self.dsn)
+            except RPCError as error:
+                raise rpc_problem(error, self.temporal.namespace) or error from error
+            if not is_fresh:
+                raise UnknownRunError(f"Temporal has no run {execution_id}")
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def handle(self, workflow_id: str) -> RunHandle:
         """The handle of a run by its workflow id. Raises UnknownRunError, DeploymentError."""
@@ -97,15 +150,22 @@ class Runs:
 
 
 class RunHandle:
-    """One run."""
+    """One run. ``is_new`` unless it was there before it was submitted or looked up."""
 
     def __init__(
-        self, temporal: Client, workflow: WorkflowHandle[Any, RunReport], execution_id: int, dsn: str | None
+        self,
+        temporal: Client,
+        workflow: WorkflowHandle[Any, RunReport],
+        execution_id: int,
+        dsn: str | None,
+        *,
+        is_new: bool = False,
     ) -> None:
         self._temporal = temporal
         self.workflow = workflow
         self.execution_id = execution_id
         self._dsn = dsn
+        self.is_new = is_new
         self._was_cancelled = False
 
     @property
@@ -121,8 +181,9 @@ class RunHandle:
     async def result(self) -> RunReport:
         """Wait for the end: completed, failed, cancelled, terminated or timed_out is ``status``, never an exception.
 
-        Raises DeploymentError if the report is large and there is no Postgres to read it from, or if it lacks the
-        signature that this process requires (signing.py).
+        Of a run that Temporal has removed, as the event log has it.
+        Raises UnknownRunError if neither has its end. Raises DeploymentError if the report is large and there is no
+        Postgres to read it from, or if it lacks the signature that this process requires (signing.py).
         """
         try:
             return await self.workflow.result()
@@ -132,10 +193,31 @@ class RunHandle:
             raise DeploymentError(_NO_REPORT.format(self.execution_id, self.execution_id)) from error
         except ApplicationError as error:  # of our converter
             raise DeploymentError(error.message) from error
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return await self._past_result()
         except WorkflowFailureError as error:
             if isinstance(error.cause, TerminatedError) and await self._goes_on():
                 return await RunHandle(self._temporal, self._latest(), self.execution_id, self._dsn).result()
             return await self._report_of(error.cause)
+
+    async def wait(self, timeout: timedelta | None = None) -> RunReport:  # noqa: ASYNC109 - of the wait, not of the run
+        """As ``result``, but not longer than the timeout: the run itself goes on. Raises TimeoutError."""
+        async with asyncio.timeout(None if timeout is None else timeout.total_seconds()):
+            return await self.result()
+
+    async def _past_result(self) -> RunReport:
+        if self._dsn is not None:
+            log = await asyncpg.connect(self._dsn)
+            try:
+                found, run = await execution(log, self.execution_id), await past_run(log, self.execution_id)
+                report = None if run is None else await past_report(log, self._temporal.data_converter, run)
+            finally:
+                await log.close()
+            if report is not None or (found is not None and found.end_time is not None):
+                return report or RunReport(found.status.lower() if found else "", self.execution_id)
+        raise UnknownRunError(f"neither Temporal nor the event log has the end of run {self.execution_id}")
 
     async def _goes_on(self) -> bool:
         """Whether a terminated run was replaced by one that a reset made: then the latest run is not terminated."""
@@ -184,12 +266,16 @@ class RunHandle:
         return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress", rpc_timeout=within))
 
     async def events(self) -> AsyncIterator[Event]:
-        """The event log from its start until the run's last event, as rows appear. Raises NoEventLogError."""
+        """The event log from its start until the run's last event, as rows appear.
+
+        Without an event log from Temporal's history, while Temporal has it: the same events, but those that its mirror
+        adds about resets. Raises asyncpg's errors, or then RPCError."""
         if self._dsn is None:
-            raise NoEventLogError(
-                "no event log to read: set NOETL_POSTGRES to the DSN of its Postgres, which `noetl dev status` "
-                "shows, or pass dsn= to NoetlClient.connect"
-            )
+            from noetl_temporal.history_events import events_in_history  # with the mirror, which few need
+
+            async for event in events_in_history(self._temporal, self.workflow_id):
+                yield event
+            return
         async with asyncpg.create_pool(self._dsn, min_size=1, max_size=1) as pool:
             tail, interval = EventTail(self.execution_id), PollInterval()
             while not tail.has_ended:

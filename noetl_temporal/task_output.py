@@ -1,35 +1,184 @@
-"""Writes the output of a task to the log of its worker.
+"""What the code of a task prints, line by line while it runs: to the table noetl.log and to the log of its worker.
 
-The outcome contains it too (``meta.stdout``), without the secrets of the call. Every line is indented, so that it
-cannot be mistaken for a line of the log itself.
+A tool feeds it through ``ToolContext.output``. Only whole lines are written, without the secrets of the call: a line
+that is not finished waits for its end, and where a secret has several lines everything waits for the end of the call.
+At most MOST_BYTES of an attempt are kept; the cut is told. An unavailable Postgres delays no call for more than
+STORE_SECONDS, and loses lines.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
+import time
+from datetime import UTC, datetime
 
-from noetl_compiler.graph import Json
-from noetl_temporal.machine.call import PlainOutcome, ToolCall
+from noetl_activities.credentials import Credentials
+from noetl_activities.scrub import CUT_MARGIN
+from noetl_activities.tool import OutputStream
+from noetl_temporal.call_log import CallLog, worker_name
+from noetl_temporal.database_errors import DATABASE_ERRORS
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.mirror.storable import storable_text
+from noetl_temporal.task_log import CUT_STREAM, PrintedText, TaskPlace, store_printed
 
-__all__ = ["log_printed"]
+__all__ = ["TaskOutput"]
+
+MOST_BYTES = 1024 * 1024
+"""Of one attempt in noetl.log."""
+
+_MOST_FED = MOST_BYTES + 2 * CUT_MARGIN
+"""Characters of one attempt that are looked at."""
 
 MOST_CHARACTERS = 8000
-"""Of one attempt: a loop may have a million items, and nobody removes old lines of a log."""
+"""Of one attempt in the worker's log: a loop may have a million items, and nobody removes old lines of a log."""
+
+FLUSH_SECONDS = 0.25
+STORE_SECONDS = 2.0
+"""How long a call waits for its output to be stored."""
+
+AWAY_SECONDS = 10.0
+"""How long nothing is stored after a failure: else every call that prints would wait."""
+
+_CUT = f"the output is cut here: at most {MOST_BYTES:,} bytes of an attempt are logged\n"
 
 _log = logging.getLogger(__name__)
 """Of level INFO, for which cli/logs.py opens it."""
 
+_away_until: dict[str, float] = {}
+"""By DSN, on the monotonic clock: until when this process stores nothing there."""
 
-def log_printed(call: ToolCall, attempt: int, outcome: PlainOutcome) -> None:
-    """Log what the attempt has printed, if it has; ``outcome`` is without secrets."""
-    meta: dict[str, Json] = outcome.get("meta") or {}
-    printed = meta.get("stdout")
-    if not isinstance(printed, str) or not printed.strip():
-        return
-    more = len(printed) - MOST_CHARACTERS
-    lines = [*printed[:MOST_CHARACTERS].splitlines(), *([f"... ({more:,} more characters)"] if more > 0 else [])]
-    indented = "".join(f"\n  | {line}" for line in lines)
-    _log.info("execution %s, %s, attempt %d printed:%s", call.execution_id, _name(call), attempt, indented)
+
+class _Lines:
+    """The text of one stream since the last flush, in pieces: its last line may be unfinished."""
+
+    def __init__(self, *pieces: str) -> None:
+        self.began = datetime.now(UTC)
+        self.pieces = list(pieces)
+        self.has_line = False
+
+
+class TaskOutput:
+    """The output of one attempt. A context manager: at its end everything is written."""
+
+    def __init__(self, call: ToolCall, log: CallLog, credentials: Credentials, dsn: str | None) -> None:
+        self._call, self._attempts, self._credentials, self._dsn = call, log, credentials, dsn
+        self._waiting: dict[str, _Lines] = {}
+        self._fed = self._stored_bytes = self._logged_characters = 0
+        self._is_dropping = self._is_full = False
+        self._has_ended = asyncio.Event()
+        self._flushing: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, where: object) -> None:
+        """Raises nothing, and waits for the store only as long as STORE_SECONDS."""
+        del kind, error, where
+        if self._flushing is not None:
+            self._has_ended.set()
+            await asyncio.wait([self._flushing])
+        await self._flush(is_end=True)
+
+    def feed(self, stream: OutputStream, text: str) -> None:
+        """Take in what was printed. See ToolContext.output."""
+        room = _MOST_FED - self._fed
+        self._is_dropping = self._is_dropping or len(text) > room
+        if not text or room <= 0:
+            return
+        text = text[:room]
+        self._fed += len(text)
+        lines = self._waiting.setdefault(stream, _Lines())
+        lines.pieces.append(text)
+        lines.has_line = lines.has_line or "\n" in text
+        if self._flushing is None:
+            self._flushing = asyncio.get_running_loop().create_task(self._flush_often())
+
+    async def _flush_often(self) -> None:
+        while not self._has_ended.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._has_ended.wait(), FLUSH_SECONDS)
+            if not self._credentials.has_secret_of_lines and not self._has_ended.is_set():
+                await self._flush(is_end=False)
+
+    async def _flush(self, *, is_end: bool) -> None:
+        taken = (self._taken(stream, is_end=is_end) for stream in list(self._waiting))
+        texts = self._within_limit(sorted((one for one in taken if one and one.text), key=lambda one: one.time))
+        if is_end and self._is_dropping and not self._is_full:
+            texts.append(PrintedText(datetime.now(UTC), CUT_STREAM, _CUT))
+        if texts:
+            self._tell_worker(texts)
+            await self._store(texts)
+
+    def _taken(self, stream: str, *, is_end: bool) -> PrintedText | None:
+        """The finished lines of a stream, at the end all of it, without secrets."""
+        lines = self._waiting[stream]
+        if not is_end and not lines.has_line:
+            return None
+        text = "".join(lines.pieces)
+        del self._waiting[stream]
+        if is_end and self._is_dropping:  # which may have divided a secret
+            text = self._credentials.cut(text, max(0, len(text) - CUT_MARGIN))
+        elif not is_end:
+            cut_at = text.rfind("\n") + 1
+            if cut_at < len(text):
+                self._waiting[stream] = _Lines(text[cut_at:])
+            text = text[:cut_at]
+        return PrintedText(lines.began, stream, storable_text(self._credentials.scrubbed(text)))
+
+    def _within_limit(self, texts: list[PrintedText]) -> list[PrintedText]:
+        """The texts, or as much as there is room for and the row that says so; nothing after that."""
+        found: list[PrintedText] = []
+        for text in texts:
+            if self._is_full:
+                break
+            data = text.text.encode()
+            left = MOST_BYTES - self._stored_bytes
+            self._stored_bytes += len(data)
+            if len(data) <= left:
+                found.append(text)
+                continue
+            self._is_full = True
+            if left > 0:
+                found.append(text._replace(text=data[:left].decode("utf-8", "ignore")))
+            found.append(PrintedText(text.time, CUT_STREAM, _CUT))
+        return found
+
+    # ---- where it goes ----------------------------------------------------------------------------------------------
+
+    async def _store(self, texts: list[PrintedText]) -> None:
+        if self._dsn is None or time.monotonic() < _away_until.get(self._dsn, 0.0):
+            return
+        call = self._call
+        place = TaskPlace(
+            call.execution_id, call.step, call.task, call.iteration, call.page, self._attempts.number, worker_name()
+        )
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                await store_printed(self._dsn, place, texts)
+        except (TimeoutError, *DATABASE_ERRORS) as error:
+            _away_until[self._dsn] = time.monotonic() + AWAY_SECONDS
+            _log.warning("the output of tasks is not stored for %g s: %s", AWAY_SECONDS, type(error).__name__)
+
+    def _tell_worker(self, texts: list[PrintedText]) -> None:
+        """Every line is indented, so that it cannot be mistaken for a line of the log itself."""
+        left = MOST_CHARACTERS - self._logged_characters
+        if left <= 0:
+            return
+        printed = "".join(text.text if text.text.endswith("\n") else f"{text.text}\n" for text in texts)
+        if not printed.strip():
+            return
+        self._logged_characters += len(printed)
+        lines = printed[:left].splitlines()
+        if len(printed) > left:
+            lines.append("... (the rest is in noetl.log)" if self._dsn else "... (the rest is left out)")
+        indented = "".join(f"\n  | {line}" for line in lines)
+        call, attempt = self._call, self._attempts.number
+        fields = {"execution_id": call.execution_id, "step": call.step, "iteration": call.iteration, "attempt": attempt}
+        _log.info(
+            "execution %s, %s, attempt %d printed:%s", call.execution_id, _name(call), attempt, indented, extra=fields
+        )
 
 
 def _name(call: ToolCall) -> str:

@@ -26,6 +26,7 @@ from temporalio.converter import (
 
 from noetl_temporal.codec import Unread, is_kept_outside, payload_limit
 from noetl_temporal.limits import STORE_FROM_BYTES
+from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.signed_converter import Refused
 
 __all__ = ["ValueStore", "until_done"]
@@ -54,6 +55,11 @@ class ValueStore:
     def is_available(self) -> bool:
         """Whether values can be stored outside of history at all."""
         return self._driver is not None
+
+    @property
+    def dsn(self) -> str | None:
+        """The Postgres of the event log, where values are stored too; None without one."""
+        return self._driver.dsn if isinstance(self._driver, PayloadStore) else None
 
     async def keep(self, value: Any) -> None:
         """Store what Temporal would store of this value. Raises the driver's errors."""

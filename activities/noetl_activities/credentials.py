@@ -145,6 +145,11 @@ class Credentials:
             raise CredentialError(f"the credential {name!r} has another type than the one in auth: remove the type")
         return {**found, **own}
 
+    @property
+    def has_secret_of_lines(self) -> bool:
+        """Whether a secret that was handed out has several lines."""
+        return any("\n" in secret for secret in self._secrets)
+
     def scrubbed(self, value: Any) -> Any:
         """The JSON value without any secret that was handed out."""
         return scrub(value, self._secrets)

@@ -51,7 +51,7 @@ class PythonTool:
             "credentials": await _credentials(request, context),
             "context": {"execution_id": request.execution_id, "attempt": context.attempt, **_inputs(request)},
         }
-        ended = await run_task(_CHILD, json.dumps(call).encode())
+        ended = await run_task(_CHILD, json.dumps(call).encode(), context.output)
         meta: dict[str, Json] = {"stdout": ended.printed} if ended.printed else {}
         if skipped:
             meta["libs_not_installed_here"] = skipped

@@ -46,6 +46,9 @@ def main() -> None:
     own = os.getpid()
     call = json.loads(given)
     os.environ.update(call["env"])
+    print_lines_at_once()
+    if "logging" in call["code"]:
+        show_logging()
     try:
         text = answer(run(call))
     except BaseException as error:
@@ -55,6 +58,22 @@ def main() -> None:
     sys.stdout.flush()
     out.write(text)
     out.close()
+
+
+def print_lines_at_once() -> None:
+    """A line is logged when it is printed, not when some kilobytes have come together."""
+    out: Any = sys.stdout
+    out.reconfigure(line_buffering=True)
+
+
+def show_logging() -> None:
+    """What the code logs goes to stderr from level INFO on, unless it has configured that itself."""
+    import logging
+
+    shown = logging.StreamHandler()
+    shown.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    logging.lastResort = shown
+    logging.root.setLevel(logging.INFO)
 
 
 def answer(result: Any) -> str:

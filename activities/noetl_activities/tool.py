@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -24,6 +24,7 @@ __all__ = [
     "BUILT_IN",
     "Credential",
     "Json",
+    "OutputStream",
     "Request",
     "Tool",
     "ToolContext",
@@ -41,6 +42,9 @@ BUILT_IN = frozenset({"duckdb", "http", "noop", "postgres", "python"})
 
 Credential: TypeAlias = Mapping[str, Any]
 """``{"type": "postgres", "db_host": ...}``: resolved, secret, never logged."""
+
+OutputStream: TypeAlias = Literal["stdout", "stderr"]
+"""Where the code of a task prints."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -87,6 +91,13 @@ class ToolContext(Protocol):
 
         A tool that shortens what it was sent does it with this: of a secret that a cut divides the first half would
         stay. A text that was cut before needs ``scrub.CUT_MARGIN`` characters more than the limit.
+        """
+        ...
+
+    def output(self, stream: OutputStream, text: str) -> None:
+        """Log what the code of the task prints, as it prints it; cheap, and never fails.
+
+        A text may end anywhere in a line. Who logs it removes the secrets of the call, and limits its size.
         """
         ...
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.outcome import Json, Outcome
-from noetl_activities.tool import Credential, Request, Tool
+from noetl_activities.tool import Credential, OutputStream, Request, Tool
 
 __all__ = ["EXECUTION", "Context", "call"]
 
@@ -35,6 +35,9 @@ class Context:
 
     def cut(self, text: str, limit: int) -> str:
         return self._credentials.cut(text, limit)
+
+    def output(self, stream: OutputStream, text: str) -> None:
+        """Nobody reads it."""
 
 
 async def call(

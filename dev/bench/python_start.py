@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.python import TOOL
-from noetl_activities.tool import Credential, Json, Request
+from noetl_activities.tool import Credential, Json, OutputStream, Request
 
 CALLS = 50
 
@@ -32,6 +32,9 @@ class Context:
     def cut(self, text: str, limit: int) -> str:
         """No secret is known here."""
         return text[:limit]
+
+    def output(self, stream: OutputStream, text: str) -> None:
+        """Nobody reads it."""
 
 
 async def call() -> None:

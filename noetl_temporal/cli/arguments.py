@@ -3,30 +3,53 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any
 
 import click
 
-__all__ = ["EXECUTION_ID", "LARGEST_ID", "LARGEST_SIZE", "Seconds", "read_sizes"]
+from noetl_temporal.ids import LARGEST_ID, LENGTHS, SHORTEST_PREFIX, exact_id
 
-LARGEST_ID = 2**63 - 1
-"""Execution ids are Postgres's bigint."""
+__all__ = ["LARGEST_SIZE", "RUN_ID", "Seconds", "read_sizes"]
+
+LONGEST_NAME = 1000
+"""Characters of a workflow id that Temporal takes."""
+
+LONGEST_SHOWN = 200
 
 LARGEST_SIZE = 10**12
 """The largest number of items, pages or bytes in a forecast."""
 
 
-class _ExecutionId(click.IntRange):
-    """The id of a run."""
+class _RunId(click.ParamType[Any]):
+    """The ID of a run: an execution id, as an int, or a text by which it has to be looked up (cli/named_run.py)."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    name = "run"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         """Raises click.BadParameter."""
-        if isinstance(value, str) and not value.removeprefix("-").isdecimal():
-            return self.fail(f"{value!r} is not a run ID, such as 754318462739161088", param, ctx)
-        return int(super().convert(cast("Any", value), param, ctx))
+        if isinstance(value, int):
+            return value
+        text = str(value)
+        if text.isdecimal() and len(text) >= LENGTHS[0] and (len(text) > LENGTHS[-1] or int(text) > LARGEST_ID):
+            return self.fail(f"{_shown(text)} is not a run ID: these have 64 bits", param, ctx)
+        whole = exact_id(text)
+        if whole is not None:
+            return whole
+        if len(text) < SHORTEST_PREFIX or len(text) > LONGEST_NAME or not text.isprintable():
+            return self.fail(
+                f"{_shown(text)} is not a run ID, such as 754318462739161088, or its first "
+                f"{SHORTEST_PREFIX} characters",
+                param,
+                ctx,
+            )
+        return text
 
 
-EXECUTION_ID = _ExecutionId(0, LARGEST_ID)
+RUN_ID = _RunId()
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}...")
 
 
 class Seconds(click.FloatRange):

@@ -33,6 +33,9 @@ class LazyCommand(NamedTuple):
 
 COMMANDS = {
     "run": LazyCommand("run:run_command", "Run the playbook FILE and wait for its end."),
+    "submit": LazyCommand("submit:submit_command", "Start a run of the playbook FILE and return at once."),
+    "wait": LazyCommand("wait:wait_command", "Wait for the end of the run ID, and show how it ended."),
+    "list": LazyCommand("list_runs:list_command", "List runs, the latest first."),
     "compile": LazyCommand("compile:compile_command", "Check playbooks and show their graphs."),
     "schema": LazyCommand(
         "schema:schema_command",
@@ -45,12 +48,13 @@ COMMANDS = {
     "migrate": LazyCommand("migrate:migrate_command", "Rewrite playbooks in canonical v10, keeping their comments."),
     "status": LazyCommand("status:status_command", "Show the status of the run ID: steps, attempts, failures, result."),
     "events": LazyCommand("events:events_command", "Show the event log of the run ID, read from Postgres."),
+    "logs": LazyCommand("task_logs:logs_command", "Show what the tasks of the run ID print."),
     "cancel": LazyCommand("stop:cancel_command", "Ask the run ID to stop."),
     "terminate": LazyCommand("stop:terminate_command", "End the run ID immediately, without cleanup."),
     "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running for this folder."),
     "worker": LazyCommand("worker:worker_command", "Run playbooks and tools until stopped."),
     "mirror": LazyCommand("mirror:mirror_group", "Follow Temporal's history into the event log until stopped."),
-    "prune": LazyCommand("prune:prune_command", "Remove the large values of old runs from Postgres."),
+    "prune": LazyCommand("prune:prune_command", "Remove the large values and the logs of old runs from Postgres."),
     "ledger": LazyCommand(
         "ledger:ledger_group", "Print the SQL of the table that SQL calls and sinks need to store rows exactly once."
     ),
@@ -107,6 +111,8 @@ def cli() -> None:
     \b
     noetl run playbook.yaml                 run a playbook here, with nothing to set up
     noetl run playbook.yaml --set city=Oslo set a workload value
+    noetl submit playbook.yaml              start a run on a stack that is up, and return
+    noetl list                              the latest runs
     noetl compile playbook.yaml             check a playbook and draw what it compiles to
     noetl migrate playbook.yaml             convert an older playbook to v10
     noetl dev up                            keep Temporal, Postgres, a worker and the mirror running

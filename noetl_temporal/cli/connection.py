@@ -16,7 +16,7 @@ from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.process import FOR_THE_OWNER
 from noetl_temporal.stack.use import Use, running, use
 
-__all__ = ["Reach", "reach_running", "reach_to_run"]
+__all__ = ["Reach", "reach_running", "reach_to_run", "reach_to_submit"]
 
 CLUSTER = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 
@@ -68,6 +68,23 @@ def _report_wait(home: Home) -> None:
     click.echo(f"waiting for another run that uses this stack ({how})", err=True)
 
 
+def reach_to_submit() -> Reach:
+    """A place where a run goes on by itself; the environment then names it. Raises NotStartedError."""
+    if _cluster():
+        return Reach()
+    home = Home()
+    found = running(home)
+    if found is None:
+        raise NotStartedError(f"{_none_is_running(home)}. Nothing was started")
+    if found.mode == "run":
+        raise NotStartedError(
+            f"the stack of this folder belongs to a `noetl run` (process {found.pid}), and stops with it: run "
+            "`noetl dev up` after it has ended. Nothing was started"
+        )
+    _use(home, found)
+    return Reach(found.ui, credentials=found.credentials)
+
+
 def reach_running() -> Reach:
     """A place to look at runs; the environment then names it. Raises StackError when none is up."""
     if _cluster():
@@ -75,13 +92,17 @@ def reach_running() -> Reach:
     home = Home()
     found = running(home)
     if found is None:
-        kept = " (its runs are kept)" if home.database.exists() else ""
-        raise StackError(
-            f"no stack is running for {home.project or home.root}: start it with `noetl dev up`{kept}, "
-            "or set TEMPORAL_ADDRESS to use a cluster; `noetl dev list` shows the stacks of other folders"
-        )
+        raise StackError(_none_is_running(home))
     _use(home, found)
     return Reach(found.ui)
+
+
+def _none_is_running(home: Home) -> str:
+    kept = " (its runs are kept)" if home.database.exists() else ""
+    return (
+        f"no stack is running for {home.project or home.root}: start it with `noetl dev up`{kept}, "
+        "or set TEMPORAL_ADDRESS to use a cluster; `noetl dev list` shows the stacks of other folders"
+    )
 
 
 def _use(home: Home, stack: Addresses) -> None:

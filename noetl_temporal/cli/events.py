@@ -10,7 +10,7 @@ import click
 import msgspec
 from rich.table import Table
 
-from noetl_temporal.cli.arguments import EXECUTION_ID
+from noetl_temporal.cli.arguments import RUN_ID
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.console import print_table
 from noetl_temporal.cli.event_words import event_words
@@ -32,10 +32,10 @@ SUPERSEDED = "superseded by a reset"
 
 
 @click.command("events")
-@click.argument("execution", metavar="[ID]", type=EXECUTION_ID, required=False)
+@click.argument("execution", metavar="[ID]", type=RUN_ID, required=False)
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, one for each row.")
-def events_command(execution: int | None, last: int | None, as_json: bool) -> None:
+def events_command(execution: int | str | None, last: int | None, as_json: bool) -> None:
     """Show the event log of the run ID, read from Postgres. Without ID: of the latest run.
 
     Rows that a reset superseded are marked "superseded by a reset" (in JSON "superseded": true).
@@ -48,16 +48,17 @@ def events_command(execution: int | None, last: int | None, as_json: bool) -> No
     asyncio.run(_show(execution, last, as_json=as_json))
 
 
-async def _show(execution: int | None, last: int | None, *, as_json: bool) -> None:
+async def _show(run: int | str | None, last: int | None, *, as_json: bool) -> None:
     """Print each page as it is read: a log may have millions of rows."""
     from noetl_temporal.cli.logged import logged_events
+    from noetl_temporal.cli.named_run import execution_of, latest_in_temporal
     from noetl_temporal.environment import dsn_from_environment
 
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no event log to read: set NOETL_POSTGRES to the DSN of its Postgres")
-    is_first = True
-    async with aclosing(logged_events(dsn, execution or await _latest(), last)) as pages:
+    execution, is_first = await execution_of(run), True
+    async with aclosing(logged_events(dsn, execution or await latest_in_temporal(), last)) as pages:
         async for page in pages:
             if as_json:
                 _print_json(page)
@@ -72,18 +73,6 @@ def _print_json(page: EventPage) -> None:
     for row in page.rows:
         fields = {**msgspec.structs.asdict(row.event), "superseded": row.is_superseded}
         echo_json(msgspec.json.encode(with_text_ids(fields)).decode())
-
-
-async def _latest() -> int | None:
-    """The latest run that Temporal knows; None when it knows none or is away, for the log to say."""
-    from noetl_temporal.cli.find import find_run
-    from noetl_temporal.deployment import DeploymentError
-    from noetl_temporal.runs import Runs, UnknownRunError
-
-    try:
-        return (await find_run(await Runs.connect(), None)).execution_id
-    except (UnknownRunError, DeploymentError):
-        return None
 
 
 def _table(page: EventPage, *, has_header: bool) -> Table:

@@ -44,13 +44,16 @@ Show: TypeAlias = Callable[[RunSummary, bool], None]
 
 
 class Order(NamedTuple):
-    """A run and its options. ``tools`` are the kinds that can be called, ``timeout`` is in seconds."""
+    """A run and its options. ``tools`` are the kinds that can be called, ``timeout`` is in seconds. ``is_verbose``
+    to show what its tasks print.
+    """
 
     playbook: Playbook
     request: dict[str, Json]
     tools: Collection[str]
     credentials: Path | None
     timeout: float | None
+    is_verbose: bool
 
 
 class _Run:
@@ -104,7 +107,10 @@ async def _execute(run: _Run, order: Order, reach: Reach, view: View, show: Show
                 submit = partial(_submit, client, order, queues)
                 handle = await submitted(submit, run.execution_id, interrupts, view.say)
                 run.is_submitted = True
-                following = Following(client, handle, log, view, order.playbook.graph, order.timeout, interrupts)
+                graph, is_verbose = order.playbook.graph, order.is_verbose
+                following = Following(
+                    client, handle, log, view, graph, order.timeout, interrupts, shows_output=is_verbose
+                )
                 run.ended, interrupted = await following.follow(reach.ui)
             show(run.ended, interrupted)
 

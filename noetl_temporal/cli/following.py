@@ -31,6 +31,7 @@ from noetl_temporal.mirror.raw import Run
 from noetl_temporal.mirror.read import EventTail
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.runs import RunHandle, Runs
+from noetl_temporal.task_log import LogTail
 
 __all__ = ["Following"]
 
@@ -48,7 +49,9 @@ LOOK_SECONDS = 2.0
 
 
 class Following:
-    """One run. ``timeout`` in seconds. ``interrupts`` may have come before: then the run is stopped at once."""
+    """One run. ``timeout`` in seconds. ``interrupts`` may have come before: then the run is stopped at once.
+    ``shows_output``: what its tasks print is shown.
+    """
 
     def __init__(
         self,
@@ -59,12 +62,15 @@ class Following:
         graph: Graph,
         timeout: float | None,
         interrupts: Interrupts,
+        *,
+        shows_output: bool = False,
     ) -> None:
         self._runs, self._handle, self._log, self._view = runs, handle, log, view
         self._interval = PollInterval()
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
         self._why = "noetl run was stopped"
         self._stops = 0
+        self._output = LogTail(handle.execution_id) if shows_output else None
         self._left = asyncio.Event()
         self._stopping: list[asyncio.Task[None]] = []
 
@@ -175,12 +181,27 @@ class Following:
             await self._announce(self._log)
             tail = EventTail(self._handle.execution_id)
             while not tail.has_ended:
+                has_printed = await self._show_output(self._log)
                 async with self._log.connection() as log:
                     rows = await tail.read(log)
                 for row in rows:
                     self._view.feed(row)
                 if not tail.has_ended:
-                    await self._interval.wait(found_rows=bool(rows))
+                    await self._interval.wait(found_rows=has_printed or bool(rows))
+            await self._show_output(self._log)
+
+    async def _show_output(self, log: EventLog) -> bool:
+        """Show what the tasks have printed since the last call, if that is wanted; whether there was anything."""
+        has_lines = False
+        while self._output is not None:
+            async with log.connection() as connection:
+                lines = await self._output.read(connection)
+            if not lines:
+                break
+            has_lines = True
+            for line in lines:
+                self._view.print_line(line.place_and_text())
+        return has_lines
 
     async def _announce(self, log: EventLog) -> None:
         """Have the run read at once."""

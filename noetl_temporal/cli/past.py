@@ -1,17 +1,11 @@
-"""Runs that Temporal does not tell of, because it has removed them or is away: their account from the mirror's tables.
-
-noetl.history keeps the event that closed the run, with the report in it, just as Temporal had it.
-"""
+"""Runs that Temporal does not tell of, as it has removed them or is away: their account from the mirror's tables."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import asyncpg
-from temporalio.api.common.v1 import Payload
-from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
 from noetl_temporal.cli.describe_run import steps_from_log
@@ -21,21 +15,12 @@ from noetl_temporal.cli.reading import Reading, read_log
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.read import Execution, steps_of
+from noetl_temporal.past_reports import past_report, past_run
 from noetl_temporal.run_input import RunReport
 
 __all__ = ["past_account"]
 
 PRUNED = "values over 64 KB of this run are gone: they were pruned on"
-
-_CLOSING = """
-SELECT proto FROM noetl.history WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) ORDER BY event_id DESC LIMIT 1
-"""
-
-
-class _Run(NamedTuple):
-    namespace: str
-    workflow_id: str
-    run_id: str
 
 
 async def past_account(dsn: str, converter: DataConverter, execution_id: int | None) -> RunSummary | None:
@@ -46,14 +31,13 @@ async def past_account(dsn: str, converter: DataConverter, execution_id: int | N
 
 
 async def _account(log: asyncpg.Connection, converter: DataConverter, found: Execution) -> RunSummary:
-    record = await log.fetchrow(sql.query("latest_run"), found.execution_id)
-    run = None if record is None else _Run(*record)
+    run = await past_run(log, found.execution_id)
     status = found.status.lower()
     log_of = Reading() if run is None else await read_log(log, *run, found.execution_id)
     pruned = await log.fetchval(sql.query("pruned_at"), found.execution_id)
     report = RunReport(status, found.execution_id)
     with suppress(LookupError) if pruned else nullcontext():
-        report = (None if run is None else await _report(log, converter, run)) or report
+        report = (None if run is None else await past_report(log, converter, run)) or report
     started = (found.start_time or datetime.now()).replace(tzinfo=UTC)
     ended = found.end_time.replace(tzinfo=UTC) if found.end_time else datetime.now(UTC)
     return RunSummary(
@@ -73,22 +57,3 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
         reason=log_of.reason,
         duration_seconds=round((ended - started).total_seconds(), 3),
     )
-
-
-async def _report(log: asyncpg.Connection, converter: DataConverter, run: _Run) -> RunReport | None:
-    """What the run said of itself at its end; None where it still runs or was ended from outside."""
-    proto = await log.fetchval(_CLOSING, *run)
-    payload = None if proto is None else _payload(HistoryEvent.FromString(proto))
-    return None if payload is None else (await converter.decode([payload], [RunReport]))[0]
-
-
-def _payload(closing: HistoryEvent) -> Payload | None:
-    match closing.WhichOneof("attributes"):
-        case "workflow_execution_completed_event_attributes":
-            payloads = closing.workflow_execution_completed_event_attributes.result.payloads
-        case "workflow_execution_failed_event_attributes":
-            failure = closing.workflow_execution_failed_event_attributes.failure
-            payloads = failure.application_failure_info.details.payloads
-        case _:
-            return None
-    return payloads[0] if payloads else None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 
 from noetl_activities.installed_tools import installed_tools
-from noetl_compiler import compile_file
+from noetl_compiler import Result, compile_file, compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import excerpt, nearest_or_all
 from noetl_compiler.graph import Graph, Json, Span
@@ -45,13 +45,20 @@ class Playbook(NamedTuple):
 
 
 def read_playbook(file: Path) -> Playbook:
-    """Compile ``file``; its diagnostics go to stderr."""
-    result = compile_file(file, installed_tools())
+    """Compile ``file``, or stdin if it is ``-``; its diagnostics go to stderr. Raises click.UsageError."""
+    result = _compiled_stdin() if str(file) == "-" else compile_file(file, installed_tools())
     show_findings(result, "nothing was started")
     if result.graph is None:
         sys.exit(WRONG)
     credentials = tuple(found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT)
     return Playbook(result.graph, result.source.text, credentials)
+
+
+def _compiled_stdin() -> Result:
+    from noetl_temporal.cli.sources import stdin_source
+
+    source = stdin_source()
+    return compile_text(source.text, source.file, installed_tools())
 
 
 def check_request(request: dict[str, Json], playbook: Playbook) -> None:

@@ -46,11 +46,13 @@ def _duration(ctx: click.Context, param: click.Parameter, text: str) -> timedelt
 @click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as a JSON object.")
 def prune_command(older_than: timedelta, dry_run: bool, as_json: bool) -> None:
-    """Remove the large values of old runs from Postgres.
+    """Remove the large values and the logs of old runs from Postgres.
 
     noetl.payload holds values over 64 KB, graphs and frame segments. A payload is removed when every run that refers to
     it ended more than AGE ago and is no longer in Temporal; so AGE must be at least Temporal's retention. Payloads
     stored within the last AGE, or the last day, are kept.
+
+    noetl.log holds what tasks print; rows older than AGE are removed.
 
     The event log is kept: `noetl status` and `noetl events` still show a pruned run, but `noetl mirror rebuild` cannot
     derive its rows again and leaves them unchanged.
@@ -118,6 +120,8 @@ def summary(pruned: Pruned, *, dry_run: bool) -> str:
     removed, did = ("would remove", "would prune") if dry_run else ("removed", "pruned")
     ended = f"{_count(pruned.executions, 'run')} that ended before {pruned.before:%Y-%m-%d %H:%M} UTC"
     lines = [f"{removed} {_count(pruned.payloads, 'payload')}, {_bytes(pruned.bytes)}; {did} {ended}"]
+    if pruned.log_rows:
+        lines.append(f"{removed} {_count(pruned.log_rows, 'row')} of noetl.log")
     if pruned.retained:
         lines.append(f"skipped, still in Temporal: {_count(pruned.retained, 'run')}")
     if pruned.blocked_by:

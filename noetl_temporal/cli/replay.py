@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_compiler.regular_file import read_regular
-from noetl_temporal.cli.arguments import LARGEST_ID
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import cut
+from noetl_temporal.ids import LARGEST_ID
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 

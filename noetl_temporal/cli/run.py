@@ -41,6 +41,8 @@ __all__ = ["run_command"]
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the run, if one was submitted.")
 @click.option("--timeout", type=Seconds(min_open=True), help="Seconds until the run is cancelled.")
+@click.option("--verbose", "-v", is_flag=True, help="Show what the tasks print, while they run.")
+@click.option("--detach", is_flag=True, help="Start the run and return at once, as noetl submit does.")
 def run_command(
     file: Path,
     settings: tuple[str, ...],
@@ -48,8 +50,10 @@ def run_command(
     credentials: Path | None,
     as_json: bool,
     timeout: float | None,
+    verbose: bool,
+    detach: bool,
 ) -> None:
-    """Run the playbook FILE and wait for its end.
+    """Run the playbook FILE and wait for its end. - means stdin.
 
     Uses the stack that is up in this folder (noetl dev up), or starts one for this run; or the cluster
     that TEMPORAL_ADDRESS names. Values of --set are YAML (3 is a number, [a, b] a list, '3' text),
@@ -59,6 +63,9 @@ def run_command(
     noetl run playbook.yaml
     noetl run playbook.yaml --set city=Oslo --set limits.rows=100
     noetl run playbook.yaml --payload @request.json --json --timeout 60
+    noetl run playbook.yaml -v
+    noetl run playbook.yaml --detach
+    generate-playbook | noetl run -
 
     Ctrl-C cancels the run and waits for its cleanup (the tools of step end); a second one skips the cleanup,
     a third exits without waiting. --timeout cancels in the same way.
@@ -75,7 +82,11 @@ def run_command(
         request = read_payload(payload, settings)
         playbook = read_playbook(file)
         check_request(request, playbook)
-        order = _order(playbook, request, credentials, timeout)
+    if detach:
+        _detach(playbook, request, credentials, timeout, as_json=as_json, verbose=verbose)
+        return
+    with importing():
+        order = _order(playbook, request, credentials, timeout, verbose=verbose)
     report = _Report(as_json, playbook)
     try:
         _run(order, report)
@@ -84,14 +95,34 @@ def run_command(
     sys.exit(report.exit_status)
 
 
-def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | None, timeout: float | None) -> Order:
+def _detach(
+    playbook: Playbook,
+    request: dict[str, Json],
+    credentials: Path | None,
+    timeout: float | None,
+    *,
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Raises click.UsageError for what needs this process to stay."""
+    given = {"--credentials": credentials is not None, "--timeout": timeout is not None, "--verbose": verbose}
+    for option in (name for name, is_given in given.items() if is_given):
+        raise click.UsageError(f"{option} needs a command that stays until the run ends: omit it, or --detach")
+    from noetl_temporal.cli.submit import leave_running
+
+    leave_running(playbook, request, key=None, as_json=as_json)
+
+
+def _order(
+    playbook: Playbook, request: dict[str, Json], credentials: Path | None, timeout: float | None, *, verbose: bool
+) -> Order:
     from noetl_temporal.cli.credentials import check_credentials
     from noetl_temporal.cli.execute import Order
 
     tools = tools_for(playbook.graph)
     check_support(playbook, tools)
     check_credentials(credentials)
-    return Order(playbook, request, tools, credentials, timeout)
+    return Order(playbook, request, tools, credentials, timeout, verbose)
 
 
 class _Report:

@@ -3,38 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import click
 
-from noetl_temporal.cli.arguments import EXECUTION_ID
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.arguments import RUN_ID
+from noetl_temporal.cli.connection import Reach, reach_running
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printed import echo_json
 
+if TYPE_CHECKING:  # with Temporal, which --help need not wait for
+    from noetl_temporal.cli.run_report import RunSummary
+
 __all__ = ["status_command"]
 
 
 @click.command("status")
-@click.argument("execution", metavar="[ID]", type=EXECUTION_ID, required=False)
+@click.argument("execution", metavar="[ID]", type=RUN_ID, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as noetl run --json does.")
-def status_command(execution: int | None, as_json: bool) -> None:
+def status_command(execution: int | str | None, as_json: bool) -> None:
     """Show the status of the run ID: steps, attempts, failures, result. Without ID: the latest run.
+
+    ID is an execution id, a workflow id, or at least the first 6 characters of either.
 
     If Temporal no longer has the run, or cannot be reached, the status is read from the event log.
 
     \b
     noetl status
     noetl status 754318462739161088 --json
+    noetl status 754318
+    noetl status examples/hello/754318
     """
     reach = reach_running()
     with importing():
-        from noetl_temporal.cli.standing import standing_of  # with Temporal, which --help need not wait for
-
         log_nowhere()
-    ended = asyncio.run(standing_of(execution, reach))
+    ended = asyncio.run(_standing(execution, reach))
     if as_json:
         echo_json(ended.json())
     else:
         ended.show(console())
+
+
+async def _standing(run: int | str | None, reach: Reach) -> RunSummary:
+    from noetl_temporal.cli.named_run import execution_of
+    from noetl_temporal.cli.standing import standing_of
+
+    return await standing_of(await execution_of(run), reach)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 import click
 
-from noetl_temporal.cli.arguments import EXECUTION_ID
+from noetl_temporal.cli.arguments import RUN_ID
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.stack.errors import StackError
@@ -15,9 +16,9 @@ __all__ = ["cancel_command", "terminate_command"]
 
 
 @click.command("cancel")
-@click.argument("execution", metavar="ID", type=EXECUTION_ID)
+@click.argument("execution", metavar="ID", type=RUN_ID)
 @click.option("--reason", metavar="TEXT", default="", help="Why; recorded in the event log.")
-def cancel_command(execution: int, reason: str) -> None:
+def cancel_command(execution: int | str, reason: str) -> None:
     """Ask the run ID to stop.
 
     No new calls start, calls in progress are cancelled, and the tasks of step end run as the cleanup.
@@ -28,39 +29,52 @@ def cancel_command(execution: int, reason: str) -> None:
     noetl cancel 754318462739161088 --reason "wrong table"
     """
     reach_running()
-    skips = asyncio.run(_stop(execution, reason, at_once=False))
-    status = "already cancelling; skipping the cleanup" if skips else "cancelling; waiting for the cleanup"
-    click.echo(f"run {execution}: {status}")
+    stopped = asyncio.run(_stop(execution, reason, at_once=False))
+    status = (
+        "already cancelling; skipping the cleanup" if stopped.skips_cleanup else "cancelling; waiting for the cleanup"
+    )
+    click.echo(f"run {stopped.execution_id}: {status}")
 
 
 @click.command("terminate")
-@click.argument("execution", metavar="ID", type=EXECUTION_ID)
+@click.argument("execution", metavar="ID", type=RUN_ID)
 @click.option("--reason", metavar="TEXT", default="", help="Why; recorded in Temporal's history.")
-def terminate_command(execution: int, reason: str) -> None:
+def terminate_command(execution: int | str, reason: str) -> None:
     """End the run ID immediately, without cleanup.
 
     This also ends runs that no build can replay. Calls in progress are abandoned.
+
+    \b
+    noetl terminate 754318462739161088
+    noetl terminate 754318 --reason "stuck since the deploy"
     """
     reach_running()
-    asyncio.run(_stop(execution, reason, at_once=True))
-    click.echo(f"run {execution}: terminated")
+    stopped = asyncio.run(_stop(execution, reason, at_once=True))
+    click.echo(f"run {stopped.execution_id}: terminated")
 
 
-async def _stop(execution: int, reason: str, *, at_once: bool) -> bool:
-    """Whether the cleanup is skipped."""
+class _Stopped(NamedTuple):
+    execution_id: int
+    skips_cleanup: bool = True
+
+
+async def _stop(run: int | str, reason: str, *, at_once: bool) -> _Stopped:
     from temporalio.service import RPCError, RPCStatusCode
 
+    from noetl_temporal.cli.named_run import execution_of
     from noetl_temporal.runs import Runs, UnknownRunError
     from noetl_temporal.temporal_problems import rpc_problem
 
     log_nowhere()
     runs = await Runs.connect()
+    execution = await execution_of(run)
+    assert execution is not None  # noqa: S101 - both commands need an ID
     try:
         handle = await runs.find(execution)
         if (await handle.workflow.describe()).close_time is not None:
             raise StackError(f"run {execution} has already ended: noetl status {execution}")
         if not at_once:
-            return await handle.cancel(reason)
+            return _Stopped(execution, await handle.cancel(reason))
         await handle.terminate(reason)
     except UnknownRunError as error:
         raise StackError(str(error)) from None
@@ -68,4 +82,4 @@ async def _stop(execution: int, reason: str, *, at_once: bool) -> bool:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise StackError(f"run {execution} has already ended: noetl status {execution}") from None
         raise rpc_problem(error, runs.temporal.namespace) or error from error
-    return True
+    return _Stopped(execution)

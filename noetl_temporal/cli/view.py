@@ -39,6 +39,10 @@ class View(Protocol):
         """Tell something that is no event."""
         ...
 
+    def print_line(self, text: str) -> None:
+        """Show a line that a task has printed; it stays."""
+        ...
+
     def warn(self, lines: Sequence[str]) -> None:
         """Tell what keeps the run from going on now; nothing when there is nothing."""
         ...
@@ -66,6 +70,10 @@ class Lines:
     def say(self, text: str) -> None:
         """Tell something that is no event."""
         self._console.print(text, highlight=False, soft_wrap=True)
+
+    def print_line(self, text: str) -> None:
+        """Show a line that a task has printed."""
+        self.say(text)
 
     def warn(self, lines: Sequence[str]) -> None:
         """Tell what keeps the run from going on, once for as long as it lasts."""
@@ -106,6 +114,10 @@ class Screen:
     def say(self, text: str) -> None:
         """Tell something that is no event."""
         self._message = text
+
+    def print_line(self, text: str) -> None:
+        """Show a line that a task has printed, above the table."""
+        self._live.console.print(text, highlight=False, soft_wrap=True)
 
     def warn(self, lines: Sequence[str]) -> None:
         """Tell what keeps the run from going on now."""

@@ -50,7 +50,8 @@ class Pruned(msgspec.Struct, frozen=True):
     """What was removed, or would be: ``payloads`` with ``bytes`` in total, of ``executions`` that ended ``before``.
 
     ``retained`` counts the executions that ended before as well, but are kept because Temporal still has them.
-    ``blocked_by`` is the run, if any, because of which payloads that are old enough are kept.
+    ``blocked_by`` is the run, if any, because of which payloads that are old enough are kept. ``log_rows`` were printed
+    by tasks before.
     """
 
     before: datetime
@@ -59,6 +60,7 @@ class Pruned(msgspec.Struct, frozen=True):
     bytes: int
     retained: int
     blocked_by: BlockingRun | None
+    log_rows: int = 0
 
 
 class Removed(NamedTuple):
@@ -103,7 +105,9 @@ async def prune(client: Client, dsn: str, older_than: timedelta, *, dry_run: boo
 async def remove(
     connection: Connection, before: datetime, ended: set[int], needs: Needed, *, dry_run: bool = False
 ) -> Pruned:
-    """Release the executions that have ``ended`` and are not needed, then delete the payloads without an owner."""
+    """Release the executions that have ``ended`` and are not needed, then delete the payloads without an owner, and old
+    rows of noetl.log.
+    """
     leaving = sorted(ended - needs.executions)
     run = needs.blocked_by
     blocked_by = run if run is not None and run.since < before else None
@@ -113,7 +117,10 @@ async def remove(
     else:
         await _release(connection, leaving)
         removed = await delete_unowned(connection, cutoff, needs.keys)
-    return Pruned(before, len(leaving), removed.payloads, removed.bytes, len(ended) - len(leaving), blocked_by)
+    log_rows = await connection.fetchval(sql.query("count_log" if dry_run else "delete_log"), before)
+    return Pruned(
+        before, len(leaving), removed.payloads, removed.bytes, len(ended) - len(leaving), blocked_by, log_rows or 0
+    )
 
 
 async def _namespaces(client: Client, connection: Connection) -> list[str]:

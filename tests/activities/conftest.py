@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from noetl_activities.credentials import Credentials, CredentialSource
-from noetl_activities.tool import Credential, Json, Request
+from noetl_activities.tool import Credential, Json, OutputStream, Request
 from noetl_temporal.stack.addresses import Addresses
 
 
@@ -32,6 +32,7 @@ class Context:
     def __init__(self, **named: Any) -> None:
         environment = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in named.items()}
         self.credentials = Credentials(CredentialSource(environment=environment))
+        self.printed: list[tuple[OutputStream, str]] = []
 
     def heartbeat(self) -> None:
         """Nobody listens."""
@@ -41,6 +42,9 @@ class Context:
 
     def cut(self, text: str, limit: int) -> str:
         return self.credentials.cut(text, limit)
+
+    def output(self, stream: OutputStream, text: str) -> None:
+        self.printed.append((stream, text))
 
 
 def request(kind: str, auth: Json = None, limit: float | None = 10, **config: Json) -> Request:

@@ -27,6 +27,7 @@ from noetl_temporal.mirror.store import open_store
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.runs import RunHandle
 from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.task_log import LogTail, PrintedText, TaskPlace, store_printed
 from tests.audit import audit_execution
 from tests.mirror import scripted
 from tests.mirror.conftest import Log, scripted_worker
@@ -347,3 +348,13 @@ async def test_an_old_run_that_only_waits_blocks_nothing(alone: Place, execution
 
 async def _holds_nothing(alone: Place) -> bool:
     return await _blocking(alone) is None
+
+
+async def test_old_lines_of_tasks_are_removed(here: Place) -> None:
+    where = TaskPlace(7, "start", "start_task", None, None, 1, "w")
+    await store_printed(here.dsn, where, [PrintedText(datetime.now(UTC), "stdout", "old\n")])
+    await here.database.execute("UPDATE noetl.log SET stored_at = stored_at - interval '40 days'")
+    await store_printed(here.dsn, where, [PrintedText(datetime.now(UTC), "stdout", "new\n")])
+    assert (await here.prune(dry_run=True)).log_rows == 1
+    assert (await here.prune()).log_rows == 1
+    assert [line.text for line in await LogTail(7).read(here.database)] == ["new"]

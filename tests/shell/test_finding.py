@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 
+import asyncpg
 import pytest
 
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.describe_run import account_of
-from noetl_temporal.client import NoetlClient, NoEventLogError, RunHandle, UnknownRunError
+from noetl_temporal.client import NoetlClient, UnknownRunError
 from noetl_temporal.codec import data_converter
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.mirror.read import events_of
+from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.replay import NoHistoryError, histories_of, history_in, open_histories, replay
 from noetl_temporal.search_attributes import PATH
 from noetl_temporal.stack.addresses import Addresses
@@ -149,11 +153,32 @@ async def test_a_history_of_another_build_does_not_replay(shell: Shell) -> None:
             history_in(wrong)
 
 
-async def test_a_handle_without_an_event_log_says_what_to_set(shell: Shell) -> None:
-    async def answer(*_: object) -> None:
-        """Nothing is called."""
+async def test_events_come_from_history_where_there_is_no_event_log(
+    shell: Shell, servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same as those of the mirror: of a loop in chunks, and of a run that continued as new."""
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    let_go = asyncio.Event()
 
+    async def answer(request: Request, _context: ToolContext) -> int:
+        if "later#" in request.key:
+            await let_go.wait()
+        return 1
+
+    looped = LOOP + "    next: {arcs: [{step: turn}]}\n" + TURNS.lstrip("\n").replace("start", "turn")
     async with shell.client(answer) as client:
-        handle = RunHandle(client.temporal, client.temporal.get_workflow_handle("x"), 1, None)
-        with pytest.raises(NoEventLogError, match="set NOETL_POSTGRES to the DSN"):
-            await anext(handle.events())
+        for text in (looped, TWO):
+            handle = await shell.submit(client, text)
+            events = handle.events()
+            first = await anext(events)
+            assert first.event_type == "playbook.execution.requested"
+            let_go.set()
+            async with asyncio.timeout(60):
+                found = [first] + [event async for event in events]
+            assert found[-1].event_type == "playbook.completed"
+            await migrate(servers.postgres)
+            await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
+            connection = await asyncpg.connect(servers.postgres)
+            mirrored = await events_of(connection, handle.execution_id)
+            await connection.close()
+            assert sorted(found, key=lambda event: event.event_id) == mirrored

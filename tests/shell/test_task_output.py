@@ -1,23 +1,42 @@
-"""What a task prints is in its worker's log, after the tool has ended and without secrets."""
+"""What a task prints is logged while it runs: in noetl.log and in its worker's log, in whole lines without secrets."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import AsyncIterator
 from typing import Any
 
+import asyncpg
 import pytest
-from temporalio.testing import ActivityEnvironment
 
-from noetl_activities.credentials import CredentialSource
-from noetl_activities.outcome import Outcome
+from noetl_activities.credentials import Credentials, CredentialSource
+from noetl_activities.python import TOOL
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
+from noetl_temporal import task_output
+from noetl_temporal.call_log import CallLog
 from noetl_temporal.cli import logs
+from noetl_temporal.client import NoetlClient
 from noetl_temporal.codec import data_converter
+from noetl_temporal.ids import new_execution_id
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.run_tool import tool_activity
-from noetl_temporal.task_output import MOST_CHARACTERS, log_printed
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.run_tool import Attempt
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.task_log import LogLine, LogTail
+from noetl_temporal.task_output import MOST_BYTES, MOST_CHARACTERS, TaskOutput
 from noetl_temporal.value_store import ValueStore
+from noetl_temporal.worker import serving
+
+from .conftest import Shell
+
+SECRETS = CredentialSource(
+    environment={
+        "NOETL_CREDENTIAL_MINE": '{"type": "bearer", "token": "hush-hush"}',
+        "NOETL_CREDENTIAL_KEY": '{"type": "key", "pem": "BEGIN-1234\\nMIIEowIB\\nEND-5678"}',
+    }
+)
 
 
 @pytest.fixture
@@ -26,9 +45,41 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-def printed(text: Any, **given: Any) -> None:
-    call = ToolCall("c", "k", 7, "fetch", "fetch_task", "python", 1, **given)
-    log_printed(call, 2, {"status": "ok", "meta": {"stdout": text}})
+@pytest.fixture
+async def log(servers: Addresses) -> AsyncIterator[asyncpg.Connection]:
+    await migrate(servers.postgres)
+    connection = await asyncpg.connect(servers.postgres)
+    yield connection
+    await connection.close()
+
+
+def call_of(**given: Any) -> ToolCall:
+    usual: dict[str, Any] = {"execution_id": 7, "step": "fetch", "task": "fetch_task", "kind": "python", "event_id": 1}
+    return ToolCall(id="c", key="k", **{**usual, **given})
+
+
+def output_of(call: ToolCall, dsn: str | None = None, credentials: Credentials | None = None) -> TaskOutput:
+    attempts = CallLog()
+    attempts.begin()
+    attempts.begin()
+    return TaskOutput(call, attempts, credentials or Credentials(SECRETS), dsn)
+
+
+async def printed(*texts: str, **given: Any) -> None:
+    output = output_of(call_of(**given))
+    async with output:
+        for text in texts:
+            output.feed("stdout", text)
+
+
+async def lines_of(log: asyncpg.Connection, execution_id: int, step: str | None = None) -> list[LogLine]:
+    tail, found = LogTail(execution_id, step), list[LogLine]()
+    while lines := await tail.read(log):
+        found += lines
+    return found
+
+
+# ---- the worker's log ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -37,43 +88,200 @@ def printed(text: Any, **given: Any) -> None:
         ({}, "step fetch"),
         ({"iteration": 0}, "step fetch, item 0"),
         ({"iteration": 3, "page": 4}, "step fetch, item 3, page 4"),
+        ({"task": "parse"}, "step fetch, task parse"),
     ],
 )
-def test_the_log_tells_step_and_attempt(logged: pytest.LogCaptureFixture, given: dict[str, int], place: str) -> None:
-    printed("one\n\ntwo\n", **given)
+async def test_the_log_tells_step_and_attempt(
+    logged: pytest.LogCaptureFixture, given: dict[str, Any], place: str
+) -> None:
+    await printed("one\n\ntwo\n", **given)
     assert logged.messages == [f"execution 7, {place}, attempt 2 printed:\n  | one\n  | \n  | two"]
+    fields = {name: getattr(logged.records[0], name) for name in ("execution_id", "step", "iteration", "attempt")}
+    assert fields == {"execution_id": 7, "step": "fetch", "iteration": given.get("iteration"), "attempt": 2}
 
 
-def test_a_task_among_others_is_named(logged: pytest.LogCaptureFixture) -> None:
-    log_printed(ToolCall("c", "k", 7, "fetch", "parse", "python", 1), 1, {"meta": {"stdout": "x"}})
-    assert logged.messages == ["execution 7, step fetch, task parse, attempt 1 printed:\n  | x"]
-
-
-@pytest.mark.parametrize("text", ["", " \n", None, {"a": 1}])
-def test_nothing_is_logged_where_nothing_is_printed(logged: pytest.LogCaptureFixture, text: Any) -> None:
-    printed(text)
+@pytest.mark.parametrize("text", ["", " \n"])
+async def test_nothing_is_logged_where_nothing_is_printed(logged: pytest.LogCaptureFixture, text: str) -> None:
+    await printed(text)
     assert logged.messages == []
 
 
-def test_no_printed_line_can_be_taken_for_one_of_the_log(logged: pytest.LogCaptureFixture) -> None:
-    printed("a\r2026-01-01 b\u20282026-01-01 c\v2026-01-01 d")
+async def test_no_printed_line_can_be_taken_for_one_of_the_log(logged: pytest.LogCaptureFixture) -> None:
+    await printed("a\r2026-01-01 b\u20282026-01-01 c\v2026-01-01 d")
     told = logs._Printable(logs.FORMAT).format(logged.records[0])  # pyright: ignore[reportPrivateUsage]
     assert [line[:4] for line in told.splitlines()[1:]] == ["  | "] * 4
 
 
-def test_a_long_text_is_cut(logged: pytest.LogCaptureFixture) -> None:
-    printed("x" * (MOST_CHARACTERS + 1234))
-    assert logged.messages[0].endswith("x\n  | ... (1,234 more characters)")
+async def test_the_worker_logs_the_beginning_of_a_long_text(logged: pytest.LogCaptureFixture) -> None:
+    await printed("x" * (MOST_CHARACTERS + 1234))
+    assert logged.messages[0].endswith("x\n  | ... (the rest is left out)")
     assert len(logged.messages[0]) < MOST_CHARACTERS + 200
 
 
-async def test_secrets_of_the_call_are_not_logged(logged: pytest.LogCaptureFixture) -> None:
-    async def answer(_request: Request, context: ToolContext) -> Outcome:
-        found = await context.credential("mine")
-        return Outcome("ok", meta={"stdout": f"token {found['token']}"})
+# ---- noetl.log -------------------------------------------------------------------------------------------------------
 
-    source = CredentialSource(environment={"NOETL_CREDENTIAL_MINE": '{"type": "bearer", "token": "hush-hush"}'})
-    activity = tool_activity(FakeTool("noop", answer), source, ValueStore(data_converter()))
-    await ActivityEnvironment().run(activity, ToolCall("c", "k", 1, "step", "task", "noop", 1))
-    assert "printed:\n  | token " in logged.text
-    assert "hush" not in logged.text
+
+async def test_rows_have_their_place_and_their_stream(servers: Addresses, log: asyncpg.Connection) -> None:
+    execution = new_execution_id()
+    output = output_of(call_of(execution_id=execution, iteration=3, page=2), servers.postgres)
+    async with output:
+        output.feed("stdout", "one\ntw")
+        output.feed("stderr", "care\n")
+        output.feed("stdout", "o\nthree \0 \udcff")
+    found = await lines_of(log, execution)
+    assert [(line.stream, line.text) for line in found] == [
+        ("stdout", "one"),
+        ("stdout", "two"),
+        ("stdout", "three \ufffd \ufffd"),
+        ("stderr", "care"),
+    ]
+    assert {(line.step, line.task, line.iteration, line.page, line.attempt) for line in found} == {
+        ("fetch", "fetch_task", 3, 2, 2)
+    }
+    assert await lines_of(log, execution, "other") == []
+
+
+async def test_whole_lines_are_stored_while_the_task_runs(servers: Addresses, log: asyncpg.Connection) -> None:
+    execution = new_execution_id()
+    output = output_of(call_of(execution_id=execution), servers.postgres)
+    async with output:
+        output.feed("stdout", "done 1\ndone")
+        async with asyncio.timeout(10):
+            while not (found := await lines_of(log, execution)):
+                await asyncio.sleep(0.05)
+        assert [line.text for line in found] == ["done 1"]
+        output.feed("stdout", " 2\n")
+    assert [line.text for line in await lines_of(log, execution)] == ["done 1", "done 2"]
+
+
+@pytest.mark.parametrize("size", [1, 1000, 100_000])
+async def test_a_megabyte_is_kept_and_the_cut_is_told(servers: Addresses, log: asyncpg.Connection, size: int) -> None:
+    execution = new_execution_id()
+    output = output_of(call_of(execution_id=execution), servers.postgres)
+    async with output:
+        for _ in range(2_000_000 // size if size > 1 else 1):
+            output.feed("stdout", "ü" * (size if size > 1 else 30_000_000))
+    found = await lines_of(log, execution)
+    assert [line.stream for line in found] == ["stdout", "noetl"]
+    assert MOST_BYTES - 2 <= len(found[0].text.encode()) <= MOST_BYTES
+    assert found[1].text == "the output is cut here: at most 1,048,576 bytes of an attempt are logged"
+
+
+async def test_what_is_not_cut_is_whole(servers: Addresses, log: asyncpg.Connection) -> None:
+    execution = new_execution_id()
+    output = output_of(call_of(execution_id=execution), servers.postgres)
+    text = "".join(f"{number}\n" for number in range(150_000))
+    async with output:
+        for start in range(0, len(text), 65536):
+            output.feed("stdout", text[start : start + 65536])
+            await asyncio.sleep(0.05)
+    found = await lines_of(log, execution)
+    assert [line.text for line in found] == [str(number) for number in range(150_000)]
+
+
+async def test_an_unfinished_line_costs_no_time_for_each_piece(logged: pytest.LogCaptureFixture) -> None:
+    del logged
+    async with asyncio.timeout(10):
+        await printed(*["."] * 900_000)
+
+
+# ---- secrets ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mine", "key"])
+@pytest.mark.parametrize("pause", [0.0, 0.4])
+async def test_a_secret_in_pieces_is_masked(
+    servers: Addresses, log: asyncpg.Connection, logged: pytest.LogCaptureFixture, name: str, pause: float
+) -> None:
+    execution, credentials = new_execution_id(), Credentials(SECRETS)
+    fields = await credentials.resolve(name)
+    secret = fields["token" if name == "mine" else "pem"]
+    output = output_of(call_of(execution_id=execution), servers.postgres, credentials)
+    async with output:
+        for piece in ("first\nit is ", secret[:13], secret[13:], "\nlast"):
+            output.feed("stdout", piece)
+            await asyncio.sleep(pause)
+    found = [line.text for line in await lines_of(log, execution)]
+    assert found == ["first", "it is ***", "last"]
+    assert not any(part in logged.text for part in (*secret.splitlines(), "hush"))
+
+
+async def test_a_secret_at_the_cut_is_masked(servers: Addresses, log: asyncpg.Connection) -> None:
+    execution, credentials = new_execution_id(), Credentials(SECRETS)
+    secret = (await credentials.resolve("mine"))["token"]
+    output = output_of(call_of(execution_id=execution), servers.postgres, credentials)
+    async with output:
+        for _ in range(3_000_000 // len(secret)):
+            output.feed("stdout", secret)
+    assert "hush" not in "".join(line.text for line in await lines_of(log, execution))
+
+
+# ---- calls -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_store_that_is_away_delays_no_call_twice(
+    monkeypatch: pytest.MonkeyPatch, logged: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(task_output, "STORE_SECONDS", 0.5)
+    dsn = "postgresql://nobody:x@127.0.0.1:9/nowhere"
+    for _ in range(2):
+        output = output_of(call_of(), dsn)
+        async with asyncio.timeout(2), output:
+            output.feed("stdout", "heard\n")
+    assert [record.levelname for record in logged.records].count("WARNING") == 1
+    assert logged.text.count("| heard") == 2
+
+
+async def test_a_python_task_prints_to_the_log(servers: Addresses, log: asyncpg.Connection) -> None:
+    code = """
+import logging, sys
+print("out")
+print("err", file=sys.stderr)
+logging.getLogger("mine").info("told")
+logging.debug("not told")
+raise ValueError("no")
+"""
+    execution = new_execution_id()
+    attempts = CallLog()
+    attempts.begin()
+    values = ValueStore(data_converter(servers.postgres))
+    call = call_of(execution_id=execution, config={"code": code})
+    report = await Attempt(TOOL, call, Credentials(SECRETS), attempts, values, asyncio.Event()).run()
+    assert report.outcome["status"] == "error"
+    found = {(line.stream, line.text) for line in await lines_of(log, execution)}
+    assert found == {("stdout", "out"), ("stderr", "err"), ("stderr", "INFO mine: told")}
+
+
+LOOP = """
+  - step: start
+    loop: {in: [1, 2, 3], iterator: n, spec: {mode: parallel} FRAME}
+    tool: {kind: noop, input: {n: "{{ n }}"}}
+"""
+
+
+@pytest.mark.parametrize("frame", ["", ", frame: {max_rows: 2}"])
+async def test_what_a_run_prints_is_stored_before_the_run_ends(
+    servers: Addresses, log: asyncpg.Connection, frame: str
+) -> None:
+    async def answer(request: Request, context: ToolContext) -> int:
+        context.output("stdout", f"item {request.input['n']}\n")
+        return 1
+
+    tools = {"noop": FakeTool("noop", answer)}
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+    async with serving(client.temporal, tools, SECRETS):
+        handle = await Shell.submit(client, LOOP.replace(" FRAME", frame))
+        assert (await handle.result()).status == "completed"
+        found = await lines_of(log, handle.execution_id, "start")
+    assert sorted((line.iteration, line.text) for line in found) == [(0, "item 1"), (1, "item 2"), (2, "item 3")]
+
+
+async def test_what_a_call_printed_before_its_timeout_is_kept(servers: Addresses, log: asyncpg.Connection) -> None:
+    execution = new_execution_id()
+    attempts = CallLog()
+    attempts.begin()
+    values = ValueStore(data_converter(servers.postgres))
+    call = call_of(execution_id=execution, timeout=1.0, config={"code": "print('begun')\nimport time\ntime.sleep(60)"})
+    report = await Attempt(TOOL, call, Credentials(SECRETS), attempts, values, asyncio.Event()).run()
+    assert report.outcome["error"]["kind"] == "timeout"
+    assert [line.text for line in await lines_of(log, execution)] == ["begun"]

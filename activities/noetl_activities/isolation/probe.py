@@ -20,7 +20,7 @@ async def isolation() -> str:
     """One line for a worker to log at its start: "tasks: own account, landlock 7, ...; not held: ..."."""
     from noetl_activities.isolation.processes import run_task
 
-    ended = await run_task(__name__, b"")
+    ended = await run_task(__name__, b"", lambda _stream, _text: None)
     if not ended.answer:
         reason = ended.printed.strip().splitlines()[-1:] or [f"status {ended.status}"]
         return f"tasks cannot be confined here, and fail: {reason[0]}"

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import functools
 import json
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.isolation.settings import settings_of
+from noetl_activities.tool import OutputStream
 
-__all__ = ["ProcessExit", "run_task"]
+__all__ = ["Output", "ProcessExit", "run_task"]
 
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
 """Variables that a task inherits from the worker. HOME and TMPDIR are its own folder."""
@@ -34,6 +36,10 @@ _GRACE = 1.0
 """Seconds to read what is left in the pipes when the supervisor has ended."""
 
 
+Output: TypeAlias = Callable[[OutputStream, str], None]
+"""Takes what the task prints, as it prints it."""
+
+
 class ProcessExit(NamedTuple):
     """What a call has printed (its beginning), what it has answered, and its exit status, -9 for signal 9."""
 
@@ -42,19 +48,23 @@ class ProcessExit(NamedTuple):
     status: int
 
 
-async def run_task(module: str, call: bytes) -> ProcessExit:
+async def run_task(module: str, call: bytes, output: Output) -> ProcessExit:
     """Run ``main`` of ``module``, which begins with ``supervisor.start_task`` and answers on descriptor ``argv[1]``.
 
     Cancellation ends the task and all that it has started. Raises ConfigError for an answer over 64 MB.
     """
     _protect_worker()
     header = json.dumps({"size": len(call), **settings_of(os.environ)}).encode()
-    with _pipe() as (printed_to, printing), _pipe() as (answered_to, answering):
-        async with _supervisor(module, printing.fileno(), answering.fileno()) as supervisor:
-            printing.close()
-            answering.close()
+    with _pipe() as (out, to_out), _pipe() as (err, to_err), _pipe() as (answered, answering):
+        async with _supervisor(module, to_out.fileno(), to_err.fileno(), answering.fileno()) as supervisor:
+            for writing in (to_out, to_err, answering):
+                writing.close()
             printed, answer = bytearray(), bytearray()
-            drains = (_drain(printed_to, printed, _MAX_PRINTED), _drain(answered_to, answer, _MAX_ANSWER + 1))
+            drains = (
+                _drain(out, _printed("stdout", printed, output)),
+                _drain(err, _printed("stderr", printed, output)),
+                _drain(answered, _beginning(answer, _MAX_ANSWER + 1)),
+            )
             reads = asyncio.gather(*drains, _feed(supervisor, header + b"\n" + call))
             try:
                 status = await supervisor.wait()
@@ -88,15 +98,15 @@ def _pipe() -> Generator[tuple[FileIO, FileIO]]:
 
 
 @contextlib.asynccontextmanager
-async def _supervisor(module: str, printing: int, answering: int) -> AsyncGenerator[Process]:
+async def _supervisor(module: str, out: int, err: int, answering: int) -> AsyncGenerator[Process]:
     """Ended when left. One whose worker dies before the whole call is sent ends by itself."""
     start = _START.format(root=str(_ROOT), module=module)
     allowed = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-X", "utf8", "-c", start, str(answering)),
         stdin=PIPE,
-        stdout=printing,
-        stderr=printing,
+        stdout=out,
+        stderr=err,
         env={**allowed, "PYTHONIOENCODING": "utf-8"},
         pass_fds=(answering,),
         start_new_session=True,
@@ -122,13 +132,31 @@ async def _end(supervisor: Process) -> None:
     await supervisor.wait()
 
 
-async def _drain(pipe: FileIO, kept: bytearray, limit: int) -> None:
-    """Read to the end; keep the beginning."""
+async def _drain(pipe: FileIO, take: Callable[[bytes], None]) -> None:
+    """Read to the end."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     try:
         while chunk := await reader.read(65536):
-            kept += chunk[: max(0, limit - len(kept))]
+            take(chunk)
     finally:
         transport.close()
+
+
+def _beginning(kept: bytearray, limit: int) -> Callable[[bytes], None]:
+    def take(chunk: bytes) -> None:
+        kept.extend(chunk[: max(0, limit - len(kept))])
+
+    return take
+
+
+def _printed(stream: OutputStream, kept: bytearray, output: Output) -> Callable[[bytes], None]:
+    """Keep the beginning of what both streams have, in the order in which it arrives, and pass all of it on."""
+    keep, decoder = _beginning(kept, _MAX_PRINTED), codecs.getincrementaldecoder("utf-8")("replace")
+
+    def take(chunk: bytes) -> None:
+        keep(chunk)
+        output(stream, decoder.decode(chunk))
+
+    return take

@@ -372,3 +372,52 @@ DELETE FROM noetl.payload WHERE key = ANY($1::text[])
 
 -- name: pruned_at
 SELECT pruned_at FROM noetl.pruned WHERE execution_id = $1
+
+-- name: add_log
+INSERT INTO noetl.log (execution_id, step, task, iteration, page, attempt, worker_id, time, stream, text)
+SELECT $1, $2, $3, $4, $5, $6, $7, * FROM unnest($8::timestamptz[], $9::text[], $10::text[])
+
+-- name: log
+-- The next rows behind the position $2, without those in $3.
+SELECT * FROM noetl.log
+WHERE execution_id = $1 AND position > $2 AND NOT position = ANY($3::bigint[]) AND ($4::text IS NULL OR step = $4)
+ORDER BY position LIMIT $5
+
+-- name: executions_like
+-- Executions whose id lies in one of the ranges from $2 to $3, or whose workflow id begins with $1.
+SELECT x.execution_id, coalesce(c.workflow_id, '') AS workflow_id
+FROM noetl.execution x
+LEFT JOIN LATERAL (
+    SELECT workflow_id FROM noetl.cursor c
+    WHERE c.execution_id = x.execution_id AND c.workflow_type = 'noetl.playbook' LIMIT 1
+) c ON true
+WHERE EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS r (low, high) WHERE x.execution_id BETWEEN low AND high)
+   OR starts_with(c.workflow_id, $1)
+ORDER BY x.execution_id DESC LIMIT $4
+
+-- name: executions
+-- The latest first. $1 is a path, $2 what a path begins with, $3 statuses, $4 since when, each NULL for any.
+SELECT x.execution_id, x.parent_execution_id, c.path, c.version, x.status, x.start_time, x.end_time, x.error,
+       coalesce((SELECT workflow_id FROM noetl.cursor k
+                 WHERE k.execution_id = x.execution_id AND k.workflow_type = 'noetl.playbook' LIMIT 1), '') AS workflow_id
+FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
+WHERE ($1::text IS NULL OR c.path = $1) AND ($2::text IS NULL OR starts_with(c.path, $2))
+  AND ($3::text[] IS NULL OR x.status = ANY($3)) AND ($4::timestamp IS NULL OR x.start_time >= $4)
+ORDER BY x.execution_id DESC LIMIT $5
+
+-- name: claim_key
+-- The submission of a key, made with this execution id by the first. The update changes nothing: it waits for who inserts the
+-- row at the same time, and returns that row. An execution that the log has was started.
+INSERT INTO noetl.submission AS s (namespace, path, key, execution_id, playbook, payload) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (namespace, path, key) DO UPDATE SET key = s.key
+RETURNING s.execution_id, s.playbook, s.payload,
+          s.is_started OR EXISTS (SELECT FROM noetl.execution x WHERE x.execution_id = s.execution_id) AS is_started
+
+-- name: note_started
+UPDATE noetl.submission SET is_started = true WHERE (namespace, path, key) = ($1, $2, $3)
+
+-- name: count_log
+SELECT count(*) FROM noetl.log WHERE stored_at < $1
+
+-- name: delete_log
+WITH deleted AS (DELETE FROM noetl.log WHERE stored_at < $1 RETURNING 1) SELECT count(*) FROM deleted

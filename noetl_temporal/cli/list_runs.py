@@ -1,0 +1,130 @@
+"""``noetl list``: the latest runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+from rich.table import Table
+
+from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.console import print_table, styled
+from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.naming import RUN_STATUSES, RunStatus
+
+if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
+    from noetl_temporal.run_list import ListedRun, RunFilter
+
+__all__ = ["list_command"]
+
+WIDEST_ERROR = 60
+
+
+def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | None:
+    """``2h``, a date or a time (UTC unless it says so). Raises click.BadParameter."""
+    del ctx
+    from noetl_compiler.language.quantities import duration
+
+    if text is None:
+        return None
+    seconds = None if text.strip().isdecimal() else duration(text)
+    try:
+        if seconds is not None:
+            return datetime.now(UTC) - timedelta(seconds=seconds)
+        found = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{text!r} is neither an age, such as 2h or 3d, nor a time, such as 2026-11-23 or 2026-11-23T08:00",
+            param=param,
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+@click.command("list")
+@click.option("--path", metavar="PATH", help="Only runs of this playbook; 'etl/*' for all paths that begin so.")
+@click.option("--status", "statuses", type=click.Choice(RUN_STATUSES), multiple=True, help="Only these.")
+@click.option("--since", metavar="AGE|TIME", callback=_since, help="Only runs started since, such as 2h or 2026-11-23.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The most runs shown.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, one for each run.")
+def list_command(
+    path: str | None, statuses: tuple[RunStatus, ...], since: datetime | None, limit: int, as_json: bool
+) -> None:
+    """List runs, the latest first.
+
+    They are read from the event log, or from Temporal if NOETL_POSTGRES is not set or cannot be reached. Temporal keeps
+    closed runs for a while only.
+
+    \b
+    noetl list
+    noetl list --path 'etl/*' --status failed --status timed_out --since 24h
+    noetl list --since 2026-11-23 --json | jq -r .execution_id
+    """
+    reach_running()
+    log_nowhere()
+    found = asyncio.run(_found(path, statuses, since, limit))
+    if as_json:
+        for run in found:
+            ids = {"execution_id": str(run.execution_id)}
+            if run.parent_execution_id is not None:
+                ids["parent_execution_id"] = str(run.parent_execution_id)
+            echo_json(msgspec.json.encode({**msgspec.structs.asdict(run), **ids}).decode())
+    elif found:
+        print_table(_table(found))
+    else:
+        click.echo("no runs", err=True)
+
+
+async def _found(
+    path: str | None, statuses: Sequence[RunStatus], since: datetime | None, limit: int
+) -> Sequence[ListedRun]:
+    from noetl_temporal.deployment import DeploymentError
+    from noetl_temporal.environment import dsn_from_environment
+    from noetl_temporal.run_list import RunFilter
+    from noetl_temporal.runs import Runs
+
+    wanted = RunFilter(path, statuses, since, limit)
+    dsn = dsn_from_environment()
+    if dsn is not None:
+        try:
+            return await _in_log(dsn, wanted)
+        except DeploymentError as problem:
+            click.echo(f"{problem}\nTemporal has these runs:", err=True)
+    runs = await Runs.connect()
+    return await Runs(runs.temporal, None).list(path, statuses, since, limit)
+
+
+async def _in_log(dsn: str, wanted: RunFilter) -> list[ListedRun]:
+    from noetl_temporal.database_errors import DATABASE_ERRORS
+    from noetl_temporal.deployment import postgres_problem
+    from noetl_temporal.run_list import runs_in_log
+
+    try:
+        return await runs_in_log(dsn, wanted)
+    except DATABASE_ERRORS as error:
+        raise postgres_problem(error, dsn) from error
+
+
+def _table(runs: Sequence[ListedRun]) -> Table:
+    from noetl_temporal.cli.run_report import COLOURS
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("execution", "status", "path", "started (UTC)"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("seconds", justify="right", no_wrap=True)
+    table.add_column("", overflow="ellipsis", no_wrap=True, max_width=WIDEST_ERROR)
+    for run in runs:
+        seconds = ((run.ended or datetime.now(UTC)) - run.started).total_seconds()
+        table.add_row(
+            str(run.execution_id),
+            styled((run.status.replace("_", " "), COLOURS.get(run.status, "default"))),
+            run.path,
+            run.started.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            f"{seconds:,.1f}",
+            " ".join((run.error or "").split()),
+        )
+    return table

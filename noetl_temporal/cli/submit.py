@@ -1,0 +1,143 @@
+"""``noetl submit``: start a run and leave it to the workers of the stack or the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from noetl_compiler.graph import Json
+from noetl_temporal.cli.connection import reach_to_submit
+from noetl_temporal.cli.exits import INTERRUPTED
+from noetl_temporal.cli.importing import importing
+from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.payload import read_payload
+from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
+from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.unsupported import tools_for
+
+if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
+    from noetl_temporal.runs import RunHandle
+
+__all__ = ["leave_running", "submit_command"]
+
+
+@click.command("submit")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set a workload value.")
+@click.option("--payload", metavar="JSON|@FILE", help="The request, which is merged into the workload.")
+@click.option("--key", metavar="KEY", help="Make at most one run of the playbook's path with this key.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the run.")
+def submit_command(file: Path, settings: tuple[str, ...], payload: str | None, key: str | None, as_json: bool) -> None:
+    """Start a run of the playbook FILE and return at once. - means stdin.
+
+    The run is left to the workers of the stack that is up in this folder (noetl dev up), or of the cluster that
+    TEMPORAL_ADDRESS names.
+
+    With --key, only the first submission makes a run; later ones return it, also after it has ended, so a submission
+    can be repeated safely. With another playbook or payload they are refused.
+
+    \b
+    noetl submit playbook.yaml --set city=Oslo
+    noetl submit playbook.yaml --key 2026-11-23
+    noetl wait $(noetl submit playbook.yaml --json | jq -r .execution_id)
+
+    \b
+    Exit status:
+      0    it was submitted, or the key has a run
+      2    the playbook, the command line, the key or the deployment is wrong; nothing was started
+      3    it is unknown whether it has started: the connection was lost
+    """
+    with importing():
+        request = read_payload(payload, settings)
+        playbook = read_playbook(file)
+        check_request(request, playbook)
+    leave_running(playbook, request, key=key, as_json=as_json)
+
+
+def leave_running(playbook: Playbook, request: dict[str, Json], *, key: str | None, as_json: bool) -> None:
+    """Submit a run, and print its ids."""
+    tools = tools_for(playbook.graph)
+    check_support(playbook, tools)
+    with importing():
+        from noetl_temporal.cli.credentials import warn_of_ignored_credentials
+
+        reach = reach_to_submit()
+        warn_of_ignored_credentials(reach)
+        log_nowhere()
+    handle = asyncio.run(_submit(playbook, request, tools, key))
+    if handle is None:
+        sys.exit(INTERRUPTED)
+    _show(playbook.graph.source.path, handle, as_json=as_json)
+
+
+async def _submit(
+    playbook: Playbook, request: dict[str, Json], tools: Collection[str], key: str | None
+) -> RunHandle | None:
+    """The run; None where it was interrupted, and the run cancelled."""
+    from noetl_temporal.cli.interrupts import taken_interrupts
+    from noetl_temporal.cli.submission import UnansweredError, submitted
+    from noetl_temporal.client import KeyTakenError, NoetlClient, NoEventLogError
+    from noetl_temporal.ids import new_execution_id
+
+    client = await NoetlClient.connect(tools=tools)
+    check_support(playbook, tools, has_store=client.has_store)
+    graph, text = playbook
+
+    async def submit(execution_id: int) -> RunHandle:
+        return await client.submit(graph, request, content=text, execution_id=execution_id, key=key)
+
+    try:
+        with taken_interrupts() as interrupts:
+            handle = await submitted(submit, new_execution_id(), interrupts, lambda text: click.echo(text, err=True))
+            if interrupts.count and handle.is_new:
+                await handle.cancel("noetl submit was stopped")
+                return None
+    except (KeyTakenError, NoEventLogError, ValueError) as error:
+        raise click.UsageError(str(error)) from None
+    except UnansweredError as error:
+        raise _UnknownStartError(str(error)) from None
+    await _announce(client.temporal.namespace, client.dsn, handle)
+    return handle
+
+
+class _UnknownStartError(click.ClickException):
+    """Whether the run has started is not known."""
+
+    exit_code = 3
+
+
+async def _announce(namespace: str, dsn: str | None, handle: RunHandle) -> None:
+    """Have the event log show the run at once; the mirror finds it later by itself."""
+    from contextlib import suppress
+
+    from noetl_temporal.cli.event_log import log_connection
+    from noetl_temporal.deployment import DeploymentError
+    from noetl_temporal.mirror.announcements import announce
+    from noetl_temporal.mirror.raw import Run
+    from noetl_temporal.naming import PLAYBOOK_WORKFLOW
+
+    if dsn is None or handle.run_id is None:
+        return
+    with suppress(DeploymentError):
+        async with log_connection(dsn) as connection:
+            await announce(connection, Run(namespace, handle.workflow_id, handle.run_id, PLAYBOOK_WORKFLOW))
+
+
+def _show(path: str, handle: RunHandle, *, as_json: bool) -> None:
+    if as_json:
+        fields = {
+            "execution_id": str(handle.execution_id),
+            "workflow_id": handle.workflow_id,
+            "path": path,
+            "is_new": handle.is_new,
+        }
+        echo_json(msgspec.json.encode(fields).decode())
+        return
+    what = "submitted" if handle.is_new else "this key already has a run"
+    click.echo(f"{what}: execution {handle.execution_id}, workflow {handle.workflow_id}")

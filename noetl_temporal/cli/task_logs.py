@@ -1,0 +1,131 @@
+"""``noetl logs``: what the tasks of a run print."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from noetl_temporal.cli.arguments import RUN_ID
+from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.stack.errors import StackError
+
+if TYPE_CHECKING:  # they bring drivers along, which --help need not wait for
+    from noetl_temporal.cli.event_log import EventLog
+    from noetl_temporal.task_log import LogLine, LogTail
+
+__all__ = ["logs_command"]
+
+
+@click.command("logs")
+@click.argument("run", metavar="[ID]", type=RUN_ID, required=False)
+@click.option("--follow", "-f", is_flag=True, help="Go on with new lines until the run has ended.")
+@click.option("--step", metavar="NAME", help="Only the tasks of this step.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+def logs_command(run: int | str | None, follow: bool, step: str | None, as_json: bool) -> None:
+    """Show what the tasks of the run ID print. Without ID: of the latest run.
+
+    Each line has its time (UTC), step, item and attempt; items count from 0. Tasks are logged while they run, from
+    Postgres. Of an attempt at most 1 MB is kept, and secrets of its credentials are masked.
+
+    \b
+    noetl logs --follow
+    noetl logs 754318462739161088 --step fetch
+    noetl logs 754318 --json | jq -r 'select(.stream == "stderr") | .text'
+    """
+    reach_running()
+    log_nowhere()
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_show(run, step, follow=follow, as_json=as_json))
+
+
+async def _show(run: int | str | None, step: str | None, *, follow: bool, as_json: bool) -> None:
+    from noetl_temporal.cli.event_log import open_event_log
+    from noetl_temporal.cli.named_run import execution_of, latest_in_temporal
+    from noetl_temporal.environment import dsn_from_environment
+    from noetl_temporal.task_log import LogTail
+
+    dsn = dsn_from_environment()
+    if dsn is None:
+        raise StackError("no logs to read: set NOETL_POSTGRES to the DSN of the event log's Postgres")
+    async with open_event_log(dsn) as log:
+        assert log is not None  # noqa: S101 - there is a DSN
+        execution_id = await execution_of(run) or await latest_in_temporal() or await _latest_in_log(log)
+        tail = LogTail(execution_id, step)
+        has_lines = await _print_stored(log, tail, as_json=as_json)
+        if follow:
+            await _follow(log, tail, execution_id, as_json=as_json)
+        elif not has_lines:
+            await _explain_nothing(log, execution_id, step)
+
+
+async def _latest_in_log(log: EventLog) -> int:
+    from noetl_temporal.mirror.read import latest_execution
+
+    async with log.connection() as connection:
+        found = await latest_execution(connection)
+    if found is None:
+        raise StackError("the event log is empty")
+    return found.execution_id
+
+
+async def _print_stored(log: EventLog, tail: LogTail, *, as_json: bool) -> bool:
+    """Print what is there and was not printed before; whether there was anything."""
+    has_lines = False
+    while True:
+        async with log.connection() as connection:
+            lines = await tail.read(connection)
+        if not lines:
+            return has_lines
+        has_lines = True
+        for line in lines:
+            _print(line, as_json=as_json)
+
+
+async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: bool) -> None:
+    """Until the run has ended: a task is told to have ended when its lines are stored."""
+    from noetl_temporal.mirror.poll_interval import PollInterval
+    from noetl_temporal.runs import Runs, UnknownRunError
+
+    runs = await Runs.connect()
+    try:
+        ended = asyncio.ensure_future((await runs.find(execution_id)).result())
+    except UnknownRunError:
+        return  # Temporal has removed it, long after its end
+    interval = PollInterval()
+    try:
+        while not ended.done():
+            await interval.wait(found_rows=await _print_stored(log, tail, as_json=as_json))
+        ended.result()
+    finally:
+        ended.cancel()
+    await _print_stored(log, tail, as_json=as_json)
+
+
+async def _explain_nothing(log: EventLog, execution_id: int, step: str | None) -> None:
+    """Raises StackError for a run that is not there."""
+    from noetl_temporal.mirror.read import execution
+    from noetl_temporal.runs import Runs, UnknownRunError
+
+    async with log.connection() as connection:
+        is_known = await execution(connection, execution_id) is not None
+    try:
+        if not is_known:
+            await (await Runs.connect()).find(execution_id)
+    except UnknownRunError:
+        raise StackError(f"neither Temporal nor the event log has a run {execution_id}") from None
+    what = f"step {step!r} of run {execution_id}" if step else f"run {execution_id}"
+    click.echo(f"{what} has printed nothing", err=True)
+
+
+def _print(line: LogLine, *, as_json: bool) -> None:
+    if not as_json:
+        click.echo(f"{line.time:%H:%M:%S.%f}"[:-3] + f" {line.place_and_text()}")
+        return
+    fields = {**msgspec.structs.asdict(line), "execution_id": str(line.execution_id)}
+    echo_json(msgspec.json.encode(fields).decode())

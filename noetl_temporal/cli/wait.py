@@ -1,0 +1,118 @@
+"""``noetl wait``: wait for the end of a run that was submitted before."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from noetl_temporal.cli.arguments import RUN_ID, Seconds
+from noetl_temporal.cli.connection import Reach, reach_running
+from noetl_temporal.cli.console import console
+from noetl_temporal.cli.exits import FAILED, INTERRUPTED, UNKNOWN, WRONG
+from noetl_temporal.cli.importing import importing
+from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.stack.errors import StackError
+
+if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
+    from noetl_temporal.cli.run_report import RunSummary
+    from noetl_temporal.runs import RunHandle, Runs
+
+__all__ = ["wait_command"]
+
+SETTLE_SECONDS = 15.0
+"""How long is waited for the event log to have the last rows of a run that has ended."""
+
+
+@click.command("wait")
+@click.argument("run", metavar="ID", type=RUN_ID)
+@click.option("--timeout", type=Seconds(min_open=True), help="Seconds to wait; the run goes on.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as noetl run --json does.")
+def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
+    """Wait for the end of the run ID, and show how it ended.
+
+    ID is an execution id, a workflow id, or at least the first 6 characters of either. Neither --timeout nor Ctrl-C
+    stops the run: use noetl cancel.
+
+    \b
+    noetl wait 754318462739161088
+    noetl wait examples/hello/754318 --timeout 60 --json
+
+    \b
+    Exit status:
+      0    it completed
+      1    it failed, was cancelled, terminated or timed out
+      2    there is no such run, or the command line or the deployment is wrong
+      3    it is still running after --timeout, or the connection was lost
+      130  Ctrl-C
+    """
+    reach = reach_running()
+    with importing():
+        log_nowhere()
+    try:
+        ended = asyncio.run(_wait(run, timeout, reach))
+    except StackError as error:
+        raise _UnknownRunError(str(error)) from None
+    except KeyboardInterrupt:
+        click.echo("stopped waiting; the run goes on", err=True)
+        sys.exit(INTERRUPTED)
+    if as_json:
+        echo_json(ended.json())
+    else:
+        ended.show(console())
+    if ended.status == "running":
+        click.echo(f"still running after {timeout:g} s: noetl wait {ended.execution_id}", err=True)
+        sys.exit(UNKNOWN)
+    sys.exit(0 if ended.status == "completed" else FAILED)
+
+
+class _UnknownRunError(click.ClickException):
+    """There is no such run, or several: the exit status of a run that failed would say something else."""
+
+    exit_code = WRONG
+
+
+class _LostError(click.ClickException):
+    """The connection was lost while waiting."""
+
+    exit_code = UNKNOWN
+
+
+async def _wait(run: int | str, seconds: float | None, reach: Reach) -> RunSummary:
+    from temporalio.service import RPCError
+
+    from noetl_temporal.cli.named_run import execution_of
+    from noetl_temporal.cli.standing import standing_of
+    from noetl_temporal.runs import Runs, UnknownRunError
+
+    execution_id = await execution_of(run)
+    assert execution_id is not None  # noqa: S101 - the command needs an ID
+    limit = None if seconds is None else timedelta(seconds=seconds)
+    try:
+        with suppress(UnknownRunError, TimeoutError):  # of a run that Temporal has removed the event log tells
+            runs = await Runs.connect()
+            handle = await runs.find(execution_id)
+            await handle.wait(limit)
+            await _settle(runs, handle)
+    except RPCError as error:
+        again = f"the run goes on when its stack is up: noetl wait {execution_id}"
+        raise _LostError(f"lost the connection to Temporal ({error.message}); {again}") from None
+    return await standing_of(execution_id, reach)
+
+
+async def _settle(runs: Runs, handle: RunHandle) -> None:
+    """Wait until the event log has the last rows of the run."""
+    from temporalio.service import RPCError
+
+    from noetl_temporal.cli.event_log import open_event_log
+    from noetl_temporal.cli.reading import until_read
+
+    with suppress(TimeoutError, RPCError):
+        async with open_event_log(runs.dsn) as log, asyncio.timeout(SETTLE_SECONDS):
+            if log is not None:
+                await until_read(log, runs.temporal.namespace, handle)

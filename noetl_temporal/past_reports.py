@@ -1,0 +1,59 @@
+"""The reports of runs that Temporal does not have any more.
+
+noetl.history keeps the event that closed the run, with the report in it, just as Temporal had it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import asyncpg
+from temporalio.api.common.v1 import Payload
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.converter import DataConverter, WorkflowSerializationContext
+
+from noetl_temporal.mirror import sql
+from noetl_temporal.run_input import RunReport
+
+__all__ = ["PastRun", "past_report", "past_run"]
+
+_CLOSING = """
+SELECT proto FROM noetl.history WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) ORDER BY event_id DESC LIMIT 1
+"""
+
+
+class PastRun(NamedTuple):
+    """The last run of a playbook's workflow, as Temporal named it."""
+
+    namespace: str
+    workflow_id: str
+    run_id: str
+
+
+async def past_run(log: asyncpg.Connection, execution_id: int) -> PastRun | None:
+    """None where the log has nothing of it. Raises asyncpg's errors."""
+    record = await log.fetchrow(sql.query("latest_run"), execution_id)
+    return None if record is None else PastRun(*record)
+
+
+async def past_report(log: asyncpg.Connection, converter: DataConverter, run: PastRun) -> RunReport | None:
+    """What the run said of itself at its end; None where it still runs or was ended from outside."""
+    proto = await log.fetchval(_CLOSING, *run)
+    payload = None if proto is None else _payload(HistoryEvent.FromString(proto))
+    if payload is None:
+        return None
+    of_workflow = WorkflowSerializationContext(namespace=run.namespace, workflow_id=run.workflow_id)
+    report: RunReport = (await converter.with_context(of_workflow).decode([payload], [RunReport]))[0]
+    return report
+
+
+def _payload(closing: HistoryEvent) -> Payload | None:
+    match closing.WhichOneof("attributes"):
+        case "workflow_execution_completed_event_attributes":
+            payloads = closing.workflow_execution_completed_event_attributes.result.payloads
+        case "workflow_execution_failed_event_attributes":
+            failure = closing.workflow_execution_failed_event_attributes.failure
+            payloads = failure.application_failure_info.details.payloads
+        case _:
+            return None
+    return payloads[0] if payloads else None

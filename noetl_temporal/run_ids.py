@@ -1,0 +1,91 @@
+"""Which run an ID names: an execution id, a workflow id, or the first characters of either.
+
+A whole execution id is taken as it is. Anything else is looked up in Temporal and in the event log, so that runs are
+found which only one of them has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import asyncpg
+from temporalio.client import Client
+
+from noetl_temporal.connection_pools import Connection, run_on_pool
+from noetl_temporal.ids import LARGEST_ID, LENGTHS, exact_id
+from noetl_temporal.mirror import sql
+from noetl_temporal.search_attributes import EXECUTION_ID
+from noetl_temporal.visibility import PLAYBOOKS, execution_ids, literal
+
+__all__ = [
+    "AmbiguousIdError",
+    "chosen",
+    "exact_id",
+    "matches_in_log",
+    "matches_in_temporal",
+    "named_run",
+]
+
+MOST_MATCHES = 20
+"""More are not listed."""
+
+Matches = Mapping[int, str]
+"""Workflow ids of runs, by execution id."""
+
+
+class AmbiguousIdError(LookupError):
+    """Several runs have IDs that begin so: the message lists them."""
+
+
+def chosen(text: str, matches: Matches) -> int | None:
+    """The execution id of the run that the text names; None without any. A whole ID names its run, also where others
+    begin with it. Raises AmbiguousIdError."""
+    whole = [id_ for id_, workflow in matches.items() if text in (str(id_), workflow)]
+    if len(whole) == 1 or len(matches) == 1:
+        return whole[0] if whole else next(iter(matches))
+    if not matches:
+        return None
+    shown = sorted(matches.items(), reverse=True)[:MOST_MATCHES]
+    more = [f"  and {len(matches) - len(shown)} more"] if len(matches) > len(shown) else []
+    listed = "\n".join([*(f"  {id_}  {workflow}" for id_, workflow in shown), *more])
+    raise AmbiguousIdError(f"{len(matches)} runs have an ID that begins with {text!r}: write more of it\n{listed}")
+
+
+async def named_run(text: str, client: Client, dsn: str | None) -> int | None:
+    """The execution id of the run that an ID names; None if neither Temporal nor the event log has such a run.
+
+    Raises AmbiguousIdError, RPCError, asyncpg's errors, OSError."""
+    whole = exact_id(text)
+    if whole is not None:
+        return whole
+    in_log = await matches_in_log(dsn, text) if dsn else {}
+    return chosen(text, {**in_log, **await matches_in_temporal(client, text)})
+
+
+async def matches_in_temporal(client: Client, text: str) -> dict[int, str]:
+    """Raises RPCError."""
+    ranges = " OR ".join(f"{EXECUTION_ID.name} BETWEEN {low} AND {high}" for low, high in _ranges(text))
+    terms = f"WorkflowId STARTS_WITH {literal(text)}" + (f" OR {ranges}" if ranges else "")
+    listed = client.list_workflows(f"{PLAYBOOKS} AND ({terms})", limit=2 * MOST_MATCHES)
+    found = await execution_ids(client, [one async for one in listed])
+    return {id_: one.id for id_, one in found}
+
+
+async def matches_in_log(dsn: str, text: str) -> dict[int, str]:
+    """Raises asyncpg's errors, OSError."""
+    ranges = _ranges(text)
+    lows, highs = [low for low, _ in ranges], [high for _, high in ranges]
+
+    async def fetch(connection: Connection) -> list[asyncpg.Record]:
+        return await connection.fetch(sql.query("executions_like"), text, lows, highs, 2 * MOST_MATCHES)
+
+    return {record["execution_id"]: record["workflow_id"] for record in await run_on_pool(dsn, fetch)}
+
+
+def _ranges(text: str) -> list[tuple[int, int]]:
+    """The execution ids that begin with these digits."""
+    if not text.isdecimal():
+        return []
+    sizes = [10 ** (length - len(text)) for length in LENGTHS if length >= len(text)]
+    first = int(text)
+    return [(first * size, min((first + 1) * size - 1, LARGEST_ID)) for size in sizes if first * size <= LARGEST_ID]

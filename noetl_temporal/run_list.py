@@ -1,0 +1,129 @@
+"""The runs there are: from the event log, which keeps all of them, else from Temporal's list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import asyncpg
+import msgspec
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+
+from noetl_temporal.connection_pools import Connection, run_on_pool
+from noetl_temporal.event_ids import millisecond_of
+from noetl_temporal.mirror import sql
+from noetl_temporal.naming import RunStatus
+from noetl_temporal.search_attributes import PATH, VERSION
+from noetl_temporal.visibility import PLAYBOOKS, execution_ids, literal
+
+__all__ = ["ListedRun", "RunFilter", "runs_in_log", "runs_in_temporal"]
+
+_IN_TEMPORAL: dict[RunStatus, tuple[WorkflowExecutionStatus, str]] = {
+    "running": (WorkflowExecutionStatus.RUNNING, "Running"),
+    "completed": (WorkflowExecutionStatus.COMPLETED, "Completed"),
+    "failed": (WorkflowExecutionStatus.FAILED, "Failed"),
+    "cancelled": (WorkflowExecutionStatus.CANCELED, "Canceled"),
+    "terminated": (WorkflowExecutionStatus.TERMINATED, "Terminated"),
+    "timed_out": (WorkflowExecutionStatus.TIMED_OUT, "TimedOut"),
+}
+"""The client's value, and the name in list filters."""
+
+_OF_TEMPORAL: dict[WorkflowExecutionStatus, RunStatus] = {there: here for here, (there, _) in _IN_TEMPORAL.items()}
+
+
+class RunFilter(msgspec.Struct, frozen=True):
+    """Which runs: of a ``path``, or of all that begin with it if it ends in ``*``; with one of the ``statuses``, or any
+    if there are none; started at ``since`` or later. The latest ``limit`` of them.
+    """
+
+    path: str | None = None
+    statuses: Sequence[RunStatus] = ()
+    since: datetime | None = None
+    limit: int = 20
+
+    @property
+    def exact_path(self) -> str | None:
+        """The whole path, if one is named."""
+        return None if self.path is None or self.path.endswith("*") else self.path
+
+    @property
+    def path_beginning(self) -> str | None:
+        """What is before the ``*``."""
+        return self.path[:-1] if self.path is not None and self.path.endswith("*") else None
+
+
+class ListedRun(msgspec.Struct, frozen=True):
+    """A run in a list. ``error`` and ``parent_execution_id`` are known to the event log only."""
+
+    execution_id: int
+    workflow_id: str
+    path: str
+    version: str
+    status: RunStatus
+    started: datetime
+    ended: datetime | None = None
+    error: str | None = None
+    parent_execution_id: int | None = None
+
+
+async def runs_in_log(dsn: str, wanted: RunFilter) -> list[ListedRun]:
+    """The latest first, so far as the log has been written. Raises asyncpg's errors, OSError."""
+    statuses = [status.upper() for status in wanted.statuses] or None
+    since = wanted.since and wanted.since.astimezone(UTC).replace(tzinfo=None)
+    asked = wanted.exact_path, wanted.path_beginning, statuses, since, wanted.limit
+
+    async def fetch(connection: Connection) -> list[asyncpg.Record]:
+        return await connection.fetch(sql.query("executions"), *asked)
+
+    return [_of_log(record) for record in await run_on_pool(dsn, fetch)]
+
+
+def _of_log(record: asyncpg.Record) -> ListedRun:
+    started, ended = record["start_time"], record["end_time"]
+    return ListedRun(
+        execution_id=record["execution_id"],
+        workflow_id=record["workflow_id"],
+        path=record["path"],
+        version=str(record["version"]),
+        status=record["status"].lower(),
+        started=started.replace(tzinfo=UTC),
+        ended=ended and ended.replace(tzinfo=UTC),
+        error=record["error"],
+        parent_execution_id=record["parent_execution_id"],
+    )
+
+
+async def runs_in_temporal(client: Client, wanted: RunFilter) -> list[ListedRun]:
+    """The latest first. Raises RPCError."""
+    latest: dict[str, WorkflowExecution] = {}
+    async for one in client.list_workflows(_query(wanted)):
+        latest.setdefault(one.id, one)  # a reset leaves more than one
+        if len(latest) == wanted.limit:
+            break
+    found = [_of_temporal(id_, one) for id_, one in await execution_ids(client, latest.values())]
+    return sorted((run for run in found if run), key=lambda run: run.execution_id, reverse=True)
+
+
+def _query(wanted: RunFilter) -> str:
+    terms = [PLAYBOOKS]
+    if wanted.exact_path is not None:
+        terms.append(f"{PATH.name} = {literal(wanted.exact_path)}")
+    if wanted.path_beginning:
+        terms.append(f"{PATH.name} STARTS_WITH {literal(wanted.path_beginning)}")
+    if wanted.statuses:
+        words = ", ".join(literal(_IN_TEMPORAL[status][1]) for status in wanted.statuses)
+        terms.append(f"ExecutionStatus IN ({words})")
+    if wanted.since is not None:
+        terms.append(f"StartTime >= '{wanted.since.astimezone(UTC).isoformat()}'")
+    return " AND ".join(terms)
+
+
+def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
+    """None for one whose status means nothing to us. A run that continued as new began with its id."""
+    status = _OF_TEMPORAL.get(one.status) if one.status else None
+    if status is None:
+        return None
+    started = datetime.fromtimestamp(millisecond_of(execution_id) / 1000, UTC)
+    found = one.typed_search_attributes
+    path, version = found.get(PATH) or "", found.get(VERSION) or ""
+    return ListedRun(execution_id, one.id, path, version, status, started, one.close_time)

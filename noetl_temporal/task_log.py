@@ -1,0 +1,118 @@
+"""The table noetl.log: what the code of tasks prints. Workers write it, `noetl logs` and `noetl run -v` read it.
+
+Nothing depends on it: a row that cannot be written is lost, and one whose connection is lost may be there twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import asyncpg
+import msgspec
+
+from noetl_temporal.connection_pools import Connection, run_on_pool
+from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.mirror.read import Database
+
+__all__ = ["CUT_STREAM", "LogLine", "LogTail", "PrintedText", "TaskPlace", "store_printed"]
+
+CUT_STREAM = "noetl"
+"""The stream of the row that says that the rest of a call's output was left out."""
+
+PAGE_ROWS = 1000
+"""Rows that are read at once."""
+
+LATE = timedelta(seconds=5)
+"""How long the transaction of a row may take without its being missed by who follows the log."""
+
+
+class TaskPlace(NamedTuple):
+    """Whose output it is: one attempt of a call. Iterations count from 0, as in the event log."""
+
+    execution_id: int
+    step: str
+    task: str
+    iteration: int | None
+    page: int | None
+    attempt: int
+    worker_id: str
+
+
+class PrintedText(NamedTuple):
+    """Some lines that were printed together, and when the first of them was."""
+
+    time: datetime
+    stream: str
+    text: str
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """One printed line, without its line break. ``stream`` is stdout, stderr or noetl (CUT_STREAM)."""
+
+    execution_id: int
+    time: datetime
+    step: str
+    task: str
+    iteration: int | None
+    page: int | None
+    attempt: int
+    stream: str
+    text: str
+
+    def place_and_text(self) -> str:
+        """``fetch[2], attempt 2: the text``; what is not of stdout is marked."""
+        place = self.step if self.iteration is None else f"{self.step}[{self.iteration}]"
+        attempt = f", attempt {self.attempt}" if self.attempt > 1 else ""
+        stream = "" if self.stream == "stdout" else f" ({self.stream})"
+        return f"{place}{attempt}{stream}: {self.text}"
+
+
+async def store_printed(dsn: str, place: TaskPlace, texts: Sequence[PrintedText]) -> None:
+    """Append rows. The first to need the table may come before it was made. Raises asyncpg's errors, OSError."""
+
+    async def insert(connection: Connection) -> None:
+        times, streams, lines = zip(*texts, strict=True)
+        await connection.execute(sql.query("add_log"), *place, list(times), list(streams), list(lines))
+
+    try:
+        await run_on_pool(dsn, insert)
+    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+        await migrate(dsn)
+        await run_on_pool(dsn, insert)
+
+
+class LogTail:
+    """The output of one execution's tasks as it is stored, each row once; only that of ``step``, if one is named.
+
+    Positions are given before rows are committed, so it looks back at those that were stored a moment ago.
+    """
+
+    def __init__(self, execution_id: int, step: str | None = None) -> None:
+        self._execution_id, self._step = execution_id, step
+        self._read_to = 0
+        self._recent: dict[int, datetime] = {}
+
+    async def read(self, database: Database) -> list[LogLine]:
+        """The lines of the next rows, at most PAGE_ROWS of them; none when all there are have been read.
+
+        Raises asyncpg's errors."""
+        asked = self._execution_id, self._read_to, list(self._recent), self._step, PAGE_ROWS
+        records = await database.fetch(sql.query("log"), *asked)
+        self._recent |= {record["position"]: record["stored_at"] for record in records}
+        if self._recent:
+            self._forget(max(self._recent.values()) - LATE)
+        return [line for record in records for line in _lines(record)]
+
+    def _forget(self, before: datetime) -> None:
+        """Rows with a position up to that of one stored so long ago are all there."""
+        old = [position for position, stored in self._recent.items() if stored < before]
+        self._read_to = max([self._read_to, *old])
+        self._recent = {position: at for position, at in self._recent.items() if position > self._read_to}
+
+
+def _lines(record: asyncpg.Record) -> list[LogLine]:
+    columns = {name: record[name] for name in LogLine.__struct_fields__ if name != "text"}
+    return [LogLine(text=line, **columns) for line in record["text"].removesuffix("\n").split("\n")]

@@ -1,0 +1,45 @@
+"""Temporal's lists of workflows: parts of their filters, and what they do not tell exactly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from temporalio.client import Client, WorkflowExecution
+from temporalio.service import RPCError, RPCStatusCode
+
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW
+from noetl_temporal.search_attributes import EXECUTION_ID
+
+__all__ = ["PLAYBOOKS", "execution_ids", "literal"]
+
+DESCRIBED_AT_ONCE = 20
+
+PLAYBOOKS = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
+"""Runs of playbooks, each once, unless it was reset."""
+
+
+def literal(text: str) -> str:
+    """A text in a filter."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+async def execution_ids(client: Client, listed: Iterable[WorkflowExecution]) -> list[tuple[int, WorkflowExecution]]:
+    """Those that are runs of ours, with their execution ids. A list has numbers as doubles, which are not exact: each
+    workflow is described. Raises RPCError."""
+    places = asyncio.Semaphore(DESCRIBED_AT_ONCE)
+
+    async def describe(one: WorkflowExecution) -> int | None:
+        async with places:
+            try:
+                found = await client.get_workflow_handle(one.id, run_id=one.run_id).describe()
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
+                return None  # removed meanwhile
+        return found.typed_search_attributes.get(EXECUTION_ID)
+
+    listed = list(listed)
+    ids = await asyncio.gather(*map(describe, listed))
+    return [(id_, one) for id_, one in zip(ids, listed, strict=True) if id_ is not None]

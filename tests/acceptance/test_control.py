@@ -1,0 +1,220 @@
+"""Runs that are started and left: submit, wait, list, logs, cancel, by any ID that is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_temporal.ids import new_execution_id
+from tests.acceptance.processes import wait_until
+from tests.acceptance.site import NOETL, ROOT, Site
+
+pytestmark = pytest.mark.stack
+
+PRINTS = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: prints, path: PATH}
+workload: {seconds: 0, fail: false}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      input: {seconds: "{{ workload.seconds }}", fail: "{{ workload.fail }}"}
+      code: |
+        import logging, time
+        print("begun")
+        logging.getLogger("mine").warning("slow")
+        time.sleep(seconds)
+        assert not fail, "as asked"
+        result = "ended"
+    next: {arcs: [{step: each}]}
+  - step: each
+    loop: {in: [a, b], iterator: letter}
+    tool: {kind: python, input: {letter: "{{ letter }}"}, code: "print(letter)"}
+"""
+
+
+@pytest.fixture
+def path() -> str:
+    """Of the playbook of this test alone."""
+    return f"tests/control/{new_execution_id()}"
+
+
+@pytest.fixture
+def playbook(path: str, tmp_path: Path) -> str:
+    file = tmp_path / "prints.yaml"
+    file.write_text(PRINTS.replace("PATH", path))
+    return str(file)
+
+
+def submitted(site: Site, *args: str) -> dict[str, Any]:
+    done = site.noetl("submit", "--json", *args)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def lines_of(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_run_that_is_left_is_waited_for(site: Site, playbook: str, path: str) -> None:
+    told = site.noetl("submit", playbook)
+    found = re.fullmatch(r"submitted: execution (\d+), workflow (\S+)\n", told.stdout)
+    assert found is not None, told.stderr
+    execution, workflow = found.groups()
+    waited = site.noetl("wait", execution)
+    assert (waited.returncode, waited.stderr) == (0, "")
+    assert "\ncompleted in " in waited.stdout
+    for name in (workflow, workflow[:-3], execution[:16]):
+        status = site.noetl("status", name, "--json")
+        assert json.loads(status.stdout)["execution_id"] == int(execution), status.stderr
+    assert site.noetl("events", workflow, "--last", "1").returncode == 0
+    detached = site.noetl("run", playbook, "--detach")
+    assert detached.stdout.startswith("submitted: execution ")
+    several = site.noetl("status", path)
+    assert several.returncode == 1
+    assert several.stderr.startswith(f"Error: 2 runs have an ID that begins with '{path}': write more of it\n  ")
+    assert execution in several.stderr
+
+
+def test_a_wait_ends_as_the_run_did_or_leaves_it(site: Site, playbook: str) -> None:
+    failed = submitted(site, playbook, "--set", "fail=true")["execution_id"]
+    assert site.noetl("wait", failed).returncode == 1
+    unknown = site.noetl("wait", "nowhere/at/all")
+    assert (unknown.returncode, "no run has an ID that begins with 'nowhere/at/all'" in unknown.stderr) == (2, True)
+    slow = submitted(site, playbook, "--set", "seconds=60")["execution_id"]
+    left = site.noetl("wait", slow, "--timeout", "0.5", "--json")
+    assert (left.returncode, json.loads(left.stdout)["status"]) == (3, "running")
+    assert left.stderr == f"still running after 0.5 s: noetl wait {slow}\n"
+    waiting = site.start("wait", slow)
+    assert not wait_until(lambda: waiting.poll() is not None, 3)
+    waiting.send_signal(signal.SIGINT)
+    _, errors = waiting.communicate(timeout=60)
+    assert (waiting.returncode, errors) == (130, "stopped waiting; the run goes on\n")
+    assert site.noetl("cancel", slow[:17], "--reason", "enough").returncode == 0
+    ended = site.noetl("wait", slow)
+    assert (ended.returncode, "cancelled in" in ended.stdout) == (1, True)
+
+
+def test_a_key_makes_one_run(site: Site, playbook: str) -> None:
+    first = submitted(site, playbook, "--key", "today")
+    assert (first["is_new"], type(first["execution_id"])) == (True, str)
+    again = submitted(site, playbook, "--key", "today")
+    assert again == {**first, "is_new": False}
+    assert site.noetl("wait", first["execution_id"]).returncode == 0
+    said = site.noetl("submit", playbook, "--key", "today").stdout
+    assert said.startswith(f"this key already has a run: execution {first['execution_id']}, ")
+    refused = site.noetl("submit", playbook, "--key", "today", "--set", "seconds=1")
+    assert refused.returncode == 2
+    assert f"belongs to run {first['execution_id']}, which was submitted with another payload" in refused.stderr
+    assert "1 to 200 printable characters" in site.noetl("submit", playbook, "--key", "").stderr
+
+
+def test_many_processes_with_one_key_make_one_run(site: Site, playbook: str, path: str) -> None:
+    starting = [site.start("submit", playbook, "--key", "k", "--json") for _ in range(6)]
+    told = [json.loads(one.communicate(timeout=120)[0]) for one in starting]
+    assert len({one["execution_id"] for one in told}) == 1
+    assert [one["is_new"] for one in told].count(True) == 1
+    assert site.noetl("wait", told[0]["workflow_id"]).returncode == 0
+    assert len(site.noetl("list", "--path", path, "--json").stdout.splitlines()) == 1
+
+
+def test_runs_are_listed(site: Site, playbook: str, path: str) -> None:
+    well = submitted(site, playbook)["execution_id"]
+    badly = submitted(site, playbook, "--set", "fail=true")["execution_id"]
+    for execution in (well, badly):
+        site.noetl("wait", execution)
+    listed = lines_of(site.noetl("list", "--path", path, "--json").stdout)
+    assert [(one["execution_id"], one["status"]) for one in listed] == [(badly, "failed"), (well, "completed")]
+    only = lines_of(site.noetl("list", "--path", f"{path[:-2]}*", "--status", "failed", "--json").stdout)
+    assert [one["execution_id"] for one in only] == [badly]
+    table = site.noetl("list", "--path", path, "--since", "1h").stdout.splitlines()
+    assert table[0].split() == ["execution", "status", "path", "started", "(UTC)", "seconds"]
+    assert [line.split()[:3] for line in table[1:]] == [[badly, "failed", path], [well, "completed", path]]
+    nothing = site.noetl("list", "--path", path, "--since", "2100-01-01")
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, "", "no runs\n")
+    wrong = site.noetl("list", "--since", "yesterday")
+    assert (wrong.returncode, "'yesterday' is neither an age, such as 2h or 3d" in wrong.stderr) == (2, True)
+
+
+def test_logs_are_shown_while_the_run_goes_on(site: Site, playbook: str) -> None:
+    execution = submitted(site, playbook, "--set", "seconds=8")["execution_id"]
+    assert wait_until(lambda: bool(site.noetl("logs", execution).stdout), 30)
+    first = lines_of(site.noetl("logs", execution, "--json").stdout)
+    assert {(one["step"], one["stream"], one["text"]) for one in first} == {
+        ("start", "stdout", "begun"),
+        ("start", "stderr", "WARNING mine: slow"),
+    }
+    assert json.loads(site.noetl("status", execution, "--json").stdout)["status"] == "running"
+    followed = site.noetl("logs", execution, "--follow")
+    assert followed.returncode == 0
+    assert [line.partition(" ")[2] for line in followed.stdout.splitlines()][-2:] == ["each[0]: a", "each[1]: b"]
+    each = lines_of(site.noetl("logs", execution, "--step", "each", "--json").stdout)
+    assert [(one["iteration"], one["attempt"], one["text"]) for one in each] == [(0, 1, "a"), (1, 1, "b")]
+    assert {one["execution_id"] for one in each} == {execution}
+    nothing = site.noetl("logs", execution, "--step", "other")
+    assert (nothing.stdout, nothing.stderr) == ("", f"step 'other' of run {execution} has printed nothing\n")
+    unknown = site.noetl("logs", "7")
+    assert (unknown.returncode, unknown.stderr) == (1, "Error: neither Temporal nor the event log has a run 7\n")
+
+
+def test_a_verbose_run_shows_what_its_tasks_print(site: Site, playbook: str) -> None:
+    done = site.noetl("run", playbook, "-v")
+    assert done.returncode == 0
+    lines = [line for line in done.stderr.splitlines() if ": " in line]
+    assert {"start: begun", "start (stderr): WARNING mine: slow", "each[0]: a", "each[1]: b"} <= set(lines)
+    assert "begun" not in site.noetl("run", playbook).stderr
+
+
+@pytest.mark.parametrize("command", ["run", "submit"])
+def test_a_playbook_comes_from_stdin(site: Site, playbook: str, command: str) -> None:
+    text = Path(playbook).read_text()
+    done = subprocess.run(
+        [*NOETL, command, "-", "--json"], cwd=site.folder, input=text, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["execution_id"]
+    wrong = subprocess.run([*NOETL, command, "-"], cwd=site.folder, input="a: [", capture_output=True, text=True)
+    assert (wrong.returncode, wrong.stderr.startswith("<stdin>:1:")) == (2, True)
+
+
+def test_a_run_that_is_left_needs_a_stack_that_stays(bare: Site) -> None:
+    playbook = str(ROOT / "dev/examples/hello.yaml")
+    for args in (["submit", playbook], ["run", playbook, "--detach"]):
+        done = bare.noetl(*args)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "no stack is running for" in done.stderr
+        assert done.stderr.endswith("Nothing was started\n")
+
+
+@pytest.mark.parametrize("option", [["--timeout", "5"], ["-v"]])
+def test_what_needs_a_command_that_stays_is_refused(bare: Site, option: list[str]) -> None:
+    done = bare.noetl("run", str(ROOT / "dev/examples/hello.yaml"), "--detach", *option)
+    assert (done.returncode, "needs a command that stays until the run ends" in done.stderr) == (2, True)
+
+
+def test_without_an_event_log_temporal_lists_the_runs(site: Site, playbook: str, path: str) -> None:
+    execution = submitted(site, playbook)["execution_id"]
+    site.noetl("wait", execution)
+    environment = {**os.environ, **site.addresses().environment()}
+    del environment["NOETL_POSTGRES"]
+    program = [sys.executable, "-m", "noetl_temporal.cli"]
+
+    def noetl(*args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*program, *args], cwd=site.folder, env=environment, capture_output=True, text=True)
+
+    [found] = lines_of(noetl("list", "--path", path, "--json").stdout)
+    assert (found["execution_id"], found["status"], found["path"]) == (execution, "completed", path)
+    assert noetl("logs", execution).stderr.startswith("Error: no logs to read: set NOETL_POSTGRES")
+    keyed = noetl("submit", playbook, "--key", "k")
+    assert (keyed.returncode, "a key needs an event log: set NOETL_POSTGRES" in keyed.stderr) == (2, True)
