@@ -8,7 +8,7 @@ from noetl_activities.tool import BUILT_IN, tool_names
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Span, Step, Task
 from noetl_compiler.graph.contents import templates_in
-from noetl_compiler.language.sinks import STORES
+from noetl_compiler.language.sinks import KINDS
 from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, KEYCHAIN, REGION, REMOTE_CODE
 from noetl_compiler.value_merge import names_in
 
@@ -72,8 +72,8 @@ def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     if task.policy is not None and task.policy.circuit is not None:
         yield task.policy.circuit.span, str(CIRCUIT)
     for sink in task.sinks:
-        if sink.kind not in STORES:
-            yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(STORES))}"
+        if sink.kind not in KINDS:
+            yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(KINDS))}"
 
 
 def _secrets(graph: Graph) -> Iterator[tuple[Span, str]]:

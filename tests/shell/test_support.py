@@ -27,8 +27,8 @@ REFUSED = [
         "6:9: error: loops over several steps are not supported yet",
     ),
     (
-        "- step: start\n  tool: {kind: noop, sink: {kind: http, url: u}}\n",
-        "6:28: error: there is no sink 'http'",
+        "- step: start\n  tool: {kind: noop, sink: {kind: gcs, url: u}}\n",
+        "6:28: error: there is no sink 'gcs'",
     ),
     (
         "- step: start\n  tool: {kind: noop, spec: {policy: {circuit: {failures: 3}, on_unmatched: fail}}}\n",

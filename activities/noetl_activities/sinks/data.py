@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
 
-__all__ = ["DATA", "ColumnTypes", "Row", "column_type", "keys_of", "parts_of", "quoted", "rows_of"]
+__all__ = ["DATA", "ColumnTypes", "Row", "column_type", "content_of", "keys_of", "parts_of", "quoted", "rows_of"]
 
 Row = dict[str, Json]
 
@@ -20,10 +20,14 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 
 def rows_of(config: dict[str, Json], result: Json) -> list[Row]:
     """A list of maps is a row each, a map one row, anything else a row ``{value}``."""
-    named = next((config[name] for name in DATA if config.get(name) is not None), None)
-    found = result if named is None else named
+    found = content_of(config, result)
     items = cast("list[Json]", found) if isinstance(found, list) else [found]
     return [cast("Row", item) if isinstance(item, dict) else {"value": item} for item in items]
+
+
+def content_of(config: dict[str, Json], result: Json) -> Json:
+    """What the playbook names, else the result."""
+    return next((config[name] for name in DATA if config.get(name) is not None), result)
 
 
 def keys_of(config: dict[str, Json], mode: str) -> list[str]:

@@ -17,7 +17,7 @@ from noetl_compiler.checks.parallel_set import warn_of_parallel_set
 from noetl_compiler.checks.python_code import check_python_code
 from noetl_compiler.checks.regions import forbid_broken_regions
 from noetl_compiler.checks.secrets import warn_of_secret_literals
-from noetl_compiler.checks.sinks import warn_of_sinks_without_a_table
+from noetl_compiler.checks.sinks import warn_of_incomplete_sinks
 from noetl_compiler.checks.sizes import warn_of_oversized_data
 from noetl_compiler.checks.sql_syntax import check_sql
 from noetl_compiler.checks.targets import forbid_unknown_targets
@@ -54,7 +54,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_unused_tasks,
     warn_of_secret_literals,
     forbid_changed_credentials,
-    warn_of_sinks_without_a_table,
+    warn_of_incomplete_sinks,
     warn_of_oversized_data,
     warn_of_ambiguous_values,
 )

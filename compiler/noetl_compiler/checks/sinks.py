@@ -6,21 +6,23 @@ from collections.abc import Iterator
 
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Sink
-from noetl_compiler.language.tools import SQL_LANGUAGES
+from noetl_compiler.language.sinks import NEEDS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import all_tasks
+from noetl_compiler.value_merge import names_in
 
-__all__ = ["warn_of_sinks_without_a_table"]
+__all__ = ["warn_of_incomplete_sinks"]
 
 
-def warn_of_sinks_without_a_table(playbook: Playbook, report: Report) -> None:
-    """NT104 for a sink into a database that has neither a table nor a statement of its own."""
+def warn_of_incomplete_sinks(playbook: Playbook, report: Report) -> None:
+    """NT104 for a sink that does not say where it stores: no table, statement, address or code."""
     for sink in _sinks(playbook):
-        config = sink.config.data
-        if sink.kind in SQL_LANGUAGES and not (isinstance(config, dict) and {"table", "statement"} & config.keys()):
-            message = f'a sink of kind "{sink.kind}" fails without "table" or "statement"'
-            report.warning(Code.MISSING_FIELD, sink.span, message, "write table: NAME")
+        needed = NEEDS.get(sink.kind, ())
+        if needed and names_in(sink.config).keys().isdisjoint(needed):
+            fields = " or ".join(f'"{name}"' for name in needed)
+            message = f'a sink of kind "{sink.kind}" fails without {fields}'
+            report.warning(Code.MISSING_FIELD, sink.span, message, f"write {needed[0]}: ...")
 
 
 def _sinks(playbook: Playbook) -> Iterator[Sink]:
