@@ -11,6 +11,7 @@ from sqlglot.tokens import Tokenizer
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
+from noetl_compiler.language.scripts import code_in
 
 __all__ = ["FIELDS", "has_statement", "split", "statements_of"]
 
@@ -26,7 +27,7 @@ def statements_of(config: dict[str, Json], dialect: str) -> list[str]:
     """The statements of a task, in order. Raises ConfigError when there is none."""
     found: list[str] = []
     for name in FIELDS:
-        value = config.get(name)
+        value = code_in(config.get(name))
         if isinstance(config.get(f"{name}_b64"), str):
             value = _decoded(name, config[f"{name}_b64"])
         texts = cast("list[Json]", value) if isinstance(value, list) else [value]

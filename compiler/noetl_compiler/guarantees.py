@@ -13,6 +13,7 @@ from typing import cast
 
 from noetl_compiler.conditions import bare, read_condition
 from noetl_compiler.graph import Graph, Json, Sink, Step, Task
+from noetl_compiler.language.scripts import code_in
 from noetl_compiler.language.sinks import CALLS, KEY_HEADER
 from noetl_compiler.language.tool_description import Guarantee, ToolDescription, Tools
 from noetl_compiler.language.tools import IDEMPOTENT_METHODS, KINDS, SAFE_METHODS, SQL_COMMANDS, sends_headers
@@ -110,7 +111,7 @@ def _method(task: Task) -> str:
 
 def _sql(task: Task) -> Iterator[str]:
     for name, value in _config(task).items():
-        texts = cast("list[Json]", value) if isinstance(value, list) else [value]
+        texts = cast("list[Json]", value) if isinstance(value, list) else [code_in(value)]
         if name in SQL_COMMANDS or name == "script":
             yield from (text for text in texts if isinstance(text, str))
         elif name.removesuffix("_b64") in SQL_COMMANDS:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
-from noetl_activities.installed_tools import installed_tools
-from noetl_compiler import compile_file
 from noetl_compiler.diagnostics import nearest_or_all
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.payload import cut
+from noetl_temporal.compiling import compile_to_run
 from noetl_temporal.unsupported import unsupported
 
 __all__ = ["Playbook", "check_request", "check_support", "read_playbook", "refuse_to_start"]
@@ -31,9 +30,9 @@ class Playbook(NamedTuple):
     text: str
 
 
-def read_playbook(file: Path) -> Playbook:
-    """Compile ``file``; its diagnostics go to stderr."""
-    result = compile_file(file, installed_tools())
+def read_playbook(file: Path, request: Mapping[str, Json]) -> Playbook:
+    """Compile ``file`` for a run with this request; its diagnostics go to stderr."""
+    result = compile_to_run(file, request)
     show_findings(result, "nothing was started")
     if result.graph is None:
         sys.exit(WRONG)

@@ -73,7 +73,7 @@ def run_command(
     """
     with importing():
         request = read_payload(payload, settings)
-        playbook = read_playbook(file)
+        playbook = read_playbook(file, request)
         check_request(request, playbook)
         order = _order(playbook, request, credentials, timeout)
     report = _Report(as_json)

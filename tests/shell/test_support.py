@@ -35,8 +35,8 @@ REFUSED = [
         "6:47: error: circuit breakers are not supported yet",
     ),
     (
-        "- step: start\n  tool: {kind: python, script: {uri: a.py, source: {type: file}}}\n",
-        "6:9: error: code from other sources is not supported yet",
+        "- step: start\n  tool: {kind: python, script: {uri: a.py, source: {type: s3}}}\n",
+        "6:9: error: code from this source is not supported",
     ),
     (
         f"- step: start\n  tool: {{kind: noop, message: '{{{{ keychain.key.token }}}}'}}\n{KEYCHAIN}",
