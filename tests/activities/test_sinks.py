@@ -60,6 +60,36 @@ async def test_a_failed_sink_leaves_neither_rows_nor_key(postgres: Context, tabl
     assert (await sink(postgres, {"table": table, "data": {"id": 1}}, key=f"failed {table}")).rows == 1
 
 
+@pytest.mark.parametrize(
+    ("mapping", "data", "found"),
+    [
+        ({"id": "key", "name": "user.name"}, [{"key": 1, "user": {"name": "Ada"}}], [(1, "Ada")]),
+        ({"id": "id", "name": "name"}, [{"id": 1, "name": "Ada", "more": 1}, {"id": 2}], [(1, "Ada"), (2, None)]),
+        ({"id": "value"}, [7], [(7, None)]),
+        ({"id": "id"}, [], []),
+    ],
+)
+async def test_a_mapping_fills_columns_from_fields(
+    postgres: Context, table: str, mapping: dict[str, str], data: Any, found: list[tuple[int, str | None]]
+) -> None:
+    await sink(postgres, {"table": table, "mapping": mapping}, data)
+    stored = await rows(postgres, f"select id, name from {table} order by id")
+    assert [(row["id"], row["name"]) for row in stored] == found
+
+
+@pytest.mark.parametrize(
+    ("mapping", "why"),
+    [
+        ({"id": "key"}, 'the column "id" is filled from "key", but the data has id, name'),
+        ({"id": "name.first"}, 'the column "id" is filled from "name.first"'),
+        ("id", "the mapping of a sink is 'id': write COLUMN: FIELD for each column"),
+    ],
+)
+async def test_a_mapping_of_no_field_is_a_mistake(postgres: Context, table: str, mapping: Any, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        await sink(postgres, {"table": table, "mapping": mapping}, [{"id": 1, "name": "Ada"}])
+
+
 async def test_values_fit_their_columns(postgres: Context, table: str) -> None:
     data = {"id": "7", "name": 5, "at": "2026-01-02T03:04:05Z", "doc": {"a": 1}, "score": 2}
     await sink(postgres, {"table": table, "data": data})
@@ -236,5 +266,5 @@ async def test_duckdb_stores_once_in_its_file(tmp_path: Path) -> None:
 
 
 async def test_an_unknown_sink_is_refused() -> None:
-    with pytest.raises(ConfigError, match="there are duckdb, postgres"):
+    with pytest.raises(ConfigError, match="there are duckdb, http, postgres, python"):
         await store("ftp", {}, "insert", Entry("k"), None, None, Context())

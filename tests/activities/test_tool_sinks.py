@@ -77,6 +77,11 @@ async def test_http_sends_what_the_playbook_names(server: Server) -> None:
     assert sent.headers["authorization"] == "Bearer s3cret-token"
 
 
+async def test_http_sends_the_columns_of_a_mapping(server: Server) -> None:
+    await sink("http", {"url": server.url, "mapping": {"key": "user.id"}}, [{"user": {"id": 1}}, {"user": {"id": 2}}])
+    assert [sent.body for sent in server.got] == [[{"key": 1}, {"key": 2}]]
+
+
 async def test_attempts_have_one_key_and_calls_have_their_own(server: Server) -> None:
     for n in (1, 1, 2):
         await sink("http", {"url": server.url}, {}, n=n)

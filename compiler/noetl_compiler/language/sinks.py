@@ -63,6 +63,7 @@ VALUE_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "key": ("key", "keys", "key_columns"),
         "data": ("data", "args", "payload", "values", "with", "from"),
         "statement": ("statement", "command", "commands", "sql", "query"),
+        "mapping": ("mapping",),
         "params": ("params",),
         "batch": ("batch", "chunk_size"),
         "url": ("url", "endpoint"),
