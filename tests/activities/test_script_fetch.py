@@ -11,14 +11,14 @@ from noetl_activities.script_fetch import fetch_script
 from noetl_compiler.scripts import Download, ScriptError
 
 
-async def fetched(url: str, seconds: float = 10.0, **headers: str) -> bytes:
-    return await asyncio.to_thread(fetch_script, Download(url, tuple(headers.items()), seconds))
+async def fetched(url: str, seconds: float = 10.0, headers: tuple[tuple[str, str], ...] = ()) -> bytes:
+    return await asyncio.to_thread(fetch_script, Download(url, headers, seconds))
 
 
 @pytest.mark.usefixtures("loopback")
 async def test_the_body_of_the_answer_is_the_script(web: str) -> None:
     assert await fetched(f"{web}/data/text") == b"plain"
-    assert b'"x-key":"k"' in await fetched(f"{web}/echo", **{"X-Key": "k"})
+    assert b'"x-key":"k"' in await fetched(f"{web}/echo", headers=(("X-Key", "k"),))
     assert await fetched(f"{web}/away?to=/data/text") == b"plain"
 
 
