@@ -1,5 +1,8 @@
 """Reads a script that lies beside a playbook: below the playbook's folder, through no link, within a limit.
 
+Older playbooks name their scripts from the folder of the whole project. Where such a path leads into the folder of the
+playbook, its beginning is the end of that folder's own path, and what is behind it is the path from there.
+
 A playbook may come from somebody else, so it must not name any file that its reader could open. Each part of the path
 is opened from the folder before it and never followed, so that nothing can be exchanged for a link in between.
 """
@@ -36,6 +39,15 @@ def script_path(playbook: str, address: str) -> PurePosixPath:
         )
     if not path.parts:
         raise ScriptError("the script has no path")
+    folder = Path(playbook).parent
+    return path if os.path.lexists(folder / path) else _from_folder(folder, path)
+
+
+def _from_folder(folder: Path, path: PurePosixPath) -> PurePosixPath:
+    around = folder.resolve().parts
+    for count in range(len(path.parts) - 1, 0, -1):
+        if around[-count:] == path.parts[:count]:
+            return PurePosixPath(*path.parts[count:])
     return path
 
 

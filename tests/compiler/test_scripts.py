@@ -189,7 +189,17 @@ def test_a_file_out_of_reach_is_refused(tmp_path: Path, address: str, why: str) 
     assert "but a run is refused" in told(warned)[0]
 
 
-def test_a_script_named_from_the_folder_of_the_project_is_found_for_people(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["", "./"])
+def test_a_path_from_the_folder_of_the_project_leads_into_that_of_the_playbook(tmp_path: Path, start: str) -> None:
+    folder = tmp_path / "playbooks" / "x"
+    script(folder, "result = 1", "scripts/a.py")
+    file = playbook(folder, f"{{uri: {start}playbooks/x/scripts/a.py}}")
+    assert script_of(pinned(file))["uri"] == "scripts/a.py"
+    script(folder, "result = 2", "playbooks/x/scripts/a.py")
+    assert script_of(pinned(file))["code"] == "result = 2"
+
+
+def test_a_path_from_another_folder_is_only_proposed(tmp_path: Path) -> None:
     script(tmp_path, "result = 1", "scripts/a.py")
     [found] = pinned(playbook(tmp_path, "{uri: ./playbooks/x/scripts/a.py}")).diagnostics
     assert found.hint == 'did you mean "scripts/a.py"?'
