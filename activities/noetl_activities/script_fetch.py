@@ -6,8 +6,8 @@ import asyncio
 
 import httpx
 
-from noetl_activities.address_guard import AddressGuard
-from noetl_activities.errors import ToolError
+from noetl_activities.address_guard import ALLOW_VARIABLE, AddressGuard
+from noetl_activities.errors import RefusedError, ToolError
 from noetl_activities.guarded_transport import GuardedTransport
 from noetl_activities.http_body import ACCEPT_ENCODING
 from noetl_activities.http_cookies import QuietCookieJar
@@ -31,6 +31,9 @@ async def _fetched(download: Download) -> bytes:
             response, body = await exchange(client, request, follow_redirects=True)
     except TimeoutError:
         raise ScriptError(f"cannot fetch {shown}: no complete answer after {download.timeout:g} s") from None
+    except RefusedError as error:
+        hint = f"scripts are fetched by the process that submits the playbook: its own {ALLOW_VARIABLE} counts"
+        raise ScriptError(f"cannot fetch {shown}: {error}", hint) from error
     except (httpx.HTTPError, httpx.InvalidURL, ToolError, ValueError) as error:
         raise ScriptError(f"cannot fetch {shown}: {str(error) or type(error).__name__}") from error
     if not response.is_success:

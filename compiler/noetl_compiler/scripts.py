@@ -195,7 +195,7 @@ def _request(script: Mapping[str, Json], address: str) -> Download:
         raise ScriptError(
             "a script is fetched without a credential", "remove auth, or put the script beside the playbook"
         )
-    method, headers = str(source.get("method") or "GET").upper(), source.get("headers") or {}
+    method, headers = str(source.get("method") or "GET").upper(), cast("Json", source.get("headers") or {})
     if method != "GET":
         raise ScriptError(f"a script is fetched by GET, not by {method}")
     if not isinstance(headers, dict):

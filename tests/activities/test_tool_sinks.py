@@ -47,7 +47,7 @@ def server(loopback: None) -> Iterator[Server]:
 
         do_PUT = do_POST  # noqa: N815 - the name is http.server's
 
-        def log_message(self, *args: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is http.server's
             """Nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:

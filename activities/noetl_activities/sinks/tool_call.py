@@ -46,6 +46,6 @@ def _sent(config: dict[str, Json], content: Json, entry: Entry, auth: Json) -> R
 def _run(config: dict[str, Json], content: Json, entry: Entry, auth: Json) -> Request:
     """The code sees the content as ``data`` and, where that is a mapping, its names."""
     names = cast("dict[str, Json]", content) if isinstance(content, dict) else {}
-    bound = {"data": content, "idempotency_key": key_digest(entry.key, entry.n), **names}
+    bound: dict[str, Json] = {"data": content, "idempotency_key": key_digest(entry.key, entry.n), **names}
     execution = entry.key.partition("/")[0]
     return Request("python", config, bound, auth, key=entry.key, n=entry.n, execution_id=execution)
