@@ -13,7 +13,7 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
 from noetl_compiler.language.scripts import code_in
 
-__all__ = ["FIELDS", "has_statement", "split", "statements_of"]
+__all__ = ["FIELDS", "has_statement", "params_of", "split", "statements_of"]
 
 FIELDS = ("command", "commands", "query", "queries", "cmd", "cmds", "sql", "statement", "script")
 
@@ -68,3 +68,10 @@ def _tokenizer(dialect: str) -> Tokenizer:
     from sqlglot.dialects.dialect import Dialect
 
     return Dialect.get_or_raise(dialect).tokenizer_class(dialect=dialect)
+
+
+def params_of(params: Json, statements: list[str]) -> list[Json]:
+    """The values for ``?`` of the one statement. Raises ConfigError for what is no list, and for several statements."""
+    if params is not None and (not isinstance(params, list) or len(statements) > 1):
+        raise ConfigError("params must be a list, and there must be exactly one statement")
+    return list(cast("list[Json]", params or []))
