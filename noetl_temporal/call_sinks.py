@@ -8,6 +8,7 @@ their rows yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -19,6 +20,7 @@ from noetl_activities.once import LedgerOutcome
 from noetl_activities.sinks import Entry, Sinks, Stored
 from noetl_activities.tool import Json, ToolContext
 from noetl_compiler import templates
+from noetl_compiler.language.sinks import CALLS
 from noetl_compiler.templates import TemplateFailure
 from noetl_compiler.value_merge import picked
 from noetl_temporal.call_log import CallLog, now
@@ -26,6 +28,7 @@ from noetl_temporal.machine.call import PlainOutcome, SinkCall, SinkRecord, Tool
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.scope import sink_config
 from noetl_temporal.tool_outcome import Deadline, attempted, ledger_json
+from noetl_temporal.tool_places import place_for
 
 __all__ = ["CallSinks", "Kept", "Performed"]
 
@@ -77,7 +80,7 @@ class CallSinks:
         asked: list[Json] = []
         for sink in self._call.sinks if self._call.store is None else ():
             try:
-                config: dict[str, Json] = templates.render(picked(sink.config, _place(sink)), self._call.scope) or {}
+                config: dict[str, Json] = templates.render(picked(sink.config, _database(sink)), self._call.scope) or {}
             except TemplateFailure:
                 continue  # where it stores is known when there is a result: then the entry there decides
             if [sink.kind, sink.auth, config] in asked:
@@ -135,15 +138,25 @@ class CallSinks:
         entry = Entry(sink.key, self._log.n, self._call.key, noted, sink.once)
         content = _content(self._call, outcome)
         config = sink_config(sink.config, names)
-        return await self._performer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
+        async with _place(sink.kind):
+            return await self._performer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
 
     def _of_sink(self, sink: SinkCall, failure: PlainOutcome) -> PlainOutcome:
         message = self._credentials.scrubbed(str(failure["error"]["message"]))
         return {**failure, "error": {**failure["error"], "message": f"sink {sink.kind}: {message}"}}
 
 
-def _place(sink: SinkCall) -> tuple[str, ...]:
+def _database(sink: SinkCall) -> tuple[str, ...]:
     return sinks.PLACES.get(sink.kind, ())
+
+
+def _place(kind: str) -> AbstractAsyncContextManager[object]:
+    """A sink that calls a tool counts among the tool's concurrent calls; the call that it belongs to no longer does."""
+    if kind not in CALLS:
+        return nullcontext()
+    from noetl_activities.sinks.tool_call import TOOLS
+
+    return place_for(TOOLS[kind].spec)
 
 
 def _content(call: ToolCall, outcome: PlainOutcome) -> Json:

@@ -9,6 +9,7 @@ async for event in handle.events():
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -21,12 +22,12 @@ from temporalio.common import SearchAttributePair, TypedSearchAttributes, Workfl
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from noetl_activities.installed_tools import installed_tools
 from noetl_activities.tool import tool_names
-from noetl_compiler import CompileError, compile_file
+from noetl_compiler import CompileError
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.codec import payload_limit
+from noetl_temporal.compiling import compile_to_run
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import postgres_problem
@@ -97,7 +98,8 @@ class NoetlClient(Runs):
         execution_id: int | None = None,
         key: str | None = None,
     ) -> RunHandle:
-        """Start a run. ``playbook`` is a file's path or a compiled graph (then ``content`` is its text).
+        """Start a run. ``playbook`` is a file's path or a compiled graph (then ``content`` is its text). Code that lies
+        elsewhere is fetched for a file; a graph has what was fetched when it was compiled.
 
         ``queues`` maps kinds of tools to task queues; NOETL_TOOL_QUEUES applies to the others (queues.py).
         ``execution_id`` is a result of ``new_execution_id``, for callers that need it before the run starts.
@@ -106,7 +108,10 @@ class NoetlClient(Runs):
 
         Raises CompileError, UnsupportedError, DeploymentError, NoEventLogError or, for a key that belongs to another
         playbook or payload, KeyTakenError before anything has started."""
-        graph, text = (playbook, content or "") if isinstance(playbook, Graph) else _compile(Path(playbook))
+        if isinstance(playbook, Graph):
+            graph, text = playbook, content or ""
+        else:  # in a thread, as scripts are fetched
+            graph, text = await asyncio.to_thread(_compile, Path(playbook), payload or {})
         problems = unsupported(graph, self._tools, has_store=self.has_store)
         if problems:
             raise UnsupportedError(problems)
@@ -174,8 +179,8 @@ class NoetlClient(Runs):
         )
 
 
-def _compile(path: Path) -> tuple[Graph, str]:
-    result = compile_file(path, installed_tools())
+def _compile(path: Path, payload: Mapping[str, Json]) -> tuple[Graph, str]:
+    result = compile_to_run(path, payload)
     if result.graph is None:
         raise CompileError(tuple(one for one in result.diagnostics if one.severity is Severity.ERROR))
     return result.graph, result.source.text

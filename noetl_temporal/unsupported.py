@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import cast
 
 from noetl_activities.tool import BUILT_IN, tool_names
 from noetl_compiler import templates
-from noetl_compiler.graph import Graph, Span, Step, Task
+from noetl_compiler.graph import Graph, Json, Span, Step, Task
 from noetl_compiler.graph.contents import templates_in
-from noetl_compiler.language.sinks import STORES
+from noetl_compiler.language.scripts import FETCHED, code_in, source_of
+from noetl_compiler.language.sinks import KINDS
 from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, KEYCHAIN, REGION, REMOTE_CODE
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["UnsupportedError", "tools_for", "unsupported"]
+
+
+_UNFETCHED = "the code lies in another file and was not fetched: submit the playbook as a file"
 
 
 class UnsupportedError(ValueError):
@@ -67,13 +72,15 @@ def _frames(graph: Graph, has_store: bool) -> Iterator[tuple[Span, str]]:
 def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     if task.kind not in tools:
         yield task.span, f"there is no tool {task.kind!r} here: the tools are {', '.join(sorted(tools))}"
-    if task.kind in tools and isinstance(names_in(task.config).get("script"), dict):
-        yield task.span, str(REMOTE_CODE)
+    script = names_in(task.config).get("script")
+    if task.kind in tools and isinstance(script, dict) and code_in(script) is None:
+        is_fetched = source_of(cast("dict[str, Json]", script)) in FETCHED
+        yield task.span, _UNFETCHED if is_fetched else str(REMOTE_CODE)
     if task.policy is not None and task.policy.circuit is not None:
         yield task.policy.circuit.span, str(CIRCUIT)
     for sink in task.sinks:
-        if sink.kind not in STORES:
-            yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(STORES))}"
+        if sink.kind not in KINDS:
+            yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(KINDS))}"
 
 
 def _secrets(graph: Graph) -> Iterator[tuple[Span, str]]:

@@ -7,17 +7,16 @@ Statements that write run in one transaction, which keeps the outcome beside wha
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 
 from noetl_activities.duckdb_kept import duckdb_process
 from noetl_activities.duckdb_place import has_file, place_of
 from noetl_activities.duckdb_process import failed
 from noetl_activities.duckdb_wire import Call, Failed, Find
-from noetl_activities.errors import ConfigError
 from noetl_activities.once import Answer, Once, taken
 from noetl_activities.outcome import Outcome
-from noetl_activities.sql import statements_of
-from noetl_activities.tool import Json, Request, ToolContext
+from noetl_activities.sql import params_of, statements_of
+from noetl_activities.tool import Request, ToolContext
 from noetl_activities.tool_spec import built_in
 
 __all__ = ["TOOL", "DuckdbTool"]
@@ -52,7 +51,7 @@ class DuckdbTool:
 
     async def _run(self, request: Request, once: Once | None) -> Answer:
         statements = statements_of(request.config, "duckdb")
-        params = _params(request.config.get("params"), statements)
+        params = params_of(request.config.get("params"), statements)
         place = await asyncio.to_thread(place_of, request.config, request.execution_id)
         key, n, text = once or (None, 0, None)
         async with duckdb_process(place) as process:
@@ -60,12 +59,6 @@ class DuckdbTool:
         if isinstance(reply, Failed):
             return Answer(failed(reply, place))
         return cast("Answer", reply.answer)
-
-
-def _params(params: Json, statements: list[str]) -> list[Any]:
-    if params is not None and (not isinstance(params, list) or len(statements) > 1):
-        raise ConfigError("params must be a list, and the task must have exactly one statement")
-    return list(cast("list[Any]", params or []))
 
 
 TOOL = DuckdbTool()

@@ -37,8 +37,7 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.once import Answer, Once
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import duckdb_ledger as ledger
-from noetl_activities.sinks.duckdb_rows import store_rows
-from noetl_activities.sinks.ledger import Stored
+from noetl_activities.sinks.duckdb_rows import store
 
 
 def main() -> None:
@@ -125,7 +124,7 @@ class Service:
         if isinstance(message, Call):
             return Done(message.number, answer=self._called(message, connection, running))
         with running.turn(LEDGER):
-            return Done(message.number, stored=_stored(message, connection))
+            return Done(message.number, stored=store(connection, message, running))
 
     def _called(self, call: Call, connection: duckdb.DuckDBPyConnection, running: Running) -> Answer:
         def run() -> Outcome:
@@ -145,10 +144,6 @@ class Service:
         with self._sending:
             self._out.write(frame)
             self._out.flush()
-
-
-def _stored(store: Store, connection: duckdb.DuckDBPyConnection) -> Stored:
-    return store_rows(connection, store.table, store.rows, store.mode, store.keys, store.entry)
 
 
 def _words(error: BaseException) -> str:

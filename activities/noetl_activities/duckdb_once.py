@@ -16,13 +16,13 @@ from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.ledger import is_time_to_prune
 
-__all__ = ["LEDGER", "keeps", "run_once"]
+__all__ = ["LEDGER", "OUTSIDE", "keeps", "kinds_of", "run_once"]
 
 LEDGER = "ledger"
 """The turn of those who make the ledger, or store rows with an entry of it."""
 
 _READS = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "LOAD", "CALL"})
-_OUTSIDE = frozenset({"ATTACH", "DETACH", "TRANSACTION"})
+OUTSIDE = frozenset({"ATTACH", "DETACH", "TRANSACTION"})
 """An attached file stays attached when a transaction is undone, and only one file can be written in a transaction."""
 
 _REFUSALS = ("within a transaction", "Cannot CHECKPOINT", "a single transaction can only write to a single")
@@ -31,8 +31,13 @@ _REFUSALS = ("within a transaction", "Cannot CHECKPOINT", "a single transaction 
 
 def keeps(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> bool:
     """Whether a call with these statements writes in one transaction. Raises duckdb.Error when they cannot be read."""
-    kinds = {str(one.type.name) for text in statements for one in connection.extract_statements(text)}
-    return not kinds <= _READS and not kinds & _OUTSIDE
+    kinds = kinds_of(connection, statements)
+    return not kinds <= _READS and not kinds & OUTSIDE
+
+
+def kinds_of(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> set[str]:
+    """DuckDB's words for what the statements are. Raises duckdb.Error when they cannot be read."""
+    return {str(one.type.name) for text in statements for one in connection.extract_statements(text)}
 
 
 def run_once(connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], once: Once, running: Running) -> Answer:

@@ -76,7 +76,7 @@ class Find(msgspec.Struct, frozen=True, tag=True):
 
 
 class Store(msgspec.Struct, frozen=True, tag=True):
-    """Perform a sink: ``rows`` into ``table``, a quoted name."""
+    """Perform a sink: ``rows`` into ``table``, a quoted name; or its own ``statements``, with ``params``."""
 
     number: int
     table: str
@@ -84,6 +84,8 @@ class Store(msgspec.Struct, frozen=True, tag=True):
     mode: str
     keys: list[str]
     entry: Entry
+    statements: list[str] = []
+    params: list[Any] = []
 
 
 class Keep(msgspec.Struct, frozen=True, tag=True):

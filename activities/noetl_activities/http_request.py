@@ -13,7 +13,7 @@ import httpx
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.tool import Credential, Json, Request
 
-__all__ = ["build", "key_headers", "where"]
+__all__ = ["build", "key_digest", "key_headers", "where"]
 
 _IN_QUERY = frozenset({"GET", "DELETE", "HEAD", "OPTIONS"})
 _BODIES = ("payload", "body", "json", "form")
@@ -32,14 +32,13 @@ def _method(config: dict[str, Json]) -> str:
 
 
 def key_headers(request: Request) -> dict[str, str]:
-    """The header by which the server knows the attempts of one call, none unless the task names it.
+    """The header by which the server knows the attempts of one call, none unless the task names it."""
+    return {} if request.idempotency_key is None else {request.idempotency_key: key_digest(request.key, request.n)}
 
-    A digest: short whatever the names of steps are, and a plain token, as servers expect.
-    """
-    if request.idempotency_key is None:
-        return {}
-    digest = hashlib.sha256(f"{request.key}#{request.n}".encode()).hexdigest()
-    return {request.idempotency_key: digest[:_KEY_DIGITS]}
+
+def key_digest(key: str, n: int) -> str:
+    """The key of a call as others are given it: short whatever the names of steps are, and a plain token."""
+    return hashlib.sha256(f"{key}#{n}".encode()).hexdigest()[:_KEY_DIGITS]
 
 
 def build(

@@ -21,6 +21,7 @@ from noetl_activities.outcome import TOO_DEEP, ErrorInfo, Outcome
 from noetl_activities.tool import Json, Request, ToolContext
 from noetl_activities.tool_spec import built_in
 from noetl_compiler.language.names import CREDENTIALS_MODULE, VARS_FIELD
+from noetl_compiler.language.scripts import code_in
 
 __all__ = ["TOOL", "PythonTool"]
 
@@ -73,7 +74,7 @@ def _code(config: dict[str, Json]) -> str:
             return base64.b64decode(config["code_b64"]).decode()
         except (binascii.Error, UnicodeDecodeError) as error:
             raise ConfigError("code_b64 is not base64 of UTF-8 text") from error
-    code = config.get("code", config.get("script"))
+    code = config.get("code", code_in(config.get("script")))
     if not isinstance(code, str) or not code.strip():
         raise ConfigError("a python task needs code")
     return code

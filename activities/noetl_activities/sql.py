@@ -11,8 +11,9 @@ from sqlglot.tokens import Tokenizer
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
+from noetl_compiler.language.scripts import code_in
 
-__all__ = ["FIELDS", "first_statement", "has_statement", "split", "statements_of"]
+__all__ = ["FIELDS", "first_statement", "has_statement", "params_of", "split", "statements_of"]
 
 FIELDS = ("command", "commands", "query", "queries", "cmd", "cmds", "sql", "statement", "script")
 
@@ -33,7 +34,7 @@ def statements_of(config: dict[str, Json], dialect: str) -> list[str]:
     """The statements of a task, in order. Raises ConfigError when there is none."""
     found: list[str] = []
     for name in FIELDS:
-        value = config.get(name)
+        value = code_in(config.get(name))
         if isinstance(config.get(f"{name}_b64"), str):
             value = _decoded(name, config[f"{name}_b64"])
         texts = cast("list[Json]", value) if isinstance(value, list) else [value]
@@ -74,3 +75,10 @@ def _tokenizer(dialect: str) -> Tokenizer:
     from sqlglot.dialects.dialect import Dialect
 
     return Dialect.get_or_raise(dialect).tokenizer_class(dialect=dialect)
+
+
+def params_of(params: Json, statements: list[str]) -> list[Json]:
+    """The values for ``?`` of the one statement. Raises ConfigError for what is no list, and for several statements."""
+    if params is not None and (not isinstance(params, list) or len(statements) > 1):
+        raise ConfigError("params must be a list, and there must be exactly one statement")
+    return list(cast("list[Json]", params or []))

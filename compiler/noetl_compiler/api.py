@@ -23,12 +23,17 @@ __all__ = ["CompileError", "Result", "compile_file", "compile_or_raise", "compil
 
 class Result(msgspec.Struct, frozen=True):
     """``graph`` is None when any diagnostic is an error. Diagnostics are in reading order. ``source`` is the text that
-    was read, empty when it could not be.
+    was read, empty when it could not be; ``scripts`` are the texts that were fetched for it, of which findings may be.
     """
 
     graph: Graph | None
     diagnostics: tuple[Diagnostic, ...]
     source: SourceFile
+    scripts: tuple[SourceFile, ...] = ()
+
+    def source_of(self, found: Diagnostic) -> SourceFile:
+        """The text in which a diagnostic has its place."""
+        return next((one for one in self.scripts if one.file == found.file), self.source)
 
 
 class CompileError(ValueError):

@@ -69,7 +69,7 @@ class _Defaults:
 
     @cached_property
     def _scope(self) -> Mapping[str, Json]:
-        return known_names(self._graph, {})
+        return known_names(self._graph.workload, {})
 
     def of(self, template: Value) -> str | None:
         found = rendered(template, self._scope)

@@ -13,6 +13,8 @@ from typing import cast
 
 from noetl_compiler.conditions import bare, read_condition
 from noetl_compiler.graph import Graph, Json, Sink, Step, Task
+from noetl_compiler.language.scripts import code_in
+from noetl_compiler.language.sinks import CALLS, KEY_HEADER
 from noetl_compiler.language.tool_description import Guarantee, ToolDescription, Tools
 from noetl_compiler.language.tools import IDEMPOTENT_METHODS, KINDS, SAFE_METHODS, SQL_COMMANDS, sends_headers
 from noetl_compiler.sql_effects import sql_effect
@@ -21,6 +23,7 @@ __all__ = ["guarantees_json", "name_of", "of_call", "of_rows", "tasks_of"]
 
 _NOT_REPEATED = "not repeated when a worker is lost: it fails with kind unknown_outcome"
 _NO_LEDGER = "at least once for a role that may not use the ledger"
+_KEYS = {"http": f", with the same {KEY_HEADER}", "python": ", with the same idempotency_key"}
 
 
 def of_call(task: Task, tools: Tools = KINDS) -> Guarantee | None:
@@ -108,7 +111,7 @@ def _method(task: Task) -> str:
 
 def _sql(task: Task) -> Iterator[str]:
     for name, value in _config(task).items():
-        texts = cast("list[Json]", value) if isinstance(value, list) else [value]
+        texts = cast("list[Json]", value) if isinstance(value, list) else [code_in(value)]
         if name in SQL_COMMANDS or name == "script":
             yield from (text for text in texts if isinstance(text, str))
         elif name.removesuffix("_b64") in SQL_COMMANDS:
@@ -120,6 +123,8 @@ def _sql(task: Task) -> Iterator[str]:
 
 def of_rows(sink: Sink) -> Guarantee | None:
     """How often the rows of an outcome are stored. None for a kind that nothing runs here."""
+    if sink.kind in CALLS:
+        return Guarantee("at least once", f"called again when its call is repeated{_KEYS[sink.kind]}")
     if not _has_ledger(sink):
         return None
     has_caveat, replaces = sink.kind == "postgres", sink.mode == "replace" and not _has_statement(sink)

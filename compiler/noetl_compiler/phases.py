@@ -27,13 +27,14 @@ __all__ = ["ParsedPlaybook", "lowered", "understand"]
 
 class ParsedPlaybook(msgspec.Struct, frozen=True):
     """A text before it is lowered. With an error among the diagnostics its syntax tree is not to be trusted. ``tools``
-    are those that it may call."""
+    are those that it may call, ``scripts`` the texts that were fetched for it (scripts.py)."""
 
     source: SourceFile
     root: Node | None
     playbook: Playbook | None
     diagnostics: tuple[Diagnostic, ...]
     tools: Tools
+    scripts: tuple[SourceFile, ...] = ()
 
 
 @collector_paused()
@@ -56,7 +57,7 @@ def lowered(found: ParsedPlaybook) -> Result:
     """The graph of what was understood."""
     wrong = any(one.severity is Severity.ERROR for one in found.diagnostics)
     graph = None if found.playbook is None or wrong else lower(found.playbook, found.source.file)
-    return Result(graph, found.diagnostics, found.source)
+    return Result(graph, found.diagnostics, found.source, found.scripts)
 
 
 def _parse(root: Node, report: Report) -> Playbook | None:

@@ -12,9 +12,10 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["kind_of", "read_regular", "refuse_others"]
+__all__ = ["kind_of", "read_in", "read_regular", "refuse_others"]
 
 _CHUNK = 1 << 20
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _KINDS = {
     stat.S_IFREG: "a file",
     stat.S_IFLNK: "a link",
@@ -31,7 +32,16 @@ def read_regular(path: Path, most: int) -> bytes:
 
     Raises OSError, whose ``strerror`` has words for what is no regular file."""
     refuse_others(path, path.stat())
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    return _read(os.open(path, _FLAGS), path, most)
+
+
+def read_in(folder: int, name: str, most: int) -> bytes:
+    """The same of a file in an open folder, which must not be a link. Raises OSError."""
+    refuse_others(Path(name), os.stat(name, dir_fd=folder, follow_symlinks=False))
+    return _read(os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder), Path(name), most)
+
+
+def _read(descriptor: int, path: Path, most: int) -> bytes:
     try:
         refuse_others(path, os.fstat(descriptor))
         found = bytearray()

@@ -14,10 +14,12 @@ from noetl_compiler import Result
 from noetl_compiler.catalog import read_catalog, with_calls
 from noetl_compiler.findings_json import diagnostics_json
 from noetl_compiler.forecast import Sizes
+from noetl_compiler.graph import Json
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.phases import lowered
 from noetl_compiler.printable import printable_json
 from noetl_compiler.sarif import sarif
+from noetl_compiler.scripts import with_scripts
 from noetl_temporal.cli.arguments import read_sizes
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import Text, print_texts, terminal_width, write_texts
@@ -89,7 +91,7 @@ def compile_command(
     tools = installed_tools()
     width = terminal_width() if output is None else None
     wanted = Wanted(form, steps, cost, guarantees, read_payload(payload, settings), Sizes(**sizes), tools, width)
-    results = _compiled(paths, catalog, tools)
+    results = _compiled(paths, catalog, wanted.request, tools)
     several = findings == "text" and len(results) > 1
     is_folder = several or (output or "").endswith(os.sep)
     if several and output is None and form in ("svg", "html") and wanted.suffix != "txt":
@@ -114,11 +116,11 @@ def _findings(results: Sequence[Result], form: str) -> list[Text]:
     return [Text("findings", printable_json(as_text))]
 
 
-def _compiled(paths: Sequence[str], folder: Path | None, tools: Tools) -> list[Result]:
+def _compiled(paths: Sequence[str], folder: Path | None, request: dict[str, Json], tools: Tools) -> list[Result]:
     found = understood(paths, tools)
     if folder is not None and not folder.is_dir():
         raise click.UsageError(f"{str(folder)!r} is not a folder")
     if folder is not None:
         catalog = read_catalog(folder, found, tools)
         found = [with_calls(one, catalog) for one in found]
-    return [lowered(one) for one in found]
+    return [lowered(with_scripts(one, request)) for one in found]

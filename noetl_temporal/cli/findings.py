@@ -26,7 +26,8 @@ def show_findings(result: Result, therefore: str, *, strict: bool = False) -> No
     """
     credentials = [found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT]
     for found in _first(result.diagnostics):
-        _echo(render(found, result.source, credentials), found)
+        source = result.source_of(found)
+        _echo(render(found, source, credentials if source is result.source else ()), found)
     if (more := len(result.diagnostics) - _MOST_SHOWN) > 0:
         file = printable_line(result.source.file)
         click.echo(f"{file}: {more:,} more diagnostics; --diagnostics json prints all of them", err=True)

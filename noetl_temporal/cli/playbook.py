@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
-from noetl_activities.installed_tools import installed_tools
-from noetl_compiler import Result, compile_file, compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import excerpt, nearest_or_all
 from noetl_compiler.graph import Graph, Json, Span
@@ -19,6 +17,8 @@ from noetl_compiler.source import SourceFile
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.payload import cut
+from noetl_temporal.cli.sources import stdin_source
+from noetl_temporal.compiling import compile_to_run
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.unsupported import unsupported
 
@@ -44,21 +44,16 @@ class Playbook(NamedTuple):
         return excerpt(Span(failure.line, failure.col, failure.line, last), source, self.credentials)
 
 
-def read_playbook(file: Path) -> Playbook:
-    """Compile ``file``, or stdin if it is ``-``; its diagnostics go to stderr. Raises click.UsageError."""
-    result = _compiled_stdin() if str(file) == "-" else compile_file(file, installed_tools())
+def read_playbook(file: Path, request: Mapping[str, Json]) -> Playbook:
+    """Compile ``file``, or stdin if it is ``-``, for a run with this request; its diagnostics go to stderr.
+
+    Raises click.UsageError."""
+    result = compile_to_run(stdin_source() if str(file) == "-" else file, request)
     show_findings(result, "nothing was started")
     if result.graph is None:
         sys.exit(WRONG)
     credentials = tuple(found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT)
     return Playbook(result.graph, result.source.text, credentials)
-
-
-def _compiled_stdin() -> Result:
-    from noetl_temporal.cli.sources import stdin_source
-
-    source = stdin_source()
-    return compile_text(source.text, source.file, installed_tools())
 
 
 def check_request(request: dict[str, Json], playbook: Playbook) -> None:

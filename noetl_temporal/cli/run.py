@@ -80,7 +80,7 @@ def run_command(
     """
     with importing():
         request = read_payload(payload, settings)
-        playbook = read_playbook(file)
+        playbook = read_playbook(file, request)
         check_request(request, playbook)
     if detach:
         _detach(playbook, request, credentials, timeout, as_json=as_json, verbose=verbose)

@@ -55,7 +55,7 @@ def submit_command(file: Path, settings: tuple[str, ...], payload: str | None, k
     """
     with importing():
         request = read_payload(payload, settings)
-        playbook = read_playbook(file)
+        playbook = read_playbook(file, request)
         check_request(request, playbook)
     leave_running(playbook, request, key=key, as_json=as_json)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from noetl_activities import duckdb as duckdb_tool
 from noetl_activities import postgres as postgres_tool
 from noetl_activities.errors import ConfigError, SinkError
 from noetl_activities.sinks import Entry, Stored, store
@@ -58,6 +59,36 @@ async def test_a_failed_sink_leaves_neither_rows_nor_key(postgres: Context, tabl
     with pytest.raises(SinkError, match="23505"):
         await sink(postgres, twice, key=f"failed {table}")
     assert (await sink(postgres, {"table": table, "data": {"id": 1}}, key=f"failed {table}")).rows == 1
+
+
+@pytest.mark.parametrize(
+    ("mapping", "data", "found"),
+    [
+        ({"id": "key", "name": "user.name"}, [{"key": 1, "user": {"name": "Ada"}}], [(1, "Ada")]),
+        ({"id": "id", "name": "name"}, [{"id": 1, "name": "Ada", "more": 1}, {"id": 2}], [(1, "Ada"), (2, None)]),
+        ({"id": "value"}, [7], [(7, None)]),
+        ({"id": "id"}, [], []),
+    ],
+)
+async def test_a_mapping_fills_columns_from_fields(
+    postgres: Context, table: str, mapping: dict[str, str], data: Any, found: list[tuple[int, str | None]]
+) -> None:
+    await sink(postgres, {"table": table, "mapping": mapping}, data)
+    stored = await rows(postgres, f"select id, name from {table} order by id")
+    assert [(row["id"], row["name"]) for row in stored] == found
+
+
+@pytest.mark.parametrize(
+    ("mapping", "why"),
+    [
+        ({"id": "key"}, 'the column "id" is filled from "key", but the data has id, name'),
+        ({"id": "name.first"}, 'the column "id" is filled from "name.first"'),
+        ("id", "the mapping of a sink is 'id': write COLUMN: FIELD for each column"),
+    ],
+)
+async def test_a_mapping_of_no_field_is_a_mistake(postgres: Context, table: str, mapping: Any, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        await sink(postgres, {"table": table, "mapping": mapping}, [{"id": 1, "name": "Ada"}])
 
 
 async def test_values_fit_their_columns(postgres: Context, table: str) -> None:
@@ -235,6 +266,52 @@ async def test_duckdb_stores_once_in_its_file(tmp_path: Path) -> None:
     assert (first.rows, first.duplicate, second.duplicate) == (1, False, True)
 
 
+async def duckdb_rows(file: Path, sql: str) -> Any:
+    outcome = await duckdb_tool.TOOL.run(request("duckdb", query=sql, database=str(file)), Context())
+    assert outcome.error is None, outcome.error
+    return outcome.result["rows"]
+
+
+@pytest.mark.usefixtures("duckdb_files")
+async def test_duckdb_runs_the_statements_of_a_sink_once(tmp_path: Path) -> None:
+    file = tmp_path / "s.duckdb"
+    text = "create table if not exists t (id int); insert into t values (1); select * from t"
+    config = {"statement": text, "database": str(file)}
+    first = await store("duckdb", config, "insert", Entry("42/k", outcome="{}", call="42/c"), None, None, Context())
+    second = await store("duckdb", config, "insert", Entry("42/k"), None, None, Context())
+    assert (first.is_kept, first.duplicate, second.duplicate) == (True, False, True)
+    assert await duckdb_rows(file, "select id from t") == [{"id": 1}]
+    bound = {"statement": "insert into t values (?)", "params": [2], "database": str(file)}
+    await store("duckdb", bound, "insert", Entry("42/other"), None, None, Context())
+    assert await duckdb_rows(file, "select id from t order by id") == [{"id": 1}, {"id": 2}]
+
+
+@pytest.mark.usefixtures("duckdb_files")
+async def test_a_failed_statement_of_duckdb_leaves_nothing(tmp_path: Path) -> None:
+    config = {"statement": "create table t (id int); select * from absent", "database": str(tmp_path / "s.duckdb")}
+    for _ in range(2):
+        with pytest.raises(SinkError, match="absent"):
+            await store("duckdb", config, "insert", Entry("42/k"), None, None, Context())
+    assert (
+        await duckdb_rows(tmp_path / "s.duckdb", "select table_name from duckdb_tables() where table_name = 't'") == []
+    )
+
+
+@pytest.mark.usefixtures("duckdb_files")
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({"statement": "insert into t values (1); commit"}, "TRANSACTION cannot run: use a task for it"),
+        ({"statement": "select ?; select 2", "params": [1]}, "there must be exactly one statement"),
+    ],
+)
+async def test_wrong_statements_of_duckdb_say_what_to_do(tmp_path: Path, config: dict[str, Any], why: str) -> None:
+    with pytest.raises((ConfigError, SinkError), match=why):
+        await store(
+            "duckdb", {**config, "database": str(tmp_path / "s")}, "insert", Entry("42/k"), None, None, Context()
+        )
+
+
 async def test_an_unknown_sink_is_refused() -> None:
-    with pytest.raises(ConfigError, match="there are duckdb, postgres"):
+    with pytest.raises(ConfigError, match="there are duckdb, http, postgres, python"):
         await store("ftp", {}, "insert", Entry("k"), None, None, Context())

@@ -154,6 +154,7 @@ def test_a_block_without_an_end_of_its_transaction_stays_in_it() -> None:
 TOGETHER = "the rows of each outcome and their key are committed together"
 EMPTIED = "the table is emptied once per run of the step"
 NO_ROLE = "at least once for a role that may not use the ledger"
+AGAIN = "at least once: called again when its call is repeated"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,9 @@ NO_ROLE = "at least once for a role that may not use the ledger"
             "kind: duckdb, table: t, mode: replace",
             f"exactly once: the table is emptied once per run of the step, and {TOGETHER}",
         ),
-        ("kind: http, url: 'http://x'", "None"),
+        ("kind: http, url: 'http://x'", f"{AGAIN}, with the same Idempotency-Key"),
+        ("kind: python, code: 'result = 1'", f"{AGAIN}, with the same idempotency_key"),
+        ("kind: gcs, url: 'gs://x'", "None"),
     ],
 )
 def test_rows(sink: str, guarantee: str) -> None:

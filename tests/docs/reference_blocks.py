@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import yaml
 
-__all__ = ["NOTES", "PAGES", "Block", "blocks", "is_like"]
+__all__ = ["NOTES", "PAGES", "Block", "blocks", "is_like", "scripts"]
 
 PAGES = sorted((Path(__file__).parents[2] / "dev" / "reference").glob("*.md"))
 
@@ -67,6 +67,15 @@ def blocks(page: Path) -> Iterator[Block]:
         line = content.count("\n", 0, found.start("text")) + 1
         text, notes = _parted(found["text"])
         yield Block(page.name, line, HEAD + text if PART.match(text) else text, notes, found["why"] or "")
+
+
+_SCRIPT = re.compile(r"^```python\n# (https://\S+)\n(.*?)^```$", re.M | re.S)
+
+
+def scripts(page: Path) -> Iterator[tuple[str, bytes]]:
+    """Every block of Python whose first line is the address where it lies, without that line."""
+    for found in _SCRIPT.finditer(page.read_text("utf-8")):
+        yield found[1], found[2].encode()
 
 
 def _parted(text: str) -> tuple[str, Mapping[str, Any]]:

@@ -23,15 +23,19 @@ from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import Diagnostic
 from noetl_compiler.graph import Graph
 from noetl_compiler.guarantees import name_of, of_call, tasks_of
+from noetl_compiler.phases import lowered, understand
+from noetl_compiler.scripts import with_scripts
+from noetl_compiler.source import SourceFile
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.unsupported import unsupported
 
 from .reference_api import transport
-from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, is_like
+from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, is_like, scripts
 from .reference_host import run_playbook
 
 ALL = [block for page in PAGES for block in blocks(page)]
 PLAYBOOKS = [block for block in ALL if not block.why_not]
+SCRIPTS = {url: code for page in PAGES for url, code in scripts(page)}
 TOOLS = load_tools()
 EXECUTION_IDS = itertools.count(1_000)
 
@@ -127,7 +131,9 @@ def _guarantees(graph: Graph) -> dict[str, str]:
 
 
 def _graph(block: Block) -> Graph:
-    graph = compile_text(block.text).graph
+    """With the scripts that pages show fetched."""
+    found = understand(SourceFile("<text>", block.text))
+    graph = lowered(with_scripts(found, {}, fetch=lambda download: SCRIPTS[download.url])).graph
     assert graph is not None
     return graph
 

@@ -27,16 +27,16 @@ REFUSED = [
         "6:9: error: loops over several steps are not supported yet",
     ),
     (
-        "- step: start\n  tool: {kind: noop, sink: {kind: http, url: u}}\n",
-        "6:28: error: there is no sink 'http'",
+        "- step: start\n  tool: {kind: noop, sink: {kind: gcs, url: u}}\n",
+        "6:28: error: there is no sink 'gcs'",
     ),
     (
         "- step: start\n  tool: {kind: noop, spec: {policy: {circuit: {failures: 3}, on_unmatched: fail}}}\n",
         "6:47: error: circuit breakers are not supported yet",
     ),
     (
-        "- step: start\n  tool: {kind: python, script: {uri: a.py, source: {type: file}}}\n",
-        "6:9: error: code from other sources is not supported yet",
+        "- step: start\n  tool: {kind: python, script: {uri: a.py, source: {type: s3}}}\n",
+        "6:9: error: code from this source is not supported",
     ),
     (
         f"- step: start\n  tool: {{kind: noop, message: '{{{{ keychain.key.token }}}}'}}\n{KEYCHAIN}",

@@ -1,7 +1,8 @@
 """Sinks: a tool's result stored in the tool's own activity (semantics.md 26).
 
 ``store`` writes, ``find`` asks the ledger beside the rows whether a call has stored its outcome already. Kinds that are
-in ``KINDS`` have a transaction, so that an entry of the ledger and the rows commit together.
+in ``KINDS`` have a transaction, so that an entry of the ledger and the rows commit together; others call a tool
+(tool_call.py).
 """
 
 from __future__ import annotations
@@ -57,10 +58,15 @@ async def store(
     """Store ``result`` (or what ``config`` names instead). Raises ToolError; a driver's own error is a SinkError."""
     from noetl_activities.sinks.duckdb import store_duckdb
     from noetl_activities.sinks.postgres import store_postgres
+    from noetl_compiler.language.sinks import CALLS  # here, as DuckDB's processes import this package and need it not
 
+    if kind in CALLS:
+        from noetl_activities.sinks.tool_call import call_tool
+
+        return await call_tool(kind, config, entry, result, auth, context)
     kinds: dict[str, SinkKind] = {"postgres": store_postgres, "duckdb": store_duckdb}
     if kind not in kinds:
-        raise ConfigError(f"unknown sink {kind!r}: there are {', '.join(sorted(kinds))}")
+        raise ConfigError(f"unknown sink {kind!r}: there are {', '.join(sorted({*kinds, *CALLS}))}")
     return await kinds[kind](config, mode, entry, result, auth, context)
 
 

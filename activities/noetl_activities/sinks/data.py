@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
 
-__all__ = ["DATA", "ColumnTypes", "Row", "column_type", "keys_of", "parts_of", "quoted", "rows_of"]
+__all__ = ["DATA", "ColumnTypes", "Row", "column_type", "content_of", "keys_of", "parts_of", "quoted", "rows_of"]
 
 Row = dict[str, Json]
 
@@ -19,11 +19,43 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 
 
 def rows_of(config: dict[str, Json], result: Json) -> list[Row]:
-    """A list of maps is a row each, a map one row, anything else a row ``{value}``."""
-    named = next((config[name] for name in DATA if config.get(name) is not None), None)
-    found = result if named is None else named
+    """A list of maps is a row each, a map one row, anything else a row ``{value}``; with the columns that ``mapping``
+    names, where there is one.
+    """
+    found = content_of(config, result)
     items = cast("list[Json]", found) if isinstance(found, list) else [found]
-    return [cast("Row", item) if isinstance(item, dict) else {"value": item} for item in items]
+    rows = [cast("Row", item) if isinstance(item, dict) else {"value": item} for item in items]
+    mapping: Json = config.get("mapping")
+    return _mapped(rows, mapping) if mapping else rows
+
+
+def _mapped(rows: list[Row], mapping: Json) -> list[Row]:
+    """Rows of the columns that the mapping names. What a row lacks is null; a field that all lack is a mistake."""
+    if not isinstance(mapping, dict):
+        raise ConfigError(f"the mapping of a sink is {mapping!r:.60}: write COLUMN: FIELD for each column")
+    paths = {str(name): str(path).split(".") for name, path in cast("dict[str, Json]", mapping).items()}
+    for name, path in paths.items():
+        if rows and all(_field(row, path) is _ABSENT for row in rows):
+            fields = ", ".join(sorted(rows[0])) or "none"
+            raise ConfigError(f'the column "{name}" is filled from "{".".join(path)}", but the data has {fields}')
+    found = [{name: _field(row, path) for name, path in paths.items()} for row in rows]
+    return [{name: None if value is _ABSENT else value for name, value in row.items()} for row in found]
+
+
+_ABSENT = object()
+
+
+def _field(row: Json, path: list[str]) -> Json:
+    for name in path:
+        if not isinstance(row, dict) or name not in row:
+            return _ABSENT
+        row = cast("dict[str, Json]", row)[name]
+    return row
+
+
+def content_of(config: dict[str, Json], result: Json) -> Json:
+    """What the playbook names, else the result."""
+    return next((config[name] for name in DATA if config.get(name) is not None), result)
 
 
 def keys_of(config: dict[str, Json], mode: str) -> list[str]:

@@ -6,6 +6,7 @@ Only one process has the file open (duckdb_kept.py). Inside of it the sinks of a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from noetl_activities.duckdb_kept import duckdb_process
 from noetl_activities.duckdb_place import DatabaseFile, has_file, place_of
@@ -14,6 +15,7 @@ from noetl_activities.duckdb_wire import Done, Failed, Find, Store
 from noetl_activities.errors import SinkError
 from noetl_activities.sinks.data import keys_of, parts_of, rows_of
 from noetl_activities.sinks.ledger import Entry, Stored
+from noetl_activities.sql import has_statement, params_of, statements_of
 from noetl_activities.tool import Json, ToolContext
 
 __all__ = ["find_duckdb", "store_duckdb"]
@@ -22,14 +24,26 @@ __all__ = ["find_duckdb", "store_duckdb"]
 async def store_duckdb(
     config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
 ) -> Stored:
-    """Insert, append, upsert or replace rows of ``table``, which is created from the data if it is missing."""
+    """Insert, append, upsert or replace rows of ``table``, which is created from the data if it is missing, or run the
+    sink's own ``statement``."""
     del auth, context
-    rows, keys = rows_of(config, result), keys_of(config, mode)
-    table = ".".join(f'"{part}"' for part in parts_of(config.get("table")))
+    make = _statements(config, entry) if has_statement(config) else _rows(config, mode, entry, result)
     place = await _place(config, entry.key)
     async with duckdb_process(place) as process:
-        reply = await process.ask(lambda number: Store(number, table, rows, mode, keys, entry))
+        reply = await process.ask(make)
     return _done(reply, place).stored or Stored()
+
+
+def _rows(config: dict[str, Json], mode: str, entry: Entry, result: Json) -> Callable[[int], Store]:
+    rows, keys = rows_of(config, result), keys_of(config, mode)
+    table = ".".join(f'"{part}"' for part in parts_of(config.get("table")))
+    return lambda number: Store(number, table, rows, mode, keys, entry)
+
+
+def _statements(config: dict[str, Json], entry: Entry) -> Callable[[int], Store]:
+    statements = statements_of(config, "duckdb")
+    params = params_of(config.get("params"), statements)
+    return lambda number: Store(number, "", [], "", [], entry, statements, params)
 
 
 async def find_duckdb(config: dict[str, Json], key: str, n: int) -> str | None:

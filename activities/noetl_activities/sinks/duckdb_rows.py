@@ -1,4 +1,6 @@
-"""What a duckdb sink does in the DuckDB process: rows and their entry in the ledger commit in one transaction."""
+"""What a duckdb sink does in the DuckDB process: its rows, or what its statements write, and their entry in the ledger
+commit in one transaction.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +8,30 @@ import json
 from typing import Any
 
 from noetl_activities.duckdb_driver import duckdb
+from noetl_activities.duckdb_once import OUTSIDE, kinds_of
+from noetl_activities.duckdb_running import Running
+from noetl_activities.duckdb_statements import run_statements
+from noetl_activities.duckdb_wire import Store
+from noetl_activities.errors import ConfigError
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.data import ColumnTypes, Row, column_type, quoted
-from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune
+from noetl_activities.sinks.ledger import Stored, is_time_to_prune
 from noetl_activities.tool import Json
 
-__all__ = ["store_rows"]
+__all__ = ["store"]
 
 _TYPES = ColumnTypes("boolean", "bigint", "double", "json", "varchar")
 
 
-def store_rows(
-    connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str], entry: Entry
-) -> Stored:
-    """Store ``rows`` in the quoted ``table``, which is made when it is missing, unless ``entry`` stands in the ledger.
-    Sinks of a file take turns. Raises duckdb.Error.
-    """
+def store(connection: duckdb.DuckDBPyConnection, sink: Store, running: Running) -> Stored:
+    """Perform a sink, unless its entry stands in the ledger. Sinks of a file take turns. Raises duckdb.Error,
+    ConfigError for statements that cannot run in its transaction."""
+    if sink.statements:
+        _refuse_outside(connection, sink.statements)
     ledger.ensure(connection)
     connection.begin()
     try:
-        stored = _store_once(connection, table, rows, mode, keys, entry)
+        stored = _store_once(connection, sink, running)
         if is_time_to_prune():
             ledger.prune(connection)
         connection.commit()
@@ -35,21 +41,30 @@ def store_rows(
     return stored
 
 
-def _store_once(
-    connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str], entry: Entry
-) -> Stored:
-    name = table.replace('"', "")
+def _refuse_outside(connection: duckdb.DuckDBPyConnection, statements: list[str]) -> None:
+    if outside := sorted(kinds_of(connection, statements) & OUTSIDE):
+        raise ConfigError(
+            f"a sink stores in a transaction, in which {', '.join(outside)} cannot run: use a task for it"
+        )
+
+
+def _store_once(connection: duckdb.DuckDBPyConnection, sink: Store, running: Running) -> Stored:
+    entry, mode = sink.entry, sink.mode
+    name = sink.table.replace('"', "") or None
     if entry.outcome is not None:
         rival = ledger.keep(connection, entry.call, entry.n, entry.outcome)
         if rival is not None:
             return Stored(table=name, duplicate=True, is_kept=True, rival=rival)
     if not ledger.claim(connection, entry.key, entry.n):
         return Stored(table=name, duplicate=True, is_kept=True)
+    if sink.statements:
+        run_statements(connection, sink.statements, sink.params, running)
+        return Stored(is_kept=True)
     if mode == "replace" and entry.once and not ledger.claim(connection, entry.once, 0):
         mode = "append"
-    if rows:
-        _write(connection, table, rows, mode, keys)
-    return Stored(len(rows), name, is_kept=True)
+    if sink.rows:
+        _write(connection, sink.table, sink.rows, mode, sink.keys)
+    return Stored(len(sink.rows), name, is_kept=True)
 
 
 def _write(connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str]) -> None:

@@ -17,7 +17,7 @@ from noetl_compiler.source import expressions
 from noetl_compiler.syntax import ForeignText, Playbook, Task
 from noetl_compiler.value_merge import names_in
 
-__all__ = ["check_python_code"]
+__all__ = ["check_python_code", "check_python_text"]
 
 _VERBATIM = "Python code contains a template, but code is not rendered"
 _SPLICED = "a template in Python code is replaced by the Python literal of its value"
@@ -31,7 +31,12 @@ def check_python_code(playbook: Playbook, report: Report) -> None:
     for task, bound in tasks_with_bound_names(playbook):
         for text in task.texts if task.kind.text == "python" else ():
             if text.field == "code" or text.node.template_span is None:
-                _check(text, task, _with_libs(task, bound), report)
+                check_python_text(text, task, bound, report)
+
+
+def check_python_text(text: ForeignText, task: Task, bound: frozenset[str] | None, report: Report) -> None:
+    """The same for one text of a task; ``report`` is that of the file in which it stands."""
+    _check(text, task, _with_libs(task, bound), report)
 
 
 def _with_libs(task: Task, bound: frozenset[str] | None) -> frozenset[str] | None:

@@ -6,22 +6,25 @@ from collections.abc import Iterator
 
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Sink
-from noetl_compiler.language.tools import SQL_LANGUAGES
+from noetl_compiler.language.sinks import NEEDS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import all_tasks
+from noetl_compiler.value_merge import names_in
 
 __all__ = ["check_sinks"]
 
 
 def check_sinks(playbook: Playbook, report: Report) -> None:
-    """NT104 for a sink into a database without a table or a statement, and for an upsert without a key."""
+    """NT104 for a sink that does not say where it stores (no table, statement, address or code), and for an upsert
+    without a key."""
     for sink in _sinks(playbook):
-        config = sink.config.data
-        if sink.kind in SQL_LANGUAGES and not (isinstance(config, dict) and {"table", "statement"} & config.keys()):
-            message = f'a sink of kind "{sink.kind}" fails without "table" or "statement"'
-            report.warning(Code.MISSING_FIELD, sink.span, message, "write table: NAME")
-        elif sink.mode == "upsert" and isinstance(config, dict) and not {"key", "statement"} & config.keys():
+        config, needed = names_in(sink.config).keys(), NEEDS.get(sink.kind, ())
+        if needed and config.isdisjoint(needed):
+            fields = " or ".join(f'"{name}"' for name in needed)
+            message = f'a sink of kind "{sink.kind}" fails without {fields}'
+            report.warning(Code.MISSING_FIELD, sink.span, message, f"write {needed[0]}: ...")
+        elif sink.mode == "upsert" and sink.config.data and not {"key", "statement"} & config:
             message = "an upsert needs the columns that identify a row"
             report.error(Code.MISSING_FIELD, sink.span, message, "write key: COLUMN, or a list of columns")
 

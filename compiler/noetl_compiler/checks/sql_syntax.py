@@ -13,7 +13,7 @@ from noetl_compiler.sql_syntax import quoted_templates, syntax_problem
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import all_tasks
 
-__all__ = ["check_sql"]
+__all__ = ["check_sql", "check_sql_text"]
 
 _LONGEST_SHOWN = 60
 _HARMLESS = re.compile(
@@ -27,10 +27,11 @@ def check_sql(playbook: Playbook, report: Report) -> None:
     for task in all_tasks(playbook):
         if task.kind.text in SQL_LANGUAGES:
             for text in task.texts:
-                _check(text.node, task.kind.text, report)
+                check_sql_text(text.node, task.kind.text, report)
 
 
-def _check(node: ScalarNode, kind: str, report: Report) -> None:
+def check_sql_text(node: ScalarNode, kind: str, report: Report) -> None:
+    """The same for one text; ``report`` is that of the file in which it stands."""
     problem = syntax_problem(node.text, kind)
     if problem is not None:
         span = span_in_scalar(report.source, node, problem.start, problem.end) or node.span

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from noetl_compiler.codes import Code
-from noetl_compiler.graph import Span
+from noetl_compiler.graph import Json, Span
+from noetl_compiler.language.scripts import FETCHED, source_of
 from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, KEYCHAIN, REGION, REMOTE_CODE, Unsupported
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step, Task
@@ -46,9 +48,11 @@ def _of_loop(step: Step) -> Iterator[tuple[Span, Unsupported]]:
 def _of_task(task: Task, report: Report) -> Iterator[tuple[Span, Unsupported]]:
     if task.policy is not None and task.policy.circuit is not None:
         yield task.policy.circuit.span, CIRCUIT
-    tool = report.tools.get(task.kind.text)
-    if tool is not None and tool.has_executor and isinstance(names_in(task.config).get("script"), dict):
-        yield task.span, REMOTE_CODE
+    script, tool = names_in(task.config).get("script"), report.tools.get(task.kind.text)
+    if isinstance(script, dict) and tool is not None and tool.has_executor:
+        source = source_of(cast("dict[str, Json]", script))
+        if source not in FETCHED and "{{" not in source:
+            yield task.span, REMOTE_CODE
 
 
 def _keychain_reads(playbook: Playbook) -> Iterator[Span]:

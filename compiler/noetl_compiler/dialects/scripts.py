@@ -6,30 +6,15 @@ script: {uri: ./job.sql, source: {type: file}}
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.language import keys
+from noetl_compiler.language.scripts import ANY_FIELD, SOURCES, URIS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.report import Report
 
-__all__ = ["SOURCES", "check_script"]
-
-SOURCES: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "file": frozenset[str](),
-        "http": frozenset({"endpoint", "method", "headers", "timeout"}),
-        "gcs": frozenset({"bucket", "project"}),
-        "s3": frozenset({"bucket", "region", "endpoint"}),
-        "inline": frozenset({"code"}),
-    }
-)
-"""Where code may lie -> what such a source takes beside the credential."""
-
-_ANY = frozenset(keys.AUTH).union(*SOURCES.values())
+__all__ = ["check_script"]
 
 
 def check_script(node: Node, report: Report) -> None:
@@ -37,7 +22,7 @@ def check_script(node: Node, report: Report) -> None:
     if not isinstance(node, MappingNode):
         return
     fields = Fields(node, report, "a script")
-    if fields.scalar("uri", "path") is None:
+    if fields.scalar(*URIS) is None:
         fields.missing("uri")
     source = fields.fields("source", "the source of a script")
     fields.close()
@@ -52,7 +37,7 @@ def _check_source(source: Fields) -> None:
     elif kind.template_span is None and kind.text not in SOURCES:
         _refuse_kind(kind, source.report)
         return
-    known = _ANY if kind is None or kind.template_span else SOURCES[kind.text] | frozenset(keys.AUTH)
+    known = ANY_FIELD if kind is None or kind.template_span else SOURCES[kind.text] | frozenset(keys.AUTH)
     source.rest(known)
     source.close(known)
 

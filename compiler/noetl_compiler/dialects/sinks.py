@@ -54,7 +54,7 @@ def read_sink(node: Node, report: Report, level: SinkLevel) -> Sink | None:
     misspelt = "" if kind.text in report.tools else nearest(kind.text, sinks.KINDS, alike=0.75)
     if misspelt:
         report.error(Code.UNKNOWN_TOOL, kind.span, f'unknown sink kind "{kind.text}"', misspelt)
-    elif kind.text not in sinks.STORES:
+    elif kind.text not in sinks.KINDS:
         message = f'a sink of kind "{kind.text}" is not supported yet: the playbook compiles, but a run is refused'
         report.warning(Code.NO_EXECUTOR, kind.span, message)
     return Sink(kind.text, config, node.span, auth_value(auth, kind.text), mode or "insert", level, guard)

@@ -27,7 +27,7 @@ from noetl_compiler.dialects.scripts import check_script
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.splices import is_one_template, read_splices
 from noetl_compiler.dialects.tool_types import check_types, forbid_two_statements
-from noetl_compiler.dialects.v1.outcomes import with_outcome
+from noetl_compiler.dialects.v1.outcomes import with_on_error, with_outcome
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Output, Sink, Timeout, Value
 from noetl_compiler.language import keys
@@ -108,6 +108,12 @@ def _read_workbook_task(node: Node, around: ParseContext) -> Task | None:
     fields = Fields(node, around.report, "a workbook task")
     name = fields.required_name("name", "task") or Name("", node.span)
     tool = node.get("tool")
+    if isinstance(tool, SequenceNode):
+        message = '"tool" of a workbook task must be a mapping, not a list'
+        around.report.error(
+            Code.WRONG_TYPE, tool.span, message, "write a workbook task for each, and call them in turn"
+        )
+        return Task(name, Name("noop", tool.span), node.span)
     if not isinstance(tool, MappingNode):
         kind = fields.required_name("tool", "kind", "type")
         fields.ignore("accepts", "returns", why="arguments and results are known only at run time")
@@ -138,6 +144,8 @@ def _read_item(node: Node, label: str, around: ParseContext) -> Task | None:
         return None
     name = fields.name(*(("label",) if kind.text in ("workbook", "secrets") else ("name", "label"))) or name
     task = read_task(fields, kind, name, around)
+    if around.dialect == "v1" and task is not None:
+        task = with_on_error((task,), fields)[0]
     fields.close(known_fields(kind, around.report.tools), _SPEC_FIELDS)
     return task
 

@@ -28,12 +28,17 @@ def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescriptio
         field = (tool.fields or {}).get(key.text)
         if field is None or (isinstance(node, ScalarNode) and (node.value is None or node.template_span)):
             continue
-        written = report.source.slice(key.span).strip("'\"") or key.text  # the key may be an older word for the field
+        written = _written(key, report)
         if field.choices and isinstance(node, ScalarNode):
             _check_choice(written, node, field, report)
         elif field.types and not any(_is(node, one) for one in field.types):
             expected = " or ".join(_WORDS[one] for one in field.types)
             report.error(Code.WRONG_TYPE, node.span, f'"{written}" must be {expected}, not {kind_of(node)}')
+
+
+def _written(key: ScalarNode, report: Report) -> str:
+    """The key as it stands there, which may be an older word for the field."""
+    return report.source.slice(key.span).strip("'\"") or key.text
 
 
 def forbid_two_statements(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
@@ -42,8 +47,9 @@ def forbid_two_statements(entries: Iterable[tuple[ScalarNode, Node]], tool: Tool
         return
     keys = [key for key, node in entries if key.text in SQL_FIELDS and not _is_empty(node)]
     for key in keys[1:]:
-        related = (Related(keys[0].span, f'"{keys[0].text}" is here'),)
-        message = f'the task has SQL in "{keys[0].text}" and in "{key.text}", and would run both'
+        first, second = _written(keys[0], report), _written(key, report)
+        related = (Related(keys[0].span, f'"{first}" is here'),)
+        message = f'the task has SQL in "{first}" and in "{second}", and would run both'
         report.error(Code.CONFLICTING_FIELDS, key.span, message, "keep one of them, or write a list", related)
 
 

@@ -106,7 +106,7 @@ class _Times(msgspec.Struct, frozen=True):
 
 def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
     """The counts for a request, which is merged over the workload."""
-    names, around, successors = known_names(graph, request), loops_around(graph), successors_of(graph)
+    names, around, successors = known_names(graph.workload, request), loops_around(graph), successors_of(graph)
     in_flight = {one.name: _in_flight(one, names) for one in _loops(graph)}
     beside = beside_others(graph, successors)
     least: dict[str, Work] = {}

@@ -8,13 +8,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["AUTH_KEYS", "EVENT_KINDS", "FLAT_KEYS", "KINDS", "KIND_KEYS", "STORES", "VALUE_KEYS"]
+__all__ = [
+    "AUTH_KEYS",
+    "CALLS",
+    "EVENT_KINDS",
+    "FLAT_KEYS",
+    "KEY_HEADER",
+    "KINDS",
+    "KIND_KEYS",
+    "METHOD",
+    "NEEDS",
+    "STORES",
+    "VALUE_KEYS",
+]
 
 STORES = frozenset({"postgres", "duckdb"})
-"""Kinds that can run: they store rows and the outcome of the call in one transaction."""
+"""Kinds that store rows and the outcome of the call in one transaction."""
 
-KINDS = STORES | {"http", "python"}
-"""Kinds that a sink may name without being misspelt; those outside of STORES compile with a warning."""
+CALLS = frozenset({"http", "python"})
+"""Kinds that call the tool of that name with what is to be stored. It may be called more than once for one outcome."""
+
+KINDS = STORES | CALLS
+"""Kinds that can run; others compile with a warning."""
+
+NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "postgres": ("table", "statement"),
+        "duckdb": ("table", "statement"),
+        "snowflake": ("table", "statement"),
+        "http": ("url",),
+        "python": ("code",),
+    }
+)
+"""Kind -> the fields of which one must be there."""
+
+METHOD = "POST"
+"""The method of a sink that sends its data, unless it names one."""
+
+KEY_HEADER = "Idempotency-Key"
+"""The header by which a server knows data that a sink sends once more."""
 
 EVENT_KINDS = frozenset({"", "event", "event_log"})
 """Kinds that mean the event log, as a v1 ``save`` without any does."""
@@ -31,6 +63,7 @@ VALUE_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "key": ("key", "keys", "key_columns"),
         "data": ("data", "args", "payload", "values", "with", "from"),
         "statement": ("statement", "command", "commands", "sql", "query"),
+        "mapping": ("mapping",),
         "params": ("params",),
         "batch": ("batch", "chunk_size"),
         "url": ("url", "endpoint"),

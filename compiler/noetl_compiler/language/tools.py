@@ -110,6 +110,7 @@ _TABLE = (
         "Runs SQL in PostgreSQL and yields the rows of the last statement.",
         f"{_SQL} {_CONNECTION} pool database schema as_objects",
         _ANY_SQL,
+        renamed="code=command",
         bound=f"{_COMMANDS} {_DB}",
         types=f"{_SQL_TYPES} pool=flag|mapping db_port=number port=number",
         result=ROWS,
@@ -120,6 +121,7 @@ _TABLE = (
         "Runs SQL in DuckDB and yields the rows of the last statement.",
         f"{_SQL} database db_path as_objects gcs_credential",
         _ANY_SQL,
+        renamed="code=command",
         bound=f"{_COMMANDS} database db_path",
         types=f"{_SQL_TYPES} database=text db_path=text",
         result=DUCKDB_ROWS,
@@ -157,6 +159,7 @@ _TABLE = (
         "Runs SQL on a DuckLake catalog.",
         f"{_SQL} catalog_connection catalog_name data_path database",
         _ANY_SQL,
+        renamed="code=command",
     ),
     _kind(
         "shell",
@@ -183,6 +186,7 @@ _TABLE = (
         "Runs SQL in Snowflake.",
         f"{_SQL} account user role warehouse database schema",
         _ANY_SQL,
+        renamed="code=command",
         bound=f"{_COMMANDS} account warehouse database schema",
     ),
     _kind(

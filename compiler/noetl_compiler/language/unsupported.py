@@ -23,5 +23,5 @@ class Unsupported(NamedTuple):
 CURSOR = Unsupported("cursor loops are not supported yet", "loop over a collection")
 REGION = Unsupported("loops over several steps are not supported yet", "give the loop a task of its own")
 CIRCUIT = Unsupported("circuit breakers are not supported yet", "remove it")
-REMOTE_CODE = Unsupported("code from other sources is not supported yet", "write it in the playbook")
+REMOTE_CODE = Unsupported("code from this source is not supported", "fetch it from a file or by http")
 KEYCHAIN = Unsupported("keychain secrets are not supported yet", "name a credential with auth")

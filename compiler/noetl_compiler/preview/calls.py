@@ -12,6 +12,7 @@ from typing import cast
 
 from noetl_compiler.conditions import bare
 from noetl_compiler.graph import Json, Task
+from noetl_compiler.language.scripts import URIS
 from noetl_compiler.language.tools import SQL_COMMANDS, SQL_KINDS
 
 __all__ = ["call_in_words"]
@@ -28,8 +29,22 @@ def call_in_words(task: Task) -> str:
     """Nothing for a kind whose call a few words cannot tell, such as code."""
     tell = _CALLS.get(task.kind)
     config: Json = task.config.data
+    if isinstance(config, dict) and isinstance(script := cast("dict[str, Json]", config).get("script"), dict):
+        return _origin(cast("dict[str, Json]", script))
     said = tell(cast("Mapping[str, Json]", config)) if tell and isinstance(config, dict) else ""
     return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…"
+
+
+def _origin(script: Mapping[str, Json]) -> str:
+    """Where code comes from that lies elsewhere, and the begin of its digest once it is fetched."""
+    source: Json = script.get("source")
+    endpoint = cast("dict[str, Json]", source).get("endpoint") if isinstance(source, dict) else None
+    address = _QUERY.sub(
+        "", _USER.sub("//", bare(str(endpoint or next((script[one] for one in URIS if one in script), ""))))
+    )
+    digest = script.get("sha256")
+    state = f"sha256 {str(digest)[:12]}" if digest else "not fetched yet"
+    return f"code from {address[:_LONGEST]} ({state})"
 
 
 def _address(config: Mapping[str, Json]) -> str:

@@ -22,6 +22,7 @@ from noetl_compiler.graph import (
 )
 from noetl_compiler.language import defaults
 from noetl_compiler.language.names import CHOSEN, PASSED
+from noetl_compiler.language.sinks import CALLS
 from noetl_compiler.language.words import OnStatus
 from noetl_compiler.value_merge import names_in
 
@@ -201,13 +202,18 @@ def _kind(loop: Loop) -> str:
 
 
 def sink_in_words(sink: Sink) -> str:
-    """``insert into postgres table etl_page, after every call``."""
-    config: dict[str, Json] = sink.config.data
-    table = config.get("table")
-    where = f"{sink.kind} table {shown(table)}" if table else sink.kind
+    """``insert into postgres table etl_page, after every call``; ``send to http https://..., after every call``."""
     often = "after every call" if sink.level == "attempt" else "once, at the end"
     only = guard_in_words(sink.guard) if sink.guard else ""
-    return f"{sink.mode} into {where}, {often}{only and f', {only}'}"
+    return f"{_storing(sink)}, {often}{only and f', {only}'}"
+
+
+def _storing(sink: Sink) -> str:
+    config = names_in(sink.config)
+    if sink.kind in CALLS:
+        return f"send to {shown(config['url'])}" if "url" in config else f"give to {sink.kind} code"
+    table = config.get("table")
+    return f"{sink.mode} into {sink.kind}{f' table {shown(table)}' if table else ''}"
 
 
 def guard_in_words(guard: Guard, moment: Moment = "call") -> str:

@@ -50,7 +50,8 @@ class _Anchor(msgspec.Struct, frozen=True):
 
 class _Open(msgspec.Struct):
     """A collection being read. ``wants`` is what its next child is: after a key its ``value``, after ``<<`` what is to
-    be ``merged``, after a key that was reported something to be ``dropped``.
+    be ``merged``, after a key that was there before something to be ``compared``, after one that was reported something
+    to be ``dropped``.
 
     ``last`` is the place of its last child, and ``height`` grows with its children. ``before`` is what had been used
     of the budget when it began, if it has an anchor.
@@ -58,7 +59,7 @@ class _Open(msgspec.Struct):
 
     span: Span
     last: Span
-    wants: Literal["item", "key", "value", "merged", "dropped"]
+    wants: Literal["item", "key", "value", "merged", "compared", "dropped"]
     anchor: str | None = None
     before: Size | None = None
     height: int = 1
@@ -194,10 +195,8 @@ class Composer:
         parent.wants = "dropped"
         if not isinstance(node, ScalarNode):
             self._complex_key(node)
-        elif first := parent.entries.get(node.text):
-            message = f'duplicate key "{_shown(node.text)}"'
-            related = (Related(first[0].span, "it is here first"),)
-            self._report(Code.DUPLICATE_KEY, node.span, message, "remove or rename one of them", related)
+        elif node.text in parent.entries:
+            parent.key, parent.wants = node, "compared"
         else:  # an alias may bring a scalar that was a number where its anchor stood
             parent.key = node if node.value is node.text else replace(node, value=node.text)
             parent.wants = "value"
@@ -224,9 +223,21 @@ class Composer:
             parent.entries[parent.key.text] = (parent.key, node)
             if excess := self._budget.entries(len(parent.entries)):
                 self._refuse(excess, node.span)
+        elif parent.wants == "compared" and parent.key is not None:
+            self._compare(parent, parent.key, node)
         elif parent.wants == "merged":
             self._merge(parent, node)
         parent.wants = "key"
+
+    def _compare(self, parent: _Open, key: ScalarNode, node: Node) -> None:
+        """A key that is there twice. With the same value both times it is clear what is meant."""
+        first, value = parent.entries[key.text]
+        is_same = self._source.slice(value.span) == self._source.slice(node.span)
+        message = f'duplicate key "{_shown(key.text)}"{" with the same value" if is_same else ""}'
+        hint = "remove one of them" if is_same else "remove or rename one of them"
+        severity = Severity.WARNING if is_same else Severity.ERROR
+        related = (Related(first.span, "it is here first"),)
+        self._report(Code.DUPLICATE_KEY, key.span, message, hint, related, severity)
 
     def _merge(self, parent: _Open, node: Node) -> None:
         """``<<``: the first of several maps wins, and the mapping's own keys win over all of them."""
@@ -258,16 +269,22 @@ class Composer:
         start = found.end() if found else start
         return self._source.span(start, max(start, end))
 
-    def _report(self, code: Code, span: Span, message: str, hint: str, related: tuple[Related, ...] = ()) -> None:
-        self.diagnostics.append(self._error(code, span, message, hint, related))
+    def _report(
+        self,
+        code: Code,
+        span: Span,
+        message: str,
+        hint: str,
+        related: tuple[Related, ...] = (),
+        severity: Severity = Severity.ERROR,
+    ) -> None:
+        self.diagnostics.append(Diagnostic(code, severity, span, message, hint, related, self._source.file))
         if len(self.diagnostics) == MAX_FINDINGS:
             message = f"too many problems: stopped after {MAX_FINDINGS}"
             raise Refusal(self._error(Code.BUDGET_EXCEEDED, span, message))
 
-    def _error(
-        self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()
-    ) -> Diagnostic:
-        return Diagnostic(code, Severity.ERROR, span, message, hint, related, self._source.file)
+    def _error(self, code: Code, span: Span, message: str, hint: str = "") -> Diagnostic:
+        return Diagnostic(code, Severity.ERROR, span, message, hint, file=self._source.file)
 
 
 def _offset(event: yaml.Event) -> int:

@@ -6,13 +6,15 @@ each way also sets it in ``ctx``, except under the names of steps, which are the
 What a loop over a task of its own gave is also known as ``<loop>_results``: the loop sets it where a template asks for
 it.
 
+A way on may lead to a task of the workbook, which is then a step that calls it.
+
 A database's connection and commands may stand among the names bound for the call; also where the call is one of a
 workbook task, whose kind is known only here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -21,7 +23,8 @@ from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.names import results_name
 from noetl_compiler.language.tool_description import ToolDescription
 from noetl_compiler.language.tools import KINDS
-from noetl_compiler.syntax import Arc, Playbook, Step, Task
+from noetl_compiler.syntax import Arc, Name, Playbook, Step, Task
+from noetl_compiler.syntax_queries import arcs_of
 from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.template_sites import uses
 from noetl_compiler.value_merge import names_in, overlay, picked, without
@@ -31,8 +34,9 @@ __all__ = ["settle"]
 
 def settle(playbook: Playbook) -> Playbook:
     """The playbook with these things made explicit."""
-    names = frozenset(step.name.text for step in playbook.steps)
     workbook = {task.label.text: task for task in playbook.workbook}
+    playbook = replace(playbook, steps=(*playbook.steps, *_called_steps(playbook, workbook)))
+    names = frozenset(step.name.text for step in playbook.steps)
     asked = _results_asked_for(playbook)
     steps = (_with_results(_with_sets(step, names), asked) for step in playbook.steps)
     return replace(
@@ -40,6 +44,17 @@ def settle(playbook: Playbook) -> Playbook:
         steps=tuple(replace(step, tasks=tuple(_with_fields(task, workbook) for task in step.tasks)) for step in steps),
         workbook=tuple(_with_fields(task, workbook) for task in playbook.workbook),
     )
+
+
+def _called_steps(playbook: Playbook, workbook: Mapping[str, Task]) -> Iterator[Step]:
+    """Ways on may lead to a task of the workbook: to a step of that name which calls it."""
+    known = {step.name.text for step in playbook.steps}
+    for arc in (arc for step in playbook.steps for arc in arcs_of(step)):
+        name = arc.to
+        if name.text in workbook and name.text not in known:
+            known.add(name.text)
+            task = Task(name, Name("workbook", name.span), name.span, workbook=name)
+            yield Step(name, name.span, tasks=(task,))
 
 
 def _results_asked_for(playbook: Playbook) -> frozenset[str]:

@@ -39,6 +39,7 @@ _MEANINGS = {
     "key": "The column or columns that tell one row from another.",
     "data": "What is stored, usually a template; the whole result unless given.",
     "statement": "The statement to run in place of one made for the table.",
+    "mapping": "For each column, the field of the data that it is filled from: a name, or a path such as user.id.",
     "params": "The values bound to the statement's parameters.",
     "batch": "How many rows are stored at a time.",
     "url": "The address that the data is sent to.",
@@ -48,6 +49,8 @@ _MEANINGS = {
     "database": "The name or file of the database.",
 }
 
+_TYPES = {"mapping": Plain.MAPPING}
+
 SINK_KEYS = (
     Key(
         "storage",
@@ -56,7 +59,10 @@ SINK_KEYS = (
         deprecated=True,
     ),
     Key(AUTH_KEYS[0], "The name of the credential to store with.", older=AUTH_KEYS[1:]),
-    *(Key(name, _MEANINGS[name], older=spellings[1:]) for name, spellings in VALUE_KEYS.items()),
+    *(
+        Key(name, _MEANINGS[name], _TYPES.get(name, Plain.ANYTHING), older=spellings[1:])
+        for name, spellings in VALUE_KEYS.items()
+    ),
     Key(
         "mode",
         'How rows are stored: added ("insert", the default, or "append"), updated where the key is there already '

@@ -1,0 +1,53 @@
+"""``script`` as a mapping: code that lies elsewhere, ``{uri, source: {type, ...}}``.
+
+Once fetched, the mapping has the ``code`` too, and its ``sha256``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+from noetl_compiler.language import keys
+
+__all__ = ["ANY_FIELD", "FETCHED", "MAX_BYTES", "SOURCES", "URIS", "code_in", "source_of"]
+
+SOURCES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "file": frozenset[str](),
+        "http": frozenset({"endpoint", "method", "headers", "timeout"}),
+        "gcs": frozenset({"bucket", "project"}),
+        "s3": frozenset({"bucket", "region", "endpoint"}),
+        "inline": frozenset({"code"}),
+    }
+)
+"""Where code may lie -> what such a source takes beside the credential."""
+
+FETCHED = ("file", "http")
+"""Sources that are fetched. A run with code from another is refused."""
+
+ANY_FIELD = frozenset(keys.AUTH).union(*SOURCES.values())
+
+URIS = ("uri", "path")
+"""Where a script may say which one it is."""
+
+MAX_BYTES = 1_000_000
+"""Of one script."""
+
+_SCHEMES = MappingProxyType({"http": "http", "https": "http", "gs": "gcs", "s3": "s3"})
+
+
+def source_of(script: Mapping[str, Any]) -> str:
+    """Where the code of a script lies: what its source says, else what its address begins with."""
+    source: Any = script.get("source")
+    found = cast("Mapping[str, Any]", source).get("type") if isinstance(source, Mapping) else None
+    if found is not None:
+        return str(found)
+    address = next((str(script[name]) for name in URIS if script.get(name)), "")
+    return _SCHEMES.get(address.partition("://")[0].lower(), "file") if "://" in address else "file"
+
+
+def code_in(script: Any) -> Any:
+    """The code of the field ``script``: itself, or what was fetched for it, None while nothing was."""
+    return cast("Mapping[str, Any]", script).get("code") if isinstance(script, Mapping) else script

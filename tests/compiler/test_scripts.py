@@ -1,0 +1,283 @@
+"""Code that lies elsewhere: found beside the playbook, pinned in the graph, checked in its own file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_compiler import Result, compile_file
+from noetl_compiler.catalog import understand_file
+from noetl_compiler.diagnostics import Severity, one_line
+from noetl_compiler.graph import Task, decode, encode
+from noetl_compiler.guarantees import of_call
+from noetl_compiler.language.scripts import MAX_BYTES, SOURCES
+from noetl_compiler.phases import lowered, understand
+from noetl_compiler.preview.calls import call_in_words
+from noetl_compiler.scripts import Download, Fetch, ScriptError, with_scripts
+from noetl_compiler.source import SourceFile
+from tests.compiler.marked import HEAD
+
+URL = "https://user:secret@example.com/a.py?token=secret"
+
+
+def playbook(folder: Path, script: str, kind: str = "python", head: str = "", more: str = "") -> Path:
+    file = folder / "p.yaml"
+    task = f"  - step: start\n    tool: {{kind: {kind}, {more}script: {script}}}\n"
+    file.write_text(f"{HEAD}{head}workflow:\n{task}")
+    return file
+
+
+def script(folder: Path, text: str, name: str = "a.py") -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+
+
+def pinned(
+    file: Path, request: Mapping[str, Any] | None = None, fetch: Fetch | None = None, *, to_run: bool = True
+) -> Result:
+    return lowered(with_scripts(understand_file(file), request or {}, fetch=fetch, to_run=to_run))
+
+
+def told(result: Result) -> list[str]:
+    return [one_line(found).partition(": ")[2] for found in result.diagnostics]
+
+
+def task_of(result: Result) -> Task:
+    assert result.graph is not None, told(result)
+    return result.graph.steps["start"].tasks[0]
+
+
+def script_of(result: Result) -> dict[str, Any]:
+    config: Any = task_of(result).config
+    assert not [place for place in config.templates if place.startswith("/script")]
+    return dict(config.data["script"])
+
+
+CODE = "def main():\n    return '{{ not_a_template }}'\n"
+
+
+@pytest.mark.parametrize("path", ["a.py", "./a.py", "lib/a.py", "./lib/./a.py"])
+def test_a_file_is_pinned_with_its_digest(tmp_path: Path, path: str) -> None:
+    script(tmp_path, CODE, path)
+    result = pinned(playbook(tmp_path, f"{{uri: {path}, source: {{type: file}}}}"))
+    found = script_of(result)
+    assert found["code"] == CODE
+    assert found["sha256"] == hashlib.sha256(CODE.encode()).hexdigest()
+    assert found["uri"] == path.replace("./", "")
+    assert told(result) == []
+    assert result.graph is not None
+    assert decode(encode(result.graph)) == result.graph
+
+
+def test_another_text_is_another_graph(tmp_path: Path) -> None:
+    file = playbook(tmp_path, "{uri: a.py, source: {type: file}}")
+    script(tmp_path, "result = 1")
+    first = pinned(file).graph
+    assert first == pinned(file).graph
+    script(tmp_path, "result = 2")
+    second = pinned(file).graph
+    assert first is not None
+    assert second is not None
+    assert first.digest != second.digest
+
+
+def test_the_request_and_the_workload_say_where_it_lies(tmp_path: Path) -> None:
+    file = playbook(tmp_path, '{uri: "{{ workload.folder }}/{{ name }}.py"}', head="workload: {folder: lib, name: a}\n")
+    script(tmp_path, "result = 'a'", "lib/a.py")
+    script(tmp_path, "result = 'b'", "lib/b.py")
+    assert script_of(pinned(file))["code"] == "result = 'a'"
+    assert script_of(pinned(file, {"name": "b"}))["code"] == "result = 'b'"
+
+
+def test_tasks_of_the_workbook_have_scripts_too(tmp_path: Path) -> None:
+    script(tmp_path, "result = 5")
+    file = tmp_path / "p.yaml"
+    book = "workbook: [{name: five, tool: {kind: python, script: {uri: a.py}}}]\n"
+    file.write_text(f"{HEAD}{book}workflow:\n  - step: start\n    tool: {{kind: workbook, name: five}}\n")
+    assert script_of(pinned(file))["code"] == "result = 5"
+
+
+V1 = "name: x\npath: x\nworkflow:\n  - step: start\n    type: python\n    script: {uri: a.py, source: {type: file}}\n"
+LEGACY = V1.replace("type: python", "tool: python").replace("name: x\npath: x", "metadata: {name: x, path: x}")
+CASE = (
+    "metadata: {name: x}\nworkflow:\n  - step: start\n    tool: {kind: python, script: {uri: a.py}}\n"
+    "    case: [{when: \"{{ event.name == 'step.exit' }}\", then: {next: [{step: end}]}}]\n  - {step: end}\n"
+)
+
+
+@pytest.mark.parametrize("text", [V1, LEGACY, CASE])
+def test_every_dialect_has_scripts(tmp_path: Path, text: str) -> None:
+    script(tmp_path, "result = 5")
+    (tmp_path / "p.yaml").write_text(f"apiVersion: noetl.io/v2\nkind: Playbook\n{text}")
+    assert script_of(pinned(tmp_path / "p.yaml"))["code"] == "result = 5"
+
+
+# ---- what is found in a script -------------------------------------------------------------------------------------
+
+
+def test_findings_in_python_have_their_place_in_the_script(tmp_path: Path) -> None:
+    script(tmp_path, "def main(n):\n    return n + m\n")
+    result = pinned(playbook(tmp_path, "{uri: a.py}", more="input: {n: 1}, "))
+    [found] = result.diagnostics
+    assert (found.file, found.span.line, found.span.col) == (str(tmp_path / "a.py"), 2, 16)
+    assert found.message == '"m" is not defined in this code'
+    assert result.source_of(found).line(2) == "    return n + m"
+
+
+def test_code_that_is_no_python_is_an_error(tmp_path: Path) -> None:
+    script(tmp_path, "def main(:\n    pass\n")
+    result = pinned(playbook(tmp_path, "{uri: a.py}"), to_run=False)
+    assert result.graph is None
+    [found] = result.diagnostics
+    assert (found.file, found.span.line, found.severity) == (str(tmp_path / "a.py"), 1, Severity.ERROR)
+
+
+def test_findings_in_sql_have_their_place_in_the_script(tmp_path: Path) -> None:
+    script(tmp_path, "SELECT 1;\nSELECT 'open\n", "a.sql")
+    [found] = pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")).diagnostics
+    assert (found.file, found.message) == (str(tmp_path / "a.sql"), "a quote or comment in SQL is not closed")
+
+
+def test_a_template_in_sql_is_told_to_be_none(tmp_path: Path) -> None:
+    script(tmp_path, "SELECT 1;\nSELECT {{ n }}\n", "a.sql")
+    [found] = pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")).diagnostics
+    assert (found.file, found.span.line, found.span.col) == (str(tmp_path / "a.sql"), 2, 8)
+    assert "is not rendered" in found.message
+
+
+# ---- what is refused -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("b.py", 'there is no file "b.py" in the folder of the playbook'),
+        ("/etc/hostname", '"/etc/hostname" is not a path below the folder of the playbook'),
+        ("../a.py", '"../a.py" is not a path below the folder of the playbook'),
+        ("lib/../../a.py", '"lib/../../a.py" is not a path below the folder of the playbook'),
+        ("file:///etc/hostname", '"file:///etc/hostname" is not a path below the folder of the playbook'),
+        ("link.py", '"link.py" is a link'),
+        ("linked/secret.py", '"linked" is a link'),
+        ("lib", 'cannot read "lib": is a directory'),
+        ("pipe", "it is a pipe, not a file"),
+        ("a.py/b.py", "not a directory"),
+        ("large.py", f'"large.py" is longer than {MAX_BYTES:,} bytes'),
+        ("bytes.py", '"bytes.py" is not UTF-8 text: byte 0xFF at 3'),
+    ],
+)
+def test_a_file_out_of_reach_is_refused(tmp_path: Path, address: str, why: str) -> None:
+    folder, outside = tmp_path / "in", tmp_path / "out"
+    script(folder, "result = 1")
+    script(folder, "result = 1", "lib/a.py")
+    script(outside, "result = 1", "secret.py")
+    (folder / "link.py").symlink_to(outside / "secret.py")
+    (folder / "linked").symlink_to(outside)
+    os.mkfifo(folder / "pipe")
+    (folder / "large.py").write_text("#" * (MAX_BYTES + 1))
+    (folder / "bytes.py").write_bytes(b"a =\xff")
+    file = playbook(folder, f'{{uri: "{address}", source: {{type: file}}}}')
+    result = pinned(file)
+    assert result.graph is None
+    assert why in told(result)[0]
+    warned = pinned(file, to_run=False)
+    assert [found.severity for found in warned.diagnostics] == [Severity.WARNING]
+    assert "but a run is refused" in told(warned)[0]
+
+
+@pytest.mark.parametrize("start", ["", "./"])
+def test_a_path_from_the_folder_of_the_project_leads_into_that_of_the_playbook(tmp_path: Path, start: str) -> None:
+    folder = tmp_path / "playbooks" / "x"
+    script(folder, "result = 1", "scripts/a.py")
+    file = playbook(folder, f"{{uri: {start}playbooks/x/scripts/a.py}}")
+    assert script_of(pinned(file))["uri"] == "scripts/a.py"
+    script(folder, "result = 2", "playbooks/x/scripts/a.py")
+    assert script_of(pinned(file))["code"] == "result = 2"
+
+
+def test_a_path_from_another_folder_is_only_proposed(tmp_path: Path) -> None:
+    script(tmp_path, "result = 1", "scripts/a.py")
+    [found] = pinned(playbook(tmp_path, "{uri: ./playbooks/x/scripts/a.py}")).diagnostics
+    assert found.hint == 'did you mean "scripts/a.py"?'
+
+
+def test_what_only_a_run_knows_is_refused_at_the_template(tmp_path: Path) -> None:
+    result = pinned(playbook(tmp_path, '{uri: "{{ ctx.later }}.py"}'))
+    assert result.graph is None
+    assert told(result)[0].startswith("error[NT502]: the place of this script is known only in a run")
+
+
+def test_a_text_without_a_file_has_no_folder() -> None:
+    text = f"{HEAD}workflow:\n  - step: start\n    tool: {{kind: python, script: {{uri: a.py}}}}\n"
+    found = lowered(with_scripts(understand(SourceFile("<stdin>", text)), {}, to_run=True))
+    assert found.graph is None
+    assert "has no folder" in told(found)[0]
+
+
+@pytest.mark.parametrize("source", sorted(SOURCES.keys() - {"file", "http"}))
+def test_other_sources_are_warned_of_and_stay_unfetched(tmp_path: Path, source: str) -> None:
+    file = playbook(tmp_path, f"{{uri: 'gs://b/a.py', source: {{type: {source}}}}}")
+    assert "code from this source is not supported" in str(compile_file(file).diagnostics)
+    assert "code" not in script_of(pinned(file))
+
+
+# ---- http ----------------------------------------------------------------------------------------------------------
+
+HTTP = f"{{uri: a.py, source: {{type: http, endpoint: '{URL}', headers: {{X-Key: k}}, timeout: 5}}}}"
+
+
+def test_http_is_fetched_for_a_run_once_and_its_credentials_are_not_pinned(tmp_path: Path) -> None:
+    asked: list[Download] = []
+
+    def fetch(download: Download) -> bytes:
+        asked.append(download)
+        return b"result = 1"
+
+    file = playbook(tmp_path, HTTP)
+    tool = f"kind: python, script: {HTTP}"
+    file.write_text(f"{file.read_text()}    next: [{{step: two}}]\n  - step: two\n    tool: {{{tool}}}\n")
+    result = pinned(file, fetch=fetch)
+    assert asked == [Download(URL, (("X-Key", "k"),), 5.0)]
+    assert script_of(result)["code"] == "result = 1"
+    assert script_of(result)["uri"] == "https://example.com/a.py"
+    assert result.graph is not None
+    assert b"secret" not in encode(result.graph)
+
+
+def test_http_waits_for_the_run(tmp_path: Path) -> None:
+    result = pinned(playbook(tmp_path, HTTP), to_run=False)
+    assert told(result) == []
+    assert call_in_words(task_of(result)) == "code from https://example.com/a.py (not fetched yet)"
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("{type: http, endpoint: 'ftp://x/a.py'}", '"ftp://x/a.py" is not an http(s) address'),
+        ("{type: http, endpoint: 'https://x/a.py', method: POST}", "a script is fetched by GET, not by POST"),
+        ("{type: http, endpoint: 'https://x/a.py', auth: key}", "a script is fetched without a credential"),
+        ("{type: http, endpoint: 'https://x/a.py', timeout: soon}", "the timeout of a script's source is 'soon'"),
+        ("{type: http, endpoint: 'https://x/a.py'}", "no answer"),
+    ],
+)
+def test_an_http_source_that_cannot_be_fetched_is_refused(tmp_path: Path, source: str, why: str) -> None:
+    def fetch(_download: Download) -> bytes:
+        raise ScriptError("no answer")
+
+    result = pinned(playbook(tmp_path, f"{{uri: a.py, source: {source}}}"), fetch=fetch)
+    assert result.graph is None
+    assert why in told(result)[0]
+
+
+# ---- what others make of it ----------------------------------------------------------------------------------------
+
+
+def test_previews_and_guarantees_know_the_code(tmp_path: Path) -> None:
+    script(tmp_path, "select 1 from t", "a.sql")
+    found = task_of(pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")))
+    assert call_in_words(found).startswith("code from a.sql (sha256 ")
+    assert str(of_call(found)) == "at least once: it only reads, so repeating it does no harm"
