@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from noetl_activities.credentials import Credentials
-from noetl_activities.errors import SinkError, ToolError
+from noetl_activities.errors import FailedError, ToolError
 from noetl_activities.non_finite import replace_non_finite
 from noetl_activities.once import LedgerOutcome
 from noetl_activities.outcome import LEVELS, TOO_DEEP, ErrorInfo, Outcome
@@ -58,7 +58,7 @@ async def attempted(run: Callable[[], Awaitable[T]], deadline: Deadline) -> tupl
     except TimeoutError as error:
         message = f"timed out after {deadline.seconds:g} s" if timer.expired() else f"TimeoutError: {error}"
         return None, plain(Outcome("error", error=ErrorInfo("timeout", message, retryable=True)))
-    except SinkError as error:
+    except FailedError as error:
         return None, plain(error.outcome)
     except ToolError as error:
         return None, refusal(error.kind, str(error) or (type(error).__doc__ or "").strip())

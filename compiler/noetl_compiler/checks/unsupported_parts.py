@@ -6,14 +6,11 @@ from collections.abc import Iterator
 
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Span
-from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, KEYCHAIN, REGION, REMOTE_CODE, Unsupported
+from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, REGION, REMOTE_CODE, Unsupported
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step, Task
 from noetl_compiler.syntax_queries import all_tasks
-from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.template_sites import uses
 from noetl_compiler.value_merge import names_in
-from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["warn_of_unsupported_parts"]
 
@@ -32,8 +29,6 @@ def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupport
             yield from _of_loop(step)
     for task in all_tasks(playbook):
         yield from _of_task(task, report)
-    if playbook.keychain or "keychain" in report.source.text:
-        yield from ((span, KEYCHAIN) for span in _keychain_reads(playbook))
 
 
 def _of_loop(step: Step) -> Iterator[tuple[Span, Unsupported]]:
@@ -49,13 +44,3 @@ def _of_task(task: Task, report: Report) -> Iterator[tuple[Span, Unsupported]]:
     tool = report.tools.get(task.kind.text)
     if tool is not None and tool.has_executor and isinstance(names_in(task.config).get("script"), dict):
         yield task.span, REMOTE_CODE
-
-
-def _keychain_reads(playbook: Playbook) -> Iterator[Span]:
-    """Templates that name a secret, as ``keychain.<name>`` or by the name alone, where nothing else has that name."""
-    secrets = {entry.name for entry in playbook.keychain} - {step.name.text for step in playbook.steps}
-    names = VisibleNames(playbook)
-    for use in uses(playbook):
-        heads = {path.partition(".")[0] for path in examine(use.template.source).reads} & {"keychain", *secrets}
-        if any(not names.gives(use, head) for head in heads):
-            yield use.template.span
