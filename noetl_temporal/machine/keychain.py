@@ -7,18 +7,18 @@ from typing import Any
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, KeychainEntry
+from noetl_compiler.language.keychain import SECRETS_TOOL
 from noetl_compiler.secret_references import SecretReference
 from noetl_temporal.machine.scope import Chain
 
 __all__ = ["Keychain", "uses_secrets"]
 
-_TOOL = "secrets"
-"""The kind of tool whose results are references."""
-
 
 def uses_secrets(graph: Graph) -> bool:
     """Whether references may occur in a run of the graph."""
-    return bool(graph.keychain) or any(task.kind == _TOOL for step in graph.steps.values() for task in step.tasks)
+    return bool(graph.keychain) or any(
+        task.kind == SECRETS_TOOL for step in graph.steps.values() for task in step.tasks
+    )
 
 
 class Keychain:

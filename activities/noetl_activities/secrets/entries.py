@@ -12,13 +12,10 @@ from noetl_activities.credential_fields import READABLE
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.secrets.fetched import FetchedSecrets
 from noetl_activities.tool import Credential, Json
-from noetl_compiler.language.keychain import origin_of
+from noetl_compiler.language.keychain import ENTRY_CREDENTIAL, origin_of
 from noetl_compiler.secret_references import SecretReference
 
 __all__ = ["Sources", "fields_of_entry"]
-
-_NAMES = ("credential", "credential_ref", "key", "ref")
-"""Where an entry names the credential that it stands for."""
 
 _ABOUT = frozenset({"scope", "ttl", "expires", "auto_renew", "description", "provider", "type"})
 """What an entry says of itself that is no part of the secret."""
@@ -64,7 +61,7 @@ def _of_credentials(entry: SecretReference, sources: Sources, for_auth: bool) ->
     wanted = _map(entry.config.get("map"))
     if wanted:
         return {field: _only_value(_found(str(name), sources, False), str(name)) for field, name in wanted.items()}
-    named = next((entry.config[key] for key in _NAMES if entry.config.get(key)), entry.name)
+    named = next((entry.config[key] for key in ENTRY_CREDENTIAL if entry.config.get(key)), entry.name)
     if not isinstance(named, str):
         raise ConfigError(f"the keychain entry {entry.name!r} names no credential: write credential: NAME")
     return _found(named, sources, for_auth)

@@ -6,17 +6,17 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import Outcome
 from noetl_activities.tool import Json, Request, ToolContext
 from noetl_activities.tool_spec import built_in
+from noetl_compiler.language.keychain import SECRETS_ENTRY, SECRETS_TOOL
 
 __all__ = ["TOOL", "SecretsTool"]
 
-_KIND = "secret_manager"
 _FIELD = "value"
 
 
 class SecretsTool:
     """``provider, secret_name|name, version``."""
 
-    spec = built_in("secrets")
+    spec = built_in(SECRETS_TOOL)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Result ``{secret_value, value}``, twice the same reference. The secret is read, so that a missing one fails
@@ -26,7 +26,7 @@ class SecretsTool:
         if not isinstance(name, str) or not name:
             raise ConfigError("a secrets task needs a secret_name")
         config: dict[str, Json] = {"provider": request.config.get("provider"), "map": {_FIELD: name}}
-        reference = await context.secret(name, _KIND, config)
+        reference = await context.secret(name, SECRETS_ENTRY, config)
         return Outcome("ok", {"secret_value": reference, "value": reference})
 
 

@@ -7,7 +7,7 @@ from typing import cast
 
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Json, Span, Template
-from noetl_compiler.language.keychain import origin_of
+from noetl_compiler.language.keychain import SECRETS_ENTRY, SECRETS_TOOL, origin_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import all_tasks
@@ -22,7 +22,6 @@ __all__ = ["check_secrets"]
 
 _HINT = "pass the secret on, alone or in a text: in headers, input, params, or the auth of a tool"
 _KEYCHAIN = "keychain"
-_MANAGER = "secret_manager"
 
 
 def check_secrets(playbook: Playbook, report: Report) -> None:
@@ -33,10 +32,10 @@ def check_secrets(playbook: Playbook, report: Report) -> None:
     for entry in playbook.keychain:
         _warn_of_other_managers(entry.name, entry.kind, names_in(entry.config), entry.span, report)
     for task in all_tasks(playbook):
-        if task.kind.text == "secrets" and task.workbook is None:
+        if task.kind.text == SECRETS_TOOL and task.workbook is None:
             config = names_in(task.config)
             name = str(config.get("secret_name") or config.get("name") or task.label.text)
-            _warn_of_other_managers(name, _MANAGER, config, task.span, report)
+            _warn_of_other_managers(name, SECRETS_ENTRY, config, task.span, report)
 
 
 def _forbid_wrong_uses(playbook: Playbook, report: Report) -> None:
@@ -47,7 +46,7 @@ def _forbid_wrong_uses(playbook: Playbook, report: Report) -> None:
         if not heads:
             continue
         source = use.template.source
-        if use.template.span in of_defaults:
+        if use.template.span in of_defaults and reads(source, heads):
             _forbid(use.template, heads, "the workload's defaults cannot read a secret", report)
         elif use.is_predicate and reads(source, heads):
             _forbid(

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["Origin", "origin_of"]
+__all__ = ["ENTRY_CREDENTIAL", "SECRETS_ENTRY", "SECRETS_TOOL", "Origin", "origin_of"]
 
 Origin: TypeAlias = Literal["credential", "vault", "token", "given", "elsewhere"]
 """A credential of the worker, Vault (or OpenBao), the answer of a token endpoint, the playbook itself, or a secret
 manager that workers do not reach.
 """
+
+ENTRY_CREDENTIAL = ("credential", "credential_ref", "key", "ref")
+"""Where an entry names the credential that it stands for, else it has the name of one."""
+
+SECRETS_TOOL = "secrets"
+"""The kind of tool that yields a reference to a secret."""
+
+SECRETS_ENTRY = "secret_manager"
+"""The kind of the entry that a call of it is like."""
 
 _MANAGERS = frozenset({"secret_manager", "secrets", "secret"})
 """Kinds of entries whose provider decides."""
