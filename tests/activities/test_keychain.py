@@ -90,7 +90,7 @@ def keepers(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         serving.join()
 
 
-def credentials(file: Path | None = None, **environment: Any) -> Credentials:
+def credentials(file: Path | None = None, /, **environment: Any) -> Credentials:
     named = {name: one if isinstance(one, str) else json.dumps(one) for name, one in environment.items()}
     return Credentials(CredentialSource(file, named), KEY)
 
@@ -231,8 +231,7 @@ async def test_vault(keepers: str) -> None:
     assert await read(found, to("vault", "token", path="secret/billing")) == "vault-token-1234"
     assert await read(found, to("vault", "deep", "list", 0, path="secret/data/billing")) == "first-part"
     mapped = {"a": "secret/billing#port", "b": "secret/one", "token": "secret/billing"}
-    manager = {"provider": "vault", "map": mapped}
-    assert [await read(found, to("secret_manager", name, **manager)) for name in mapped] == [
+    assert [await read(found, to("secret_manager", name, provider="vault", map=mapped)) for name in mapped] == [
         8443,
         "only-value-1234",
         "vault-token-1234",
@@ -346,6 +345,16 @@ async def test_a_part_that_is_not_there() -> None:
     ) as no:
         await read(found, to("env", "tokn", name="a"))
     assert "0123456789" not in str(no.value)
+
+
+@pytest.mark.parametrize(
+    "path", [("token", 0), ("token", "0"), ("port", "x"), ("list", "x"), ("list", 2), ("list", "0", "a")]
+)
+async def test_a_value_has_no_parts(path: tuple[str | int, ...]) -> None:
+    found = credentials(NOETL_CREDENTIAL_A={**READABLE, "list": ["a", "b"]})
+    with pytest.raises(CredentialError, match=r"^the secret 'a\.\w+(\.0)?' has no '\w+'$"):
+        await read(found, to("env", *path, name="a"))
+    assert await read(found, to("env", "list", "1", name="a")) == "b"
 
 
 # ---- the secrets tool -------------------------------------------------------------------------------------------

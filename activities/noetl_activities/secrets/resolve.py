@@ -33,9 +33,8 @@ async def with_values(value: Any, key: str, fetch: Fetch, kind: str = "") -> Any
     values = {text: await fetch(reference) for text, reference in found.items()}
     if not values:
         return value
-    return (
-        _Placed(key, values).config(value, kind) if kind and isinstance(value, dict) else _Placed(key, values).of(value)
-    )
+    placed = _Placed(key, values)
+    return placed.config(cast("dict[str, Any]", value), kind) if kind and isinstance(value, dict) else placed.of(value)
 
 
 def refers(value: Any) -> bool:
@@ -46,11 +45,12 @@ def refers(value: Any) -> bool:
 def part_at(value: Any, reference: SecretReference) -> Any:
     """The part of a secret that is meant. Raises CredentialError, which names fields only."""
     for depth, part in enumerate(reference.path):
+        fields = cast("Mapping[Any, Any]", value) if isinstance(value, Mapping) else {}
         try:
-            value = value[part] if isinstance(value, dict | Mapping) else cast("list[Any]", value)[int(part)]
-        except (LookupError, TypeError, ValueError):
+            value = cast("list[Any]", value)[int(part)] if isinstance(value, list) else fields[part]
+        except (LookupError, ValueError):
             above = ".".join(map(str, (reference.name, *reference.path[:depth])))
-            has = f": it has {', '.join(map(str, cast('dict[Any, Any]', value)))}" if isinstance(value, Mapping) else ""
+            has = f": it has {', '.join(map(str, fields))}" if fields else ""
             raise CredentialError(f"the secret {above!r} has no {str(part)!r}{has}") from None
     return value
 

@@ -31,7 +31,7 @@ _EARLIER = 0.9
 """A login is renewed at this part of its time."""
 
 _PATH = re.compile(r"[\w.@~+=-]+(?:/[\w.@~+=-]+)+", re.ASCII)
-_UNAUTHORIZED = 403
+_FORBIDDEN, _NOT_FOUND, _TOO_MANY, _SERVER_ERROR = 403, 404, 429, 500
 
 
 class Vault:
@@ -131,11 +131,11 @@ def _is_loopback(host: str) -> bool:
 def _refused(status: int, method: str, path: str) -> CredentialError | SecretError:
     """Nothing of what Vault says: it may repeat what it was sent."""
     called = f"Vault answered {method} {path} with status {status}"
-    if status == httpx.codes.NOT_FOUND:
+    if status == _NOT_FOUND:
         return CredentialError(f"{called}: there is no such secret, or the engine is not key-value of version 2")
-    if status >= httpx.codes.INTERNAL_SERVER_ERROR or status == httpx.codes.TOO_MANY_REQUESTS:
+    if status >= _SERVER_ERROR or status == _TOO_MANY:
         return SecretError(Outcome("error", error=ErrorInfo("credential", called, retryable=True, status=status)))
-    why = ": the policy of the worker's token does not allow it" if status == _UNAUTHORIZED else ""
+    why = ": the policy of the worker's token does not allow it" if status == _FORBIDDEN else ""
     return CredentialError(called + why)
 
 

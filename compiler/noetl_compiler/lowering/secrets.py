@@ -31,7 +31,7 @@ def sinks_of_keychain(sinks: tuple[Sink, ...], entries: frozenset[str]) -> tuple
 def _named(data: Json) -> str | None:
     if isinstance(data, str):
         return data
-    if isinstance(data, dict) and data.get("source") == "keychain":
-        fields = cast("dict[str, Json]", data)
+    fields = cast("dict[str, Json]", data) if isinstance(data, dict) else {}
+    if fields.get("source") == "keychain":
         return next((str(fields[key]) for key in _NAMES if isinstance(fields.get(key), str)), None)
     return None

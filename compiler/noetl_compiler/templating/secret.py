@@ -49,5 +49,5 @@ class Secret:
         )
 
     __bool__ = __str__ = __len__ = __iter__ = __contains__ = __int__ = __float__ = __index__ = _refuse
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _refuse  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _refuse
     __sub__ = __mul__ = __rmul__ = __mod__ = __truediv__ = __neg__ = __pos__ = __abs__ = __round__ = _refuse
