@@ -50,6 +50,12 @@ ENVIRONMENT = {
 }
 """With a secret in a query string, and one in a map as Vault answers."""
 
+READABLE = {
+    "readable": {"type": "secret", "words": PLANTS["readable"], "client": PLANTS["client"]},
+    "canary_only": {"type": "secret", "value": PLANTS["only"]},
+}
+"""Of the keychain. Frames run in the worker of the stack, which knows no file of the command."""
+
 CREDENTIALS = f"""
 basic: {{type: basic, username: someone, password: "{PLANTS["basic"]}", description: "{PLANTS["neutral"]}"}}
 bearer: {{type: bearer, token: "{PLANTS["bearer"]}", tags: [{{deep: ["{PLANTS["neutral"]}"]}}]}}
@@ -58,8 +64,6 @@ header:
   data: {{header_name: X-Thing, value: "{PLANTS["header"]}"}}
 wrong_login: {{type: postgres, db_host: 127.0.0.1, db_port: 1, db_user: u, db_password: "{PLANTS["postgres"]}"}}
 no_dsn: {{type: postgres, dsn: "postgresql://u:{PLANTS["dsn"]}@127.0.0.1:1/d"}}
-readable: {{type: secret, words: "{PLANTS["readable"]}", client: "{PLANTS["client"]}"}}
-canary_only: {{type: secret, value: "{PLANTS["only"]}"}}
 queried: {{type: postgres, dsn: "postgresql://u@127.0.0.1:1/d?password={quote(PLANTS["query"], safe="")}&bad=1"}}
 """
 
@@ -147,6 +151,16 @@ workflow:
       params: {only: "{{ ctx.only }}"}
       headers: {X-Client: "{{ keychain.held.client }}", X-Kept: "{{ ctx.kept }}"}
       auth: {type: bearer, token: "{{ keychain.token.access_token }}"}
+    next: {arcs: [{step: ask_in_frames}]}
+  - step: ask_in_frames
+    loop: {in: [framed, error], iterator: way, spec: {frame: {max_rows: 10}, policy: {failure: {mode: best_effort}}}}
+    tool:
+      kind: http
+      url: "{{ workload.url }}/{{ way }}?words={{ keychain.held.words }}&only={{ ctx.only }}"
+      headers:
+        Authorization: "Bearer {{ token.access_token }}"
+        X-Client: "{{ keychain.held.client }}"
+        X-Kept: "{{ ctx.kept }}"
     next: {arcs: [{step: count}]}
   - step: count
     tool:
@@ -205,8 +219,8 @@ AUTHS = ("basic", "bearer", "header", "environment")
 class Echo(BaseHTTPRequestHandler):
     """Sends the secrets back: ``/body``, ``/json`` ... say how."""
 
-    resolved: ClassVar[set[str]] = set()
-    """The names of the secrets of the keychain that calls came with."""
+    resolved: ClassVar[set[tuple[str, str]]] = set()
+    """The secrets of the keychain that calls came with: (way, name)."""
 
     def do_POST(self) -> None:
         """The endpoint for tokens."""
@@ -228,11 +242,11 @@ class Echo(BaseHTTPRequestHandler):
             told[PLANTS["neutral"]] = PLANTS["neutral"]
         if PLANTS["environment"] in sent:
             spelled += [PLANTS["query"], quote(PLANTS["query"], safe=""), PLANTS["vault"]]
+        way = self.path.partition("?")[0].strip("/")
         if PLANTS["fetched"] in sent:
             seen = [self.path, *(self.headers[name] for name in ("X-Client", "X-Kept"))]
-            self.resolved.update(name for name, one in PLANTS.items() if one in f"{sent} {seen}")
+            self.resolved.update((way, name) for name, one in PLANTS.items() if one in f"{sent} {seen}")
             spelled += seen
-        way = self.path.partition("?")[0].strip("/")
         body = {
             "json": json.dumps(told),
             "deep": '{"a":' * 90 + json.dumps(told) + "}" * 90,
@@ -310,7 +324,8 @@ async def test_planted_secrets_are_found_nowhere(
     bare: Site, echo: str, search: ProcessSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = bare.write(CREDENTIALS, "mine.yaml")
-    monkeypatch.setenv("NOETL_CREDENTIAL_ENVIRONMENT", json.dumps(ENVIRONMENT))
+    for name, fields in {"environment": ENVIRONMENT, **READABLE}.items():
+        monkeypatch.setenv(f"NOETL_CREDENTIAL_{name.upper()}", json.dumps(fields))
     assert bare.noetl("dev", "up").returncode == 0
     search.roots.add(bare.addresses().pid)
     printed: list[str] = []
@@ -327,7 +342,8 @@ async def test_planted_secrets_are_found_nowhere(
             printed += [shown.stdout, shown.stderr]
         assert told["steps"]["ask"]["status"] == "completed", done.stdout
     assert [told["steps"][name]["status"] for name in ("start", "count", "raise")] == ["completed", "failed", "failed"]
-    assert Echo.resolved == {"readable", "client", "fetched", "only"}
+    called = (*WELL, "framed", "error")
+    assert Echo.resolved == {(way, name) for way in called for name in ("readable", "client", "fetched", "only")}
     addresses = bare.addresses()
     tables, log = await tables_of(addresses.playbooks), await tables_of(addresses.postgres)
     history = await histories_of(addresses.temporal)

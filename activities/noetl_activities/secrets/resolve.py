@@ -44,15 +44,24 @@ def refers(value: Any) -> bool:
 
 def part_at(value: Any, reference: SecretReference) -> Any:
     """The part of a secret that is meant. Raises CredentialError, which names fields only."""
+    found = value
     for depth, part in enumerate(reference.path):
-        fields = cast("Mapping[Any, Any]", value) if isinstance(value, Mapping) else {}
+        fields, items = _fields(found), _items(found)
         try:
-            value = cast("list[Any]", value)[int(part)] if isinstance(value, list) else fields[part]
+            found = items[int(part)] if items else fields[part]
         except (LookupError, ValueError):
             above = ".".join(map(str, (reference.name, *reference.path[:depth])))
             has = f": it has {', '.join(map(str, fields))}" if fields else ""
             raise CredentialError(f"the secret {above!r} has no {str(part)!r}{has}") from None
-    return value
+    return found
+
+
+def _fields(value: Any) -> Mapping[Any, Any]:
+    return cast("Mapping[Any, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _items(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 class _Placed:
