@@ -24,7 +24,7 @@ from noetl_activities.scrub import cut, scrub
 from noetl_activities.secret_values import secrets_of
 from noetl_activities.secrets.entries import fields_of_entry
 from noetl_activities.secrets.fetched import FetchedSecrets
-from noetl_activities.secrets.resolve import part_at, refers, with_values
+from noetl_activities.secrets.resolve import part_at, refers, values_in, with_values
 from noetl_activities.tool import Credential, Json
 from noetl_compiler.secret_references import SecretReference, references_in, written
 
@@ -160,7 +160,7 @@ class Credentials:
         config: Json = await self.with_secrets(reference.config)
         entry = msgspec.structs.replace(reference, config=config)
         found = part_at(await fields_of_entry(entry, self._source, for_auth=for_auth), reference)
-        self._secrets = secrets_of({"value": found}, self._secrets)
+        self._secrets = secrets_of({"value": values_in(found)}, self._secrets)
         return found
 
     async def _referred(self, text: str) -> Credential | None:

@@ -11,7 +11,7 @@ from noetl_activities.errors import CredentialError
 from noetl_compiler.language.tools import KINDS, SQL_FIELDS, SQL_KINDS
 from noetl_compiler.secret_references import MARK, SecretReference, references_in
 
-__all__ = ["part_at", "refers", "with_values"]
+__all__ = ["part_at", "refers", "values_in", "with_values"]
 
 Fetch: TypeAlias = Callable[[SecretReference], Awaitable[Any]]
 
@@ -53,6 +53,18 @@ def part_at(value: Any, reference: SecretReference) -> Any:
             above = ".".join(map(str, (reference.name, *reference.path[:depth])))
             has = f": it has {', '.join(map(str, fields))}" if fields else ""
             raise CredentialError(f"the secret {above!r} has no {str(part)!r}{has}") from None
+    return found
+
+
+def values_in(secret: Any) -> list[Any]:
+    """All values of a secret, whatever their names, but for what type it is."""
+    found: list[Any] = []
+    waiting = [secret]
+    while waiting:
+        value = waiting.pop()
+        inner = [*_items(value), *(one for name, one in _fields(value).items() if name != "type")]
+        waiting += inner
+        found += [] if inner else [value]
     return found
 
 
