@@ -93,10 +93,12 @@ class CallSinks:
 
     async def _ask(self, sink: SinkCall, config: dict[str, Json]) -> Kept:
         call = self._call
-        text, failure = await attempted(
-            lambda: self._performer.find(sink.kind, config, sink.auth, call.key, self._log.n, self._context),
-            self._deadline,
-        )
+
+        async def find() -> str | None:
+            place: dict[str, Json] = await self._credentials.with_secrets(config)
+            return await self._performer.find(sink.kind, place, sink.auth, call.key, self._log.n, self._context)
+
+        text, failure = await attempted(find, self._deadline)
         if failure is not None:
             return Kept(failure=self._of_sink(sink, failure))
         return Kept(None if text is None else self._adopt(text))
@@ -137,7 +139,7 @@ class CallSinks:
             return None
         entry = Entry(sink.key, self._log.n, self._call.key, noted, sink.once)
         content = _content(self._call, outcome)
-        config = sink_config(sink.config, names)
+        config = await self._credentials.with_secrets(sink_config(sink.config, names), sink.kind)
         async with _place(sink.kind):
             return await self._performer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
 

@@ -17,7 +17,7 @@ __all__ = ["compile_to_run"]
 
 
 def compile_to_run(file: Path | SourceFile, request: Mapping[str, Json]) -> Result:
-    """Compile a file, or text that was read, for a run with this request. Not for a thread with a running event loop."""
+    """Compile a file, or text that was read, for a run with this request; in no thread with a running event loop."""
     tools = installed_tools()
     found = understand(file, tools) if isinstance(file, SourceFile) else understand_file(file, tools)
     return lowered(with_scripts(found, request, fetch=_fetch, to_run=True))

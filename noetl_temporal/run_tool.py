@@ -91,7 +91,9 @@ def tool_activity(
                 found = await _read(call, values)
                 if isinstance(found, str):
                     return ToolReport(refusal("internal", found))
-                return await Attempt(tool, found, Credentials(source), log, values, is_called, client).run()
+                return await Attempt(
+                    tool, found, Credentials(source, found.secrets_key), log, values, is_called, client
+                ).run()
             except asyncio.CancelledError:
                 return await interrupted(log, is_called.is_set())
 
@@ -125,6 +127,9 @@ class _Context:
 
     async def credential(self, auth: Json) -> Credential:
         return await self._credentials.resolve(auth)
+
+    async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
+        return await self._credentials.reference(name, kind, config)
 
     def cut(self, text: str, limit: int) -> str:
         return self._credentials.cut(text, limit)
@@ -233,17 +238,19 @@ class Attempt:
 
     async def _run_tool(self) -> _Answer:
         if not keeps_outcomes(self.tool):
-            return _Answer(plain(await self.tool.run(self._request(), self._context)))
-        return self._adopt(await self.tool.run_once(self._request(), self._context, self._once()))
+            return _Answer(plain(await self.tool.run(await self._request(), self._context)))
+        return self._adopt(await self.tool.run_once(await self._request(), self._context, self._once()))
 
     async def _found(self) -> _Answer | None:
         """What the tool itself has kept of a call that is not made again."""
         tool = self.tool
         if not keeps_outcomes(tool):
             return None
-        found, failure = await attempted(
-            lambda: tool.find(self._request(), self._context, self._once()), self._deadline
-        )
+
+        async def find() -> Answer | None:
+            return await tool.find(await self._request(), self._context, self._once())
+
+        found, failure = await attempted(find, self._deadline)
         if failure is not None:
             return _Answer(failure)
         return None if found is None else self._adopt(found)
@@ -269,12 +276,13 @@ class Attempt:
             return refusal("worker_lost", f"{lost} workers were lost while running this call")
         return None
 
-    def _request(self) -> Request:
+    async def _request(self) -> Request:
+        """What the tool is called with: from here on secrets stand in the places of their references."""
         call = self.call
         return Request(
             kind=call.kind,
-            config=call.config,
-            input=call.input,
+            config=await self.credentials.with_secrets(call.config, call.kind),
+            input=await self.credentials.with_secrets(call.input),
             auth=call.auth,
             timeout=self._limit,
             connect_timeout=call.connect_timeout,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from noetl_activities.credentials import Credentials
-from noetl_activities.errors import SinkError, ToolError
+from noetl_activities.errors import FailedError, ToolError
 from noetl_activities.non_finite import replace_non_finite
 from noetl_activities.once import LedgerOutcome
 from noetl_activities.outcome import LEVELS, TOO_DEEP, ErrorInfo, Outcome
@@ -62,7 +62,7 @@ async def attempted(
     except TimeoutError as error:
         late = f"{what}: timed out after {deadline.seconds:g} s" if what else f"timed out after {deadline.seconds:g} s"
         return None, refusal("timeout", late if timer.expired() else f"TimeoutError: {error}")
-    except SinkError as error:
+    except FailedError as error:
         return None, plain(error.outcome)
     except ToolError as error:
         return None, refusal(error.kind, str(error) or (type(error).__doc__ or "").strip())

@@ -6,12 +6,10 @@ from collections.abc import Collection, Iterator
 from typing import cast
 
 from noetl_activities.tool import BUILT_IN, tool_names
-from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Span, Step, Task
-from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.language.scripts import FETCHED, code_in, source_of
 from noetl_compiler.language.sinks import KINDS
-from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, KEYCHAIN, REGION, REMOTE_CODE
+from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, REGION, REMOTE_CODE
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["UnsupportedError", "tools_for", "unsupported"]
@@ -37,9 +35,9 @@ def tools_for(graph: Graph) -> Collection[str]:
 
 def unsupported(graph: Graph, tools: Collection[str], *, has_store: bool = True) -> list[str]:
     """``file:line:col: error: ...`` for each tool without executor, each unknown sink, each loop over a cursor or over
-    steps, each secret of the keychain, each circuit breaker, each frame that cannot run, and code that lies elsewhere,
+    steps, each circuit breaker, each frame that cannot run, and code that lies elsewhere,
     in the order of the text. ``has_store`` when large values can be kept in Postgres."""
-    found = sorted({*_in_steps(graph, tools), *_secrets(graph), *_frames(graph, has_store)})
+    found = sorted({*_in_steps(graph, tools), *_frames(graph, has_store)})
     return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in found]
 
 
@@ -81,13 +79,3 @@ def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     for sink in task.sinks:
         if sink.kind not in KINDS:
             yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(KINDS))}"
-
-
-def _secrets(graph: Graph) -> Iterator[tuple[Span, str]]:
-    """Where templates name secrets of the keychain, as ``keychain.<name>`` or by the name alone."""
-    names = {entry.name for entry in graph.keychain} - graph.steps.keys()
-    for template in templates_in(graph.steps):
-        heads = {path.partition(".")[0] for path in templates.paths(template.source)}
-        for name in sorted(heads & {"keychain", *names}):
-            message = f'{KEYCHAIN.problem}, and this template reads "{name}"'
-            yield template.span, f"{message}: {KEYCHAIN.remedy}"

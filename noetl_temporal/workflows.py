@@ -45,7 +45,11 @@ class PlaybookWorkflow:
         self.trail = Trail()
         self._overview = Overview(state.get("overview"))
         self._machine = Machine(
-            playbook.graph, execution_id=given.execution_id, state=state.get("machine"), limit=given.limit
+            playbook.graph,
+            execution_id=given.execution_id,
+            state=state.get("machine"),
+            limit=given.limit,
+            secrets_key=workflow.info().first_execution_run_id,
         )
         self._performer = Performer(self.trail, given.queues, given.limit, self._emitted)
         self._host = WorkflowHost(self._machine, self._performer, given.limit)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["FIELDS", "METADATA", "field_problem", "foreign_type_problem", "unknown_keys"]
+__all__ = ["FIELDS", "METADATA", "READABLE", "field_problem", "foreign_type_problem", "unknown_keys"]
 
 FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -22,6 +22,9 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     }
 )
 """Type -> the fields that the tools read."""
+
+READABLE = "secret"
+"""The type of credentials whose parts playbooks may read, with ``keychain``. They may have any fields."""
 
 METADATA = frozenset({"description", "tags"})
 """What is for people alone."""

@@ -14,13 +14,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+import msgspec
+
 from noetl_activities.credential_fields import foreign_type_problem
 from noetl_activities.credential_shape import fields_of
 from noetl_activities.credentials_file import read_credentials, unreadable
-from noetl_activities.errors import CredentialError
+from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.scrub import cut, scrub
 from noetl_activities.secret_values import secrets_of
+from noetl_activities.secrets.entries import fields_of_entry
+from noetl_activities.secrets.fetched import FetchedSecrets
+from noetl_activities.secrets.resolve import part_at, refers, values_in, with_values
 from noetl_activities.tool import Credential, Json
+from noetl_compiler.secret_references import SecretReference, references_in, written
 
 __all__ = ["BESIDE_A_NAME", "NAMES", "CredentialSource", "Credentials", "credential_name"]
 
@@ -38,30 +44,31 @@ class CredentialSource:
     """Where names are looked up; ``environment`` is this process's by default."""
 
     def __init__(self, file: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
-        self._environment = os.environ if environment is None else environment
+        self.environment = os.environ if environment is None else environment
+        self.fetched = FetchedSecrets()
         self._file = file
         self._read: tuple[float, Mapping[str, Credential]] | None = None
 
-    def find(self, name: str) -> Credential:
-        """The credential of a name. Raises CredentialError."""
+    def find(self, name: str, *, for_tools: bool = True) -> Credential:
+        """The credential of a name; of any type, where it is not ``for_tools``. Raises CredentialError."""
         found = self._from_file().get(name)
         if found is not None:
-            problem = foreign_type_problem(found)
+            problem = foreign_type_problem(found) if for_tools else None
             if problem:
                 raise CredentialError(f"the credential {name!r} of {self._file} {problem}")
             return found
         variable = "NOETL_CREDENTIAL_" + re.sub(r"\W", "_", name).upper()
-        if variable not in self._environment:
+        if variable not in self.environment:
             where = f"the file {self._file}" if self._file else "the file named by --credentials or NOETL_CREDENTIALS"
             raise CredentialError(
                 f"no credential {name!r}{self._hint(name)}: add it to {where}, or set {variable} for the worker"
             )
-        return _from_json(variable, self._environment[variable])
+        return _from_json(variable, self.environment[variable])
 
     def _hint(self, name: str) -> str:
         """Names only, never values: `` (did you mean 'pg_local'?)``, else the names there are."""
         prefix = "NOETL_CREDENTIAL_"
-        named = {one.removeprefix(prefix).lower() for one in self._environment if one.startswith(prefix)}
+        named = {one.removeprefix(prefix).lower() for one in self.environment if one.startswith(prefix)}
         known = sorted({*self._from_file(), *named})
         near = difflib.get_close_matches(name, known, n=1)
         if near:
@@ -110,29 +117,69 @@ def _name_in(auth: Fields) -> str | None:
 
 
 class Credentials:
-    """The credentials of one call. Every secret value it hands out is scrubbed from what leaves the activity."""
+    """The credentials and secrets of one call. Every secret value that it hands out is scrubbed from what leaves the
+    activity.
 
-    def __init__(self, source: CredentialSource) -> None:
+    ``key`` is that of the references to secrets in the call; without one there are none.
+    """
+
+    def __init__(self, source: CredentialSource, key: str = "") -> None:
         self._source = source
+        self._key = key
         self._secrets: frozenset[str] = frozenset()
 
     async def resolve(self, auth: Json) -> Credential:
-        """A name, ``{type, credential|key, ...}``, or the fields themselves. Who names a credential cannot replace
-        what it says: else a playbook could send its password to another host. Raises CredentialError.
+        """A name, ``{type, credential|key, ...}``, a reference to a secret, or the fields themselves. Who names a
+        credential cannot replace what it says: else a playbook could send its password to another host. Raises
+        CredentialError, SecretError.
         """
         if isinstance(auth, str):
-            found = self._source.find(auth)
+            found = await self._referred(auth) or self._source.find(auth)
         elif isinstance(auth, dict):
-            found = self._resolve_map(_unaliased(cast("Fields", auth)))
+            found = await self._resolve_map(_unaliased(cast("Fields", auth)))
         else:
             raise CredentialError("auth is neither text nor a map: write the name of a credential")
         self._secrets = secrets_of(found, self._secrets)
         return found
 
-    def _resolve_map(self, auth: Fields) -> Credential:
+    async def with_secrets(self, value: Json, kind: str = "") -> Json:
+        """The value with the secrets in the places of their references; ``kind`` is that of the tool whose config it
+        is. Raises CredentialError, SecretError.
+        """
+        return await with_values(value, self._key, self._value, kind) if self._key else value
+
+    async def reference(self, name: str, kind: str, config: dict[str, Json]) -> str:
+        """A reference to the value of a secret that is there. Raises CredentialError, SecretError."""
+        if not self._key:
+            raise ConfigError("this call may not refer to secrets")
+        entry = SecretReference(name, kind, config, ("value",))
+        part_at(await fields_of_entry(entry, self._source), entry)
+        return written(entry, self._key)
+
+    async def _value(self, reference: SecretReference, *, for_auth: bool = False) -> Json:
+        config: Json = await self.with_secrets(reference.config)
+        entry = msgspec.structs.replace(reference, config=config)
+        found = part_at(await fields_of_entry(entry, self._source, for_auth=for_auth), reference)
+        self._secrets = secrets_of({"value": values_in(found)}, self._secrets)
+        return found
+
+    async def _referred(self, text: str) -> Credential | None:
+        """The secret that the text refers to and nothing else, if it does."""
+        if not self._key:
+            return None
+        found = next(references_in(text, self._key), None)
+        if found is None or (found.start, found.end) != (0, len(text)):
+            return None
+        value = await self._value(found.reference, for_auth=True)
+        if not isinstance(value, dict):
+            label = found.reference.label
+            raise CredentialError(f'auth is the single value "{label}": write auth: {{type: bearer, token: ...}}')
+        return cast("Fields", value)
+
+    async def _resolve_map(self, auth: Fields) -> Credential:
         name = _name_in(auth)
-        if name is None:
-            return auth
+        if name is None or (self._key and refers(name)):
+            return cast("Fields", await self.with_secrets(auth))
         found = self._source.find(name)
         own = {key: value for key, value in auth.items() if key not in NAMES}
         replaced = sorted(key for key in own if key not in BESIDE_A_NAME)

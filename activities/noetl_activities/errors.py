@@ -5,6 +5,7 @@
     ├── CredentialError    a named credential is unknown or lacks a field
     └── RefusedError       a guard refused the call (SSRF, path, size)
     SinkError              a sink's own system failed; it carries the error outcome
+    SecretError            a keeper of secrets failed; it carries the error outcome
 
 A tool's own foreign errors (httpx, asyncpg, duckdb ...) are mapped to an error outcome inside the tool, cause kept.
 """
@@ -15,7 +16,7 @@ from typing import ClassVar
 
 from noetl_activities.outcome import Outcome
 
-__all__ = ["ConfigError", "CredentialError", "RefusedError", "SinkError", "ToolError"]
+__all__ = ["ConfigError", "CredentialError", "FailedError", "RefusedError", "SecretError", "SinkError", "ToolError"]
 
 
 class ToolError(Exception):
@@ -42,9 +43,17 @@ class RefusedError(ToolError):
     kind = "refused"
 
 
-class SinkError(Exception):
-    """A sink could not store: its outcome says what the sink's system answered, and whether to try again."""
+class FailedError(Exception):
+    """Another system than the tool's own failed: the outcome says what it answered, and whether to try again."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.error.message if outcome.error else "")
         self.outcome = outcome
+
+
+class SinkError(FailedError):
+    """A sink could not store."""
+
+
+class SecretError(FailedError):
+    """What keeps a secret did not give it."""

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-BUILT_IN = frozenset({"duckdb", "http", "noop", "postgres", "python"})
+BUILT_IN = frozenset({"duckdb", "http", "noop", "postgres", "python", "secrets"})
 """The kinds that this package registers."""
 
 Credential: TypeAlias = Mapping[str, Any]
@@ -83,6 +83,13 @@ class ToolContext(Protocol):
         """Resolve a credential name, an ``{type, credential|key, ...}`` map or an inline map.
 
         Every value resolved is scrubbed from outcomes and errors later. Raises CredentialError.
+        """
+        ...
+
+    async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
+        """A reference to a secret that is there: the text that stands for it in results.
+
+        ``kind`` and ``config`` say where it is, as an entry of the keychain does. Raises CredentialError, SecretError.
         """
         ...
 

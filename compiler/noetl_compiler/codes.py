@@ -53,6 +53,7 @@ class Code(Enum):
     EARLY_RESULT = "NT306"
     NOT_BOOLEAN = "NT307"
     HIDDEN_NAME = "NT308"
+    KEYCHAIN_READ = "NT309"
     ERRORS_UNMATCHED = "NT401"
     PARALLEL_SET = "NT402"
     DEAD_RULE = "NT403"
@@ -71,6 +72,7 @@ class Code(Enum):
     NO_PYTHON_RESULT = "NT509"
     SQL_SYNTAX = "NT510"
     QUOTED_TEMPLATE = "NT511"
+    UNREACHED_KEYCHAIN = "NT512"
     UNKNOWN_PLAYBOOK = "NT601"
     UNSOUND_PLAYBOOK = "NT602"
     PLAYBOOK_CYCLE = "NT603"
@@ -129,6 +131,7 @@ _MEANINGS: dict[Code, str] = {
     Code.HIDDEN_NAME: (
         "A condition reads the name of a step, task or loop element, but every call binds that name to something else."
     ),
+    Code.KEYCHAIN_READ: "A template needs the value of a secret, which only the called tool knows.",
     Code.ERRORS_UNMATCHED: ("A policy has no rule for some errors, so the step continues after a failed call."),
     Code.PARALLEL_SET: "Parallel iterations set the same name; the last one in order wins.",
     Code.DEAD_RULE: "A rule can never match, because an earlier one always does.",
@@ -153,6 +156,7 @@ _MEANINGS: dict[Code, str] = {
     Code.QUOTED_TEMPLATE: (
         "SQL has a template inside quotes, where a value that contains a quote changes the statement."
     ),
+    Code.UNREACHED_KEYCHAIN: "A secret is kept by a secret manager that workers do not reach.",
     Code.UNKNOWN_PLAYBOOK: "A step calls a playbook that the catalog does not have.",
     Code.UNSOUND_PLAYBOOK: "A step calls a playbook that has errors of its own.",
     Code.PLAYBOOK_CYCLE: "Playbooks call each other in a cycle.",

@@ -7,6 +7,7 @@ of the playbooks it calls are theirs to name. A pure function of the graph.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple, cast
@@ -16,12 +17,15 @@ import msgspec
 from noetl_compiler.checks.secret_shapes import shapes_in
 from noetl_compiler.conditions import bare
 from noetl_compiler.forecasting.static_scope import known_names, rendered
-from noetl_compiler.graph import Graph, Json, Span, Value
+from noetl_compiler.graph import Graph, Json, KeychainEntry, Span, Value
 from noetl_compiler.graph.contents import pointer
+from noetl_compiler.language.keychain import ENTRY_CREDENTIAL, SECRETS_ENTRY, SECRETS_TOOL, origin_of
+from noetl_compiler.value_merge import names_in
 
 __all__ = ["CredentialName", "credential_names", "credentials_json", "credentials_without_template"]
 
 _NOWHERE = Span(1, 1, 1, 1)
+_OF_KEYCHAIN = re.compile(r"keychain\b")
 _NAMES = ("credential", "key", "name")
 """Keys of ``auth`` that name a credential; the first one counts."""
 
@@ -42,7 +46,36 @@ def credential_names(graph: Graph) -> tuple[CredentialName, ...]:
     """Each once, by name; those that only a run knows come last."""
     defaults = _Defaults(graph)
     found = {name for auth, _ in _auths(tuple(graph.steps.values())) for name in _named(auth.data, "", auth, defaults)}
+    found = {one for one in found if one.template is None or not _OF_KEYCHAIN.match(one.template)}
+    found.update(name for entry in graph.keychain for name in _of_entry(entry, defaults))
+    tasks = (task for step in graph.steps.values() for task in step.tasks if task.kind == SECRETS_TOOL)
+    found.update(name for task in tasks for name in _of_secret(task.config, defaults))
     return tuple(sorted(found, key=lambda one: (one.name is None, one.name or "", one.template or "")))
+
+
+def _of_entry(entry: KeychainEntry, defaults: _Defaults) -> Iterator[CredentialName]:
+    """Those that an entry of the keychain stands for; one that workers cannot read is a credential of its own name."""
+    config = names_in(entry.config)
+    match origin_of(entry.kind, config):
+        case "credential" if isinstance(config.get("map"), dict):
+            for field, name in cast("dict[str, Json]", config["map"]).items():
+                yield from _name(str(name), pointer("/map", field), entry.config, defaults)
+        case "credential":
+            key = next((key for key in ENTRY_CREDENTIAL if config.get(key)), None)
+            named = str(config[key]) if key else entry.name
+            yield from _name(named, f"/{key}", entry.config, defaults)
+        case "elsewhere":
+            yield CredentialName(entry.name)
+        case _:
+            pass
+
+
+def _of_secret(config: Value, defaults: _Defaults) -> Iterator[CredentialName]:
+    """What the tool ``secrets`` reads, where that is a credential, or would have to be one."""
+    fields = names_in(config)
+    key = next((key for key in ("secret_name", "name") if isinstance(fields.get(key), str)), None)
+    if key is not None and origin_of(SECRETS_ENTRY, fields) in ("credential", "elsewhere"):
+        yield from _name(str(fields[key]), f"/{key}", config, defaults)
 
 
 def credentials_without_template(graph: Graph) -> Mapping[str, Span]:

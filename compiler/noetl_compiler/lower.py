@@ -16,6 +16,7 @@ from noetl_compiler.language import defaults
 from noetl_compiler.language.names_profile import PROFILES
 from noetl_compiler.lowering.endings import Ending, arrival_name, ending_of
 from noetl_compiler.lowering.routes import Ways, passed_names, routers_of
+from noetl_compiler.lowering.secrets import sinks_of_keychain
 from noetl_compiler.lowering.sinks import saving_behind, saving_name
 from noetl_compiler.lowering.tasks import lower_tasks
 from noetl_compiler.regions import regions_of
@@ -55,6 +56,7 @@ class _Lowering:
         self._playbook = playbook
         self._final = final
         self._workbook = workbook_of(playbook)
+        self._secrets = frozenset(entry.name for entry in playbook.keychain)
         self._passed = passed_names(playbook)
         self._regions = regions_of(playbook, entry_of(playbook), final)
         self._inside: dict[str, list[syntax.Step]] = {loop: [] for loop in self._regions.ends}
@@ -70,7 +72,7 @@ class _Lowering:
     def _lower(self, step: syntax.Step) -> Iterator[Step]:
         lowered = self._step(step)
         if step.sinks:
-            yield from saving_behind(lowered, step.sinks)
+            yield from saving_behind(lowered, sinks_of_keychain(step.sinks, self._secrets))
         else:
             yield lowered
         yield from self._ways_from(step).routers(step)
@@ -99,7 +101,7 @@ class _Lowering:
             join=step.join or "wave",
             args=passed if step.loop and step.tasks else args,
             loop=self._loop(step, step.loop) if step.loop else None,
-            tasks=lower_tasks(step, args, self._playbook.dialect, self._workbook),
+            tasks=lower_tasks(step, args, self._playbook.dialect, self._workbook, self._secrets),
             set=assigns,
             result=result,
             route=self._route(step),

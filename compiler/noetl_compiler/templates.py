@@ -33,6 +33,7 @@ from noetl_compiler.templating.check import Problem, check, free_paths
 from noetl_compiler.templating.clock import Clock
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.program import PathProgram, Program, compiled
+from noetl_compiler.templating.secret import Secret, SecretUseError
 from noetl_compiler.templating.undefined import AbsentPartError, UndefinedNameError
 from noetl_compiler.templating.work import add_work_of, work_done
 
@@ -40,6 +41,7 @@ __all__ = [
     "Absent",
     "Clock",
     "Problem",
+    "Secret",
     "TemplateFailure",
     "Verdict",
     "check",
@@ -189,7 +191,7 @@ def _failure(
         return TemplateFailure(f'"{path}" is undefined{f": {hint}" if hint else ""}{where}', span, path)
     if isinstance(error, TemplateFailure):  # of a value that the scope cannot give
         return TemplateFailure(f"{error.message}{where}", span)
-    if isinstance(error, BudgetExceededError | NotDataError | SecurityError):
+    if isinstance(error, BudgetExceededError | NotDataError | SecretUseError | SecurityError):
         return TemplateFailure(f"{error}{where}", span)
     if isinstance(error, RecursionError):
         return TemplateFailure(f"the template recurses too deeply{where}", span)

@@ -33,6 +33,9 @@ class Context:
     async def credential(self, auth: Json) -> Credential:
         return await self._credentials.resolve(auth)
 
+    async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
+        return await self._credentials.reference(name, kind, config)
+
     def cut(self, text: str, limit: int) -> str:
         return self._credentials.cut(text, limit)
 

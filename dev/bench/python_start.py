@@ -29,6 +29,9 @@ class Context:
     async def credential(self, auth: Json) -> Credential:
         return await Credentials(CredentialSource(environment={})).resolve(auth)
 
+    async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
+        raise NotImplementedError
+
     def cut(self, text: str, limit: int) -> str:
         """No secret is known here."""
         return text[:limit]

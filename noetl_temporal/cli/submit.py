@@ -87,7 +87,7 @@ async def _submit(
 
     client = await NoetlClient.connect(tools=tools)
     check_support(playbook, tools, has_store=client.has_store)
-    graph, text = playbook
+    graph, text, _ = playbook
 
     async def submit(execution_id: int) -> RunHandle:
         return await client.submit(graph, request, content=text, execution_id=execution_id, key=key)

@@ -135,7 +135,7 @@ class FrameCall:
             return self._refused("worker_lost", "workers were lost repeatedly while running this frame")
         if tool is None:
             return self._refused("config", f"this worker runs frames and has no tool {self.call.kind!r}")
-        credentials = Credentials(around.source)
+        credentials = Credentials(around.source, self.call.secrets_key)
         return await Attempt(
             tool, self.call, credentials, self._log, around.values, is_called, performer=around.sinks
         ).run()

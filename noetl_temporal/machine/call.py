@@ -81,7 +81,8 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     is that of the call's ``task.started`` event, parent of every attempt. ``store`` is set for a call that is nothing
     but its sinks, after the last page: the outcome to store, whose result may be a reference. The sinks of an ``aside``
     see the names in ``scope`` before those of its own outcome. ``idempotency_key`` is the header in which the call
-    sends its key. ``names`` are those that the outcome binds for rules and sinks.
+    sends its key. ``names`` are those that the outcome binds for rules and sinks. ``secrets_key`` is that of the
+    references to secrets in it, if the run has any.
     """
 
     id: str
@@ -107,6 +108,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     page: int | None = None
     store: PlainOutcome | None = None
     aside: bool = False
+    secrets_key: str = ""
 
 
 class SinkRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -65,7 +65,7 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     the step whose loop this is. Ids of the log are those of ``slot``, above the millisecond ``after`` (event_ids.py).
     ``ctx`` is what the iterations before hand on; those of a loop that ``is_sequential`` do. With a ``frame`` the items
     run in one activity. Items and scope of a large loop lie elsewhere: the items are those of ``kept_items``, the scope
-    is the value under ``kept_scope``.
+    is the value under ``kept_scope``. ``secrets_key`` is that of the run's references to secrets, if it has any.
     """
 
     execution_id: int
@@ -84,6 +84,7 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     frame: FrameLimits | None = None
     kept_items: Part | None = None
     kept_scope: str = ""
+    secrets_key: str = ""
 
     @property
     def size(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from noetl_compiler import templates
@@ -11,6 +12,7 @@ from noetl_compiler.graph import Json, NamesProfile
 from noetl_compiler.language.names import VARS_CACHE
 from noetl_temporal.machine import json_merge, large_values
 from noetl_temporal.machine.deferred import Names, taken
+from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.scope import Chain, Late, own_step
 from noetl_temporal.machine.state import PlaybookState, StepRecord, StepRun, TaskRecord
 from noetl_temporal.machine.stored import result_in, view_of
@@ -20,6 +22,8 @@ __all__ = ["LOOP", "assign", "playbook_scope", "record_view", "task_view"]
 
 LOOP = "loop"
 """The kind under which a loop's results are recorded."""
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Results(Mapping[str, Any]):
@@ -105,6 +109,7 @@ def _partial(record: StepRecord) -> dict[str, Any]:
 def playbook_scope(
     state: PlaybookState,
     names: NamesProfile,
+    keychain: Keychain,
     execution_id: int,
     at: int,
     run: StepRun | None,
@@ -114,11 +119,12 @@ def playbook_scope(
     steps = _Results(state.records)
     results = Chain(steps, _TaskResults(state.records)) if names.task_results else steps
     values = _values(state)
-    reserved = Late(partial(_reserved, values, results, names, str(execution_id), at))
+    secrets = _NOTHING if keychain.is_empty else keychain.names(values.workload, values.payload)
+    reserved = Late(partial(_reserved, values, results, secrets, names, str(execution_id), at))
     if run is None:
-        return Chain(*layers, reserved, values.ctx, results, values.workload)
+        return Chain(*layers, reserved, values.ctx, results, values.workload, secrets)
     own = {"iter": run.bound, **own_step(names.outcome, run.step, "")}
-    return Chain(*layers, run.args, own, reserved, run.bound, values.ctx, results, values.workload)
+    return Chain(*layers, run.args, own, reserved, run.bound, values.ctx, results, values.workload, secrets)
 
 
 class _Values(NamedTuple):
@@ -138,7 +144,12 @@ def _values(state: PlaybookState) -> _Values:
 
 
 def _reserved(
-    values: _Values, results: Mapping[str, Any], profile: NamesProfile, ident: str, at: int
+    values: _Values,
+    results: Mapping[str, Any],
+    secrets: Mapping[str, Any],
+    profile: NamesProfile,
+    ident: str,
+    at: int,
 ) -> dict[str, Any]:
     names: dict[str, Any] = {
         "workload": values.workload,
@@ -152,6 +163,8 @@ def _reserved(
         "now": templates.Clock(at),
         VARS_CACHE: Late(partial(_written, values)),
     }
+    if secrets:
+        names["keychain"] = secrets
     return {**names, "steps": results} if profile.task_results else names
 
 

@@ -31,6 +31,7 @@ from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import cancelled_outside, error_outcome, failure_at, template_outcome
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.join import Joins
+from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.loads import ARRIVALS
 from noetl_temporal.machine.loops.chunks import joined, take_report
 from noetl_temporal.machine.loops.offload import items_to_store, replace_by_refs
@@ -59,19 +60,30 @@ _VALUES = "values"
 
 
 class Machine(Engine[PlaybookState, StepRun]):
-    """One run of a graph. ``state`` is that of an earlier machine's ``snapshot``."""
+    """One run of a graph. ``state`` is that of an earlier machine's ``snapshot``. ``secrets_key`` is what references to
+    secrets are made with, the same in the whole run and unknown outside; without one templates see no secrets.
+    """
 
-    def __init__(self, graph: Graph, *, execution_id: int, state: Json = None, limit: int = INLINE_BYTES) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        execution_id: int,
+        state: Json = None,
+        limit: int = INLINE_BYTES,
+        secrets_key: str = "",
+    ) -> None:
         machine_state = PlaybookState() if state is None else restored(state, PlaybookState)
         self.graph = graph
         self.execution_id = execution_id
         self._joins = Joins(graph)
+        self._keychain = Keychain(graph, execution_id, secrets_key)
         super().__init__(machine_state, graph.source.file, limit)
 
     def _set_state(self, state: PlaybookState) -> None:
         super()._set_state(state)
         self._running = Counter(run.step for run in state.runs.values())
-        self._execution = Execution(self.graph, self.execution_id, state, self._journal, {})
+        self._execution = Execution(self.graph, self.execution_id, state, self._journal, {}, self._keychain)
 
     def _runs_in(self, state: PlaybookState) -> Runs[StepRun]:
         state.runs = runs = Runs(state.runs)
@@ -105,7 +117,7 @@ class Machine(Engine[PlaybookState, StepRun]):
 
     def _seconds_of_playbook(self, at: int) -> float | None:
         limit = self.graph.timeout.total if self.graph.timeout else None
-        scope = playbook_scope(self.state, self.graph.names, self.execution_id, at, None, ())
+        scope = playbook_scope(self.state, self.graph.names, self._keychain, self.execution_id, at, None, ())
         return seconds_of(limit, scope, "timeout")
 
     def _refuse(self, failure: templates.TemplateFailure, requested: int) -> None:

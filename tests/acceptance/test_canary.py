@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 import asyncpg
@@ -37,6 +37,10 @@ PLANTS = {
     "dsn": "canary/dsn@99e1",
     "query": "canary+query/71c2d4",
     "vault": "canary-vault-5d5d5d",
+    "readable": "canary-readable-4be1c7",
+    "client": "canary-client-a90d33",
+    "fetched": "canary-fetched-6c07fe",
+    "only": "canary-only-f15b20",
 }
 
 ENVIRONMENT = {
@@ -45,6 +49,12 @@ ENVIRONMENT = {
     "data": {"data": {"words": PLANTS["vault"]}, "metadata": {"version": 2}},
 }
 """With a secret in a query string, and one in a map as Vault answers."""
+
+READABLE = {
+    "readable": {"type": "secret", "words": PLANTS["readable"], "client": PLANTS["client"]},
+    "canary_only": {"type": "secret", "value": PLANTS["only"]},
+}
+"""Of the keychain. Frames run in the worker of the stack, which knows no file of the command."""
 
 CREDENTIALS = f"""
 basic: {{type: basic, username: someone, password: "{PLANTS["basic"]}", description: "{PLANTS["neutral"]}"}}
@@ -114,6 +124,66 @@ workflow:
     tool: {kind: postgres, query: SELECT 1, auth: "{{ iter.login }}"}
 """
 
+KEYCHAIN = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: canary_keychain, path: tests/canary_keychain}
+workload: {url: "", ways: []}
+keychain:
+  - {name: held, kind: credential, credential: readable}
+  - name: token
+    kind: oauth2
+    endpoint: "{{ workload.url }}/token"
+    data: {client_secret: "{{ keychain.held.client }}"}
+workflow:
+  - step: start
+    tool: {kind: secrets, provider: env, secret_name: canary_only}
+    set: {ctx.kept: "Bearer {{ keychain.held.words }}", ctx.only: "{{ output.data.secret_value }}"}
+    next: {arcs: [{step: ask}]}
+  - step: ask
+    loop:
+      in: "{{ workload.ways }}"
+      iterator: way
+      spec: {mode: parallel, policy: {failure: {mode: best_effort}}}
+    tool:
+      kind: http
+      url: "{{ workload.url }}/{{ iter.way.path }}?words={{ keychain.held.words }}"
+      params: {only: "{{ ctx.only }}"}
+      headers: {X-Client: "{{ keychain.held.client }}", X-Kept: "{{ ctx.kept }}"}
+      auth: {type: bearer, token: "{{ keychain.token.access_token }}"}
+    next: {arcs: [{step: ask_in_frames}]}
+  - step: ask_in_frames
+    loop: {in: [framed, error], iterator: way, spec: {frame: {max_rows: 10}, policy: {failure: {mode: best_effort}}}}
+    tool:
+      kind: http
+      url: "{{ workload.url }}/{{ way }}?words={{ keychain.held.words }}&only={{ ctx.only }}"
+      headers:
+        Authorization: "Bearer {{ token.access_token }}"
+        X-Client: "{{ keychain.held.client }}"
+        X-Kept: "{{ ctx.kept }}"
+    next: {arcs: [{step: count}]}
+  - step: count
+    tool:
+      kind: postgres
+      auth: pg_local
+      query: select $1::int
+      params: ["{{ keychain.held.words }}"]
+    next: {arcs: [{step: raise, when: "{{ output.status == 'error' }}"}]}
+  - step: raise
+    tool:
+      kind: python
+      input:
+        words: "{{ keychain.held.words }}"
+        all: "{{ keychain.held }}"
+        token: "{{ token.access_token }}"
+        answers: "{{ ask }}"
+      env: {ONLY: "{{ ctx.only }}"}
+      code: |
+        import os
+        print(words, all, token, os.environ["ONLY"])
+        raise ValueError(f"{words} {all} {token} {os.environ['ONLY']} {answers}")
+"""
+
 HELD = """\
 apiVersion: noetl.io/v10
 kind: Playbook
@@ -149,6 +219,19 @@ AUTHS = ("basic", "bearer", "header", "environment")
 class Echo(BaseHTTPRequestHandler):
     """Sends the secrets back: ``/body``, ``/json`` ... say how."""
 
+    resolved: ClassVar[set[tuple[str, str]]] = set()
+    """The secrets of the keychain that calls came with: (way, name)."""
+
+    def do_POST(self) -> None:
+        """The endpoint for tokens."""
+        body = json.dumps({"access_token": PLANTS["fetched"], "token_type": "Bearer", "expires_in": 600}).encode()
+        sent = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.send_response(200 if PLANTS["client"] in sent else 401)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
     def do_GET(self) -> None:
         sent = self.headers.get("Authorization") or self.headers.get("X-Thing") or ""
         kind, _, value = sent.partition(" ")
@@ -159,7 +242,11 @@ class Echo(BaseHTTPRequestHandler):
             told[PLANTS["neutral"]] = PLANTS["neutral"]
         if PLANTS["environment"] in sent:
             spelled += [PLANTS["query"], quote(PLANTS["query"], safe=""), PLANTS["vault"]]
-        way = self.path.strip("/")
+        way = self.path.partition("?")[0].strip("/")
+        if PLANTS["fetched"] in sent:
+            seen = [self.path, *(self.headers[name] for name in ("X-Client", "X-Kept"))]
+            self.resolved.update((way, name) for name, one in PLANTS.items() if one in f"{sent} {seen}")
+            spelled += seen
         body = {
             "json": json.dumps(told),
             "deep": '{"a":' * 90 + json.dumps(told) + "}" * 90,
@@ -237,11 +324,12 @@ async def test_planted_secrets_are_found_nowhere(
     bare: Site, echo: str, search: ProcessSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = bare.write(CREDENTIALS, "mine.yaml")
-    monkeypatch.setenv("NOETL_CREDENTIAL_ENVIRONMENT", json.dumps(ENVIRONMENT))
+    for name, fields in {"environment": ENVIRONMENT, **READABLE}.items():
+        monkeypatch.setenv(f"NOETL_CREDENTIAL_{name.upper()}", json.dumps(fields))
     assert bare.noetl("dev", "up").returncode == 0
     search.roots.add(bare.addresses().pid)
     printed: list[str] = []
-    for name, text, ways in (("stored", STORED, WELL), ("failing", FAILING, BADLY)):
+    for name, text, ways in (("stored", STORED, WELL), ("failing", FAILING, BADLY), ("keychain", KEYCHAIN, WELL)):
         asked = [{"path": way, "auth": auth} for way in ways for auth in AUTHS]
         playbook = bare.write(text, f"{name}.yaml")
         given = ("--set", f"url={echo}", "--set", f"ways={json.dumps(asked)}", "--credentials", str(file))
@@ -253,6 +341,9 @@ async def test_planted_secrets_are_found_nowhere(
             shown = bare.noetl(command, str(told["execution_id"]))
             printed += [shown.stdout, shown.stderr]
         assert told["steps"]["ask"]["status"] == "completed", done.stdout
+    assert [told["steps"][name]["status"] for name in ("start", "count", "raise")] == ["completed", "failed", "failed"]
+    called = (*WELL, "framed", "error")
+    assert Echo.resolved == {(way, name) for way in called for name in ("readable", "client", "fetched", "only")}
     addresses = bare.addresses()
     tables, log = await tables_of(addresses.playbooks), await tables_of(addresses.postgres)
     history = await histories_of(addresses.temporal)

@@ -40,6 +40,9 @@ class Context:
     async def credential(self, auth: Json) -> Credential:
         return await self.credentials.resolve(auth)
 
+    async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
+        return await self.credentials.reference(name, kind, config)
+
     def cut(self, text: str, limit: int) -> str:
         return self.credentials.cut(text, limit)
 

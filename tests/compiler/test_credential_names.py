@@ -56,3 +56,38 @@ def test_a_program_gets_the_name_and_the_template() -> None:
         {"name": "pg_local", "template": "workload.pg"},
         {"name": None, "template": "workload.of_tenant"},
     ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "names"),
+    [
+        ("{name: a, kind: credential, credential: auth0}", ["auth0"]),
+        ("{name: a, kind: credential, credential: '{{ workload.pg }}'}", ["workload.pg (default pg_local)"]),
+        ("{name: a, kind: env}", ["a"]),
+        (
+            "{name: a, kind: secret_manager, provider: env, map: {x: one, y: '{{ pg }}'}}",
+            ["one", "pg (default pg_local)"],
+        ),
+        ("{name: a, kind: secret_manager, provider: gcp, map: {x: projects/p}}", ["a"]),
+        ("{name: a, kind: google_id_token}", ["a"]),
+        ("{name: a, kind: vault, path: secret/a}", []),
+        ("{name: a, kind: oauth2, endpoint: http://a}", []),
+        ("{name: a, kind: static, x: y}", []),
+    ],
+)
+def test_the_credentials_that_the_keychain_needs(entry: str, names: list[str]) -> None:
+    auth = "{kind: http, url: u, auth: '{{ keychain.a }}'}"
+    graph = compile_or_raise(one(auth, head=f"{WORKLOAD}keychain: [{entry}]\n"))
+    assert [str(name) for name in credential_names(graph)] == names
+
+
+def test_the_entries_of_the_keychain_are_shown() -> None:
+    keychain = "keychain: [{name: a, kind: secret_manager, provider: gcp}, {name: b, kind: vault, path: secret/b}]\n"
+    lines = tree(compile_or_raise(one("{kind: noop}", head=keychain))).splitlines()
+    assert lines[3:5] == ["credentials: a", "keychain: a (gcp), b (vault)"]
+
+
+@pytest.mark.parametrize(("provider", "names"), [("env", ["TEST"]), ("google", ["TEST"]), ("vault", [])])
+def test_the_credentials_that_the_secrets_tool_needs(provider: str, names: list[str]) -> None:
+    graph = compile_or_raise(one(f"{{kind: secrets, provider: {provider}, secret_name: TEST}}"))
+    assert [str(name) for name in credential_names(graph)] == names

@@ -36,6 +36,7 @@ def transport() -> httpx.ASGITransport:
         Route("/slow", api.slow),
         Route("/health", api.health),
         Route("/private", api.private),
+        Route("/token", api.token, methods=["POST"]),
     ]
     return httpx.ASGITransport(Starlette(routes=routes))
 
@@ -105,6 +106,11 @@ class _Api:
 
     async def health(self, _request: Request) -> Response:
         return PlainTextResponse("fine")
+
+    async def token(self, request: Request) -> Response:
+        if "client_secret=cl1ent-secret" not in (await request.body()).decode():
+            return JSONResponse({"error": "invalid_client"}, 401)
+        return JSONResponse({"access_token": "s3cret-token", "expires_in": 600})
 
     async def private(self, request: Request) -> Response:
         if request.headers.get("authorization") != "Bearer s3cret-token":

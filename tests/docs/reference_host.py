@@ -59,7 +59,9 @@ async def run_playbook(
 ) -> ReferenceRun:
     """Run to the end. The loops and calls that are left then are cancelled."""
     run = ReferenceRun(tools, source)
-    run.finish = await _Host(Machine(graph, execution_id=execution_id), run).drive(payload)
+    run.finish = await _Host(Machine(graph, execution_id=execution_id, secrets_key=f"of {execution_id}"), run).drive(
+        payload
+    )
     return run
 
 
@@ -145,7 +147,12 @@ class _Host:
             log.begin()
             self._run.attempts[call.task] = self._run.attempts.get(call.task, 0) + 1
             attempt = Attempt(
-                self._run.tools[call.kind], call, Credentials(self._run.source), log, values, asyncio.Event()
+                self._run.tools[call.kind],
+                call,
+                Credentials(self._run.source, call.secrets_key),
+                log,
+                values,
+                asyncio.Event(),
             )
             try:
                 return await attempt.run()

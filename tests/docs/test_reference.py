@@ -141,6 +141,8 @@ def _graph(block: Block) -> Graph:
 def _credentials(dsn: str) -> dict[str, str]:
     """Those that the examples name."""
     named: dict[str, dict[str, str]] = {"api": {"type": "bearer", "token": "s3cret-token"}}
+    named["billing"] = {"type": "secret", "token": "s3cret-token", "client_secret": "cl1ent-secret"}
+    named["billing_token"] = {"type": "secret", "value": "s3cret-token"}
     if dsn:
         named["warehouse"] = {"type": "postgres", "dsn": dsn}
     return {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in named.items()}

@@ -40,6 +40,8 @@ from noetl_temporal.machine.playbook import Machine
 
 Answer = Callable[[ToolCall], Any]
 
+SECRETS_KEY = "of the run"
+
 
 @dataclass
 class Run:
@@ -166,7 +168,7 @@ def run_graph(
     pick: Callable[[int], int] | None = None,
 ) -> Run:
     driver = Driver(answer, pick)
-    finish = driver.drive(Machine(graph, execution_id=7), payload)
+    finish = driver.drive(Machine(graph, execution_id=7, secrets_key=SECRETS_KEY), payload)
     return Run(finish, driver.events, driver.calls, driver.delays)
 
 
@@ -176,4 +178,15 @@ def run_text(
     return run_graph(compile_or_raise(text), answer, payload, pick)
 
 
-__all__ = ["CancelRequested", "Driver", "Run", "error", "lost", "ok", "report_of", "run_graph", "run_text"]
+__all__ = [
+    "SECRETS_KEY",
+    "CancelRequested",
+    "Driver",
+    "Run",
+    "error",
+    "lost",
+    "ok",
+    "report_of",
+    "run_graph",
+    "run_text",
+]

@@ -38,14 +38,6 @@ REFUSED = [
         "- step: start\n  tool: {kind: python, script: {uri: a.py, source: {type: s3}}}\n",
         "6:9: error: code from this source is not supported",
     ),
-    (
-        f"- step: start\n  tool: {{kind: noop, message: '{{{{ keychain.key.token }}}}'}}\n{KEYCHAIN}",
-        '6:32: error: keychain secrets are not supported yet, and this template reads "keychain"',
-    ),
-    (
-        f"- step: start\n  tool: {{kind: noop, message: '{{{{ key.token }}}}'}}\n{KEYCHAIN}",
-        '6:32: error: keychain secrets are not supported yet, and this template reads "key"',
-    ),
 ]
 
 
@@ -62,9 +54,12 @@ def test_what_is_refused_is_warned_of_when_it_is_compiled(workflow: str) -> None
     assert found.message.endswith(": the playbook compiles, but a run is refused")
 
 
-def test_a_keychain_that_no_template_reads_keeps_nothing_from_running() -> None:
-    graph = compile_or_raise(f"{HEAD}{KEYCHAIN}workflow: [{{step: start, tool: {{kind: noop}}}}]\n")
-    assert unsupported(graph, TOOLS) == []
+@pytest.mark.parametrize("read", ["keychain.key.token", "key.token"])
+def test_secrets_of_the_keychain_run(read: str) -> None:
+    workflow = f"- step: start\n  tool: {{kind: noop, message: '{{{{ {read} }}}}'}}\n{KEYCHAIN}"
+    result = compile_text(f"{HEAD}workflow:\n{workflow}", "p")
+    assert result.graph is not None
+    assert (result.diagnostics, unsupported(result.graph, TOOLS)) == ((), [])
 
 
 FRAMED = "- step: start\n  loop: {in: [1], iterator: i, frame: {}}\n  tool: {kind: noop, spec: SPEC}\n"

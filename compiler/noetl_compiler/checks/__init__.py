@@ -16,6 +16,7 @@ from noetl_compiler.checks.names import forbid_duplicate_names, forbid_invalid_n
 from noetl_compiler.checks.parallel_set import warn_of_parallel_set
 from noetl_compiler.checks.python_code import check_python_code
 from noetl_compiler.checks.regions import forbid_broken_regions
+from noetl_compiler.checks.secret_reads import check_secrets
 from noetl_compiler.checks.secrets import warn_of_secret_literals
 from noetl_compiler.checks.sinks import check_sinks
 from noetl_compiler.checks.sizes import warn_of_oversized_data
@@ -53,6 +54,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_unbound_expectations,
     warn_of_unused_tasks,
     warn_of_secret_literals,
+    check_secrets,
     forbid_changed_credentials,
     check_sinks,
     warn_of_oversized_data,

@@ -8,14 +8,11 @@ from typing import cast
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Json, Span
 from noetl_compiler.language.scripts import FETCHED, source_of
-from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, KEYCHAIN, REGION, REMOTE_CODE, Unsupported
+from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, REGION, REMOTE_CODE, Unsupported
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step, Task
 from noetl_compiler.syntax_queries import all_tasks
-from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.template_sites import uses
 from noetl_compiler.value_merge import names_in
-from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["warn_of_unsupported_parts"]
 
@@ -34,8 +31,6 @@ def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupport
             yield from _of_loop(step)
     for task in all_tasks(playbook):
         yield from _of_task(task, report)
-    if playbook.keychain or "keychain" in report.source.text:
-        yield from ((span, KEYCHAIN) for span in _keychain_reads(playbook))
 
 
 def _of_loop(step: Step) -> Iterator[tuple[Span, Unsupported]]:
@@ -53,13 +48,3 @@ def _of_task(task: Task, report: Report) -> Iterator[tuple[Span, Unsupported]]:
         source = source_of(cast("dict[str, Json]", script))
         if source not in FETCHED and "{{" not in source:
             yield task.span, REMOTE_CODE
-
-
-def _keychain_reads(playbook: Playbook) -> Iterator[Span]:
-    """Templates that name a secret, as ``keychain.<name>`` or by the name alone, where nothing else has that name."""
-    secrets = {entry.name for entry in playbook.keychain} - {step.name.text for step in playbook.steps}
-    names = VisibleNames(playbook)
-    for use in uses(playbook):
-        heads = {path.partition(".")[0] for path in examine(use.template.source).reads} & {"keychain", *secrets}
-        if any(not names.gives(use, head) for head in heads):
-            yield use.template.span

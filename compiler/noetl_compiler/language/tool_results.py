@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from noetl_compiler.language.tool_description import ToolField
 
-__all__ = ["DUCKDB_ROWS", "NOOP_VALUE", "PYTHON_VALUE", "RESPONSE", "ROWS"]
+__all__ = ["DUCKDB_ROWS", "NOOP_VALUE", "PYTHON_VALUE", "RESPONSE", "ROWS", "SECRET"]
 
 RESPONSE: Mapping[str, ToolField] = MappingProxyType(
     {
@@ -32,6 +32,15 @@ ROWS: Mapping[str, ToolField] = MappingProxyType(
 
 DUCKDB_ROWS: Mapping[str, ToolField] = MappingProxyType(
     {**ROWS, "database_path": ToolField("The file of the database.", ("text",))}
+)
+
+SECRET: Mapping[str, ToolField] = MappingProxyType(
+    {
+        "secret_value": ToolField(
+            "A reference to the secret, which the tool that is called with it resolves.", ("text",)
+        ),
+        "value": ToolField("The same.", ("text",)),
+    }
 )
 
 PYTHON_VALUE = "The variable result, or what the function main returns: any JSON value."

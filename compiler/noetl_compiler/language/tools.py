@@ -12,7 +12,7 @@ from typing import cast
 
 from noetl_compiler.language.tool_description import Effect, FieldType, ToolDescription, ToolField, Tools
 from noetl_compiler.language.tool_fields import METHODS, SQL_COMMANDS, SQL_FIELDS, described_fields
-from noetl_compiler.language.tool_results import DUCKDB_ROWS, NOOP_VALUE, PYTHON_VALUE, RESPONSE, ROWS
+from noetl_compiler.language.tool_results import DUCKDB_ROWS, NOOP_VALUE, PYTHON_VALUE, RESPONSE, ROWS, SECRET
 
 __all__ = [
     "CALLED",
@@ -178,8 +178,12 @@ _TABLE = (
     _kind("script", "Runs a stored script as a job of Kubernetes.", "script job", "script"),
     _kind(
         "secrets",
-        "Reads a secret from a secret manager.",
+        "Finds a secret and yields a reference to it.",
         "provider secret_name name project project_id version",
+        "secret_name|name",
+        types="provider=text secret_name=text name=text",
+        result=SECRET,
+        effect="none",
     ),
     _kind(
         "snowflake",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["CIRCUIT", "CURSOR", "KEYCHAIN", "REGION", "REMOTE_CODE", "Unsupported"]
+__all__ = ["CIRCUIT", "CURSOR", "REGION", "REMOTE_CODE", "Unsupported"]
 
 
 class Unsupported(NamedTuple):
@@ -24,4 +24,3 @@ CURSOR = Unsupported("cursor loops are not supported yet", "loop over a collecti
 REGION = Unsupported("loops over several steps are not supported yet", "give the loop a task of its own")
 CIRCUIT = Unsupported("circuit breakers are not supported yet", "remove it")
 REMOTE_CODE = Unsupported("code from this source is not supported", "fetch it from a file or by http")
-KEYCHAIN = Unsupported("keychain secrets are not supported yet", "name a credential with auth")

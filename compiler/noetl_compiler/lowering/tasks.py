@@ -14,22 +14,28 @@ from noetl_compiler.language.keys import PREVIOUS
 from noetl_compiler.language.tools import sends_headers
 from noetl_compiler.language.words import Dialect, Unmatched
 from noetl_compiler.lowering.older_package import with_older_package
+from noetl_compiler.lowering.secrets import auth_of_keychain, sinks_of_keychain
 from noetl_compiler.value_merge import names_in, overlay, without
 
 __all__ = ["lower_tasks"]
 
 
 def lower_tasks(
-    step: syntax.Step, args: Value, dialect: Dialect, workbook: Mapping[str, syntax.Task]
+    step: syntax.Step,
+    args: Value,
+    dialect: Dialect,
+    workbook: Mapping[str, syntax.Task],
+    secrets: frozenset[str],
 ) -> tuple[graph.Task, ...]:
-    """A step's pipeline. ``args`` are what the step binds; they are given to each task.
+    """A step's pipeline. ``args`` are what the step binds; they are given to each task. ``secrets`` are the names of
+    the keychain.
 
     A loop binds them anew in each iteration. Any other step has rendered them once, so its tasks take the values.
     """
     args = args if step.loop else _by_name(args)
     labels = [task.label.text for task in step.tasks]
     resolved = (_resolve(task, workbook, args) for task in step.tasks)
-    return tuple(_lower(*found, dialect, labels[:index]) for index, found in enumerate(resolved))
+    return tuple(_lower(*found, dialect, labels[:index], secrets) for index, found in enumerate(resolved))
 
 
 def _by_name(args: Value) -> Value:
@@ -73,7 +79,7 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
     return task, given
 
 
-def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str]) -> graph.Task:
+def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str], secrets: frozenset[str]) -> graph.Task:
     policy, key = task.policy, task.idempotency_key
     config, auth = with_older_package(task)
     return graph.Task(
@@ -84,10 +90,10 @@ def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str])
         config=config,
         given=given,
         input=task.input,
-        auth=auth,
+        auth=auth_of_keychain(auth, secrets, task.span),
         timeout=task.timeout,
         policy=_lower_policy(policy, before, dialect) if policy else None,
-        sinks=task.sinks,
+        sinks=sinks_of_keychain(task.sinks, secrets),
         set=task.set,
         idempotent=task.idempotent is not False,
         idempotency_key=key.text if key and sends_headers(task.kind.text) else None,

@@ -6,7 +6,7 @@ import msgspec
 
 from noetl_compiler.conditions import Condition, Moment, arc_condition, read_condition
 from noetl_compiler.credential_names import credential_names
-from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, Loop, Policy, Sink, Step, Task
+from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, KeychainEntry, Loop, Policy, Sink, Step, Task
 from noetl_compiler.guarantees import of_call, of_rows
 from noetl_compiler.language.names import CHOSEN
 from noetl_compiler.language.tool_description import Tools
@@ -26,6 +26,7 @@ from noetl_compiler.preview.phrases import (
     sets_in_words,
     sink_in_words,
 )
+from noetl_compiler.value_merge import names_in
 
 __all__ = ["Line", "content", "heading", "takes_every_error", "ways"]
 
@@ -44,19 +45,27 @@ class Line(msgspec.Struct):
 
 
 def heading(graph: Graph) -> list[str]:
-    """What the graph is, where it begins and ends, the task queues and the credentials it needs."""
+    """What the graph is, where it begins and ends, the task queues, credentials and secrets it needs."""
     source = graph.source
     queues = sorted({task.queue for step in graph.steps.values() for task in step.tasks})
     count = f"{len(graph.steps)} step{'s' * (len(graph.steps) != 1)}"
     name = source.name if source.path in ("", source.name) else f"{source.name} ({source.path})"
     stops = "; the first failure stops the other branches" if graph.failure == "fail_fast" else ""
     credentials = ", ".join(map(str, credential_names(graph)))
+    keychain = ", ".join(f"{entry.name} ({_keeper(entry)})" for entry in graph.keychain)
     return [
         f"{name}: {count}, dialect {source.dialect}",
         f"starts at {graph.entry}, ends at {graph.final}; a failed step without a way on goes to {graph.final}{stops}",
         f"task queues: {', '.join(queues) or 'none'}",
         *([f"credentials: {credentials}"] if credentials else []),
+        *([f"keychain: {keychain}"] if keychain else []),
     ]
+
+
+def _keeper(entry: KeychainEntry) -> str:
+    """``gcp``, else the kind of the entry."""
+    provider = names_in(entry.config).get("provider")
+    return provider if isinstance(provider, str) and provider else entry.kind
 
 
 def content(step: Step, tools: Tools = KINDS) -> list[Line]:

@@ -18,11 +18,13 @@ from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.filters import make_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
+from noetl_compiler.secret_references import MARK
 from noetl_compiler.templating.absent import Absent
 from noetl_compiler.templating.budget import RenderBudget
 from noetl_compiler.templating.formats import percent
 from noetl_compiler.templating.materialise import materialise, text_of
 from noetl_compiler.templating.prices import OF_ARGUMENTS, searched, steps_an_item, steps_of
+from noetl_compiler.templating.secret import Secret, SecretUseError
 
 __all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "HELD", "TESTS", "WEIGHED", "WORKED"]
 
@@ -151,6 +153,8 @@ def _tojson(context: Any, value: Any, indent: int | None = None) -> str:
 
 @pass_context
 def _to_json(context: Any, value: Any, indent: int | None = None, sort_keys: bool = False) -> str:
+    if isinstance(value, Secret):
+        return value.as_json()
     data = materialise(value, context.meter)
     if indent is None:
         return json.dumps(data, sort_keys=sort_keys)
@@ -174,6 +178,8 @@ def _string(context: Any, value: Any) -> str:
 @pass_context
 def _b64encode(context: Any, value: Any) -> str:
     data = value if isinstance(value, bytes) else text_of(value, context.meter).encode()
+    if MARK.encode() in data:
+        raise SecretUseError("a secret cannot be encoded in a template: name it in auth, with type: basic")
     return base64.b64encode(data).decode("ascii")
 
 

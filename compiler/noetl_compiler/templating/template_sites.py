@@ -19,7 +19,7 @@ __all__ = ["RenderedAt", "Use", "uses"]
 class RenderedAt(Enum):
     """When a template is rendered, which is in this order in the life of a step."""
 
-    WORKLOAD = "the workload's defaults, once, when a run starts"
+    WORKLOAD = "the workload's defaults, once, when a run starts; entries of the keychain"
     ENTER = "a step that is entered: admission, what it sets then"
     STEP = "a step that is about to begin: what it binds, its loop's collection"
     ITEM = "an item of a loop that is about to be chosen: where, order_by"
@@ -42,6 +42,7 @@ class Use(msgspec.Struct, frozen=True):
 def uses(playbook: Playbook) -> Iterator[Use]:
     """The uses of a whole playbook, in its order."""
     yield from _at(RenderedAt.WORKLOAD, None, None, playbook.workload)
+    yield from _at(RenderedAt.WORKLOAD, None, None, *(entry.config for entry in playbook.keychain))
     yield from _at(RenderedAt.STEP, None, None, playbook.timeout)
     for task in playbook.workbook:
         yield from _of_task(None, task)

@@ -41,6 +41,7 @@ class IterationHost:
         self.step: Step = input_.step
         self.names = input_.names
         self.execution_id = input_.execution_id
+        self.secrets_key = input_.secrets_key
         self.prefix = iteration.id
         self.key = f"{self.execution_id}/{input_.loop_id}/{iteration.index}"
         self.once = f"{self.execution_id}/{input_.run}"

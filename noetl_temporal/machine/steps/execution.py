@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from noetl_compiler.graph import Graph, Step
 from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.state import PlaybookState, StepRun
 from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.tasks.plan import StepPlan
@@ -21,10 +22,11 @@ class Execution(NamedTuple):
     state: PlaybookState
     journal: Journal
     plans: dict[str, StepPlan]
+    keychain: Keychain
 
     def host(self, step: Step, run: StepRun) -> StepHost:
         """The surroundings of a step's run."""
         plan = self.plans.get(step.name)
         if plan is None:
             plan = self.plans[step.name] = StepPlan(step)
-        return StepHost(self.journal, self.graph.names, self.id, self.state, plan, run)
+        return StepHost(self.journal, self.graph.names, self.keychain, self.id, self.state, plan, run)

@@ -7,6 +7,7 @@ from typing import Any
 
 from noetl_compiler.graph import Json, NamesProfile, Span, Step
 from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.names import assign, playbook_scope
 from noetl_temporal.machine.state import PlaybookState, StepRun
 from noetl_temporal.machine.tasks.plan import StepPlan
@@ -21,6 +22,7 @@ class StepHost:
         self,
         journal: Journal,
         names: NamesProfile,
+        keychain: Keychain,
         execution_id: int,
         state: PlaybookState,
         plan: StepPlan,
@@ -32,6 +34,7 @@ class StepHost:
         self.plan = plan
         self.names = names
         self.execution_id = execution_id
+        self.secrets_key = keychain.key
         self.prefix = run.id
         self.key = f"{execution_id}/{run.id}"
         self.once = self.key
@@ -40,10 +43,12 @@ class StepHost:
         self.meta: dict[str, Any] = {"step": step.name, "step_run_id": run.id}
         self._state = state
         self._run = run
+        self._keychain = keychain
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
         """Names in effect for this run of the step, the given layers innermost."""
-        return playbook_scope(self._state, self.names, self.execution_id, self.journal.at, self._run, layers)
+        state, at = self._state, self.journal.at
+        return playbook_scope(state, self.names, self._keychain, self.execution_id, at, self._run, layers)
 
     def warn(self, message: str, span: Span) -> None:
         """Once a place in the whole run: steps that run again, and pages, ask the same conditions again."""

@@ -88,6 +88,7 @@ def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, prog
         frame=progress.frame,
         kept_items=chunk_items_ref(progress, chunk) if progress.kept else None,
         kept_scope=progress.kept_scope,
+        secrets_key=execution.keychain.key,
     )
     return RunChunk(id_, given, f"{step.name}: {_part(given)}, {loop.mode}")
 

@@ -21,7 +21,7 @@ class Caller(Protocol):
     """Whom a call is made for.
 
     ``prefix`` makes ids unique in the workflow, ``key`` in the world; ``once`` is the key of the run of the step, which
-    all iterations of its loop share.
+    all iterations of its loop share. ``secrets_key`` is that of the run's references to secrets, if it has any.
     """
 
     journal: Journal
@@ -29,6 +29,7 @@ class Caller(Protocol):
     plan: StepPlan
     names: NamesProfile
     execution_id: int
+    secrets_key: str
     prefix: str
     key: str
     once: str
@@ -77,6 +78,7 @@ def tool_call(
         iteration=caller.iteration,
         page=plan.page(state),
         aside=task.guard is not None,
+        secrets_key=caller.secrets_key,
     )
 
 
@@ -99,6 +101,7 @@ def store_call(
         sinks=sinks,
         iteration=caller.iteration,
         store=outcome,
+        secrets_key=caller.secrets_key,
     )
 
 

@@ -1,0 +1,139 @@
+"""From an entry of a keychain to its fields, by where it comes from (noetl_compiler.language.keychain)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from noetl_activities.credential_fields import READABLE
+from noetl_activities.errors import ConfigError, CredentialError
+from noetl_activities.secrets.fetched import FetchedSecrets
+from noetl_activities.tool import Credential, Json
+from noetl_compiler.language.keychain import ENTRY_CREDENTIAL, origin_of
+from noetl_compiler.secret_references import SecretReference
+
+__all__ = ["Sources", "fields_of_entry"]
+
+_ABOUT = frozenset({"scope", "ttl", "expires", "auto_renew", "description", "provider", "type"})
+"""What an entry says of itself that is no part of the secret."""
+
+
+class Sources(Protocol):
+    """Where secrets come from in this worker."""
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+    @property
+    def fetched(self) -> FetchedSecrets: ...
+
+    def find(self, name: str, *, for_tools: bool = True) -> Credential: ...
+
+
+async def fields_of_entry(entry: SecretReference, sources: Sources, *, for_auth: bool = False) -> Credential:
+    """The whole secret of an entry, whose config has no references left. Raises ToolError, SecretError.
+
+    Credentials that are not meant to be read are found only ``for_auth``: else a playbook could send the password of a
+    database to any server.
+    """
+    config = entry.config
+    match origin_of(entry.kind, config):
+        case "credential":
+            return _of_credentials(entry, sources, for_auth)
+        case "vault":
+            return await _of_vault(entry, sources)
+        case "token":
+            from noetl_activities.secrets.token_fetch import fetch_token  # needs httpx
+
+            key = hashlib.sha256(msgspec.json.encode(config, order="deterministic")).hexdigest()
+            return await sources.fetched.get(f"token {key}", lambda: fetch_token(entry.name, config))
+        case "given":
+            return _given(config)
+        case "elsewhere":
+            return _registered(entry, sources, for_auth)
+
+
+def _of_credentials(entry: SecretReference, sources: Sources, for_auth: bool) -> Credential:
+    """A credential as a whole, or one value of each credential that ``map`` names."""
+    wanted = _map(entry.config.get("map"))
+    if wanted:
+        return {field: _only_value(_found(str(name), sources, False), str(name)) for field, name in wanted.items()}
+    named = next((entry.config[key] for key in ENTRY_CREDENTIAL if entry.config.get(key)), entry.name)
+    if not isinstance(named, str):
+        raise ConfigError(f"the keychain entry {entry.name!r} names no credential: write credential: NAME")
+    return _found(named, sources, for_auth)
+
+
+def _found(name: str, sources: Sources, for_auth: bool) -> Credential:
+    found = sources.find(name, for_tools=for_auth)
+    if not for_auth and found.get("type") != READABLE:
+        raise CredentialError(
+            f"the credential {name!r} is not of type {READABLE}, so templates cannot read its parts: name it in auth, "
+            f"or register what playbooks may read as a credential of type {READABLE}"
+        )
+    return found
+
+
+def _only_value(credential: Credential, name: str) -> Any:
+    own = {key: value for key, value in credential.items() if key not in _ABOUT}
+    if "value" in own:
+        return own["value"]
+    if len(own) != 1:
+        raise CredentialError(f"the credential {name!r} has {len(own)} values: give it one, named value")
+    return next(iter(own.values()))
+
+
+async def _of_vault(entry: SecretReference, sources: Sources) -> Credential:
+    """All fields at ``path``; or one of each path in ``map``: ``mount/path#field``, where the field may be left out if
+    it has the name that the playbook gives it, or is ``value``.
+    """
+    from noetl_activities.secrets.vault import Vault  # needs httpx
+
+    vault, wanted = Vault(sources.environment, sources.fetched), _map(entry.config.get("map"))
+    if not wanted:
+        path = entry.config.get("path") or entry.config.get("secret")
+        if not isinstance(path, str):
+            raise ConfigError(f"the keychain entry {entry.name!r} names no secret: write path: mount/path, or a map")
+        return await vault.read(path)
+    found: dict[str, Any] = {}
+    for field, place in wanted.items():
+        path, _, named = str(place).partition("#")
+        fields = await vault.read(path)
+        inner = named or (field if field in fields else "value")
+        if inner not in fields:
+            raise CredentialError(
+                f"the secret {path} in Vault has no field {inner!r}: it has {', '.join(sorted(fields))}"
+            )
+        found[field] = fields[inner]
+    return found
+
+
+def _given(config: Mapping[str, Json]) -> Credential:
+    """What the playbook says itself."""
+    inner = next((config[key] for key in ("data", "values", "map") if isinstance(config.get(key), dict)), None)
+    if inner is not None:
+        return cast("dict[str, Any]", inner)
+    return {key: value for key, value in config.items() if key not in _ABOUT}
+
+
+def _registered(entry: SecretReference, sources: Sources, for_auth: bool) -> Credential:
+    """A credential by the name of the entry, which stands for a secret that workers cannot read where it is kept."""
+    wanted = _map(entry.config.get("map"))
+    try:
+        found = _found(entry.name, sources, for_auth)
+    except CredentialError as error:
+        keeper = str(entry.config.get("provider") or entry.kind)
+        fields = ", ".join(wanted) or ", ".join(map(str, entry.path[:1]))
+        raise CredentialError(
+            f"the secret {entry.name!r} is kept by {keeper!r}, which workers do not reach: register a credential "
+            f"{entry.name!r} of type secret{f' with {fields}' if fields else ''}, or keep it in Vault ({error})"
+        ) from None
+    is_one_value = len(wanted) == 1 and found.keys().isdisjoint(wanted)
+    return {min(wanted): _only_value(found, entry.name)} if is_one_value else found
+
+
+def _map(value: Json) -> dict[str, Json]:
+    return cast("dict[str, Json]", value) if isinstance(value, dict) else {}

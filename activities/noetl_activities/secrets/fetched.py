@@ -1,0 +1,53 @@
+"""What a worker has fetched from the keepers of secrets, in memory, until it expires."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+__all__ = ["MOST", "Fetched", "FetchedSecrets"]
+
+MOST = 256
+"""Secrets that are kept; what has expired is dropped first."""
+
+
+class Fetched(NamedTuple):
+    """A secret, and for how many seconds it may be used again."""
+
+    fields: dict[str, Any]
+    seconds: float
+
+
+class _Kept(NamedTuple):
+    fields: dict[str, Any]
+    until: float
+
+
+class FetchedSecrets:
+    """By a key that tells apart whatever may differ. Calls that need the same secret at once fetch it once."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: dict[str, _Kept] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def get(self, key: str, fetch: Callable[[], Awaitable[Fetched]]) -> dict[str, Any]:
+        """The secret; whatever ``fetch`` raises is raised here, and nothing is kept."""
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
+            kept = self._kept.get(key)
+            if kept is not None and kept.until > self._clock():
+                return kept.fields
+            found = await fetch()
+            if found.seconds > 0:
+                self._kept[key] = _Kept(found.fields, self._clock() + found.seconds)
+                self._drop_some()
+            return found.fields
+
+    def _drop_some(self) -> None:
+        now = self._clock()
+        kept = [(key, one) for key, one in self._kept.items() if one.until > now]
+        self._kept = dict(sorted(kept, key=lambda pair: pair[1].until)[-MOST:])
+        self._locks = {key: lock for key, lock in self._locks.items() if key in self._kept or lock.locked()}

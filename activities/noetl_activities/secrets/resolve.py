@@ -1,0 +1,129 @@
+"""Puts the values of secrets in the places of their references, in a copy of what a tool is called with."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeAlias, cast
+
+from noetl_activities.errors import CredentialError
+from noetl_compiler.language.tools import KINDS, SQL_FIELDS, SQL_KINDS
+from noetl_compiler.secret_references import MARK, SecretReference, references_in
+
+__all__ = ["part_at", "refers", "values_in", "with_values"]
+
+Fetch: TypeAlias = Callable[[SecretReference], Awaitable[Any]]
+
+_SQL_FIELDS = SQL_FIELDS | {"sql", "statement"}
+"""Of tasks and sinks."""
+
+_PLAIN = re.compile(r"(?:(?!--|/\*)[\w \-+/=.:@%~,])*", re.ASCII)
+"""What may stand in SQL, quoted or not, without ending what it stands in."""
+
+
+async def with_values(value: Any, key: str, fetch: Fetch, kind: str = "") -> Any:
+    """The JSON value with what ``fetch`` gives for each reference of the run with this key: a value of its own where
+    nothing stands around it, else text. In the config of a tool of a ``kind`` code keeps its references, and what comes
+    into SQL may have no quotes.
+    """
+    if not refers(value):
+        return value
+    found = {text[one.start : one.end]: one.reference for text in _texts(value) for one in references_in(text, key)}
+    values = {text: await fetch(reference) for text, reference in found.items()}
+    if not values:
+        return value
+    placed = _Placed(key, values)
+    return placed.config(cast("dict[str, Any]", value), kind) if kind and isinstance(value, dict) else placed.of(value)
+
+
+def refers(value: Any) -> bool:
+    """Whether there may be a reference in a JSON value."""
+    return any(MARK in text for text in _texts(value))
+
+
+def part_at(value: Any, reference: SecretReference) -> Any:
+    """The part of a secret that is meant. Raises CredentialError, which names fields only."""
+    found = value
+    for depth, part in enumerate(reference.path):
+        fields, items = _fields(found), _items(found)
+        try:
+            found = items[int(part)] if items else fields[part]
+        except (LookupError, ValueError):
+            above = ".".join(map(str, (reference.name, *reference.path[:depth])))
+            has = f": it has {', '.join(map(str, fields))}" if fields else ""
+            raise CredentialError(f"the secret {above!r} has no {str(part)!r}{has}") from None
+    return found
+
+
+def values_in(secret: Any) -> list[Any]:
+    """All values of a secret, whatever their names, but for what type it is."""
+    found: list[Any] = []
+    waiting = [secret]
+    while waiting:
+        value = waiting.pop()
+        inner = [*_items(value), *(one for name, one in _fields(value).items() if name != "type")]
+        waiting += inner
+        found += [] if inner else [value]
+    return found
+
+
+def _fields(value: Any) -> Mapping[Any, Any]:
+    return cast("Mapping[Any, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _items(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+class _Placed:
+    def __init__(self, key: str, values: Mapping[str, Any]) -> None:
+        self._key = key
+        self._values = values
+
+    def config(self, config: Mapping[str, Any], kind: str) -> dict[str, Any]:
+        """By field, because not every field takes any value."""
+        sql = _SQL_FIELDS if kind in SQL_KINDS else frozenset[str]()
+        code = KINDS[kind].code if kind in KINDS else frozenset[str]()
+        return {name: value if name in code else self.of(value, is_sql=name in sql) for name, value in config.items()}
+
+    def of(self, value: Any, *, is_sql: bool = False) -> Any:
+        if isinstance(value, str):
+            return self._text(value, is_sql)
+        if isinstance(value, dict):
+            members = cast("dict[str, Any]", value).items()
+            return {name: self.of(member, is_sql=is_sql) for name, member in members}
+        if isinstance(value, list):
+            return [self.of(item, is_sql=is_sql) for item in cast("list[Any]", value)]
+        return value
+
+    def _text(self, text: str, is_sql: bool) -> Any:
+        parts: list[str] = []
+        end = 0
+        for found in references_in(text, self._key):
+            value = self._value(text[found.start : found.end], found.reference)
+            if not is_sql and (found.start, found.end) == (0, len(text)):
+                return value
+            written = value if isinstance(value, str) else json.dumps(value)
+            if is_sql and not _PLAIN.fullmatch(written):
+                label = found.reference.label
+                raise CredentialError(f"the secret {label!r} has characters that SQL cannot hold: bind it with params")
+            parts += (text[end : found.start], written)
+            end = found.end
+        return "".join((*parts, text[end:])) if parts else text
+
+    def _value(self, text: str, reference: SecretReference) -> Any:
+        value = self._values[text]
+        return json.dumps(value) if reference.form == "json" else value
+
+
+def _texts(value: Any) -> Iterable[str]:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            waiting += cast("dict[str, Any]", one).values()
+        elif isinstance(one, list | tuple):
+            waiting += cast("list[Any]", one)

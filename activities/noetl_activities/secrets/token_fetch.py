@@ -1,0 +1,83 @@
+"""Fetches a token from an endpoint (OAuth 2 and what is like it), by the same client as the http tool's calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from noetl_activities.errors import ConfigError, SecretError
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.secrets.fetched import Fetched
+from noetl_activities.tool import Credential, Json, OutputStream, Request
+
+__all__ = ["fetch_token"]
+
+TIMEOUT = 30.0
+_EARLIER = 30.0
+"""Seconds before a token expires from which on it is fetched again."""
+
+_OF_THE_REQUEST = ("method", "headers", "params", "data", "form", "json", "body", "payload")
+_FORM = "application/x-www-form-urlencoded"
+
+
+class _Context:
+    """Of a request that names no credential."""
+
+    attempt = 1
+
+    def heartbeat(self) -> None:
+        """The call that needs the token is alive; this one is short."""
+
+    async def credential(self, auth: Json) -> Credential:
+        raise ConfigError(f"a token endpoint is not asked with auth {auth!r}")
+
+    async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
+        raise ConfigError(f"a token endpoint needs no secret {name!r} {kind!r} {len(config)}")
+
+    def cut(self, text: str, limit: int) -> str:
+        return text[:limit]
+
+    def output(self, stream: OutputStream, text: str) -> None:
+        """A request prints nothing."""
+
+
+async def fetch_token(name: str, config: Mapping[str, Json]) -> Fetched:
+    """The answer of the endpoint, which must be a JSON object. Raises ConfigError, RefusedError, SecretError."""
+    from noetl_activities.http import TOOL  # slow to import, and most workers fetch no token
+
+    sent: dict[str, Json] = {key: config[key] for key in _OF_THE_REQUEST if config.get(key) is not None}
+    headers = cast("dict[str, Json]", sent.get("headers") or {})
+    if "content-type" not in {key.lower() for key in headers} and "json" not in sent:
+        headers = {**headers, "Content-Type": _FORM}
+    call = {"method": "POST", **sent, "headers": headers, "url": config.get("endpoint") or config.get("url")}
+    request = Request(kind="http", config=call, timeout=TIMEOUT)
+    outcome = await TOOL.run(request, _Context())
+    if outcome.error is not None:
+        error = outcome.error
+        told = ErrorInfo(error.kind, f"the token {name!r} cannot be fetched: {error.message}", error.code)
+        raise SecretError(Outcome("error", error=_retryable(told, error)))
+    answer: Any = outcome.result["data"]
+    if not isinstance(answer, dict):
+        message = f"the token {name!r} cannot be fetched: the answer is not a JSON object"
+        raise SecretError(Outcome("error", error=ErrorInfo("credential", message)))
+    fields = cast("dict[str, Any]", answer)
+    return Fetched(fields, _seconds(fields.get("expires_in")))
+
+
+def _retryable(told: ErrorInfo, error: ErrorInfo) -> ErrorInfo:
+    return ErrorInfo(
+        told.kind,
+        told.message,
+        told.code,
+        retryable=error.retryable,
+        status=error.status,
+        retry_after=error.retry_after,
+    )
+
+
+def _seconds(expires_in: Any) -> float:
+    """Of a token that does not say how long it is valid nothing is known, so it is used once."""
+    try:
+        return float(expires_in) - _EARLIER
+    except (TypeError, ValueError):
+        return 0.0

@@ -1,0 +1,33 @@
+"""The secrets tool: finds a secret, and yields a reference to it."""
+
+from __future__ import annotations
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.outcome import Outcome
+from noetl_activities.tool import Json, Request, ToolContext
+from noetl_activities.tool_spec import built_in
+from noetl_compiler.language.keychain import SECRETS_ENTRY, SECRETS_TOOL
+
+__all__ = ["TOOL", "SecretsTool"]
+
+_FIELD = "value"
+
+
+class SecretsTool:
+    """``provider, secret_name|name, version``."""
+
+    spec = built_in(SECRETS_TOOL)
+
+    async def run(self, request: Request, context: ToolContext) -> Outcome:
+        """Result ``{secret_value, value}``, twice the same reference. The secret is read, so that a missing one fails
+        here, but its value stays in the worker.
+        """
+        name = request.config.get("secret_name") or request.config.get("name")
+        if not isinstance(name, str) or not name:
+            raise ConfigError("a secrets task needs a secret_name")
+        config: dict[str, Json] = {"provider": request.config.get("provider"), "map": {_FIELD: name}}
+        reference = await context.secret(name, SECRETS_ENTRY, config)
+        return Outcome("ok", {"secret_value": reference, "value": reference})
+
+
+TOOL = SecretsTool()

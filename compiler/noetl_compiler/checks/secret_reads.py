@@ -1,0 +1,96 @@
+"""Secrets of the keychain in places where nothing knows their values, and entries that workers cannot read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from noetl_compiler.codes import Code
+from noetl_compiler.graph import Json, Span, Template
+from noetl_compiler.language.keychain import SECRETS_ENTRY, SECRETS_TOOL, origin_of
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Playbook
+from noetl_compiler.syntax_queries import all_tasks
+from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.locate import find_path
+from noetl_compiler.templating.secret_uses import reads, wrong_use
+from noetl_compiler.templating.template_sites import Use, uses
+from noetl_compiler.value_merge import names_in
+from noetl_compiler.visible_names import VisibleNames
+
+__all__ = ["check_secrets"]
+
+_HINT = "pass the secret on, alone or in a text: in headers, input, params, or the auth of a tool"
+_KEYCHAIN = "keychain"
+
+
+def check_secrets(playbook: Playbook, report: Report) -> None:
+    """NT309 and NT512."""
+    if playbook.keychain or _KEYCHAIN in report.source.text:
+        _forbid_wrong_uses(playbook, report)
+        _forbid_secrets_in_code(playbook, report)
+    for entry in playbook.keychain:
+        _warn_of_other_managers(entry.name, entry.kind, names_in(entry.config), entry.span, report)
+    for task in all_tasks(playbook):
+        if task.kind.text == SECRETS_TOOL and task.workbook is None:
+            config = names_in(task.config)
+            name = str(config.get("secret_name") or config.get("name") or task.label.text)
+            _warn_of_other_managers(name, SECRETS_ENTRY, config, task.span, report)
+
+
+def _forbid_wrong_uses(playbook: Playbook, report: Report) -> None:
+    names = VisibleNames(playbook)
+    of_defaults = set(playbook.workload.templates.values())
+    for use in uses(playbook):
+        heads = _heads(use, names)
+        if not heads:
+            continue
+        source = use.template.source
+        if use.template.span in of_defaults and reads(source, heads):
+            _forbid(use.template, heads, "the workload's defaults cannot read a secret", report)
+        elif use.is_predicate and reads(source, heads):
+            _forbid(
+                use.template, heads, "a condition cannot read a secret: only the called tool knows its value", report
+            )
+        elif not use.is_predicate and (name := wrong_use(source, heads)):
+            message = "a template cannot compute with a secret: only the called tool knows its value"
+            _forbid(use.template, frozenset({name}), message, report)
+
+
+def _heads(use: Use, names: VisibleNames) -> frozenset[str]:
+    """The first names of the secrets that a template reads: ``keychain``, or an entry where nothing hides it."""
+    first = {path.partition(".")[0] for path in examine(use.template.source).reads}
+    hiding = names.results | names.ctx | names.workload | names.regions
+    bare = (first & names.keychain) - hiding
+    return frozenset(name for name in {*bare, *(first & {_KEYCHAIN})} if not names.gives(use, name))
+
+
+def _forbid_secrets_in_code(playbook: Playbook, report: Report) -> None:
+    names = VisibleNames(playbook)
+    for task in all_tasks(playbook):
+        for splice in task.splices:
+            for place, span in splice.value.templates.items():
+                template = Template(str(splice.value.data) if not place else "", span)
+                first = {path.partition(".")[0] for path in examine(template.source).reads}
+                if found := frozenset(first & {_KEYCHAIN, *names.keychain}):
+                    message = "code cannot contain a secret: bind it with input, and read it by its name"
+                    _forbid(template, found, message, report)
+
+
+def _forbid(template: Template, heads: frozenset[str], message: str, report: Report) -> None:
+    name = min(heads, key=lambda head: find_path(template.source, head))
+    span = report.places.span(template, *find_path(template.source, name))
+    report.error(Code.KEYCHAIN_READ, span, message, _HINT)
+
+
+def _warn_of_other_managers(name: str, kind: str, config: Mapping[str, Json], span: Span, report: Report) -> None:
+    provider = str(config.get("provider") or "")
+    if "{{" in provider or origin_of(kind, config) != "elsewhere":
+        return
+    keeper = f'the secret manager "{provider}"' if provider else f'secrets of the kind "{kind}"'
+    wanted = config.get("map")
+    fields = f" with {', '.join(cast('dict[str, Json]', wanted))}" if isinstance(wanted, dict) and wanted else ""
+    message = f'workers do not reach {keeper}: calls that need "{name}" fail without a credential of that name'
+    report.warning(
+        Code.UNREACHED_KEYCHAIN, span, message, f"register a credential {name}{fields}, or keep the secret in Vault"
+    )

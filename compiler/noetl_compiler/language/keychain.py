@@ -1,0 +1,49 @@
+"""Where the secrets of a keychain come from: the kinds of its entries, and the providers that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+__all__ = ["ENTRY_CREDENTIAL", "SECRETS_ENTRY", "SECRETS_TOOL", "Origin", "origin_of"]
+
+Origin: TypeAlias = Literal["credential", "vault", "token", "given", "elsewhere"]
+"""A credential of the worker, Vault (or OpenBao), the answer of a token endpoint, the playbook itself, or a secret
+manager that workers do not reach.
+"""
+
+ENTRY_CREDENTIAL = ("credential", "credential_ref", "key", "ref")
+"""Where an entry names the credential that it stands for, else it has the name of one."""
+
+SECRETS_TOOL = "secrets"
+"""The kind of tool that yields a reference to a secret."""
+
+SECRETS_ENTRY = "secret_manager"
+"""The kind of the entry that a call of it is like."""
+
+_MANAGERS = frozenset({"secret_manager", "secrets", "secret"})
+"""Kinds of entries whose provider decides."""
+
+_PROVIDERS: Mapping[str, Origin] = {
+    **dict.fromkeys(("env", "environment", "file", "credentials", "credential"), "credential"),
+    **dict.fromkeys(("vault", "hashicorp", "hashicorp_vault", "openbao", "bao"), "vault"),
+}
+_KINDS: Mapping[str, Origin] = {
+    **_PROVIDERS,
+    **dict.fromkeys(("credential_ref", "postgres_credential"), "credential"),
+    "static": "given",
+}
+_TOKENS = frozenset({"oauth2", "bearer", "http"})
+"""Kinds that fetch a token where they say from where, and else are what they name or hold."""
+
+
+def origin_of(kind: str, config: Mapping[str, Any]) -> Origin:
+    """Where an entry of this kind comes from, or what the tool ``secrets`` reads from this provider."""
+    word = kind.lower()
+    if word in _MANAGERS:
+        return _PROVIDERS.get(str(config.get("provider") or "").lower(), "elsewhere")
+    if word in _TOKENS:
+        if config.get("endpoint") or config.get("url"):
+            return "token"
+        return "credential" if config.get("credential") else "given"
+    return _KINDS.get(word, "elsewhere")

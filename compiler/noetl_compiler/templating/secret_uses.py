@@ -1,0 +1,87 @@
+"""What a template does with a secret: it may pass it on, alone or in a text, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jinja2 import nodes
+from jinja2.exceptions import TemplateSyntaxError
+
+from noetl_compiler.templating.program import parsed
+
+__all__ = ["reads", "wrong_use"]
+
+_PASSING = frozenset({"d", "default", "string", "to_json", "tojson"})
+"""Filters that yield what they are given, or its JSON."""
+
+_ASKING = frozenset({"defined", "undefined"})
+
+
+def reads(source: str, heads: frozenset[str]) -> bool:
+    """Whether the template needs the value of a secret; ``heads`` are the first names of its paths."""
+    try:
+        return _first(parsed(source), heads) is not None
+    except (TemplateSyntaxError, RecursionError):
+        return False
+
+
+def wrong_use(source: str, heads: frozenset[str]) -> str | None:
+    """The first name of a secret that the template does more with than to pass it on."""
+    try:
+        return _of_all([parsed(source)], heads)
+    except (TemplateSyntaxError, RecursionError):
+        return None
+
+
+def _of_all(found: Iterable[nodes.Node | None], heads: frozenset[str]) -> str | None:
+    return next((name for node in found if node is not None and (name := _wrong(node, heads))), None)
+
+
+def _wrong(node: nodes.Node, heads: frozenset[str]) -> str | None:
+    """The first secret below a node that is decided by, or changed."""
+    parts = _parts(node)
+    if parts is None:
+        return _first(node, heads)
+    decisive, passed = parts
+    return next((name for one in decisive if (name := _first(one, heads))), None) or _of_all(passed, heads)
+
+
+def _parts(node: nodes.Node) -> tuple[Sequence[nodes.Node], Sequence[nodes.Node | None]] | None:
+    """What decides in a node, and what it passes on; None for one that does more than that."""
+    if isinstance(node, nodes.Filter) and node.name in _PASSING:
+        return (), (node.node, *node.args)
+    if isinstance(node, nodes.Test) and node.name in _ASKING:
+        return (), ()
+    return next((parts(node) for kind, parts in _PARTS.items() if isinstance(node, kind)), None)
+
+
+_PARTS: Mapping[type[nodes.Node], Callable[[Any], tuple[Sequence[nodes.Node], Sequence[nodes.Node]]]] = {
+    nodes.Template: lambda node: ((), node.body),
+    nodes.Output: lambda node: ((), node.nodes),
+    nodes.Concat: lambda node: ((), node.nodes),
+    nodes.If: lambda node: ((node.test,), (*node.body, *node.elif_, *node.else_)),
+    nodes.For: lambda node: ((node.iter,), (*node.body, *node.else_)),
+    nodes.CondExpr: lambda node: ((node.test,), (node.expr1, node.expr2)),
+    nodes.Add: lambda node: ((), (node.left, node.right)),
+    nodes.List: lambda node: ((), node.items),
+    nodes.Dict: lambda node: ((), node.items),
+    nodes.Pair: lambda node: ((node.key,), (node.value,)),
+    nodes.Getattr: lambda node: ((), (node.node,)),
+    nodes.Getitem: lambda node: ((node.arg,), (node.node,)),
+    nodes.Name: lambda _node: ((), ()),
+}
+
+
+def _first(node: nodes.Node, heads: frozenset[str]) -> str | None:
+    """The first name of a secret that is read below a node."""
+    return next((name for name in _names(node) if name in heads), None)
+
+
+def _names(node: nodes.Node) -> Iterator[str]:
+    if isinstance(node, nodes.Test) and node.name in _ASKING:
+        return
+    if isinstance(node, nodes.Name):
+        yield node.name
+    for inner in node.iter_child_nodes():
+        yield from _names(inner)

@@ -1,0 +1,98 @@
+"""The secrets of a playbook, as its templates name them: references, whose values only the called tools know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Graph, Json, KeychainEntry
+from noetl_compiler.language.keychain import SECRETS_TOOL
+from noetl_compiler.secret_references import SecretReference
+from noetl_temporal.machine.scope import Chain
+
+__all__ = ["Keychain", "uses_secrets"]
+
+
+def uses_secrets(graph: Graph) -> bool:
+    """Whether references may occur in a run of the graph."""
+    return bool(graph.keychain) or any(
+        task.kind == SECRETS_TOOL for step in graph.steps.values() for task in step.tasks
+    )
+
+
+class Keychain:
+    """Of one run. ``key`` makes its references valid; it is empty where no reference may occur.
+
+    An entry is rendered when a template first names it, with the workload and the names of the run, which never change.
+    """
+
+    def __init__(self, graph: Graph, execution_id: int, key: str) -> None:
+        self.key = key if uses_secrets(graph) else ""
+        self._entries = {entry.name: entry for entry in graph.keychain} if key else {}
+        self._ident = str(execution_id)
+        self._rendered: dict[str, dict[str, Json]] = {}
+        self._rendering: list[str] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no entry, so that templates see nothing of it."""
+        return not self._entries
+
+    def names(self, workload: Mapping[str, Any], payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The secrets by name, as templates see them."""
+        return _Secrets(self, workload, payload)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def secret(self, name: str, workload: Mapping[str, Any], payload: Mapping[str, Any]) -> templates.Secret:
+        """Raises KeyError; TemplateFailure where a template of the entry has no value."""
+        entry = self._entries[name]
+        if name not in self._rendered:
+            self._rendered[name] = self._render(entry, workload, payload)
+        return templates.Secret(SecretReference(name, entry.kind, self._rendered[name]), self.key)
+
+    def _render(self, entry: KeychainEntry, workload: Mapping[str, Any], payload: Mapping[str, Any]) -> dict[str, Json]:
+        if entry.name in self._rendering:
+            cycle = " -> ".join((*self._rendering, entry.name))
+            raise templates.TemplateFailure(f"entries of the keychain need each other: {cycle}", entry.span)
+        secrets = self.names(workload, payload)
+        own = {
+            "workload": workload,
+            "work": workload,
+            "payload": payload,
+            "execution_id": self._ident,
+            "job": {"id": self._ident, "uuid": self._ident, "execution_id": self._ident},
+            "keychain": secrets,
+        }
+        self._rendering.append(entry.name)
+        try:
+            found: dict[str, Json] = templates.render(entry.config, Chain(own, workload, secrets)) or {}
+        finally:
+            self._rendering.pop()
+        return found
+
+
+class _Secrets(Mapping[str, Any]):
+    __slots__ = ("_keychain", "_payload", "_workload")
+
+    def __init__(self, keychain: Keychain, workload: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
+        self._keychain = keychain
+        self._workload = workload
+        self._payload = payload
+
+    def __getitem__(self, key: str) -> templates.Secret:
+        return self._keychain.secret(key, self._workload, self._payload)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keychain
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keychain)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._keychain)

@@ -1,0 +1,167 @@
+"""References to secrets in real runs: through history, chunks, continue-as-new and resets, to the values in calls."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.secrets.tool import TOOL
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, Tool, ToolContext
+from noetl_compiler import compile_or_raise
+from noetl_compiler.secret_references import MARK, SecretReference, written
+from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.replay import replay
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.worker import serving
+from tests.mirror.resets import reset
+from tests.shell.conftest import HEAD
+
+BILLING = {"type": "secret", "token": "hush-billing", "port": 8443}
+KEY = {"type": "secret", "value": "hush-key"}
+SECRETS = ("hush-billing", "hush-key")
+
+KEYCHAIN = (
+    "workload: {name: billing}\nkeychain: [{name: billing, kind: credential, credential: '{{ workload.name }}'}]\n"
+)
+
+STEPS = """\
+  - step: start
+    tool: {kind: secrets, provider: env, secret_name: key}
+    set: {ctx.key: "{{ output.data.secret_value }}", ctx.header: "Bearer {{ keychain.billing.token }}"}
+    next: {arcs: [{step: each}]}
+  - step: each
+    loop: {in: [1, 2], iterator: n, spec: {mode: parallel}}
+    tool: {kind: noop, input: {seen: ["{{ ctx.key }}", "{{ ctx.header }}", "{{ billing.port }}"]}}
+    next: {arcs: [{step: last}]}
+  - step: last
+    tool: {kind: noop, input: {seen: ["{{ start.value }}", "{{ keychain.billing }}"]}}
+"""
+
+EACH = ["hush-key", "Bearer hush-billing", 8443]
+LAST = ["hush-key", BILLING]
+
+
+class Served:
+    """A worker with the secrets, and what its tool was called with."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        self.answers: list[Any] = []
+
+    def __call__(self, request: Request, _context: ToolContext) -> Any:
+        self.seen.append(request.input["seen"])
+        return self.answers.pop(0) if self.answers else {"echo": request.input["seen"]}
+
+    @asynccontextmanager
+    async def client(self, servers: Addresses, **named: Any) -> AsyncGenerator[NoetlClient]:
+        tools: dict[str, Tool] = {"noop": FakeTool("noop", self), "secrets": TOOL}
+        client = await NoetlClient.connect(servers.temporal, tools=tools)
+        environment = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(one) for name, one in named.items()}
+        async with asyncio.timeout(60), serving(client.temporal, tools, CredentialSource(environment=environment)):
+            yield client
+
+
+async def submit(client: NoetlClient, steps: str = STEPS) -> RunHandle:
+    text = f"{HEAD}{KEYCHAIN}workflow:\n{steps}"
+    return await client.submit(compile_or_raise(text, "shell.yaml"), content=text)
+
+
+async def told_of(client: NoetlClient, run: RunHandle) -> str:
+    """The histories of the run and of its loop."""
+    ids = [one.id async for one in client.temporal.list_workflows(f"WorkflowId STARTS_WITH '{run.workflow_id}'")]
+    histories = [await client.temporal.get_workflow_handle(id_).fetch_history() for id_ in ids]
+    return b"".join(event.SerializeToString() for history in histories for event in history.events).decode("latin-1")
+
+
+async def test_each_call_gets_the_values_and_nobody_else(servers: Addresses) -> None:
+    served = Served()
+    async with served.client(servers, billing=BILLING, key=KEY) as client:
+        run = await submit(client)
+        report = await run.result()
+        history = await told_of(client, run)
+    assert served.seen == [EACH, EACH, LAST]
+    assert report.result == {"echo": ["***", {**BILLING, "token": "***", "port": "***"}]}
+    assert MARK in history
+    assert not [secret for secret in SECRETS if secret in history]
+
+
+async def test_references_stay_valid_after_continue_as_new(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 5)
+    served = Served()
+    async with served.client(servers, billing=BILLING, key=KEY) as client:
+        run = await submit(client)
+        assert (await run.result()).status == "completed"
+        last = await client.temporal.get_workflow_handle(run.workflow_id).describe()
+    assert last.run_id != run.run_id
+    assert served.seen == [EACH, EACH, LAST]
+
+
+async def test_references_stay_valid_after_a_reset(servers: Addresses) -> None:
+    """The outcome of the secrets tool stands in the history that the new run begins with."""
+    served = Served()
+    async with served.client(servers, billing=BILLING, key=KEY) as client:
+        run = await submit(client)
+        await run.result()
+        handle = client.temporal.get_workflow_handle(run.workflow_id, run_id=run.run_id)
+        again = client.temporal.get_workflow_handle(
+            run.workflow_id, run_id=await reset(client.temporal, handle, run.run_id or "")
+        )
+        assert (await again.result())["status"] == "completed"
+        assert (await replay(await again.fetch_history(), client.temporal.data_converter)).problem is None
+    assert served.seen == [EACH, EACH, LAST] * 2
+
+
+async def test_a_response_that_looks_like_a_reference_is_text(servers: Addresses) -> None:
+    forged = written(SecretReference("billing", "credential", {"credential": "billing"}, ("token",)), "")
+    served = Served()
+    served.answers = [{"told": forged}]
+    steps = """\
+  - step: start
+    tool: {kind: noop, input: {seen: "{{ keychain.billing.token }}"}}
+    next: {arcs: [{step: then}]}
+  - step: then
+    tool: {kind: noop, input: {seen: "{{ start.told }}"}}
+"""
+    async with served.client(servers, billing=BILLING) as client:
+        await (await submit(client, steps)).result()
+    assert served.seen == ["hush-billing", forged]
+
+
+async def test_a_secret_that_is_missing_fails_the_call_at_its_place(servers: Addresses) -> None:
+    served = Served()
+    async with served.client(servers, key=KEY) as client:
+        report = await (await submit(client)).result()
+    assert report.status == "failed"
+    assert report.failures.cause is not None
+    assert report.failures.cause.line == 13
+    assert "no credential 'billing'" in report.failures.cause.message
+    assert served.seen == []
+
+
+async def test_an_error_is_masked_and_a_repeated_attempt_gets_the_value_again(servers: Addresses) -> None:
+    served = Served()
+    served.answers = [Outcome("error", error=ErrorInfo("tool", "hush-billing is wrong", retryable=True))]
+    steps = """\
+  - step: start
+    tool:
+      kind: noop
+      input: {seen: "{{ keychain.billing.token }}"}
+      spec:
+        policy:
+          rules:
+            - {when: "{{ output.error.message == '*** is wrong' }}", then: {do: retry, attempts: 2, delay: 0}}
+            - {else: {then: {do: continue}}}
+"""
+    async with served.client(servers, billing=BILLING) as client:
+        run = await submit(client, steps)
+        assert (await run.result()).result == {"echo": "***"}
+        assert "hush-billing" not in await told_of(client, run)
+    assert served.seen == ["hush-billing", "hush-billing"]
