@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-BUILT_IN = frozenset({"duckdb", "http", "noop", "postgres", "python"})
+BUILT_IN = frozenset({"duckdb", "http", "noop", "postgres", "python", "shell"})
 """The kinds that this package registers."""
 
 Credential: TypeAlias = Mapping[str, Any]

@@ -71,6 +71,7 @@ class Code(Enum):
     NO_PYTHON_RESULT = "NT509"
     SQL_SYNTAX = "NT510"
     QUOTED_TEMPLATE = "NT511"
+    TEMPLATE_IN_COMMAND = "NT515"
     UNKNOWN_PLAYBOOK = "NT601"
     UNSOUND_PLAYBOOK = "NT602"
     PLAYBOOK_CYCLE = "NT603"
@@ -152,6 +153,9 @@ _MEANINGS: dict[Code, str] = {
     Code.SQL_SYNTAX: "The SQL of a task does not parse.",
     Code.QUOTED_TEMPLATE: (
         "SQL has a template inside quotes, where a value that contains a quote changes the statement."
+    ),
+    Code.TEMPLATE_IN_COMMAND: (
+        "A shell command has a template, and a value that contains shell syntax changes what it runs."
     ),
     Code.UNKNOWN_PLAYBOOK: "A step calls a playbook that the catalog does not have.",
     Code.UNSOUND_PLAYBOOK: "A step calls a playbook that has errors of its own.",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from noetl_activities.errors import ConfigError
+from noetl_activities.isolation.captured import Captured
 from noetl_activities.isolation.settings import settings_of
 
 __all__ = ["ProcessExit", "run_task"]
@@ -28,33 +29,36 @@ _START = "import sys; sys.path.insert(0, {root!r}); from {module} import main; d
 task's business; what stands in the worker's current folder is not imported (-P).
 """
 
-_MAX_PRINTED = 64 * 1024
 _MAX_ANSWER = 64 * 1024 * 1024
 _GRACE = 1.0
 """Seconds to read what is left in the pipes when the supervisor has ended."""
 
 
 class ProcessExit(NamedTuple):
-    """What a call has printed (its beginning), what it has answered, and its exit status, -9 for signal 9."""
+    """What a call has answered, and its exit status, -9 for signal 9."""
 
-    printed: str
     answer: bytes
     status: int
 
 
-async def run_task(module: str, call: bytes) -> ProcessExit:
+async def run_task(module: str, call: bytes, stdout: Captured, stderr: Captured) -> ProcessExit:
     """Run ``main`` of ``module``, which begins with ``supervisor.start_task`` and answers on descriptor ``argv[1]``.
+    What it prints is added to ``stdout`` and ``stderr``, which may be the same.
 
     Cancellation ends the task and all that it has started. Raises ConfigError for an answer over 64 MB.
     """
     _protect_worker()
     header = json.dumps({"size": len(call), **settings_of(os.environ)}).encode()
-    with _pipe() as (printed_to, printing), _pipe() as (answered_to, answering):
-        async with _supervisor(module, printing.fileno(), answering.fileno()) as supervisor:
-            printing.close()
-            answering.close()
-            printed, answer = bytearray(), bytearray()
-            drains = (_drain(printed_to, printed, _MAX_PRINTED), _drain(answered_to, answer, _MAX_ANSWER + 1))
+    answer = Captured(_MAX_ANSWER)
+    with contextlib.ExitStack() as pipes:
+        answered_to, answering = pipes.enter_context(_pipe())
+        printed_to, printing = pipes.enter_context(_pipe())
+        errors_to, errors = (None, printing) if stderr is stdout else pipes.enter_context(_pipe())
+        async with _supervisor(module, printing, errors, answering) as supervisor:
+            for writing in {printing, errors, answering}:
+                writing.close()
+            drains = [_drain(printed_to, stdout), _drain(answered_to, answer)]
+            drains += [] if errors_to is None else [_drain(errors_to, stderr)]
             reads = asyncio.gather(*drains, _feed(supervisor, header + b"\n" + call))
             try:
                 status = await supervisor.wait()
@@ -63,9 +67,9 @@ async def run_task(module: str, call: bytes) -> ProcessExit:
                 await _end(supervisor)
                 reads.cancel()
                 await asyncio.wait([reads])
-    if len(answer) > _MAX_ANSWER:
+    if not answer.is_whole:
         raise ConfigError("the result is over 64 MB: store it and return its location")
-    return ProcessExit(printed.decode("utf-8", "replace"), bytes(answer), status)
+    return ProcessExit(bytes(answer.beginning), status)
 
 
 @functools.cache
@@ -88,17 +92,17 @@ def _pipe() -> Generator[tuple[FileIO, FileIO]]:
 
 
 @contextlib.asynccontextmanager
-async def _supervisor(module: str, printing: int, answering: int) -> AsyncGenerator[Process]:
+async def _supervisor(module: str, printing: FileIO, errors: FileIO, answering: FileIO) -> AsyncGenerator[Process]:
     """Ended when left. One whose worker dies before the whole call is sent ends by itself."""
     start = _START.format(root=str(_ROOT), module=module)
     allowed = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-X", "utf8", "-c", start, str(answering)),
+        *(sys.executable, "-P", "-X", "utf8", "-c", start, str(answering.fileno())),
         stdin=PIPE,
         stdout=printing,
-        stderr=printing,
+        stderr=errors,
         env={**allowed, "PYTHONIOENCODING": "utf-8"},
-        pass_fds=(answering,),
+        pass_fds=(answering.fileno(),),
         start_new_session=True,
     )
     try:
@@ -122,13 +126,13 @@ async def _end(supervisor: Process) -> None:
     await supervisor.wait()
 
 
-async def _drain(pipe: FileIO, kept: bytearray, limit: int) -> None:
-    """Read to the end; keep the beginning."""
+async def _drain(pipe: FileIO, captured: Captured) -> None:
+    """Read to the end."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     try:
         while chunk := await reader.read(65536):
-            kept += chunk[: max(0, limit - len(kept))]
+            captured.add(chunk)
     finally:
         transport.close()

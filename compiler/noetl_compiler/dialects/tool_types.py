@@ -16,7 +16,7 @@ from noetl_compiler.language.tools import SQL_FIELDS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 
-__all__ = ["check_types", "forbid_two_statements"]
+__all__ = ["check_types", "forbid_two_commands", "forbid_two_statements"]
 
 _WORDS = {"text": "text", "number": "a number", "flag": "true or false", "mapping": "a mapping", "list": "a list"}
 _FLAGS = (TRUE_WORDS | FALSE_WORDS) - {"0", "1"}
@@ -28,7 +28,7 @@ def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescriptio
         field = (tool.fields or {}).get(key.text)
         if field is None or (isinstance(node, ScalarNode) and (node.value is None or node.template_span)):
             continue
-        written = report.source.slice(key.span).strip("'\"") or key.text  # the key may be an older word for the field
+        written = _written(key, report)
         if field.choices and isinstance(node, ScalarNode):
             _check_choice(written, node, field, report)
         elif field.types and not any(_is(node, one) for one in field.types):
@@ -38,13 +38,28 @@ def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescriptio
 
 def forbid_two_statements(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
     """NT109 for SQL in more than one field: a run would execute all of it, one field after the other."""
-    if not tool.field_names >= SQL_FIELDS:
-        return
-    keys = [key for key, node in entries if key.text in SQL_FIELDS and not _is_empty(node)]
+    if tool.field_names >= SQL_FIELDS:
+        keys = [key for key, node in entries if key.text in SQL_FIELDS and not _is_empty(node)]
+        _forbid_two(keys, "SQL", "run both", report)
+
+
+def forbid_two_commands(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
+    """NT109 for commands in more than one field."""
+    keys = [key for key, _ in entries if key.text in tool.commands]
+    _forbid_two(keys, "commands", "run one of them alone", report)
+
+
+def _forbid_two(keys: list[ScalarNode], what: str, outcome: str, report: Report) -> None:
     for key in keys[1:]:
-        related = (Related(keys[0].span, f'"{keys[0].text}" is here'),)
-        message = f'the task has SQL in "{keys[0].text}" and in "{key.text}", and would run both'
+        first = _written(keys[0], report)
+        related = (Related(keys[0].span, f'"{first}" is here'),)
+        message = f'the task has {what} in "{first}" and in "{_written(key, report)}", and would {outcome}'
         report.error(Code.CONFLICTING_FIELDS, key.span, message, "keep one of them, or write a list", related)
+
+
+def _written(key: ScalarNode, report: Report) -> str:
+    """The key as the playbook has it, which may be an older word for the field."""
+    return report.source.slice(key.span).strip("'\"") or key.text
 
 
 def _is_empty(node: Node) -> bool:

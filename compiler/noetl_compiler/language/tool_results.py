@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from noetl_compiler.language.tool_description import ToolField
 
-__all__ = ["DUCKDB_ROWS", "NOOP_VALUE", "PYTHON_VALUE", "RESPONSE", "ROWS"]
+__all__ = ["DUCKDB_ROWS", "NOOP_VALUE", "OUTPUT", "PYTHON_VALUE", "RESPONSE", "ROWS"]
 
 RESPONSE: Mapping[str, ToolField] = MappingProxyType(
     {
@@ -32,6 +32,17 @@ ROWS: Mapping[str, ToolField] = MappingProxyType(
 
 DUCKDB_ROWS: Mapping[str, ToolField] = MappingProxyType(
     {**ROWS, "database_path": ToolField("The file of the database.", ("text",))}
+)
+
+OUTPUT: Mapping[str, ToolField] = MappingProxyType(
+    {
+        "exit_code": ToolField(
+            "The exit status of the last command that ran; 128 and the signal's number where a signal ended it.",
+            ("number",),
+        ),
+        "stdout": ToolField("What the commands have written to standard output, at most 256 KB.", ("text",)),
+        "stderr": ToolField("What they have written to standard error, at most 256 KB.", ("text",)),
+    }
 )
 
 PYTHON_VALUE = "The variable result, or what the function main returns: any JSON value."

@@ -12,7 +12,7 @@ from typing import cast
 
 from noetl_compiler.language.tool_description import Effect, FieldType, ToolDescription, ToolField, Tools
 from noetl_compiler.language.tool_fields import METHODS, SQL_COMMANDS, SQL_FIELDS, described_fields
-from noetl_compiler.language.tool_results import DUCKDB_ROWS, NOOP_VALUE, PYTHON_VALUE, RESPONSE, ROWS
+from noetl_compiler.language.tool_results import DUCKDB_ROWS, NOOP_VALUE, OUTPUT, PYTHON_VALUE, RESPONSE, ROWS
 
 __all__ = [
     "CALLED",
@@ -137,6 +137,18 @@ _TABLE = (
         effect="code",
     ),
     _kind(
+        "shell",
+        "Runs commands in a shell, and yields what they print and their exit status.",
+        "cmds command env cwd shell",
+        "cmds|command",
+        commands="cmds command",
+        renamed="commands=cmds cmd=command script=command",
+        ignored="capture",
+        types="cmds=text|list command=text|list env=mapping cwd=text shell=text",
+        result=OUTPUT,
+        effect="code",
+    ),
+    _kind(
         "noop",
         "Calls nothing; its rules, names and routes still count.",
         "message result",
@@ -157,14 +169,6 @@ _TABLE = (
         "Runs SQL on a DuckLake catalog.",
         f"{_SQL} catalog_connection catalog_name data_path database",
         _ANY_SQL,
-    ),
-    _kind(
-        "shell",
-        "Runs commands in a shell.",
-        "cmds command env cwd",
-        "cmds|command",
-        commands="cmds command",
-        types="cmds=text|list command=text|list env=mapping",
     ),
     _kind("rhai", "Runs a script in the Rhai language.", "code", "code", code="code"),
     _kind(
