@@ -58,11 +58,7 @@ class PythonTool:
         if has_more_values(ended.answer, MAX_VALUES):
             raise ConfigError(f"the result has over {MAX_VALUES:,} values: store it and return its location")
         answer = _answer(ended.answer)
-        return (
-            _outcome(answer, meta)
-            if answer
-            else _error("the output of the process is not a result", meta, printed)
-        )
+        return _outcome(answer, meta) if answer else _error("the output of the process is not a result", meta, printed)
 
 
 def _code(config: dict[str, Json]) -> str:

@@ -22,7 +22,7 @@ from noetl_activities.tool_spec import built_in
 __all__ = ["MAX_OUTPUT", "TOOL", "ShellTool"]
 
 MAX_OUTPUT = 256 * 1024
-"""Bytes of stdout, and of stderr, that a result has: both together fit into history where nothing is stored elsewhere."""
+"""Bytes of stdout, and of stderr, in a result: both fit into history where nothing is stored elsewhere."""
 
 AT_ONCE = 32
 """Most commands wait for something else and use no processor meanwhile; each takes some 20 MB with its shell."""
@@ -79,7 +79,7 @@ def _end(ended: ProcessExit) -> _End:
         answer = None
     fields = cast("dict[str, Json]", answer) if isinstance(answer, dict) else {}
     if isinstance(fields.get("problem"), str):
-        raise ConfigError(f"{fields['problem']}, on the machine of the worker")
+        raise ConfigError(fields["problem"])
     if isinstance(fields.get("status"), int) and isinstance(fields.get("command"), int):
         return _End(fields["status"], fields["command"])
     return _End(ended.status or 1, 0)

@@ -65,7 +65,7 @@ def _variables_of(credential: Credential) -> Iterator[tuple[str, str]]:
     for name, value in credential.items():
         if name not in METADATA and name != "type" and isinstance(value, str | int | float):
             variable = re.sub(r"\W", "_", name, flags=re.ASCII).upper()
-            yield variable, _passed(value, f"the field {name} of the credential", variable)
+            yield variable, _passed(value, f"the field {name} of the credential", f"{variable}=")
 
 
 def _items(field: str, given: Json) -> Iterator[tuple[str, str]]:
@@ -78,7 +78,7 @@ def _items(field: str, given: Json) -> Iterator[tuple[str, str]]:
             raise ConfigError(
                 f'"{field}" has a name that no variable can have: use letters, digits and _, with no digit in front'
             )
-        yield name, _passed(value, f'the variable {name} of "{field}"', name)
+        yield name, _passed(value, f'the variable {name} of "{field}"', f"{name}=")
 
 
 def _passed(value: Json, what: str, beside: str = "") -> str:

@@ -39,15 +39,16 @@ def run(call: dict[str, Any]) -> dict[str, Any]:
         os.chdir(call["cwd"] or ".")
     except OSError as error:
         return {"problem": f"cannot run in the folder {call['cwd']}: {error.strerror}"}
-    status = number = 0
     for number, command in enumerate(call["commands"], 1):
         try:
             status = exit_status(call["shell"], command, environment)
+        except FileNotFoundError:
+            return {"problem": f"{call['shell']} is not installed where the worker runs"}
         except OSError as error:
             return {"problem": f"cannot run {call['shell']}: {error.strerror}"}
         if status:
-            break
-    return {"status": status, "command": number}
+            return {"status": status, "command": number}
+    return {"status": 0, "command": len(call["commands"])}
 
 
 def exit_status(shell: str, command: str, environment: dict[str, str]) -> int:

@@ -70,8 +70,8 @@ playbooks share one: settings of the login win over these.
 """
 
 OWN_QUEUES = "python,shell"
-"""The other tools share the workflows' queue, whose calls start at once. A call of python or shell may take long, so many
-of them would keep calls of other tools waiting for a place in the worker."""
+"""The other tools share the workflows' queue, whose calls start at once. A call of python or shell may take long, so
+many of them would keep calls of other tools waiting for a place in the worker."""
 
 
 class Addresses(msgspec.Struct, frozen=True):

@@ -55,6 +55,14 @@ def test_nothing_is_logged_where_nothing_is_printed(logged: pytest.LogCaptureFix
     assert logged.messages == []
 
 
+def test_the_output_of_commands_is_logged(logged: pytest.LogCaptureFixture) -> None:
+    call = ToolCall("c", "k", 7, "fetch", "fetch_task", "shell", 1)
+    for status in ("ok", "error"):
+        log_printed(call, 1, {"status": status, "result": {"exit_code": 0, "stdout": "a\nb\n", "stderr": "c\n"}})
+        log_printed(call, 1, {"status": status, "result": {"exit_code": 0, "stdout": "", "stderr": ""}})
+    assert logged.messages == ["execution 7, step fetch, attempt 1 printed:\n  | a\n  | b\n  | c"] * 2
+
+
 def test_no_printed_line_can_be_taken_for_one_of_the_log(logged: pytest.LogCaptureFixture) -> None:
     printed("a\r2026-01-01 b\u20282026-01-01 c\v2026-01-01 d")
     told = logs._Printable(logs.FORMAT).format(logged.records[0])  # pyright: ignore[reportPrivateUsage]

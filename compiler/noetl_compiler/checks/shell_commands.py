@@ -40,9 +40,7 @@ def _check(task: Task, report: Report) -> None:
     node, (start, end) = found[0]
     others = f" ({len(found)} such templates in this task)" if len(found) > 1 else ""
     message = f"the value of the template becomes part of the command, where shell syntax in it would run{others}"
-    report.warning(
-        Code.TEMPLATE_IN_COMMAND, _span(node, start, end, report), message, _remedy(node.text[start:end])
-    )
+    report.warning(Code.TEMPLATE_IN_COMMAND, _span(node, start, end, report), message, _remedy(node.text[start:end]))
 
 
 def _places(node: ScalarNode) -> list[tuple[int, int]]:
