@@ -118,7 +118,7 @@ def _cut_told(**streams: Captured) -> dict[str, Json]:
 def _last_lines(captured: Captured, context: ToolContext) -> str:
     """Masked before they are shortened, as what is left of a secret that a cut divides is not found any more."""
     lines = [line.rstrip() for line in _masked_end(captured, context).splitlines() if line.strip()]
-    return "\n".join(lines[-_END_LINES:])[-_END_CHARS:]
+    return " | ".join(lines[-_END_LINES:])[-_END_CHARS:]
 
 
 def _masked_end(captured: Captured, context: ToolContext) -> str:

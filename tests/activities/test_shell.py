@@ -104,7 +104,7 @@ async def test_the_message_has_the_end_of_what_went_to_stderr() -> None:
     outcome = await run("for n in $(seq 9000); do echo line $n is quite long; done >&2; echo; exit 1")
     assert outcome.error is not None
     assert outcome.error.message.endswith(
-        "status 1: " + "\n".join(f"line {n} is quite long" for n in range(8996, 9001))
+        "status 1: " + " | ".join(f"line {n} is quite long" for n in range(8996, 9001))
     )
 
 
