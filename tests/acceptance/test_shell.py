@@ -74,7 +74,11 @@ workflow:
       cmds:
         - echo "$TOKEN"; env | grep TOKEN; echo "$TOKEN" | base64; set -x; echo "$TOKEN" >&2
         - echo "$TOKEN" | tr a-z A-Z >&2; exit 3
-      spec: {policy: {rules: [{when: "{{ output.data.exit_code == 3 }}", then: {do: retry, attempts: 2}}, {else: {then: {do: fail}}}]}}
+      spec:
+        policy:
+          rules:
+            - {when: "{{ output.data.exit_code == 3 }}", then: {do: retry, attempts: 2}}
+            - {else: {then: {do: fail}}}
 """
 
 

@@ -22,14 +22,16 @@ SLEEPS = """
   - step: start
     tool:
       kind: shell
-      timeout: {timeout}
+      timeout: {limit}
       cmds:
         - setsid sleep 600 & echo $! >> {file}
         - test "$(wc -l < {file})" -ge {attempts} || sleep 600
         - echo done after $(wc -l < {file})
     next:
       arcs:
-        - {{step: cleaned, when: "{{{{ output.status == 'error' }}}}", set: {{ctx.kind: "{{{{ output.error.kind }}}}"}}}}
+        - step: cleaned
+          when: "{{{{ output.status == 'error' }}}}"
+          set: {{ctx.kind: "{{{{ output.error.kind }}}}"}}
         - step: end
   - step: cleaned
     tool: {{kind: noop, result: "{{{{ ctx.kind }}}}"}}
@@ -43,8 +45,8 @@ class Sleeping:
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    async def submitted(self, servers: Addresses, attempts: int = 9, timeout: str = "1h") -> RunHandle:
-        return await submit(servers, SLEEPS.format(file=self.file, attempts=attempts, timeout=timeout))
+    async def submitted(self, servers: Addresses, attempts: int = 9, limit: str = "1h") -> RunHandle:
+        return await submit(servers, SLEEPS.format(file=self.file, attempts=attempts, limit=limit))
 
     @property
     def pids(self) -> list[int]:
@@ -77,7 +79,7 @@ async def test_a_cancel_ends_all_processes_of_the_call(servers: Addresses, sleep
 
 
 async def test_a_timeout_ends_all_processes_of_the_call(servers: Addresses, sleeping: Sleeping) -> None:
-    handle = await sleeping.submitted(servers, timeout="2s")
+    handle = await sleeping.submitted(servers, limit="2s")
     async with worker_process(servers.temporal, servers.postgres), asyncio.timeout(60):
         report = await handle.result()
         assert (report.status, report.result) == ("completed", "timeout")
