@@ -136,7 +136,7 @@ _OF_ONE_KIND: Mapping[tuple[str, str], str] = MappingProxyType(
         "filled in.",
         ("shell", "command"): "The command or script to run; templates in it are filled in.",
         ("shell", "cwd"): "The folder to run in, the call's own unless given.",
-        ("shell", "env"): 'Environment variables, name and value; a command reads "$NAME", and never runs it.',
+        ("shell", "env"): 'Environment variables, name and value: the safe way to pass values, read as "$NAME".',
         ("rhai", "code"): "The Rhai script to run.",
         ("container", "command"): "The container's command.",
         ("container", "script"): "The script to run in the container.",
