@@ -12,7 +12,6 @@ import json
 from typing import Any, cast
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.isolation.captured import Captured
 from noetl_activities.isolation.processes import run_task
 from noetl_activities.json_limits import has_more_values
 from noetl_activities.outcome import TOO_DEEP, ErrorInfo, Outcome
@@ -23,9 +22,6 @@ __all__ = ["TOOL", "PythonTool"]
 
 MAX_VALUES = 4_000_000
 """Of a result: 60 MB of empty lists would take 1.2 GB, and seconds in which the worker does nothing else."""
-
-MAX_PRINTED = 64 * 1024
-"""Bytes that are kept of what the code prints."""
 
 _CHILD = "noetl_activities.python_child"
 _FAILURE = ("type", "message", "traceback")
@@ -47,18 +43,20 @@ class PythonTool:
             "env": _environment(request.config.get("env")),
             "context": {"execution_id": request.execution_id, "attempt": context.attempt, **_inputs(request)},
         }
-        captured = Captured(MAX_PRINTED)
-        ended = await run_task(_CHILD, json.dumps(call).encode(), captured, captured)
-        printed = captured.text
-        meta: dict[str, Json] = {"stdout": printed} if printed else {}
+        ended = await run_task(_CHILD, json.dumps(call).encode(), lambda _stream, _text: None)
+        meta: dict[str, Json] = {"stdout": ended.printed} if ended.printed else {}
         if skipped:
             meta["libs_not_installed_here"] = skipped
         if not ended.answer:
-            return _error(f"the process ended with status {ended.status} and no result", meta, printed)
+            return _error(f"the process ended with status {ended.status} and no result", meta, ended.printed)
         if has_more_values(ended.answer, MAX_VALUES):
             raise ConfigError(f"the result has over {MAX_VALUES:,} values: store it and return its location")
         answer = _answer(ended.answer)
-        return _outcome(answer, meta) if answer else _error("the output of the process is not a result", meta, printed)
+        return (
+            _outcome(answer, meta)
+            if answer
+            else _error("the output of the process is not a result", meta, ended.printed)
+        )
 
 
 def _code(config: dict[str, Json]) -> str:

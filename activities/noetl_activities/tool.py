@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -24,6 +24,7 @@ __all__ = [
     "BUILT_IN",
     "Credential",
     "Json",
+    "OutputStream",
     "Request",
     "Tool",
     "ToolContext",
@@ -41,6 +42,9 @@ BUILT_IN = frozenset({"duckdb", "http", "noop", "postgres", "python", "shell"})
 
 Credential: TypeAlias = Mapping[str, Any]
 """``{"type": "postgres", "db_host": ...}``: resolved, secret, never logged."""
+
+OutputStream: TypeAlias = Literal["stdout", "stderr"]
+"""Where the code of a task prints."""
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -10,8 +10,9 @@ import pytest
 
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.shell import MAX_OUTPUT, TOOL
+from noetl_activities.shell import TOOL
 from noetl_activities.shell_call import LONGEST_TEXT
+from noetl_activities.shell_output import MAX_OUTPUT
 
 from .conftest import Context, request
 from .test_isolation import HELD

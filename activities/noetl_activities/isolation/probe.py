@@ -9,9 +9,6 @@ import sys
 CONFINED = frozenset({"python", "shell"})
 """The tools whose tasks are confined."""
 
-_MOST_PRINTED = 64 * 1024
-"""Bytes of an error that keeps the process from starting."""
-
 
 def main() -> None:
     """In the child."""
@@ -24,13 +21,11 @@ def main() -> None:
 
 async def isolation() -> str:
     """One line for a worker to log at its start: "tasks: own account, landlock 7, ...; not held: ..."."""
-    from noetl_activities.isolation.captured import Captured
     from noetl_activities.isolation.processes import run_task
 
-    printed = Captured(_MOST_PRINTED)
-    ended = await run_task(__name__, b"", printed, printed)
+    ended = await run_task(__name__, b"", lambda _stream, _text: None)
     if not ended.answer:
-        reason = printed.text.strip().splitlines()[-1:] or [f"status {ended.status}"]
+        reason = ended.printed.strip().splitlines()[-1:] or [f"status {ended.status}"]
         return f"tasks cannot be confined here, and fail: {reason[0]}"
     found = json.loads(ended.answer)
     missing = f"; not held: {', '.join(found['missing'])}" if found["missing"] else ""

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import functools
 import json
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.isolation.captured import Captured
 from noetl_activities.isolation.settings import settings_of
+from noetl_activities.tool import OutputStream
 
-__all__ = ["ProcessExit", "run_task"]
+__all__ = ["Output", "ProcessExit", "run_task"]
 
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
 """Variables that a task inherits from the worker. HOME and TMPDIR are its own folder."""
@@ -29,36 +30,41 @@ _START = "import sys; sys.path.insert(0, {root!r}); from {module} import main; d
 task's business; what stands in the worker's current folder is not imported (-P).
 """
 
+_MAX_PRINTED = 64 * 1024
 _MAX_ANSWER = 64 * 1024 * 1024
 _GRACE = 1.0
 """Seconds to read what is left in the pipes when the supervisor has ended."""
 
 
-class ProcessExit(NamedTuple):
-    """What a call has answered, and its exit status, -9 for signal 9."""
+Output: TypeAlias = Callable[[OutputStream, str], None]
+"""Takes what the task prints, as it prints it."""
 
+
+class ProcessExit(NamedTuple):
+    """What a call has printed (its beginning), what it has answered, and its exit status, -9 for signal 9."""
+
+    printed: str
     answer: bytes
     status: int
 
 
-async def run_task(module: str, call: bytes, stdout: Captured, stderr: Captured) -> ProcessExit:
+async def run_task(module: str, call: bytes, output: Output) -> ProcessExit:
     """Run ``main`` of ``module``, which begins with ``supervisor.start_task`` and answers on descriptor ``argv[1]``.
-    What it prints is added to ``stdout`` and ``stderr``, which may be the same.
 
     Cancellation ends the task and all that it has started. Raises ConfigError for an answer over 64 MB.
     """
     _protect_worker()
     header = json.dumps({"size": len(call), **settings_of(os.environ)}).encode()
-    answer = Captured(_MAX_ANSWER)
-    with contextlib.ExitStack() as pipes:
-        answered_to, answering = pipes.enter_context(_pipe())
-        printed_to, printing = pipes.enter_context(_pipe())
-        errors_to, errors = (None, printing) if stderr is stdout else pipes.enter_context(_pipe())
-        async with _supervisor(module, printing, errors, answering) as supervisor:
-            for writing in {printing, errors, answering}:
+    with _pipe() as (out, to_out), _pipe() as (err, to_err), _pipe() as (answered, answering):
+        async with _supervisor(module, to_out.fileno(), to_err.fileno(), answering.fileno()) as supervisor:
+            for writing in (to_out, to_err, answering):
                 writing.close()
-            drains = [_drain(printed_to, stdout), _drain(answered_to, answer)]
-            drains += [] if errors_to is None else [_drain(errors_to, stderr)]
+            printed, answer = bytearray(), bytearray()
+            drains = (
+                _drain(out, _printed("stdout", printed, output)),
+                _drain(err, _printed("stderr", printed, output)),
+                _drain(answered, _beginning(answer, _MAX_ANSWER + 1)),
+            )
             reads = asyncio.gather(*drains, _feed(supervisor, header + b"\n" + call))
             try:
                 status = await supervisor.wait()
@@ -67,9 +73,9 @@ async def run_task(module: str, call: bytes, stdout: Captured, stderr: Captured)
                 await _end(supervisor)
                 reads.cancel()
                 await asyncio.wait([reads])
-    if not answer.is_whole:
+    if len(answer) > _MAX_ANSWER:
         raise ConfigError("the result is over 64 MB: store it and return its location")
-    return ProcessExit(bytes(answer.beginning), status)
+    return ProcessExit(printed.decode("utf-8", "replace"), bytes(answer), status)
 
 
 @functools.cache
@@ -92,17 +98,17 @@ def _pipe() -> Generator[tuple[FileIO, FileIO]]:
 
 
 @contextlib.asynccontextmanager
-async def _supervisor(module: str, printing: FileIO, errors: FileIO, answering: FileIO) -> AsyncGenerator[Process]:
+async def _supervisor(module: str, out: int, err: int, answering: int) -> AsyncGenerator[Process]:
     """Ended when left. One whose worker dies before the whole call is sent ends by itself."""
     start = _START.format(root=str(_ROOT), module=module)
     allowed = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-X", "utf8", "-c", start, str(answering.fileno())),
+        *(sys.executable, "-P", "-X", "utf8", "-c", start, str(answering)),
         stdin=PIPE,
-        stdout=printing,
-        stderr=errors,
+        stdout=out,
+        stderr=err,
         env={**allowed, "PYTHONIOENCODING": "utf-8"},
-        pass_fds=(answering.fileno(),),
+        pass_fds=(answering,),
         start_new_session=True,
     )
     try:
@@ -126,13 +132,31 @@ async def _end(supervisor: Process) -> None:
     await supervisor.wait()
 
 
-async def _drain(pipe: FileIO, captured: Captured) -> None:
+async def _drain(pipe: FileIO, take: Callable[[bytes], None]) -> None:
     """Read to the end."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     try:
         while chunk := await reader.read(65536):
-            captured.add(chunk)
+            take(chunk)
     finally:
         transport.close()
+
+
+def _beginning(kept: bytearray, limit: int) -> Callable[[bytes], None]:
+    def take(chunk: bytes) -> None:
+        kept.extend(chunk[: max(0, limit - len(kept))])
+
+    return take
+
+
+def _printed(stream: OutputStream, kept: bytearray, output: Output) -> Callable[[bytes], None]:
+    """Keep the beginning of what both streams have, in the order in which it arrives, and pass all of it on."""
+    keep, decoder = _beginning(kept, _MAX_PRINTED), codecs.getincrementaldecoder("utf-8")("replace")
+
+    def take(chunk: bytes) -> None:
+        keep(chunk)
+        output(stream, decoder.decode(chunk))
+
+    return take
