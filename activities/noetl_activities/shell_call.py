@@ -44,10 +44,12 @@ def shell_call(request: Request, credential: Credential | None) -> ShellCall:
 def _commands(config: Mapping[str, Json]) -> list[str]:
     given = config.get("cmds", config.get("command"))
     listed = cast("list[Json]", given) if isinstance(given, list) else [given]
-    commands = [_passed(one, f"command {number}") for number, one in enumerate(listed, 1) if one is not None]
-    if not any(one.strip() for one in commands):
+    texts = [one for one in listed if one is not None]
+    if not all(isinstance(one, str) for one in texts):
+        raise ConfigError('"cmds" must be text or a list of texts')
+    if not any(one.strip() for one in texts):
         raise ConfigError('a shell task needs "cmds" or "command"')
-    return commands
+    return [_passed(one, f"command {number}") for number, one in enumerate(texts, 1)]
 
 
 def _environment(request: Request, credential: Credential | None) -> dict[str, str]:

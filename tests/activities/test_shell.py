@@ -121,6 +121,8 @@ async def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"cmds": []}, 'needs "cmds" or "command"'),
         ({"cmds": [" ", None]}, 'needs "cmds" or "command"'),
         ({"cmds": ["ls"], "shell": "/tmp/own"}, '"shell" must be one of bash, sh'),
+        ({"cmds": ["ls", {"echo": "a"}]}, '"cmds" must be text or a list of texts'),
+        ({"cmds": 5}, '"cmds" must be text or a list of texts'),
         ({"cmds": ["ls"], "cwd": 5}, '"cwd" must be text'),
         ({"cmds": ["ls"], "cwd": "/no/such"}, "cannot run in the folder /no/such: No such file or directory"),
         ({"cmds": ["ls\0"]}, "command 1 has a NUL character"),

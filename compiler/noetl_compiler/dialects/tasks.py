@@ -26,7 +26,7 @@ from noetl_compiler.dialects.retry import Retry
 from noetl_compiler.dialects.scripts import check_script
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.splices import is_one_template, read_splices
-from noetl_compiler.dialects.tool_types import check_types, forbid_two_commands, forbid_two_statements
+from noetl_compiler.dialects.tool_types import check_commands, check_types, forbid_two_statements
 from noetl_compiler.dialects.v1.outcomes import with_outcome
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Output, Sink, Timeout, Value
@@ -252,7 +252,7 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, around: Pars
     entries = tuple((key, with_go_quoted(node) if key.text in tool.commands else node) for key, node in written)
     check_types(entries, tool, fields.report)
     forbid_two_statements(entries, tool, fields.report)
-    forbid_two_commands(entries, tool, fields.report)
+    check_commands(entries, tool, fields.report)
     for key, node in entries:
         if key.text == "script":
             check_script(node, fields.report)

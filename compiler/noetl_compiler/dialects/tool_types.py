@@ -16,9 +16,10 @@ from noetl_compiler.language.tools import SQL_FIELDS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 
-__all__ = ["check_types", "forbid_two_commands", "forbid_two_statements"]
+__all__ = ["check_commands", "check_types", "forbid_two_statements"]
 
 _WORDS = {"text": "text", "number": "a number", "flag": "true or false", "mapping": "a mapping", "list": "a list"}
+_QUOTED = 'quote it as a whole, or write it in a block ("- |"): in YAML, ": " makes a mapping of it'
 _FLAGS = (TRUE_WORDS | FALSE_WORDS) - {"0", "1"}
 
 
@@ -43,10 +44,15 @@ def forbid_two_statements(entries: Iterable[tuple[ScalarNode, Node]], tool: Tool
         _forbid_two(keys, "SQL", "run both", report)
 
 
-def forbid_two_commands(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
-    """NT109 for commands in more than one field."""
-    keys = [key for key, _ in entries if key.text in tool.commands]
-    _forbid_two(keys, "commands", "run one of them alone", report)
+def check_commands(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
+    """NT109 for commands in more than one field, NT103 for one of a list that is no text."""
+    found = [(key, node) for key, node in entries if key.text in tool.commands]
+    _forbid_two([key for key, _ in found], "commands", "run one of them alone", report)
+    for _, node in found:
+        for item in node.items if isinstance(node, SequenceNode) else ():
+            if not isinstance(item, ScalarNode):
+                hint = _QUOTED if isinstance(item, MappingNode) else "write it as one text"
+                report.error(Code.WRONG_TYPE, item.span, f"a command must be text, not {kind_of(item)}", hint)
 
 
 def _forbid_two(keys: list[ScalarNode], what: str, outcome: str, report: Report) -> None:
