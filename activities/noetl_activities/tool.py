@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-BUILT_IN = frozenset({"duckdb", "http", "noop", "postgres", "python", "secrets"})
+BUILT_IN = frozenset({"duckdb", "http", "noop", "postgres", "python", "secrets", "shell"})
 """The kinds that this package registers."""
 
 Credential: TypeAlias = Mapping[str, Any]

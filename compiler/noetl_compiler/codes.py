@@ -73,6 +73,7 @@ class Code(Enum):
     SQL_SYNTAX = "NT510"
     QUOTED_TEMPLATE = "NT511"
     UNREACHED_KEYCHAIN = "NT512"
+    TEMPLATE_IN_COMMAND = "NT515"
     UNKNOWN_PLAYBOOK = "NT601"
     UNSOUND_PLAYBOOK = "NT602"
     PLAYBOOK_CYCLE = "NT603"
@@ -157,6 +158,9 @@ _MEANINGS: dict[Code, str] = {
         "SQL has a template inside quotes, where a value that contains a quote changes the statement."
     ),
     Code.UNREACHED_KEYCHAIN: "A secret is kept by a secret manager that workers do not reach.",
+    Code.TEMPLATE_IN_COMMAND: (
+        "A shell command has a template, and a value that contains shell syntax changes what it runs."
+    ),
     Code.UNKNOWN_PLAYBOOK: "A step calls a playbook that the catalog does not have.",
     Code.UNSOUND_PLAYBOOK: "A step calls a playbook that has errors of its own.",
     Code.PLAYBOOK_CYCLE: "Playbooks call each other in a cycle.",

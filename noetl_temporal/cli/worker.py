@@ -73,7 +73,7 @@ def _build(build_id: str | None, deployment: str | None) -> WorkerDeploymentConf
 
 
 async def _serve(only: list[str] | None, grace: float | None, build: WorkerDeploymentConfig | None) -> None:
-    from noetl_activities.isolation.probe import isolation
+    from noetl_activities.isolation.probe import CONFINED, isolation
     from noetl_activities.tool import load_tools
     from noetl_temporal.access import access_problem
     from noetl_temporal.cli.stop_signals import stop_asked
@@ -91,7 +91,7 @@ async def _serve(only: list[str] | None, grace: float | None, build: WorkerDeplo
     with stop_asked() as stopped:
         async with serving(client, load_tools(), credential_source(), only, patience, build):
             click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}{build_text}; Ctrl-C stops")
-            if only is None or "python" in only:
+            if only is None or not CONFINED.isdisjoint(only):
                 click.echo(await isolation())
             await stopped.wait()
             click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C again stops immediately")

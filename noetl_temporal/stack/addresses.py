@@ -69,8 +69,8 @@ SESSION = " ".join(
 playbooks share one: settings of the login win over these.
 """
 
-OWN_QUEUES = "python"
-"""The other tools share the workflows' queue, whose calls start at once. A python call takes a processor for long, so
+OWN_QUEUES = "python,shell"
+"""The other tools share the workflows' queue, whose calls start at once. A call of python or shell may take long, so
 many of them would keep calls of other tools waiting for a place in the worker."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl_activities import duckdb, http, noop, python
+from noetl_activities import duckdb, http, noop, python, shell
 from noetl_activities import postgres as postgres_tool
 from noetl_activities.tool import BUILT_IN, Request
 from noetl_compiler.language.tool_description import FieldType
@@ -52,6 +52,12 @@ async def test_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
     outcome = await duckdb.TOOL.run(request("duckdb", query=TWO), Context())
     check("duckdb", outcome.result)
+
+
+@pytest.mark.parametrize("command", ["date", "exit 1"])
+async def test_shell(command: str) -> None:
+    outcome = await shell.TOOL.run(request("shell", cmds=command), Context())
+    check("shell", outcome.result)
 
 
 async def test_those_that_yield_any_value_say_so() -> None:

@@ -170,7 +170,7 @@ def register(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
 
 
 def test_an_installed_tool_is_among_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    register(monkeypatch, ("greet", "GREET"), ("shell", "nowhere:TOOL"))
+    register(monkeypatch, ("greet", "GREET"), ("rhai", "nowhere:TOOL"))
     tools = installed_tools()
     assert tools["greet"] == GREET.spec.describe()
     assert list(tools) == [*KINDS, "greet"]
@@ -189,7 +189,7 @@ def test_an_installed_tool_is_among_them(monkeypatch: pytest.MonkeyPatch) -> Non
         ("other", [("other", "GREET")], "the tool 'greet' is registered as 'other'"),
         ("workbook", [("workbook", "WRONG")], "has a meaning of its own"),
         ("greet", [("greet", "GREET"), ("greet", "OTHER")], "it is registered by"),
-        ("shell", [("shell", "nowhere:TOOL")], "ModuleNotFoundError"),
+        ("rhai", [("rhai", "nowhere:TOOL")], "ModuleNotFoundError"),
     ],
 )
 def test_one_that_cannot_be_used_says_why(

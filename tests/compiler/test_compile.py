@@ -36,7 +36,7 @@ def test_errors_raise_with_their_places() -> None:
 
 
 def test_warnings_leave_the_graph() -> None:
-    result = compile_text(GOOD.replace("kind: noop", "kind: shell, cmds: ls"))
+    result = compile_text(GOOD.replace("kind: noop", "kind: rhai, code: x"))
     assert result.graph is not None
     assert [found.severity for found in result.diagnostics] == [Severity.WARNING]
 

@@ -89,10 +89,10 @@ def test_a_kind_that_nobody_gives_is_an_error_with_the_nearest() -> None:
 
 
 def test_a_kind_that_is_given_is_no_longer_unsupported() -> None:
-    text = FORMS["v10"].replace("greet,", "shell,") % "cmds: ls"
+    text = FORMS["v10"].replace("greet,", "rhai,") % "code: x"
     assert "is not supported yet" in told(text)[0]
-    shell = ToolDescription("Runs commands.", {"cmds": ToolField("Commands.")}, has_executor=True)
-    assert told(text, {**KINDS, "shell": shell}) == []
+    rhai = ToolDescription("Runs scripts.", {"code": ToolField("The script.")}, has_executor=True)
+    assert told(text, {**KINDS, "rhai": rhai}) == []
 
 
 def test_a_tool_that_cannot_be_used_says_why() -> None:

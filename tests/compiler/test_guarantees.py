@@ -81,7 +81,8 @@ def sql(kind: str, text: str, more: str = "") -> str:
             "at most once: not repeated when a worker is lost: it fails with kind unknown_outcome",
         ),
         ("kind: noop", "None"),
-        ("kind: shell, cmds: [ls]", "None"),
+        ("kind: shell, cmds: [ls]", "at least once: repeated when a worker is lost before it has reported"),
+        ("kind: rhai, code: x", "None"),
     ],
 )
 def test_a_call(tool: str, guarantee: str) -> None:

@@ -19,7 +19,7 @@ REGION = "  next: {arcs: [{step: inside}]}\n- {step: inside, tool: {kind: noop},
 
 
 REFUSED = [
-    ("- step: start\n  tool: {kind: shell, cmds: ls}\n", "6:9: error: there is no tool 'shell' here"),
+    ("- step: start\n  tool: {kind: rhai, code: x}\n", "6:9: error: there is no tool 'rhai' here"),
     ("- step: start\n  tool: {kind: playbook, path: a/b}\n", "6:9: error: there is no tool 'playbook' here"),
     (f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n", "6:9: error: cursor loops are not supported yet"),
     (
@@ -84,11 +84,11 @@ def test_the_built_in_tools_are_those_that_this_distribution_registers() -> None
 
 
 @pytest.mark.parametrize(
-    ("tool", "known"), [("{kind: noop}", BUILT_IN), ("{kind: shell, cmds: ls}", frozenset({"noop", "shell"}))]
+    ("tool", "known"), [("{kind: noop}", BUILT_IN), ("{kind: rhai, code: x}", frozenset({"noop", "rhai"}))]
 )
 def test_other_tools_are_looked_for_where_the_playbook_asks_for_one(
     tool: str, known: frozenset[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl_temporal.unsupported.tool_names", lambda: frozenset({"noop", "shell"}))
+    monkeypatch.setattr("noetl_temporal.unsupported.tool_names", lambda: frozenset({"noop", "rhai"}))
     graph = compile_or_raise(f"{HEAD}workflow:\n- {{step: start, tool: {tool}}}\n", "x.yaml")
     assert tools_for(graph) == known

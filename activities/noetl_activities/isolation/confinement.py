@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-HAS_RIGHTS = "python has the worker's rights here"
+HAS_RIGHTS = "tasks have the worker's rights here"
 """The message that a task has the rights of the worker."""
 
 NICENESS = 5

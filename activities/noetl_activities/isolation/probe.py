@@ -6,6 +6,9 @@ import json
 import os
 import sys
 
+CONFINED = frozenset({"python", "shell"})
+"""The tools whose tasks are confined."""
+
 
 def main() -> None:
     """In the child."""

@@ -18,6 +18,7 @@ from noetl_compiler.checks.python_code import check_python_code
 from noetl_compiler.checks.regions import forbid_broken_regions
 from noetl_compiler.checks.secret_reads import check_secrets
 from noetl_compiler.checks.secrets import warn_of_secret_literals
+from noetl_compiler.checks.shell_commands import warn_of_templates_in_commands
 from noetl_compiler.checks.sinks import check_sinks
 from noetl_compiler.checks.sizes import warn_of_oversized_data
 from noetl_compiler.checks.sql_syntax import check_sql
@@ -51,6 +52,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_unsupported_parts,
     check_python_code,
     check_sql,
+    warn_of_templates_in_commands,
     warn_of_unbound_expectations,
     warn_of_unused_tasks,
     warn_of_secret_literals,

@@ -3,7 +3,7 @@
 Python code is not rendered: ``{{`` may stand in any format string of it. What may be a template is in splices.py.
 
 Shell commands are templates, but they also carry Go templates for docker and kubectl: ``--format
-"{{.ID}}"``. No Jinja expression begins with a dot, so a text whose every expression does is Go's.
+"{{.ID}}"``. No Jinja expression begins with a dot, so one that does is Go's.
 """
 
 from __future__ import annotations
@@ -14,23 +14,27 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from noetl_compiler.language.tools import SQL_COMMANDS, SQL_LANGUAGES
+from noetl_compiler.language.tools import KINDS, SQL_COMMANDS, SQL_LANGUAGES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.source import SourceFile, Span, expressions
 from noetl_compiler.syntax import ForeignText
 
-__all__ = ["code_place", "foreign_texts", "with_go_quoted"]
+__all__ = ["code_place", "foreign_texts", "is_go", "with_go_quoted"]
 
 _GO = re.compile(r"\{\{-?\s*\.")
 _SQL = frozenset({*SQL_COMMANDS, "script"})
 _FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {"python": frozenset({"code", "script"}), **dict.fromkeys(SQL_LANGUAGES, _SQL)}
+    {
+        "python": frozenset({"code", "script"}),
+        **dict.fromkeys(SQL_LANGUAGES, _SQL),
+        **{kind: tool.commands for kind, tool in KINDS.items() if tool.commands},
+    }
 )
-"""Tool kind -> the fields that hold code or SQL."""
+"""Tool kind -> the fields that hold code, SQL or commands."""
 
 
 def foreign_texts(kind: str, entries: Iterable[tuple[ScalarNode, Node]]) -> tuple[ForeignText, ...]:
-    """The code and the SQL among the fields of a tool, a list of statements one by one."""
+    """The code, SQL and commands among the fields of a tool, those of a list one by one."""
     fields = _FIELDS.get(kind, frozenset())
     own = ((key.text, node) for key, node in entries if key.text in fields)
     return tuple(ForeignText(field, text) for field, node in own for text in _texts(node))
@@ -57,6 +61,11 @@ def code_place(texts: Iterable[ForeignText], source: SourceFile) -> Span | None:
     return Span(first, 1 + max(0, len(written) - len(lines[blank])), first + len(lines) - 1, 1 + len(written))
 
 
+def is_go(expression: str) -> bool:
+    """Whether it is a template of Go."""
+    return _GO.match(expression) is not None
+
+
 def with_go_quoted(node: Node) -> Node:
     """The node with every Go template in it written as a string of ours: ``{{ "{{.ID}}" }}``."""
     if isinstance(node, MappingNode):
@@ -74,7 +83,7 @@ def _quoted(text: str) -> str:
     position = 0
     for start, end in expressions(text):
         found = text[start:end]
-        parts += [text[position:start], _jinja_string(found) if _GO.match(found) else found]
+        parts += [text[position:start], _jinja_string(found) if is_go(found) else found]
         position = end
     return "".join((*parts, text[position:]))
 

@@ -26,7 +26,7 @@ from noetl_compiler.dialects.retry import Retry
 from noetl_compiler.dialects.scripts import check_script
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.splices import is_one_template, read_splices
-from noetl_compiler.dialects.tool_types import check_types, forbid_two_statements
+from noetl_compiler.dialects.tool_types import check_commands, check_types, forbid_two_statements
 from noetl_compiler.dialects.v1.outcomes import with_on_error, with_outcome
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Output, Sink, Timeout, Value
@@ -256,12 +256,11 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, around: Pars
     bound = _input(fields, tool, around)
     fields.ignore(*sorted(tool.ignored), why="the tool does not use it")
     allowed = None if tool.fields is None else tool.field_names | tool.renamed.keys()
-    entries = tuple(
-        (_renamed(key, tool), with_go_quoted(node) if key.text in tool.commands else node)
-        for key, node in fields.rest(allowed)
-    )
+    written = tuple((_renamed(key, tool), node) for key, node in fields.rest(allowed))
+    entries = tuple((key, with_go_quoted(node) if key.text in tool.commands else node) for key, node in written)
     check_types(entries, tool, fields.report)
     forbid_two_statements(entries, tool, fields.report)
+    check_commands(entries, tool, fields.report)
     for key, node in entries:
         if key.text == "script":
             check_script(node, fields.report)
@@ -271,7 +270,7 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, around: Pars
             fields.missing(group[0])
     code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, around)}
     config = value_of(MappingNode(entries, fields.span), literal=code)
-    texts = foreign_texts(task.kind.text, entries)
+    texts = foreign_texts(task.kind.text, written)
     task = replace(task, input=bound, config=config, texts=texts)
     if task.kind.text != "python":
         return task

@@ -16,9 +16,10 @@ from noetl_compiler.language.tools import SQL_FIELDS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 
-__all__ = ["check_types", "forbid_two_statements"]
+__all__ = ["check_commands", "check_types", "forbid_two_statements"]
 
 _WORDS = {"text": "text", "number": "a number", "flag": "true or false", "mapping": "a mapping", "list": "a list"}
+_QUOTED = 'quote it as a whole, or write it in a block ("- |"): in YAML, ": " makes a mapping of it'
 _FLAGS = (TRUE_WORDS | FALSE_WORDS) - {"0", "1"}
 
 
@@ -36,21 +37,35 @@ def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescriptio
             report.error(Code.WRONG_TYPE, node.span, f'"{written}" must be {expected}, not {kind_of(node)}')
 
 
-def _written(key: ScalarNode, report: Report) -> str:
-    """The key as it stands there, which may be an older word for the field."""
-    return report.source.slice(key.span).strip("'\"") or key.text
-
-
 def forbid_two_statements(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
     """NT109 for SQL in more than one field: a run would execute all of it, one field after the other."""
-    if not tool.field_names >= SQL_FIELDS:
-        return
-    keys = [key for key, node in entries if key.text in SQL_FIELDS and not _is_empty(node)]
+    if tool.field_names >= SQL_FIELDS:
+        keys = [key for key, node in entries if key.text in SQL_FIELDS and not _is_empty(node)]
+        _forbid_two(keys, "SQL", "run both", report)
+
+
+def check_commands(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
+    """NT109 for commands in more than one field, NT103 for one of a list that is no text."""
+    found = [(key, node) for key, node in entries if key.text in tool.commands]
+    _forbid_two([key for key, _ in found], "commands", "run one of them alone", report)
+    for _, node in found:
+        for item in node.items if isinstance(node, SequenceNode) else ():
+            if not isinstance(item, ScalarNode):
+                hint = _QUOTED if isinstance(item, MappingNode) else "write it as one text"
+                report.error(Code.WRONG_TYPE, item.span, f"a command must be text, not {kind_of(item)}", hint)
+
+
+def _forbid_two(keys: list[ScalarNode], what: str, outcome: str, report: Report) -> None:
     for key in keys[1:]:
-        first, second = _written(keys[0], report), _written(key, report)
+        first = _written(keys[0], report)
         related = (Related(keys[0].span, f'"{first}" is here'),)
-        message = f'the task has SQL in "{first}" and in "{second}", and would run both'
+        message = f'the task has {what} in "{first}" and in "{_written(key, report)}", and would {outcome}'
         report.error(Code.CONFLICTING_FIELDS, key.span, message, "keep one of them, or write a list", related)
+
+
+def _written(key: ScalarNode, report: Report) -> str:
+    """The key as the playbook has it, which may be an older word for the field."""
+    return report.source.slice(key.span).strip("'\"") or key.text
 
 
 def _is_empty(node: Node) -> bool:

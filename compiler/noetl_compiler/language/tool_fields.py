@@ -8,7 +8,7 @@ from typing import Any
 
 from noetl_compiler.language.tool_description import FieldType, ToolField
 
-__all__ = ["METHODS", "SQL_COMMANDS", "SQL_FIELDS", "described_fields"]
+__all__ = ["DEFAULT_SHELL", "METHODS", "SHELLS", "SQL_COMMANDS", "SQL_FIELDS", "described_fields"]
 
 SQL_COMMANDS = ("command", "commands", "query", "queries", "cmd", "cmds")
 """Where the SQL of a task may stand as it is."""
@@ -18,6 +18,12 @@ SQL_FIELDS = frozenset({*SQL_COMMANDS, "command_b64", "commands_b64", "script"})
 
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 """What ``method`` of an http task may say, in any case of letters."""
+
+SHELLS = ("bash", "sh")
+"""What ``shell`` of a shell task may say."""
+
+DEFAULT_SHELL = "bash"
+"""Most of upstream's playbooks need it: they redirect with ``&>``, or set ``pipefail``."""
 
 _ABOUT_SQL = 'The SQL to run; several statements are separated by ";", and templates in it are filled in.'
 _ABOUT_ENCODED = "The SQL to run, in base64."
@@ -103,6 +109,7 @@ _FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
         "secret_name": "The name of the secret.",
         "seed": "The seed of the simulator.",
         "service_account": "The service account of Kubernetes.",
+        "shell": "The shell that runs the commands.",
         "shots": "How often the circuit runs.",
         "source": "Where to copy from.",
         "stream": "The name of the stream.",
@@ -125,8 +132,11 @@ _OF_ONE_KIND: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("http", "params"): "The query of the address, name and value.",
         ("http", "query"): "The query of the address, name and value.",
-        ("shell", "cmds"): "The commands to run.",
-        ("shell", "command"): "The command to run.",
+        ("shell", "cmds"): "The commands to run, each in a shell of its own, until one fails; templates in them are "
+        "filled in.",
+        ("shell", "command"): "The command or script to run; templates in it are filled in.",
+        ("shell", "cwd"): "The folder to run in, the call's own unless given.",
+        ("shell", "env"): 'Environment variables, name and value: the safe way to pass values, read as "$NAME".',
         ("rhai", "code"): "The Rhai script to run.",
         ("container", "command"): "The container's command.",
         ("container", "script"): "The script to run in the container.",
@@ -149,6 +159,12 @@ _EXAMPLES: Mapping[tuple[str, str], tuple[Any, ...]] = MappingProxyType(
     }
 )
 
+_CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
+    {("http", "method"): tuple(sorted(METHODS)), ("shell", "shell"): SHELLS}
+)
+
+_DEFAULTS: Mapping[tuple[str, str], Any] = MappingProxyType({("shell", "shell"): DEFAULT_SHELL})
+
 _RARE = frozenset({"cmd", "command_b64", "commands_b64", "queries", "code_b64"})
 """Spellings that programs and old files use; an editor knows them and does not propose them."""
 
@@ -159,12 +175,12 @@ def described_fields(kind: str, names: str, types: Mapping[str, tuple[FieldType,
 
 
 def _field(kind: str, name: str, types: tuple[FieldType, ...]) -> ToolField:
-    is_method = (kind, name) == ("http", "method")
     return ToolField(
         _OF_ONE_KIND.get((kind, name)) or _FIELD_MEANINGS[name],
         types,
-        choices=tuple(sorted(METHODS)) if is_method else (),
-        ignores_case=is_method,
+        choices=_CHOICES.get((kind, name), ()),
+        ignores_case=(kind, name) == ("http", "method"),
+        default=_DEFAULTS.get((kind, name)),
         examples=_EXAMPLES.get((kind, name), ()),
         is_rare=name in _RARE,
     )

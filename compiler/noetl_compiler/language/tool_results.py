@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from noetl_compiler.language.tool_description import ToolField
 
-__all__ = ["DUCKDB_ROWS", "NOOP_VALUE", "PYTHON_VALUE", "RESPONSE", "ROWS", "SECRET"]
+__all__ = ["DUCKDB_ROWS", "NOOP_VALUE", "OUTPUT", "PYTHON_VALUE", "RESPONSE", "ROWS", "SECRET"]
 
 RESPONSE: Mapping[str, ToolField] = MappingProxyType(
     {
@@ -40,6 +40,17 @@ SECRET: Mapping[str, ToolField] = MappingProxyType(
             "A reference to the secret, which the tool that is called with it resolves.", ("text",)
         ),
         "value": ToolField("The same.", ("text",)),
+    }
+)
+
+OUTPUT: Mapping[str, ToolField] = MappingProxyType(
+    {
+        "exit_code": ToolField(
+            "The exit status of the last command that ran; 128 and the signal's number where a signal ended it.",
+            ("number",),
+        ),
+        "stdout": ToolField("What the commands have written to standard output, at most 256 KB.", ("text",)),
+        "stderr": ToolField("What they have written to standard error, at most 256 KB.", ("text",)),
     }
 )
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from noetl_compiler.language.tool_description import Effect, FieldType, ToolDescription, ToolField, Tools
 from noetl_compiler.language.tool_fields import METHODS, SQL_COMMANDS, SQL_FIELDS, described_fields
-from noetl_compiler.language.tool_results import DUCKDB_ROWS, NOOP_VALUE, PYTHON_VALUE, RESPONSE, ROWS, SECRET
+from noetl_compiler.language.tool_results import DUCKDB_ROWS, NOOP_VALUE, OUTPUT, PYTHON_VALUE, RESPONSE, ROWS, SECRET
 
 __all__ = [
     "CALLED",
@@ -139,6 +139,18 @@ _TABLE = (
         effect="code",
     ),
     _kind(
+        "shell",
+        "Runs commands in a shell, and yields what they print and their exit status.",
+        "cmds command env cwd shell",
+        "cmds|command",
+        commands="cmds command",
+        renamed="commands=cmds cmd=command script=command",
+        ignored="capture",
+        types="cmds=text|list command=text|list env=mapping cwd=text shell=text",
+        result=OUTPUT,
+        effect="code",
+    ),
+    _kind(
         "noop",
         "Calls nothing; its rules, names and routes still count.",
         "message result",
@@ -160,14 +172,6 @@ _TABLE = (
         f"{_SQL} catalog_connection catalog_name data_path database",
         _ANY_SQL,
         renamed="code=command",
-    ),
-    _kind(
-        "shell",
-        "Runs commands in a shell.",
-        "cmds command env cwd",
-        "cmds|command",
-        commands="cmds command",
-        types="cmds=text|list command=text|list env=mapping",
     ),
     _kind("rhai", "Runs a script in the Rhai language.", "code", "code", code="code"),
     _kind(

@@ -37,7 +37,7 @@ ASSERTED = Key(
 
 INPUT = Key(
     "input",
-    "Names with their values that the tool can use: in Python code they are variables.",
+    "Names with their values that the tool can use: variables of Python code, environment variables of commands.",
     Plain.NAMES,
     older=(*keys.INPUT[1:], *keys.LOOSE_INPUT),
     default={},

@@ -1,0 +1,99 @@
+"""The shell tool: runs a playbook's commands in a sandboxed process, which ends with everything it has started when its
+time is over, and when its worker is gone (isolation/).
+
+The child (shell_child.py) tells how the commands have ended through a pipe of its own, which they do not have.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import NamedTuple, cast
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.isolation.processes import ProcessExit, run_task
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.shell_call import ShellCall, shell_call
+from noetl_activities.shell_output import Captured, cut_told
+from noetl_activities.tool import Json, OutputStream, Request, ToolContext
+from noetl_activities.tool_spec import built_in
+
+__all__ = ["TOOL", "ShellTool"]
+
+AT_ONCE = 32
+"""Most commands wait for something else and use no processor meanwhile; each takes some 20 MB with its shell."""
+
+_CHILD = "noetl_activities.shell_child"
+_FIRST_SIGNAL_STATUS = 128
+"""A shell whose command is ended by signal 9 ends with status 137."""
+
+
+class _End(NamedTuple):
+    """How the last command that ran has ended: -9 for signal 9. ``command`` is its number, 0 where that is unknown."""
+
+    status: int
+    command: int
+
+
+class ShellTool:
+    """``cmds`` or ``command``, ``env``, ``input``/``args``, ``cwd``, ``shell``."""
+
+    spec = built_in("shell", at_once=AT_ONCE)
+
+    async def run(self, request: Request, context: ToolContext) -> Outcome:
+        """The result is ``{exit_code, stdout, stderr}``, on an error too. Any exit status but 0 is an error."""
+        credential = None if request.auth is None else await context.credential(request.auth)
+        call = shell_call(request, credential)
+        stdout, stderr = Captured(), Captured()
+
+        def output(stream: OutputStream, text: str) -> None:
+            (stdout if stream == "stdout" else stderr).add(text)
+            context.output(stream, text)
+
+        end = _end(await run_task(_CHILD, json.dumps(call._asdict()).encode(), output))
+        code = end.status if end.status >= 0 else _FIRST_SIGNAL_STATUS - end.status
+        streams = {"stdout": stdout.shortened(context), "stderr": stderr.shortened(context)}
+        meta = cut_told(stdout=stdout, stderr=stderr)
+        error = _error(end, call, code, stderr.last_lines(context) or stdout.last_lines(context)) if code else None
+        return Outcome("error" if code else "ok", {"exit_code": code, **streams}, error, meta)
+
+
+def _end(ended: ProcessExit) -> _End:
+    """Without a valid answer, the commands have ended the process that ran them, or written to its pipe.
+
+    Raises ConfigError.
+    """
+    try:
+        answer: Json = json.loads(ended.answer)
+    except (ValueError, RecursionError):
+        answer = None
+    fields = cast("dict[str, Json]", answer) if isinstance(answer, dict) else {}
+    if isinstance(fields.get("problem"), str):
+        raise ConfigError(fields["problem"])
+    if isinstance(fields.get("status"), int) and isinstance(fields.get("command"), int):
+        return _End(fields["status"], fields["command"])
+    return _End(ended.status or 1, 0)
+
+
+def _error(end: _End, call: ShellCall, code: int, said: str) -> ErrorInfo:
+    failed = _failed(end, call)
+    return ErrorInfo("exception", f"{failed}: {said}" if said else failed, code=str(code))
+
+
+def _failed(end: _End, call: ShellCall) -> str:
+    many = len(call.commands)
+    which = f"command {end.command} of {many}" if many > 1 and end.command else "the command"
+    if end.status < 0:
+        return f"{which} was ended by {_signal(-end.status)}"
+    name = _signal(end.status - _FIRST_SIGNAL_STATUS, "")
+    return f"{which} ended with status {end.status}{f', as after {name}' if name else ''}"
+
+
+def _signal(number: int, unknown: str = "a signal") -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return unknown
+
+
+TOOL = ShellTool()

@@ -1,0 +1,97 @@
+"""The call of a shell task: its commands, its environment and where it runs, checked before a process is started."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, cast
+
+from noetl_activities.credential_fields import METADATA
+from noetl_activities.errors import ConfigError
+from noetl_activities.tool import Credential, Json, Request
+from noetl_compiler.language.tool_fields import DEFAULT_SHELL, SHELLS
+
+__all__ = ["LONGEST_TEXT", "ShellCall", "shell_call"]
+
+LONGEST_TEXT = 128 * 1024 - 1
+"""Bytes of one command, and of one variable with its name: what Linux passes to a program (MAX_ARG_STRLEN)."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+class ShellCall(NamedTuple):
+    """What shell_child.py is sent. ``cwd`` is empty for the folder of the call."""
+
+    shell: str
+    commands: list[str]
+    environment: dict[str, str]
+    cwd: str
+
+
+def shell_call(request: Request, credential: Credential | None) -> ShellCall:
+    """Raises ConfigError, which names the field and no value: it may be a secret."""
+    config = request.config
+    shell = config.get("shell") or DEFAULT_SHELL
+    if shell not in SHELLS:
+        raise ConfigError(f'"shell" must be one of {", ".join(SHELLS)}')
+    cwd = config.get("cwd") or ""
+    if not isinstance(cwd, str):
+        raise ConfigError('"cwd" must be text')
+    return ShellCall(shell, _commands(config), _environment(request, credential), _passed(cwd, '"cwd"'))
+
+
+def _commands(config: Mapping[str, Json]) -> list[str]:
+    given = config.get("cmds", config.get("command"))
+    listed = cast("list[Json]", given) if isinstance(given, list) else [given]
+    texts = [one for one in listed if one is not None]
+    if not all(isinstance(one, str) for one in texts):
+        raise ConfigError('"cmds" must be text or a list of texts')
+    if not any(one.strip() for one in texts):
+        raise ConfigError('a shell task needs "cmds" or "command"')
+    return [_passed(one, f"command {number}") for number, one in enumerate(texts, 1)]
+
+
+def _environment(request: Request, credential: Credential | None) -> dict[str, str]:
+    """Later variables replace earlier ones of the same name."""
+    named = [
+        *_variables_of(credential or {}),
+        *_items("input", request.input),
+        *_items("env", request.config.get("env")),
+    ]
+    return dict(named)
+
+
+def _variables_of(credential: Credential) -> Iterator[tuple[str, str]]:
+    """``{token}`` is ``TOKEN``."""
+    for name, value in credential.items():
+        if name not in METADATA and name != "type" and isinstance(value, str | int | float):
+            variable = re.sub(r"\W", "_", name, flags=re.ASCII).upper()
+            yield variable, _passed(value, f"the field {name} of the credential", f"{variable}=")
+
+
+def _items(field: str, given: Json) -> Iterator[tuple[str, str]]:
+    if given is None:
+        return
+    if not isinstance(given, dict):
+        raise ConfigError(f'"{field}" must be a mapping of variables')
+    for name, value in cast("dict[Any, Json]", given).items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ConfigError(
+                f'"{field}" has a name that no variable can have: use letters, digits and _, with no digit in front'
+            )
+        yield name, _passed(value, f'the variable {name} of "{field}"', f"{name}=")
+
+
+def _passed(value: Json, what: str, beside: str = "") -> str:
+    """The text as which a program gets a value: lists and mappings as JSON. ``beside`` counts to its size."""
+    text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
+    try:
+        size = len(text.encode()) + len(beside)
+    except UnicodeEncodeError:
+        raise ConfigError(f"{what} has half of a character (a lone surrogate)") from None
+    if "\0" in text:
+        raise ConfigError(f"{what} has a NUL character, which no program can be given")
+    if size > LONGEST_TEXT:
+        raise ConfigError(f"{what} has {size:,} bytes, over {LONGEST_TEXT:,}: write it to a file, or pass less")
+    return text

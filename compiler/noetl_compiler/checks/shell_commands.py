@@ -1,0 +1,64 @@
+"""Templates in shell commands, whose values become part of what the shell reads."""
+
+from __future__ import annotations
+
+import re
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.foreign_code import is_go
+from noetl_compiler.graph import Span
+from noetl_compiler.nodes import ScalarNode
+from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.report import Report
+from noetl_compiler.source import expressions
+from noetl_compiler.syntax import Playbook, Task
+from noetl_compiler.syntax_queries import all_tasks
+
+__all__ = ["warn_of_templates_in_commands"]
+
+_HARMLESS = re.compile(
+    r"""\{\{-?\s*(?:execution_id|job\.\w+)\s*-?\}\}     # made by NoETL, and no more than digits, letters and -
+      | \|\s*(?:int|float|length|count)\s*-?\}\}        # a number
+      | \{\{-?\s*(?:\d+|"[^"]*"|'[^']*')\s*-?\}\}       # written by the author""",
+    re.ASCII | re.VERBOSE,
+)
+_LAST_NAME = re.compile(r"\{\{-?\s*(?:\w+\.)*(\w+)\s*-?\}\}", re.ASCII)
+_LONGEST_SHOWN = 60
+
+
+def warn_of_templates_in_commands(playbook: Playbook, report: Report) -> None:
+    """NT515, once for each task."""
+    for task in all_tasks(playbook):
+        if task.kind.text in report.tools and report.tools[task.kind.text].commands:
+            _check(task, report)
+
+
+def _check(task: Task, report: Report) -> None:
+    found = [(text.node, place) for text in task.texts for place in _places(text.node)]
+    if not found:
+        return
+    node, (start, end) = found[0]
+    others = f" ({len(found)} such templates in this task)" if len(found) > 1 else ""
+    message = f"the value of the template becomes part of the command, where shell syntax in it would run{others}"
+    report.warning(Code.TEMPLATE_IN_COMMAND, _span(node, start, end, report), message, _remedy(node.text[start:end]))
+
+
+def _places(node: ScalarNode) -> list[tuple[int, int]]:
+    """Expressions whose value may be anything."""
+    text = node.text
+    return [
+        (start, end)
+        for start, end in expressions(text)
+        if text.startswith("{{", start) and not is_go(text[start:end]) and not _HARMLESS.search(text[start:end])
+    ]
+
+
+def _span(node: ScalarNode, start: int, end: int, report: Report) -> Span:
+    return span_in_scalar(report.source, node, start, end) or node.template_span or node.span
+
+
+def _remedy(template: str) -> str:
+    named = _LAST_NAME.fullmatch(template)
+    variable = named[1].upper() if named and not named[1][0].isdigit() else "VALUE"
+    value = template.replace('"', "'") if len(template) <= _LONGEST_SHOWN and "\n" not in template else "..."
+    return f'write "${variable}" in the command, and env: {{{variable}: "{value}"}}'

@@ -1,0 +1,108 @@
+"""A shell task ends with all that it has started: by itself, by a timeout or a cancel, and with its worker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.shell import TOOL
+from noetl_temporal.codec import data_converter
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.run_tool import tool_activity
+from noetl_temporal.value_store import ValueStore
+
+from .conftest import Context, request
+from .test_python import is_running, written
+
+WORKER = """
+import asyncio, sys
+from noetl_activities.shell import TOOL
+from tests.activities.conftest import Context, request
+asyncio.run(TOOL.run(request("shell", cmds=sys.argv[1], limit=None), Context()))
+"""
+"""A process that calls the tool, to be killed."""
+
+STARTS = """
+sleep 600 & echo $! > {file}.new
+setsid sleep 600 & echo $! >> {file}.new
+nohup bash -c 'trap "" TERM HUP INT; (sleep 600; true)' > /dev/null 2>&1 & echo $! >> {file}.new
+(setsid bash -c 'echo $$ >> {file}.new; mv {file}.new {file}; sleep 600; true' &)
+while ! test -f {file}; do sleep 0.01; done
+"""
+"""Starts a process in the background, one in a session of its own, one that ignores signals, and one without parent."""
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only the process group ends")
+
+
+@pytest.fixture
+def pids(task_folder: Path) -> Iterator[Path]:
+    """The file for the process ids of what the task has started."""
+    file = task_folder / "pids"
+    yield file
+    for pid in filter(is_running, started_by(file)):
+        os.kill(pid, signal.SIGKILL)
+
+
+def started_by(file: Path) -> list[int]:
+    return [int(pid) for pid in written(file).split()]
+
+
+async def all_started(file: Path) -> list[int]:
+    async with asyncio.timeout(30):
+        while len(started_by(file)) < 4:
+            await asyncio.sleep(0.02)
+    assert any(is_running(pid) for pid in started_by(file))
+    return started_by(file)
+
+
+async def gone(found: list[int]) -> None:
+    async with asyncio.timeout(30):
+        while any(is_running(pid) for pid in found):
+            await asyncio.sleep(0.02)
+
+
+async def test_what_its_commands_leave_behind_ends_with_it(pids: Path) -> None:
+    outcome = await TOOL.run(request("shell", cmds=[STARTS.format(file=pids), "echo done"]), Context())
+    assert outcome.result == {"exit_code": 0, "stdout": "done\n", "stderr": ""}
+    await gone(started_by(pids))
+    assert len(started_by(pids)) == 4
+
+
+@pytest.mark.parametrize("then", ["sleep 600", "while :; do :; done", "wait", "kill -9 $PPID; sleep 600"])
+async def test_a_cancel_ends_all_processes(pids: Path, then: str) -> None:
+    running = asyncio.create_task(TOOL.run(request("shell", cmds=STARTS.format(file=pids) + then), Context()))
+    found = await all_started(pids)
+    if "PPID" not in then:
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    await gone(found)
+    await asyncio.wait([running])
+
+
+async def test_a_timeout_ends_all_processes(pids: Path) -> None:
+    activity = tool_activity(TOOL, CredentialSource(environment={}), ValueStore(data_converter()))
+    config = {"cmds": STARTS.format(file=pids) + "sleep 600"}
+    call = ToolCall("c", "k", 1, "step", "task", "shell", 1, config=config, timeout=2.0)
+    report = await ActivityEnvironment().run(activity, call)
+    assert report.outcome["error"]["kind"] == "timeout"
+    assert len(started_by(pids)) == 4
+    await gone(started_by(pids))
+
+
+@pytest.mark.parametrize("work", ["sleep 600", "while :; do :; done"])
+async def test_nothing_outlives_a_killed_worker(work: str, pids: Path) -> None:
+    code = STARTS.format(file=pids) + work
+    worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, code)
+    found = await all_started(pids)
+    worker.kill()
+    await worker.wait()
+    await gone(found)
