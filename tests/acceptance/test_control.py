@@ -16,6 +16,7 @@ import pytest
 from noetl_temporal.ids import new_execution_id
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import NOETL, ROOT, Site
+from tests.acceptance.test_terminal import on_terminal
 
 pytestmark = pytest.mark.stack
 
@@ -174,6 +175,13 @@ def test_a_verbose_run_shows_what_its_tasks_print(site: Site, playbook: str) -> 
     lines = [line for line in done.stderr.splitlines() if ": " in line]
     assert {"start: begun", "start (stderr): WARNING mine: slow", "each[0]: a", "each[1]: b"} <= set(lines)
     assert "begun" not in site.noetl("run", playbook).stderr
+
+
+def test_on_a_terminal_what_is_printed_stays_above_the_progress(site: Site, playbook: str) -> None:
+    sent = on_terminal("run", playbook, "-v", errors=True, environment=site.addresses().environment())
+    lines = re.sub(r"\x1b\[[?\d;]*[a-zA-Z]", "", sent).replace("\r", "\n").splitlines()
+    for line in ("start: begun", "each[0]: a", "each[1]: b"):
+        assert lines.count(line) == 1
 
 
 @pytest.mark.parametrize("command", ["run", "submit"])
