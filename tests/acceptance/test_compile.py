@@ -279,7 +279,7 @@ def test_code_that_lies_elsewhere_is_shown_and_checked(bare: Site) -> None:
     assert graph["steps"]["start"]["tasks"][0]["config"]["data"]["script"]["code"] == "result = 1\n"
     done = bare.noetl("compile", str(file), "--set", "script=lib/two.py")
     assert done.returncode == 1
-    assert f"{file.parent}/lib/two.py:1:17: error[NT507]: syntax error in Python code" in done.stderr
+    assert f"{file.parent}/lib/two.py:1:16: error[NT507]: syntax error in Python code" in done.stderr
     assert "1 | result = wrong +\n" in done.stderr
     missing = bare.noetl("compile", str(file), "--set", "script=lib/three.py")
     assert missing.returncode == 0
