@@ -20,6 +20,7 @@ from noetl_compiler.phases import lowered
 from noetl_compiler.printable import printable_json
 from noetl_compiler.sarif import sarif
 from noetl_compiler.scripts import with_scripts
+from noetl_compiler.value_merge import names_in
 from noetl_temporal.cli.arguments import read_sizes
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import Text, print_texts, terminal_width, write_texts
@@ -30,6 +31,7 @@ from noetl_temporal.cli.sources import understood
 __all__ = ["compile_command"]
 
 _FOR_COST = "For --forecast: "
+_FOR_REQUEST = "For --forecast and scripts: "
 
 
 @click.command("compile")
@@ -53,8 +55,8 @@ _FOR_COST = "For --forecast: "
 @click.option("--explain", "steps", multiple=True, metavar="STEP", help="Show what this step compiles to, and why.")
 @click.option("--forecast", "cost", is_flag=True, help="Show the events, bytes, calls and actions a run will take.")
 @click.option("--guarantees", is_flag=True, help="Show what each call guarantees if a worker or server crashes.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=f"{_FOR_COST}a value of the request.")
-@click.option("--payload", metavar="JSON|@FILE", help=f"{_FOR_COST}the request.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=f"{_FOR_REQUEST}a value of the request.")
+@click.option("--payload", metavar="JSON|@FILE", help=f"{_FOR_REQUEST}the request.")
 @click.option("--items", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_COST}items of a loop.")
 @click.option("--pages", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_COST}pages of a step.")
 @click.option(
@@ -92,6 +94,8 @@ def compile_command(
     width = terminal_width() if output is None else None
     wanted = Wanted(form, steps, cost, guarantees, read_payload(payload, settings), Sizes(**sizes), tools, width)
     results = _compiled(paths, catalog, wanted.request, tools)
+    if wanted.request and not wanted.is_forecast and not any(map(_has_script, results)):
+        raise click.UsageError("requests are for --forecast, for --format html, and for playbooks with scripts")
     several = findings == "text" and len(results) > 1
     is_folder = several or (output or "").endswith(os.sep)
     if several and output is None and form in ("svg", "html") and wanted.suffix != "txt":
@@ -102,6 +106,14 @@ def compile_command(
     else:
         write_texts(texts, Path(output), wanted.suffix, into_folder=is_folder)
     sys.exit(int(any(result.graph is None or (strict and result.diagnostics) for result in results)))
+
+
+def _has_script(result: Result) -> bool:
+    """Whether code of it may lie where the request says; with errors that is not known."""
+    if result.graph is None:
+        return True
+    tasks = (task for step in result.graph.steps.values() for task in step.tasks)
+    return any(isinstance(names_in(task.config).get("script"), dict) for task in tasks)
 
 
 def _graphs(results: Sequence[Result], wanted: Wanted, *, strict: bool) -> list[Text]:

@@ -50,8 +50,13 @@ class Wanted:
             raise click.UsageError("--forecast gives a table or json: leave out --format, or take html without it")
         if self.guarantees and (self.form not in ("tree", "json") or self.cost or self.steps):
             raise click.UsageError("--guarantees gives text or json: leave out --forecast, --explain and other formats")
-        if (self.request or self.sizes != Sizes()) and not self.cost and self.form != "html":
-            raise click.UsageError("sizes and requests are for --forecast, or for --format html")
+        if self.sizes != Sizes() and not self.is_forecast:
+            raise click.UsageError("sizes are for --forecast, or for --format html")
+
+    @property
+    def is_forecast(self) -> bool:
+        """Whether what a run takes is part of it."""
+        return self.cost or self.form == "html"
 
     @property
     def suffix(self) -> str:

@@ -151,7 +151,8 @@ def test_a_step_is_explained(bare: Site) -> None:
         ([ETL, "--forecast", "--pages", "count=3"], "has no pages: nothing calls it again"),
         ([ETL, "--forecast", "--pages", "fetch_al=3"], 'did you mean "fetch_all"?'),
         ([str(EXAMPLES), "--format", "svg"], "needs -o FOLDER"),
-        ([ETL, "--items", "fetch_all=3"], "sizes and requests are for --forecast"),
+        ([ETL, "--items", "fetch_all=3"], "sizes are for --forecast"),
+        ([ETL, "--set", "city=Oslo"], "requests are for --forecast, for --format html, and for playbooks with scripts"),
         ([ETL, "--forecast", "--format", "svg"], "--forecast gives a table or json"),
         ([ETL, "--explain", "count", "--format", "json"], "--explain gives text"),
         ([ETL, "--guarantees", "--format", "svg"], "--guarantees gives text or json"),
@@ -255,3 +256,31 @@ def test_of_very_many_findings_the_errors_are_shown(bare: Site) -> None:
     assert 'error[NT501]: unknown tool kind "nop"' in done.stderr
     assert "1,901 more diagnostics" in done.stderr
     assert len(json.loads(bare.noetl("compile", str(file), "--diagnostics", "json").stdout)) == 2001
+
+
+SCRIPTED = """\
+metadata: {name: x}
+workload: {script: lib/one.py}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      script: {uri: "{{ script }}", source: {type: file}}
+"""
+
+
+def test_code_that_lies_elsewhere_is_shown_and_checked(bare: Site) -> None:
+    file = bare.write(SCRIPTED)
+    (file.parent / "lib").mkdir()
+    (file.parent / "lib" / "one.py").write_text("result = 1\n")
+    (file.parent / "lib" / "two.py").write_text("result = wrong +\n")
+    assert "code from lib/one.py (sha256 " in bare.noetl("compile", str(file)).stdout
+    graph = json.loads(bare.noetl("compile", str(file), "--format", "json").stdout)
+    assert graph["steps"]["start"]["tasks"][0]["config"]["data"]["script"]["code"] == "result = 1\n"
+    done = bare.noetl("compile", str(file), "--set", "script=lib/two.py")
+    assert done.returncode == 1
+    assert f"{file.parent}/lib/two.py:1:16: error[NT507]: syntax error in Python code" in done.stderr
+    assert "1 | result = wrong +\n" in done.stderr
+    missing = bare.noetl("compile", str(file), "--set", "script=lib/three.py")
+    assert missing.returncode == 0
+    assert "there is no file" in missing.stderr
