@@ -16,7 +16,10 @@ from noetl_temporal.shortening import head, unique_within
 
 __all__ = [
     "CANCEL_SIGNAL",
+    "DETACHED_MEMO",
     "LOOP_WORKFLOW",
+    "PLAYBOOK_CANCELLED",
+    "PLAYBOOK_FAILED",
     "PLAYBOOK_WORKFLOW",
     "REPORT_MEMO",
     "WORKFLOW_QUEUE",
@@ -34,6 +37,11 @@ WORKFLOW_QUEUE = "noetl-workflows"
 CANCEL_SIGNAL = "cancel"
 REPORT_MEMO = "noetl-report"
 """Where the report of a cancelled run stands: a workflow that was cancelled has no result."""
+
+PLAYBOOK_FAILED, PLAYBOOK_CANCELLED = "PlaybookFailed", "PlaybookCancelled"
+"""Types of the failures of a playbook's workflow that have its report in their details."""
+DETACHED_MEMO = "noetl-detached"
+"""Set where a playbook was called and is not waited for."""
 
 ID_BYTES = 200
 KEYWORD_BYTES = 255

@@ -29,16 +29,12 @@ from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import Event, EventTail
-from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_WORKFLOW, REPORT_MEMO
+from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, PLAYBOOK_WORKFLOW, REPORT_MEMO
 from noetl_temporal.run_input import RunReport
 from noetl_temporal.search_attributes import EXECUTION_ID
 from noetl_temporal.temporal_problems import rpc_problem
 
 __all__ = ["NoEventLogError", "RunHandle", "Runs", "UnknownRunError"]
-
-REPORTING = ("PlaybookFailed", "PlaybookCancelled")
-"""Failures of a workflow that have its RunReport in their details."""
-
 
 _NO_REPORT = (
     "run {} has ended, but its report is large and was stored in Postgres: set NOETL_POSTGRES to the DSN that the "
@@ -151,7 +147,7 @@ class RunHandle:
         return self._temporal.get_workflow_handle(self.workflow_id, result_type=RunReport)
 
     async def _report_of(self, cause: BaseException) -> RunReport:
-        if isinstance(cause, ApplicationError) and cause.type in REPORTING:
+        if isinstance(cause, ApplicationError) and cause.type in (PLAYBOOK_FAILED, PLAYBOOK_CANCELLED):
             return msgspec.convert(cause.details[0], RunReport)
         if isinstance(cause, CancelledError):
             return await self._left_report() or RunReport("cancelled", self.execution_id)

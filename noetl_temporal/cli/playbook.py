@@ -9,35 +9,64 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+import msgspec
 
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler import compile_file
-from noetl_compiler.diagnostics import nearest_or_all
+from noetl_compiler.diagnostics import Diagnostic, nearest_or_all
 from noetl_compiler.graph import Graph, Json
+from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, calling_tasks
+from noetl_compiler.language.tool_description import Tools
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.payload import cut
-from noetl_temporal.unsupported import unsupported
+from noetl_temporal.unsupported import check_calls
 
 __all__ = ["Playbook", "check_request", "check_support", "read_playbook", "refuse_to_start"]
 
 _LONGEST_MENTIONED = 200
+_NOTHING_STARTED = "nothing was started"
 
 
 class Playbook(NamedTuple):
-    """``text`` goes into the catalog with the graph."""
+    """``text`` goes into the catalog with the graph; ``calls`` are the playbooks that it may call."""
 
     graph: Graph
     text: str
+    calls: PinnedCalls = NO_CALLS
+
+    @property
+    def graphs(self) -> Sequence[Graph]:
+        """Its own and those of the playbooks that it calls by their names."""
+        return self.calls.closure(self.graph)
 
 
-def read_playbook(file: Path) -> Playbook:
-    """Compile ``file``; its diagnostics go to stderr."""
-    result = compile_file(file, installed_tools())
-    show_findings(result, "nothing was started")
+def read_playbook(file: Path, catalog: Path | None = None) -> Playbook:
+    """Compile ``file``; its diagnostics go to stderr. What it calls is looked for in ``catalog``, by default its
+    folder.
+    """
+    tools = installed_tools()
+    result = compile_file(file, tools)
+    show_findings(result, _NOTHING_STARTED)
     if result.graph is None:
         sys.exit(WRONG)
-    return Playbook(result.graph, result.source.text)
+    calls = NO_CALLS
+    if any(True for _ in calling_tasks(result.graph)):
+        calls = _pinned(file, catalog or file.parent, tools, result.diagnostics)
+    return Playbook(result.graph, result.source.text, calls)
+
+
+def _pinned(file: Path, folder: Path, tools: Tools, shown: Sequence[Diagnostic]) -> PinnedCalls:
+    """What ``file`` calls. ``shown`` are diagnostics that need not be shown again."""
+    from noetl_compiler.pinning import pin_file  # few playbooks call others
+
+    calls, problems = pin_file(file, folder, tools)
+    for found in problems:
+        fresh = tuple(one for one in found.diagnostics if one not in shown)
+        show_findings(msgspec.structs.replace(found, diagnostics=fresh), _NOTHING_STARTED)
+    if problems:
+        sys.exit(WRONG)
+    return calls
 
 
 def check_request(request: dict[str, Json], playbook: Playbook) -> None:
@@ -57,7 +86,7 @@ def _mentions(text: str, key: str) -> bool:
 
 def check_support(playbook: Playbook, tools: Collection[str], *, has_store: bool = True) -> None:
     """Refuse a playbook that needs something which is not here, before it has done anything."""
-    refuse_to_start(unsupported(playbook.graph, tools, has_store=has_store))
+    refuse_to_start(check_calls(playbook.graph, playbook.calls, tools, has_store=has_store)[1])
 
 
 def refuse_to_start(problems: Sequence[str]) -> None:
@@ -65,5 +94,5 @@ def refuse_to_start(problems: Sequence[str]) -> None:
     for problem in problems:
         click.echo(problem, err=True)
     if problems:
-        click.echo("nothing was started", err=True)
+        click.echo(_NOTHING_STARTED, err=True)
         sys.exit(WRONG)

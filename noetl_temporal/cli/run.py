@@ -39,6 +39,12 @@ __all__ = ["run_command"]
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="YAML file of the credentials the playbook names.",
 )
+@click.option(
+    "--catalog",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Where the playbooks are that it calls; by default the folder of FILE.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the run, if one was submitted.")
 @click.option("--timeout", type=Seconds(min_open=True), help="Seconds until the run is cancelled.")
 def run_command(
@@ -46,6 +52,7 @@ def run_command(
     settings: tuple[str, ...],
     payload: str | None,
     credentials: Path | None,
+    catalog: Path | None,
     as_json: bool,
     timeout: float | None,
 ) -> None:
@@ -73,7 +80,7 @@ def run_command(
     """
     with importing():
         request = read_payload(payload, settings)
-        playbook = read_playbook(file)
+        playbook = read_playbook(file, catalog)
         check_request(request, playbook)
         order = _order(playbook, request, credentials, timeout)
     report = _Report(as_json)
@@ -88,7 +95,7 @@ def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | Non
     from noetl_temporal.cli.credentials import check_credentials
     from noetl_temporal.cli.execute import Order
 
-    tools = tools_for(playbook.graph)
+    tools = tools_for(*playbook.graphs)
     check_support(playbook, tools)
     check_credentials(credentials)
     return Order(playbook, request, tools, credentials, timeout)

@@ -80,7 +80,7 @@ _FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
         "parallel": "Whether the playbook may run beside others.",
         "params": "The values bound to the statement's parameters.",
         "password": "The password for the database; a credential named by auth is safer.",
-        "path": "The path of the playbook in the catalog.",
+        "path": "The path of the playbook in the catalog, or its file.",
         "payload": "The body to send; a mapping or list goes as JSON.",
         "poll_interval": "How often to ask whether the playbook is done; here its end is told, so nobody asks.",
         "pool": "Whether connections are kept, or how many.",

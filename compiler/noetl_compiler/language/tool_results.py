@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from noetl_compiler.language.tool_description import ToolField
 
-__all__ = ["DUCKDB_ROWS", "NOOP_VALUE", "PYTHON_VALUE", "RESPONSE", "ROWS"]
+__all__ = ["DUCKDB_ROWS", "NOOP_VALUE", "PLAYBOOK_VALUE", "PYTHON_VALUE", "RESPONSE", "ROWS"]
 
 RESPONSE: Mapping[str, ToolField] = MappingProxyType(
     {
@@ -37,3 +37,8 @@ DUCKDB_ROWS: Mapping[str, ToolField] = MappingProxyType(
 PYTHON_VALUE = "The variable result, or what the function main returns: any JSON value."
 
 NOOP_VALUE = 'The field "result". Without one it is a mapping of the fields, the names of input, and a status noop.'
+
+PLAYBOOK_VALUE = (
+    "The result of the playbook, or of its return_step. With wait: false a mapping of the execution_id, workflow_id, "
+    "path and version of the run that was started."
+)

@@ -232,7 +232,7 @@ WITH own AS (
 SELECT namespace, workflow_id, run_id, is_closed, problem, since FROM own
 UNION ALL
 SELECT namespace, workflow_id, run_id, is_closed, problem, updated_at FROM noetl.cursor
-WHERE namespace = $1 AND NOT is_closed AND workflow_id <> $2
+WHERE namespace = $1 AND NOT is_closed AND workflow_id <> $2 AND workflow_type = 'noetl.loop'
   AND (execution_id IN (SELECT execution_id FROM own) OR parent_run_id IN (SELECT run_id FROM own))
 
 -- name: latest_run
