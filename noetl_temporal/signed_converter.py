@@ -2,7 +2,8 @@
 
 Values of this project's types are signed. When a type hint requires one of these types, the signature is verified
 before the value is decoded. A worker also verifies values that the SDK reads without a type hint, which are those of
-heartbeats and the reports of called playbooks that failed. Plain text, such as the reason of a cancel, may come from anyone.
+heartbeats and the reports of called playbooks that failed. Plain text, such as the reason of a cancel, may come from
+anyone.
 
 A refused value fails immediately: a workflow with the ApplicationError raised here, and an activity through its guard
 (call_guard.py), because the SDK would retry an activity whose input raises.

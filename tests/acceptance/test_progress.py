@@ -138,6 +138,8 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "attention",
         "cancelling",
         "warnings",
+        "called",
+        "calls",
         "reason",
     }
     assert told["failures"] == [

@@ -77,7 +77,9 @@ async def children(client: NoetlClient, handle: RunHandle) -> list[Any]:
     return [one async for one in client.temporal.list_workflows(query)]
 
 
-async def executions(servers: Addresses, client: NoetlClient, handle: RunHandle) -> Mapping[int, tuple[int | None, str]]:
+async def executions(
+    servers: Addresses, client: NoetlClient, handle: RunHandle
+) -> Mapping[int, tuple[int | None, str]]:
     """Of a run and all below it: execution id -> (parent, status), from the event log."""
     await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
     connection = await asyncpg.connect(servers.postgres)
@@ -207,14 +209,19 @@ async def test_a_child_that_is_not_waited_for_lives_on(shell: Shell) -> None:
 
 async def test_the_parent_is_cancelled_and_a_child_that_is_not_waited_for_is_not(shell: Shell) -> None:
     calls = _Waiting()
-    both = CALL % ", wait: false" + "    next: {arcs: [{step: more}]}\n  - step: more\n    tool: {kind: noop, message: wait}\n"
+    both = (
+        CALL % ", wait: false"
+        + "    next: {arcs: [{step: more}]}\n  - step: more\n    tool: {kind: noop, message: wait}\n"
+    )
     async with shell.client(calls) as client:
         handle = await submit(client, both, SLOW)
         await calls.wait_for(2)
         [child] = await children(client, handle)
         await handle.cancel()
         assert (await handle.result()).status == "cancelled"
-        assert (await client.temporal.get_workflow_handle(child.id).describe()).status == WorkflowExecutionStatus.RUNNING
+        assert (
+            await client.temporal.get_workflow_handle(child.id).describe()
+        ).status == WorkflowExecutionStatus.RUNNING
         calls.go.set()
         assert (await (await client.handle(child.id)).result()).status == "completed"
 
