@@ -34,8 +34,9 @@ class PinnedCalls(msgspec.Struct, frozen=True, omit_defaults=True):
     def find(self, caller: str, path: str, version: str) -> PinnedPlaybook | None:
         """The playbook that a call means, None where none was submitted. ``caller`` is a digest."""
         name = call_name(path, version)
-        file = posixpath.normpath(path.lstrip("/"))
-        found = self.pins.get(caller, {}).get(name) or self.names.get(name) or self.names.get(file)
+        found = self.pins.get(caller, {}).get(name) or self.names.get(name)
+        if found is None and not version:  # files have none
+            found = self.names.get(posixpath.normpath(path.lstrip("/")))
         return None if found is None else self.playbooks[found]
 
     @property
