@@ -62,11 +62,11 @@ class Caller(NamedTuple):
 
 
 class _CannotCallError(Exception):
-    """Nothing was started."""
+    """Nothing was started, for the reason that the outcome has."""
 
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.outcome = error_outcome(kind, message)
+    def __init__(self, outcome: PlainOutcome) -> None:
+        super().__init__()
+        self.outcome = outcome
 
 
 class SubPlaybooks:
@@ -113,20 +113,20 @@ class SubPlaybooks:
         path, version = str(call.config.get("path") or ""), str(call.config.get("version") or "")
         if self._caller.depth >= CALL_DEPTH:
             message = f"playbooks call each other more than {CALL_DEPTH} deep here, so {path!r} is not called"
-            raise _CannotCallError("budget", message)
+            raise _CannotCallError(error_outcome("budget", message))
         found = self._caller.calls.find(self._caller.digest, path, version)
         if found is None:
             named = f"{path!r}{f' in version {version!r}' if version else ''}"
             hint = nearest(path, self._caller.calls.paths)
             message = f"no playbook {named} was submitted with this run{f': {hint}' if hint else ''}"
-            raise _CannotCallError("not_found", message)
+            raise _CannotCallError(error_outcome("not_found", message))
         if problem := self._caller.calls.problems.get(found.graph.digest):
-            raise _CannotCallError("config", f"the playbook {path!r} cannot run here: {problem}")
+            raise _CannotCallError(error_outcome("config", f"the playbook {path!r} cannot run here: {problem}"))
         step = _return_step(call)
         if step and step not in found.graph.steps:
             hint = nearest(step, found.graph.steps)
             message = f"the playbook {path!r} has no step {step!r} to return{f': {hint}' if hint else ''}"
-            raise _CannotCallError("config", message)
+            raise _CannotCallError(error_outcome("config", message))
         return found
 
     def _input(self, call: ToolCall, playbook: PinnedPlaybook) -> RunInput:

@@ -14,7 +14,7 @@ from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.graph.pinned import PinnedCalls, call_name, calling_tasks, literal_call
 from noetl_compiler.language.sinks import STORES
 from noetl_compiler.language.tools import PLAYBOOK
-from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, KEYCHAIN, REGION, REMOTE_CODE
+from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, FRAMED_CALL, KEYCHAIN, REGION, REMOTE_CODE
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["UnsupportedError", "check_calls", "tools_for", "unsupported"]
@@ -93,16 +93,14 @@ def _frames(graph: Graph, has_store: bool) -> Iterator[tuple[Span, str]]:
             yield frame.span, "a frame stores its progress in Postgres: set NOETL_POSTGRES, or remove the frame"
         for task in step.tasks if frame is not None else ():
             if task.kind == PLAYBOOK:
-                yield task.span, "a frame cannot call playbooks: remove the frame"
+                yield task.span, str(FRAMED_CALL)
             if not task.idempotent:
                 message = "a call that must not be repeated (idempotent: false) cannot run in a frame: remove the frame"
                 yield task.span, message
 
 
 def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
-    if task.kind == PLAYBOOK and "path" not in names_in(task.config):
-        yield task.span, "a playbook is called by its path, not by its catalog_id: write path"
-    elif task.kind not in tools and task.kind != PLAYBOOK:
+    if task.kind not in tools and task.kind != PLAYBOOK:
         yield task.span, f"there is no tool {task.kind!r} here: the tools are {', '.join(sorted(tools))}"
     if task.kind in tools and isinstance(names_in(task.config).get("script"), dict):
         yield task.span, str(REMOTE_CODE)

@@ -8,6 +8,8 @@ from typing import Any
 
 import asyncpg
 import pytest
+from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import WorkflowExecutionStatus
 
 from noetl_activities.outcome import ErrorInfo, Outcome
@@ -361,3 +363,30 @@ class _Waiting(Calls):
                 context.heartbeat()
                 await asyncio.sleep(0.05)
         return found
+
+
+async def test_a_reset_replaces_the_child_of_the_run_before(shell: Shell) -> None:
+    """The new run begins before the call, which it makes again."""
+    calls = _Waiting()
+    first = "  - step: start\n    tool: {kind: noop, message: before}\n    next: {arcs: [{step: call}]}\n"
+    two = first + (CALL % "").replace("start", "call")
+    async with shell.client(calls) as client:
+        handle = await submit(client, two, SLOW)
+        await calls.wait_for(2)
+        [old] = await children(client, handle)
+        await client.temporal.workflow_service.reset_workflow_execution(
+            ResetWorkflowExecutionRequest(
+                namespace=client.temporal.namespace,
+                workflow_execution=ExecutionName(workflow_id=handle.workflow_id),
+                reason="test",
+                workflow_task_finish_event_id=4,
+                request_id="reset",
+            )
+        )
+        await calls.wait_for(4)
+        calls.go.set()
+        found = await handle.result()
+        ended = await client.temporal.get_workflow_handle(old.id, run_id=old.run_id).describe()
+    assert found.status == "completed"
+    assert ended.status == WorkflowExecutionStatus.TERMINATED
+    assert calls.told.count("before") == 2

@@ -34,7 +34,6 @@ _FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
         "body": "The body to send; a mapping or list goes as JSON.",
         "bucket": "The name of the bucket.",
         "catalog_connection": "Where the DuckLake catalog lies.",
-        "catalog_id": "The number of the playbook in the catalog.",
         "catalog_name": "The name of the DuckLake catalog.",
         "chunk_size": "How many rows are copied at a time.",
         "circuit": "The circuit to run.",

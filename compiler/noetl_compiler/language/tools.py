@@ -150,10 +150,10 @@ _TABLE = (
     _kind(
         PLAYBOOK,
         "Runs another playbook and yields its result.",
-        "path catalog_id version return_step return_result result_step poll_interval wait parallel",
-        "path|catalog_id",
+        "path version return_step return_result result_step poll_interval wait parallel",
+        "path",
         renamed="return=return_step",
-        ignored="task",
+        ignored="task catalog_id",
         types="path=text wait=flag return_result=flag poll_interval=number",
         yields=PLAYBOOK_VALUE,
         effect="run",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["CIRCUIT", "CURSOR", "KEYCHAIN", "REGION", "REMOTE_CODE", "Unsupported"]
+__all__ = ["CIRCUIT", "CURSOR", "FRAMED_CALL", "KEYCHAIN", "REGION", "REMOTE_CODE", "Unsupported"]
 
 
 class Unsupported(NamedTuple):
@@ -22,6 +22,7 @@ class Unsupported(NamedTuple):
 
 CURSOR = Unsupported("cursor loops are not supported yet", "loop over a collection")
 REGION = Unsupported("loops over several steps are not supported yet", "give the loop a task of its own")
+FRAMED_CALL = Unsupported("a frame cannot call playbooks", "remove the frame")
 CIRCUIT = Unsupported("circuit breakers are not supported yet", "remove it")
 REMOTE_CODE = Unsupported("code from other sources is not supported yet", "write it in the playbook")
 KEYCHAIN = Unsupported("keychain secrets are not supported yet", "name a credential with auth")
