@@ -103,6 +103,7 @@ _EFFECTS: Mapping[str | None, str] = {
     "request": "what the server does at its request",
     "transaction": "what its SQL does, in one transaction",
     "code": "whatever its code does",
+    "run": "what the calls of that run change",
 }
 
 

@@ -18,14 +18,16 @@ from typing import Any
 
 import msgspec
 from temporalio.client import Client, WorkflowHandle
-from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
+from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
+from noetl_activities.installed_tools import installed_tools
 from noetl_activities.tool import tool_names
 from noetl_compiler import CompileError
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json
+from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, calling_tasks
 from noetl_temporal.codec import payload_limit
 from noetl_temporal.compiling import compile_to_run
 from noetl_temporal.config import connect_temporal
@@ -33,7 +35,7 @@ from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import postgres_problem
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.ids import new_execution_id
-from noetl_temporal.naming import PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE, keyword, summary, workflow_id
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE, workflow_id
 from noetl_temporal.queues import resolved_queues
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.runs import (
@@ -45,10 +47,11 @@ from noetl_temporal.runs import (
     RunStatus,
     UnknownRunError,
 )
-from noetl_temporal.search_attributes import EXECUTION_ID, PATH, STATUS, VERSION
+from noetl_temporal.search_attributes import attributes_of_run
 from noetl_temporal.submissions import KeyTakenError, Submission, claim, digest_of, note_started
 from noetl_temporal.temporal_problems import rpc_problem
-from noetl_temporal.unsupported import UnsupportedError, unsupported
+from noetl_temporal.ui_summary import playbook_details, playbook_summary
+from noetl_temporal.unsupported import UnsupportedError, check_calls
 
 __all__ = [
     "AmbiguousIdError",
@@ -93,6 +96,7 @@ class NoetlClient(Runs):
         payload: dict[str, Json] | None = None,
         *,
         content: str | None = None,
+        catalog: str | Path | Mapping[str, Graph] | PinnedCalls | None = None,
         queues: Mapping[str, str] | None = None,
         execution_timeout: timedelta | None = None,
         execution_id: int | None = None,
@@ -101,6 +105,8 @@ class NoetlClient(Runs):
         """Start a run. ``playbook`` is a file's path or a compiled graph (then ``content`` is its text). Code that lies
         elsewhere is fetched for a file; a graph has what was fetched when it was compiled.
 
+        ``catalog`` has the playbooks that it may call: a folder, by default that of the file; or compiled graphs by the
+        names under which they are called.
         ``queues`` maps kinds of tools to task queues; NOETL_TOOL_QUEUES applies to the others (queues.py).
         ``execution_id`` is a result of ``new_execution_id``, for callers that need it before the run starts.
         With a ``key``, the first with this key for the playbook's path makes the run, and later ones return it, also
@@ -112,14 +118,18 @@ class NoetlClient(Runs):
             graph, text = playbook, content or ""
         else:  # in a thread, as scripts are fetched
             graph, text = await asyncio.to_thread(_compile, Path(playbook), payload or {})
-        problems = unsupported(graph, self._tools, has_store=self.has_store)
+        calls = NO_CALLS
+        if any(True for _ in calling_tasks(graph)):
+            calls = _pinned(catalog, None if isinstance(playbook, Graph) else Path(playbook))
+        calls, problems = check_calls(graph, calls, self._tools, has_store=self.has_store)
         if problems:
             raise UnsupportedError(problems)
         execution_id = execution_id or new_execution_id()
         limit = payload_limit(self.temporal.data_converter)
         named = graph.source.path, graph.source.version, graph.digest
-        given = RunInput(execution_id, *named, payload or {}, resolved_queues(graph, queues or {}), limit=limit)
-        playbook_given = Playbook(graph, text)
+        real_queues = resolved_queues([graph, *calls.graphs], queues or {})
+        given = RunInput(execution_id, *named, payload or {}, real_queues, limit=limit)
+        playbook_given = Playbook(graph, text, calls)
         try:
             if key is not None:
                 return await self._submit_once(key, given, playbook_given, execution_timeout)
@@ -164,16 +174,9 @@ class NoetlClient(Runs):
             id=workflow_id(source.path, given.execution_id),
             task_queue=WORKFLOW_QUEUE,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            search_attributes=TypedSearchAttributes(
-                [
-                    SearchAttributePair(PATH, keyword(source.path)),
-                    SearchAttributePair(VERSION, keyword(source.version)),
-                    SearchAttributePair(STATUS, "running"),
-                    SearchAttributePair(EXECUTION_ID, given.execution_id),
-                ]
-            ),
-            static_summary=summary(f"playbook {source.name}"),
-            static_details=f"`{source.file}`, dialect {source.dialect}, graph `{given.digest[:12]}`",
+            search_attributes=attributes_of_run(source.path, source.version, given.execution_id),
+            static_summary=playbook_summary(playbook.graph),
+            static_details=playbook_details(playbook.graph),
             execution_timeout=execution_timeout,
             result_type=RunReport,
         )
@@ -184,3 +187,24 @@ def _compile(path: Path, payload: Mapping[str, Json]) -> tuple[Graph, str]:
     if result.graph is None:
         raise CompileError(tuple(one for one in result.diagnostics if one.severity is Severity.ERROR))
     return result.graph, result.source.text
+
+
+def _pinned(catalog: str | Path | Mapping[str, Graph] | PinnedCalls | None, file: Path | None) -> PinnedCalls:
+    """The playbooks that may be called. Raises CompileError."""
+    from noetl_compiler.pinning import pin_file, pin_graphs
+
+    match catalog:
+        case PinnedCalls():
+            return catalog
+        case Mapping():
+            return pin_graphs(catalog.items())
+        case _ if file is None:
+            if catalog is not None:
+                raise ValueError("a folder as catalog needs the playbook's file: a compiled graph takes graphs by name")
+            return NO_CALLS
+        case _:
+            calls, problems = pin_file(file, file.parent if catalog is None else Path(catalog), installed_tools())
+    if problems:
+        errors = (one for result in problems for one in result.diagnostics if one.severity is Severity.ERROR)
+        raise CompileError(tuple(errors))
+    return calls

@@ -7,7 +7,7 @@ import time
 
 from noetl_temporal.event_ids import EPOCH_MS
 
-__all__ = ["LARGEST_ID", "LENGTHS", "SHORTEST_PREFIX", "exact_id", "new_execution_id"]
+__all__ = ["LARGEST_ID", "LENGTHS", "SHORTEST_PREFIX", "exact_id", "execution_id_at", "new_execution_id"]
 
 LARGEST_ID = 2**63 - 1
 """Execution ids are Postgres's bigint."""
@@ -18,10 +18,18 @@ LENGTHS = (18, 19)
 SHORTEST_PREFIX = 6
 """Characters of an ID by which a run is looked up: fewer name too many runs."""
 
+RANDOM_BITS = 23
+
 
 def new_execution_id() -> int:
     """40 bits of milliseconds since 2024, 23 random bits."""
-    return (time.time_ns() // 1_000_000 - EPOCH_MS) << 23 | secrets.randbits(23)
+    return execution_id_at(time.time_ns() // 1_000_000, secrets.randbits(RANDOM_BITS))
+
+
+def execution_id_at(ms: int, bits: int, above: int = 0) -> int:
+    """The id of a run that begins at ``ms``, milliseconds since the Unix epoch, with so many random ``bits``; the next
+    one ``above`` another where it would not be larger."""
+    return max((ms - EPOCH_MS) << RANDOM_BITS | bits, above + 1)
 
 
 def exact_id(text: str) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from noetl_compiler.graph import Json, NamesProfile, SourceRef, Step
+from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.commands import ChunkInput, ChunkItems
 from noetl_temporal.machine.events import ChunkReport
@@ -17,20 +18,24 @@ from noetl_temporal.stored_values import reference
 __all__ = ["LoopBody", "LoopEnd", "LoopRun", "items_and_scope", "joined", "parted", "with_items"]
 
 
-class LoopBody(SharedPart, frozen=True):
-    """The second argument: what is the same for every chunk and every run of a loop."""
+class LoopBody(SharedPart, frozen=True, omit_defaults=True):
+    """The second argument: what is the same for every chunk and every run of a loop. One that calls playbooks has the
+    ``calls`` of its playbook, and its digest as their ``caller``."""
 
     source: SourceRef
     step: Step
     names: NamesProfile = NamesProfile()
+    calls: PinnedCalls = NO_CALLS
+    caller: str = ""
 
 
 class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``queues``, ``limit``, ``state``, ``trail`` and ``after`` as in RunInput."""
+    """``queues``, ``limit``, ``depth``, ``state``, ``trail`` and ``after`` as in RunInput."""
 
     input: ChunkItems
     queues: dict[str, str] = {}
     limit: int = INLINE_BYTES
+    depth: int = 0
     state: Json = None
     trail: PackedTrail | None = None
     after: int = 0

@@ -17,7 +17,10 @@ from noetl_temporal.shortening import head, unique_within
 
 __all__ = [
     "CANCEL_SIGNAL",
+    "DETACHED_MEMO",
     "LOOP_WORKFLOW",
+    "PLAYBOOK_CANCELLED",
+    "PLAYBOOK_FAILED",
     "PLAYBOOK_WORKFLOW",
     "REPORT_MEMO",
     "RUN_STATUSES",
@@ -41,6 +44,11 @@ REPORT_MEMO = "noetl-report"
 RunStatus: TypeAlias = Literal["running", "completed", "failed", "cancelled", "terminated", "timed_out"]
 RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 """How a run stands, in lists and reports."""
+
+PLAYBOOK_FAILED, PLAYBOOK_CANCELLED = "PlaybookFailed", "PlaybookCancelled"
+"""Types of the failures of a playbook's workflow that have its report in their details."""
+DETACHED_MEMO = "noetl-detached"
+"""Set where a playbook was called and is not waited for."""
 
 ID_BYTES = 200
 KEYWORD_BYTES = 255

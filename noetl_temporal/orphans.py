@@ -1,11 +1,12 @@
-"""Terminates the chunks that a run started after the point to which it was reset.
+"""Terminates the children that a run started after the point to which it was reset.
 
 A reset copies the history up to that point into a new run, and terminates the old one. The server does not end children
-then, regardless of their parent close policy: the new run takes over those in its history. A chunk that the old run
-started later would continue its calls, until the new run starts a chunk with the same id.
+then, regardless of their parent close policy: the new run takes over those in its history. A chunk, or a playbook that
+is waited for, that the old run started later would continue its calls, until the new run starts one with the same id.
 
-So the first workflow task after a reset starts a local activity that terminates those chunks. It finds them by
-visibility, because the history of the new run does not name them. A chunk that visibility does not list yet continues.
+So the first workflow task after a reset starts a local activity that terminates those children. It finds them by
+visibility, because the history of the new run does not name them. One that visibility does not list yet continues. A
+playbook that nobody waits for lives on.
 
 A reset changes the workflow's random seed at the reset point, and so does every replay. A reset to the first workflow
 task changes the seed before the workflow can register its callback, so the interceptor detects that case.
@@ -29,7 +30,7 @@ from temporalio.worker import (
     WorkflowOutboundInterceptor,
 )
 
-from noetl_temporal.naming import LOOP_WORKFLOW
+from noetl_temporal.naming import DETACHED_MEMO, LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 
 __all__ = ["ResetInterceptor", "orphan_activity", "start_terminating_orphans"]
 
@@ -45,12 +46,14 @@ def orphan_activity(client: Client) -> Callable[..., Any]:
 
     @activity.defn(name=END_ORPHANS)
     async def terminate_orphans(owned: list[str]) -> int:
-        """Terminate the running chunks that are neither in ``owned`` nor started by this run. Returns their number."""
+        """Terminate the running children that are neither ``owned`` nor started by this run. Returns their number."""
         info, count = activity.info(), 0
         parent = (info.workflow_id or "").replace("'", "''")
-        query = f"WorkflowType = '{LOOP_WORKFLOW}' AND ExecutionStatus = 'Running' AND ParentWorkflowId = '{parent}'"
+        types = f"'{LOOP_WORKFLOW}', '{PLAYBOOK_WORKFLOW}'"
+        query = f"WorkflowType IN ({types}) AND ExecutionStatus = 'Running' AND ParentWorkflowId = '{parent}'"
         async for one in client.list_workflows(query):
-            if one.id in owned or one.raw_info.parent_execution.run_id == info.workflow_run_id:
+            is_own = one.id in owned or one.raw_info.parent_execution.run_id == info.workflow_run_id
+            if is_own or DETACHED_MEMO in await one.memo():
                 continue
             count += await _terminate(client.get_workflow_handle(one.id, run_id=one.run_id))
         return count
@@ -58,10 +61,10 @@ def orphan_activity(client: Client) -> Callable[..., Any]:
     return terminate_orphans
 
 
-async def _terminate(chunk: WorkflowHandle[Any, Any]) -> bool:
+async def _terminate(child: WorkflowHandle[Any, Any]) -> bool:
     """Terminate it; False when it has ended meanwhile."""
     try:
-        await chunk.terminate(reason=REASON)
+        await child.terminate(reason=REASON)
     except RPCError as error:
         if error.status != RPCStatusCode.NOT_FOUND:
             raise
@@ -70,7 +73,7 @@ async def _terminate(chunk: WorkflowHandle[Any, Any]) -> bool:
 
 
 def start_terminating_orphans(owned: Sequence[str]) -> workflow.ActivityHandle[int]:
-    """Start the local activity; ``owned`` are the workflow ids of the chunks that this run has."""
+    """Start the local activity; ``owned`` are the workflow ids of the children that this run has."""
     return workflow.start_local_activity(
         END_ORPHANS,
         list(owned),

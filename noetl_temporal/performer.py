@@ -1,6 +1,7 @@
 """Performs a machine's commands on Temporal and collects what happened as facts.
 
-How it works. A tool call is an activity, a timer a timer, a loop a child workflow. Whatever ends puts a fact into the
+How it works. A tool call is an activity, a timer a timer, a loop a child workflow, and so is the call of a playbook
+(sub_playbooks.py). Whatever ends puts a fact into the
 inbox; the host takes the facts one by one and feeds them, and then has all calls and loops started, in order. One that
 is cancelled before is not started at all: Temporal would drop both commands of one workflow task, and the events in
 the first one's header with them. Nothing here decides.
@@ -33,6 +34,7 @@ from temporalio.exceptions import (
 )
 
 from noetl_compiler.graph import Json
+from noetl_compiler.language.tools import PLAYBOOK
 from noetl_temporal.attempt_details import attempts_in
 from noetl_temporal.frames.wire import FRAME_KIND, FrameEnd, FrameInput
 from noetl_temporal.loop_run import LoopEnd, LoopRun, items_and_scope, parted
@@ -50,9 +52,11 @@ from noetl_temporal.machine.commands import (
 )
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, TimerFired, ToolFinished
 from noetl_temporal.machine.failures import error_outcome
-from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, child_workflow_id, summary, tool_queue
+from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, summary, tool_queue
 from noetl_temporal.orphans import start_terminating_orphans
+from noetl_temporal.own_workflow import now, own_child_id
 from noetl_temporal.stored_values import loaded_fact, start_load, start_store, stored_fact
+from noetl_temporal.sub_playbooks import Caller, SubPlaybooks, playbook_finished
 from noetl_temporal.trail import Trail
 
 __all__ = ["Performer"]
@@ -74,7 +78,14 @@ class Performer:
     may have.
     """
 
-    def __init__(self, trail: Trail, queues: Mapping[str, str], limit: int, on_emit: Callable[[Emit], None]) -> None:
+    def __init__(
+        self,
+        trail: Trail,
+        queues: Mapping[str, str],
+        limit: int,
+        caller: Caller,
+        on_emit: Callable[[Emit], None],
+    ) -> None:
         self.inbox: deque[Event] = deque()
         self.finish: Finish | None = None
         self.has_news = False
@@ -82,6 +93,8 @@ class Performer:
         self._queues = queues
         self._limit = limit
         self._on_emit = on_emit
+        self._caller = caller
+        self._sub_playbooks = SubPlaybooks(caller, queues, limit)
         self._tasks: dict[str, _Task] = {}
         self._waiting: dict[str, CallTool | RunChunk | KeepValues | LoadValue] = {}
 
@@ -137,6 +150,9 @@ class Performer:
         call = command.call
         if command.size > self._limit:
             self.note(ToolFinished(now(), call.id, _undecided("too_large", self._too_large("call", command.size))))
+            return
+        if call.kind == PLAYBOOK:
+            self._track(call.id, self._sub_playbooks.start(call), lambda task: playbook_finished(call, task))
             return
         text = command.summary if call.iteration is None else None
         handle = self._activity(call.kind, call.id, command.queue, call, ToolReport, text)
@@ -198,13 +214,15 @@ class Performer:
         """A reset of this run replaces the child that the run before started."""
         info, input_ = workflow.info(), command.input
         own, body = parted(input_)
-        given = LoopRun(own, dict(self._queues), limit=self._limit)
+        given = LoopRun(own, dict(self._queues), limit=self._limit, depth=self._caller.depth)
+        if any(task.kind == PLAYBOOK for task in body.step.tasks):
+            body = msgspec.structs.replace(body, calls=self._caller.calls, caller=self._caller.digest)
         return cast(
             "LoopEnd",
             await workflow.execute_child_workflow(
                 LOOP_WORKFLOW,
                 args=[given, body, *items_and_scope(own, input_.items, input_.scope)],
-                id=_chunk_workflow_id(command.chunk_id),
+                id=own_child_id(command.chunk_id),
                 id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 result_type=LoopEnd,
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
@@ -215,8 +233,10 @@ class Performer:
         )
 
     def terminate_orphans(self, chunk_ids: Iterable[str]) -> None:
-        """This run was reset, and has only these chunks: terminate the others. The run goes on if that fails."""
-        task = start_terminating_orphans([_chunk_workflow_id(one) for one in chunk_ids])
+        """This run was reset, and has only these chunks, and the playbooks that it waits for: terminate the others.
+        The run goes on if that fails."""
+        owned = [*chunk_ids, *self._sub_playbooks.in_flight]
+        task = start_terminating_orphans([own_child_id(one) for one in owned])
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     # ---- ends -----------------------------------------------------------------------------------------------------
@@ -242,15 +262,6 @@ class Performer:
                 self.note(happened)
 
         task.add_done_callback(ended)
-
-
-def now() -> int:
-    """The workflow's time, milliseconds since the epoch."""
-    return workflow.time_ns() // 1_000_000
-
-
-def _chunk_workflow_id(chunk_id: str) -> str:
-    return child_workflow_id(workflow.info().workflow_id, *chunk_id.split("/"))
 
 
 def _tool_finished(call: ToolCall, task: _Task) -> Event:

@@ -14,9 +14,10 @@ NOETL_TOOL_QUEUES lists the tools with their own queue: ``all`` (default), ``non
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from noetl_compiler.graph import Graph
+from noetl_compiler.language.tools import PLAYBOOK
 from noetl_temporal.naming import WORKFLOW_QUEUE
 
 __all__ = ["TOOL_QUEUES_VARIABLE", "resolved_queues"]
@@ -24,9 +25,9 @@ __all__ = ["TOOL_QUEUES_VARIABLE", "resolved_queues"]
 TOOL_QUEUES_VARIABLE = "NOETL_TOOL_QUEUES"
 
 
-def resolved_queues(graph: Graph, given: Mapping[str, str]) -> dict[str, str]:
-    """The real queue of each symbolic one in the graph that does not mean the tool's own; ``given`` comes first."""
-    symbolic = {task.queue for step in graph.steps.values() for task in step.tasks}
+def resolved_queues(graphs: Iterable[Graph], given: Mapping[str, str]) -> dict[str, str]:
+    """The real queue of each symbolic one in the graphs that does not mean the tool's own; ``given`` comes first."""
+    symbolic = {task.queue for graph in graphs for step in graph.steps.values() for task in step.tasks} - {PLAYBOOK}
     return {**{kind: WORKFLOW_QUEUE for kind in sorted(symbolic) if not _has_own_queue(kind)}, **given}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from noetl_compiler.graph import Graph, Json
+from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.packed_trail import PackedTrail
@@ -13,18 +14,21 @@ from noetl_temporal.shared_part import SharedPart
 __all__ = ["Playbook", "RunInput", "RunReport"]
 
 
-class Playbook(SharedPart, frozen=True):
-    """The second argument. ``content`` is the playbook's text, for the catalog."""
+class Playbook(SharedPart, frozen=True, omit_defaults=True):
+    """The second argument. ``content`` is the playbook's text, for the catalog, ``calls`` the playbooks that it and
+    those that it calls may call."""
 
     graph: Graph
     content: str
+    calls: PinnedCalls = NO_CALLS
 
 
 class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was asked for. ``path``, ``version`` and ``digest``, the graph's, name the playbook. ``queues`` maps a
     symbolic queue to a real one; a queue not named there is ``noetl-<kind>``. ``limit`` is the bytes that a value may
-    have. ``state``, ``trail`` and ``after``, the millisecond above which ids of this run stand, are set by
-    continue-as-new only."""
+    have. A run that another has called has that one's ``parent_execution_id``, is one deeper than it (``depth``), and
+    yields the result of its ``return_step``, where it is told one. ``state``, ``trail`` and ``after``, the millisecond
+    above which ids of this run stand, are set by continue-as-new only."""
 
     execution_id: int
     path: str
@@ -33,6 +37,8 @@ class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
     payload: dict[str, Json] = {}
     queues: dict[str, str] = {}
     parent_execution_id: int | None = None
+    depth: int = 0
+    return_step: str = ""
     limit: int = INLINE_BYTES
     state: Json = None
     trail: PackedTrail | None = None

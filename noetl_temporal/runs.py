@@ -33,7 +33,7 @@ from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import Event, EventTail, execution
-from noetl_temporal.naming import CANCEL_SIGNAL, REPORT_MEMO, RunStatus
+from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, REPORT_MEMO, RunStatus
 from noetl_temporal.past_reports import past_report, past_run
 from noetl_temporal.run_ids import AmbiguousIdError, named_run
 from noetl_temporal.run_input import RunReport
@@ -43,9 +43,6 @@ from noetl_temporal.temporal_problems import rpc_problem
 from noetl_temporal.visibility import PLAYBOOKS, execution_ids
 
 __all__ = ["AmbiguousIdError", "ListedRun", "NoEventLogError", "RunHandle", "RunStatus", "Runs", "UnknownRunError"]
-
-REPORTING = ("PlaybookFailed", "PlaybookCancelled")
-"""Failures of a workflow that have its RunReport in their details."""
 
 UNLISTED_SECONDS = 3.0
 """How long Temporal may take to list a new run."""
@@ -233,7 +230,7 @@ class RunHandle:
         return self._temporal.get_workflow_handle(self.workflow_id, result_type=RunReport)
 
     async def _report_of(self, cause: BaseException) -> RunReport:
-        if isinstance(cause, ApplicationError) and cause.type in REPORTING:
+        if isinstance(cause, ApplicationError) and cause.type in (PLAYBOOK_FAILED, PLAYBOOK_CANCELLED):
             return msgspec.convert(cause.details[0], RunReport)
         if isinstance(cause, CancelledError):
             return await self._left_report() or RunReport("cancelled", self.execution_id)

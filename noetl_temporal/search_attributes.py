@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from temporalio.common import SearchAttributeKey
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
-__all__ = ["EXECUTION_ID", "PATH", "SEARCH_ATTRIBUTES", "STATUS", "STEP", "VERSION"]
+from noetl_temporal.naming import keyword
+
+__all__ = ["EXECUTION_ID", "PATH", "SEARCH_ATTRIBUTES", "STATUS", "STEP", "VERSION", "attributes_of_run"]
 
 PATH = SearchAttributeKey.for_keyword("NoetlPath")
 VERSION = SearchAttributeKey.for_keyword("NoetlVersion")
@@ -13,3 +15,15 @@ STATUS = SearchAttributeKey.for_keyword("NoetlStatus")
 EXECUTION_ID = SearchAttributeKey.for_int("NoetlExecutionId")
 SEARCH_ATTRIBUTES = {key.name: "Keyword" for key in (PATH, VERSION, STEP, STATUS)} | {EXECUTION_ID.name: "Int"}
 """What a Temporal must know, as its command line writes it: name -> type."""
+
+
+def attributes_of_run(path: str, version: str, execution_id: int) -> TypedSearchAttributes:
+    """Those of a playbook's run that begins."""
+    return TypedSearchAttributes(
+        [
+            SearchAttributePair(PATH, keyword(path)),
+            SearchAttributePair(VERSION, keyword(version)),
+            SearchAttributePair(STATUS, "running"),
+            SearchAttributePair(EXECUTION_ID, execution_id),
+        ]
+    )

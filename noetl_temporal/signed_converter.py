@@ -2,7 +2,8 @@
 
 Values of this project's types are signed. When a type hint requires one of these types, the signature is verified
 before the value is decoded. A worker also verifies values that the SDK reads without a type hint, which are those of
-heartbeats. Plain text, such as the reason of a cancel, may come from anyone.
+heartbeats and the reports of called playbooks that failed. Plain text, such as the reason of a cancel, may come from
+anyone.
 
 A refused value fails immediately: a workflow with the ApplicationError raised here, and an activity through its guard
 (call_guard.py), because the SDK would retry an activity whose input raises.
@@ -30,6 +31,7 @@ from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.frames.wire import FrameDetails, FrameInput
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.payload_store import UNREAD
+from noetl_temporal.run_input import RunReport
 from noetl_temporal.signing import NOWHERE, SIGNATURE, Place, Signer
 
 __all__ = ["REFUSED", "Refused", "SignedConverter", "SignedConverters", "place_of"]
@@ -41,7 +43,7 @@ _CALLS = (ToolCall, FrameInput)
 _NAMES = {"RunInput": "run", "LoopRun": "loop", "ToolCall": "call", "FrameInput": "frame"}
 """The names of signed values in messages."""
 
-_UNTYPED = (Details.__name__, FrameDetails.__name__)
+_UNTYPED = (Details.__name__, FrameDetails.__name__, RunReport.__name__)
 """Kinds that are read without a type hint."""
 
 _LOCAL = "local "

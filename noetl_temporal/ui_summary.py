@@ -1,13 +1,15 @@
-"""The summary of a running playbook in the Temporal UI: a table of its steps, updated with each event."""
+"""What the Temporal UI shows of a playbook: what it is, and a table of its steps, updated with each event."""
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import Any
 
+from noetl_compiler.graph import Graph
 from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.naming import summary
 
-__all__ = ["Overview"]
+__all__ = ["Overview", "playbook_details", "playbook_summary"]
 
 _SHOWN = 30
 _MARKS = {
@@ -48,6 +50,17 @@ class Overview:
         earlier = len(self._lines) - len(shown)
         lines = [f"{earlier} earlier steps", ""] if earlier else []
         return "\n".join([*lines, "| step | status | seconds | |", "|---|---|---|---|", *shown])
+
+
+def playbook_summary(graph: Graph) -> str:
+    """A line in the list of workflows."""
+    return summary(f"playbook {graph.source.name}")
+
+
+def playbook_details(graph: Graph) -> str:
+    """Where a playbook comes from, as Markdown."""
+    source = graph.source
+    return f"`{source.file}`, dialect {source.dialect}, graph `{graph.digest[:12]}`"
 
 
 def _line(name: str, row: dict[str, Any]) -> str:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import cast
 
+from msgspec.structs import replace
+
 from noetl_activities.tool import BUILT_IN, tool_names
+from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Graph, Json, Span, Step, Task
+from noetl_compiler.graph.pinned import PinnedCalls, call_name, calling_tasks, literal_call
 from noetl_compiler.language.scripts import FETCHED, code_in, source_of
 from noetl_compiler.language.sinks import KINDS
-from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, REGION, REMOTE_CODE
+from noetl_compiler.language.tools import PLAYBOOK
+from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, FRAMED_CALL, REGION, REMOTE_CODE
 from noetl_compiler.value_merge import names_in
 
-__all__ = ["UnsupportedError", "tools_for", "unsupported"]
+__all__ = ["UnsupportedError", "check_calls", "tools_for", "unsupported"]
 
 
 _UNFETCHED = "the code lies in another file and was not fetched: submit the playbook as a file"
@@ -26,10 +31,10 @@ class UnsupportedError(ValueError):
         self.problems = problems
 
 
-def tools_for(graph: Graph) -> Collection[str]:
-    """The kinds of tools that can be called here; others than the built-in ones are looked for only where the graph
+def tools_for(*graphs: Graph) -> Collection[str]:
+    """The kinds of tools that can be called here; others than the built-in ones are looked for only where a graph
     asks for one. Raises ValueError as load_tools does."""
-    kinds = {task.kind for step in graph.steps.values() for task in step.tasks}
+    kinds = {task.kind for graph in graphs for step in graph.steps.values() for task in step.tasks} - {PLAYBOOK}
     return BUILT_IN if kinds <= BUILT_IN else tool_names()
 
 
@@ -39,6 +44,34 @@ def unsupported(graph: Graph, tools: Collection[str], *, has_store: bool = True)
     in the order of the text. ``has_store`` when large values can be kept in Postgres."""
     found = sorted({*_in_steps(graph, tools), *_frames(graph, has_store)})
     return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in found]
+
+
+def check_calls(
+    graph: Graph, calls: PinnedCalls, tools: Collection[str], *, has_store: bool = True
+) -> tuple[PinnedCalls, list[str]]:
+    """The problems of a playbook and of those to which its literal calls lead; and ``calls`` with the problems of the
+    others, which count when they are called.
+    """
+    closure = calls.closure(graph)
+    found = [
+        problem for one in closure for problem in (*unsupported(one, tools, has_store=has_store), *_lost(one, calls))
+    ]
+    called = {one.digest for one in closure}
+    others = {
+        one.digest: unsupported(one, tools, has_store=has_store) for one in calls.graphs if one.digest not in called
+    }
+    told = {digest: problems[0] for digest, problems in others.items() if problems}
+    return (replace(calls, problems=told) if told else calls), found
+
+
+def _lost(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
+    """Literal calls of playbooks that are not there."""
+    for task in calling_tasks(graph):
+        literal = literal_call(task)
+        if literal is not None and calls.find(graph.digest, *literal) is None:
+            hint = nearest(literal[0], calls.paths)
+            place = f"{graph.source.file}:{task.span.line}:{task.span.col}"
+            yield f"{place}: error: there is no playbook {call_name(*literal)!r}{f': {hint}' if hint else ''}"
 
 
 def _in_steps(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
@@ -62,13 +95,15 @@ def _frames(graph: Graph, has_store: bool) -> Iterator[tuple[Span, str]]:
         if frame is not None and not has_store:
             yield frame.span, "a frame stores its progress in Postgres: set NOETL_POSTGRES, or remove the frame"
         for task in step.tasks if frame is not None else ():
+            if task.kind == PLAYBOOK:
+                yield task.span, str(FRAMED_CALL)
             if not task.idempotent:
                 message = "a call that must not be repeated (idempotent: false) cannot run in a frame: remove the frame"
                 yield task.span, message
 
 
 def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
-    if task.kind not in tools:
+    if task.kind not in tools and task.kind != PLAYBOOK:
         yield task.span, f"there is no tool {task.kind!r} here: the tools are {', '.join(sorted(tools))}"
     script = names_in(task.config).get("script")
     if task.kind in tools and isinstance(script, dict) and code_in(script) is None:

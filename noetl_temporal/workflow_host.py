@@ -33,7 +33,8 @@ from noetl_temporal.machine.commands import Finish
 from noetl_temporal.machine.events import CancelRequested, Continued, Event, HoldRequested, LimitReached, RestRequested
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.performer import Performer, now
+from noetl_temporal.own_workflow import now
+from noetl_temporal.performer import Performer
 from noetl_temporal.versioning import wants_upgrade
 
 __all__ = ["WorkflowHost"]

@@ -22,11 +22,21 @@ from noetl_temporal.machine.commands import Emit, Finish
 from noetl_temporal.machine.events import Resumed, Started
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.naming import CANCEL_SIGNAL, LOOP_WORKFLOW, PLAYBOOK_WORKFLOW, REPORT_MEMO, keyword
+from noetl_temporal.naming import (
+    CANCEL_SIGNAL,
+    LOOP_WORKFLOW,
+    PLAYBOOK_CANCELLED,
+    PLAYBOOK_FAILED,
+    PLAYBOOK_WORKFLOW,
+    REPORT_MEMO,
+    keyword,
+)
 from noetl_temporal.orphans import ResetInterceptor
-from noetl_temporal.performer import Performer, now
+from noetl_temporal.own_workflow import now
+from noetl_temporal.performer import Performer
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.search_attributes import STATUS, STEP
+from noetl_temporal.sub_playbooks import Caller
 from noetl_temporal.trail import HEADER, Trail, TrailInterceptor
 from noetl_temporal.ui_summary import Overview
 from noetl_temporal.versioning import upgrade
@@ -51,7 +61,8 @@ class PlaybookWorkflow:
             limit=given.limit,
             secrets_key=workflow.info().first_execution_run_id,
         )
-        self._performer = Performer(self.trail, given.queues, given.limit, self._emitted)
+        caller = Caller(given.execution_id, playbook.graph.digest, given.depth, playbook.calls)
+        self._performer = Performer(self.trail, given.queues, given.limit, caller, self._emitted)
         self._host = WorkflowHost(self._machine, self._performer, given.limit)
 
     @workflow.run
@@ -60,7 +71,7 @@ class PlaybookWorkflow:
         cancels it.
         """
         workflow.register_random_seed_callback(self.on_reset)
-        self._host.feed(Started(now(), given.payload) if given.state is None else Resumed(now()))
+        self._host.feed(Started(now(), given.payload, given.return_step) if given.state is None else Resumed(now()))
         finish = await self._host.drive()
         await self.trail.recorded()
         if finish is None:
@@ -97,9 +108,9 @@ class PlaybookWorkflow:
         if finish.status == "completed":
             return report
         if finish.status == "failed":
-            raise ApplicationError(_why(finish), report, type="PlaybookFailed", non_retryable=True)
+            raise ApplicationError(_why(finish), report, type=PLAYBOOK_FAILED, non_retryable=True)
         if workflow.cancellation_reason() is None:
-            raise ApplicationError("cancelled by a signal", report, type="PlaybookCancelled", non_retryable=True)
+            raise ApplicationError("cancelled by a signal", report, type=PLAYBOOK_CANCELLED, non_retryable=True)
         workflow.upsert_memo({HEADER: trail, REPORT_MEMO: msgspec.structs.replace(report, trail=None)})
         raise asyncio.CancelledError
 
@@ -137,7 +148,8 @@ class LoopWorkflow:
         self.trail = Trail()
         input_ = joined(given.input, body, items, scope)
         self._machine = LoopMachine(input_, state.get("machine"), limit=given.limit)
-        self._performer = Performer(self.trail, given.queues, given.limit, lambda _emit: None)
+        caller = Caller(given.input.execution_id, body.caller, given.depth, body.calls)
+        self._performer = Performer(self.trail, given.queues, given.limit, caller, lambda _emit: None)
         self._host = WorkflowHost(self._machine, self._performer, given.limit)
 
     @workflow.run

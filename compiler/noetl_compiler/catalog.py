@@ -54,6 +54,18 @@ class Catalog:
         return self._by_path.keys()
 
     @property
+    def members(self) -> Iterable[Member]:
+        """All playbooks, in the order of their files."""
+        return self._by_file.values()
+
+    def names_of(self, member: Member) -> Iterator[str]:
+        """The files by which a call may name it, from the folder: with the suffix and without."""
+        file = Path(member.file).resolve()
+        if file.is_relative_to(self._folder.resolve()):
+            relative = file.relative_to(self._folder.resolve())
+            yield from (relative.as_posix(), relative.with_suffix("").as_posix())
+
+    @property
     def unread(self) -> int:
         """How many files could not be read."""
         return sum(not member.path for member in self._by_file.values())
@@ -158,7 +170,7 @@ def _report_unknown(call: Call, catalog: Catalog, report: Report) -> None:
 
 
 def _check_called(call: Call, called: Member, report: Report) -> None:
-    if not called.is_sound:
+    if called.graph is None:
         if report.first(f"unsound {called.file}"):
             message = f'the playbook "{call.path}" has errors'
             report.error(Code.UNSOUND_PLAYBOOK, call.span, message, f"noetl compile {called.file}")

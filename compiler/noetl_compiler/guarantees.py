@@ -38,6 +38,8 @@ def of_call(task: Task, tools: Tools = KINDS) -> Guarantee | None:
             return _not_repeated(task) or Guarantee("at least once", f"repeated when a worker is lost {_until(task)}")
         case "transaction":
             return _of_sql(task)
+        case "run":
+            return _of_run(task)
         case _:
             return None
 
@@ -57,6 +59,11 @@ def _of_request(task: Task) -> Guarantee:
         return kept
     retried = ", or by its policy after an error" if _retries_errors(task) else ""
     return Guarantee("at least once", f"repeated when a worker is lost {_until(task)}{retried}")
+
+
+def _of_run(task: Task) -> Guarantee:
+    retried = "; its policy starts another after an error" if _retries_errors(task) else ""
+    return Guarantee("exactly once", f"one run is started, whose calls have guarantees of their own{retried}")
 
 
 def _of_sql(task: Task) -> Guarantee:

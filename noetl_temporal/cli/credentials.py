@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -38,13 +39,14 @@ def check_credentials(file: Path | None) -> None:
         raise click.UsageError(str(error)) from None
 
 
-def check_names(graph: Graph, source: CredentialSource) -> None:
-    """Refuse a playbook that names a credential which is not there, before it has done anything. One whose name is a
-    template is looked up when its step begins.
+def check_names(graphs: Iterable[Graph], source: CredentialSource) -> None:
+    """Refuse playbooks of which one names a credential that is not there, before anything is done. One whose name is
+    a template is looked up when its step begins.
     """
     refuse_to_start(
         [
             f"{graph.source.file}:{span.line}:{span.col}: error: {problem}"
+            for graph in graphs
             for name, span in credentials_without_template(graph).items()
             if (problem := _problem(name, source))
         ]

@@ -54,6 +54,8 @@ async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: st
         events=read.events,
         superseded=read.superseded,
         events_complete=read.is_complete,
+        called=read.called,
+        calls=read.calls,
         warnings=read.warnings,
         reason=await _cancel_reason(handle) if is_cancelling and not attention else read.reason,
         duration_seconds=round((until - started).total_seconds(), 3),

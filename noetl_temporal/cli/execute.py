@@ -134,8 +134,15 @@ async def _check(log: EventLog | None) -> None:
 
 
 async def _submit(client: NoetlClient, order: Order, queues: Mapping[str, str], execution_id: int) -> RunHandle:
-    graph, text = order.playbook.graph, order.playbook.text
-    return await client.submit(graph, order.request, content=text, queues=queues, execution_id=execution_id)
+    playbook = order.playbook
+    return await client.submit(
+        playbook.graph,
+        order.request,
+        content=playbook.text,
+        catalog=playbook.calls,
+        queues=queues,
+        execution_id=execution_id,
+    )
 
 
 async def _serve(served: AsyncExitStack, client: NoetlClient, order: Order, reach: Reach) -> dict[str, str]:
@@ -144,7 +151,7 @@ async def _serve(served: AsyncExitStack, client: NoetlClient, order: Order, reac
         return {}
     from noetl_temporal.cli import serving_here  # with all tools and Temporal's worker, which take long to import
 
-    check_names(order.playbook.graph, credential_source(order.credentials))
+    check_names(order.playbook.graphs, credential_source(order.credentials))
     if not reach.serve:
         return await served.enter_async_context(serving_here.tools_alone(client.temporal, order.credentials))
     if client.dsn:

@@ -16,7 +16,8 @@ async def find_run(runs: Runs, execution_id: int | None) -> RunHandle:
     if execution_id is not None:
         return await runs.find(execution_id)
     try:
-        async for found in runs.temporal.list_workflows(f"WorkflowType = '{PLAYBOOK_WORKFLOW}'", limit=1):
+        query = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ParentWorkflowId IS NULL"  # that no other has called
+        async for found in runs.temporal.list_workflows(query, limit=1):
             return await runs.handle(found.id)
     except RPCError as error:
         raise rpc_problem(error, runs.temporal.namespace) or error from error

@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+import msgspec
 
+from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import excerpt, nearest_or_all
+from noetl_compiler.diagnostics import Diagnostic, excerpt, nearest_or_all
 from noetl_compiler.graph import Graph, Json, Span
+from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, calling_tasks
+from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.source import SourceFile
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.findings import show_findings
@@ -20,19 +24,28 @@ from noetl_temporal.cli.payload import cut
 from noetl_temporal.cli.sources import stdin_source
 from noetl_temporal.compiling import compile_to_run
 from noetl_temporal.machine.failure_log import Failure
-from noetl_temporal.unsupported import unsupported
+from noetl_temporal.unsupported import check_calls
 
 __all__ = ["Playbook", "check_request", "check_support", "read_playbook", "refuse_to_start"]
 
 _LONGEST_MENTIONED = 200
+_NOTHING_STARTED = "nothing was started"
 
 
 class Playbook(NamedTuple):
-    """``text`` goes into the catalog with the graph. ``credentials`` are the places of those that stand in it."""
+    """``text`` goes into the catalog with the graph. ``credentials`` are the places of those that stand in it, and
+    ``calls`` the playbooks that it may call.
+    """
 
     graph: Graph
     text: str
     credentials: tuple[Span, ...] = ()
+    calls: PinnedCalls = NO_CALLS
+
+    @property
+    def graphs(self) -> Sequence[Graph]:
+        """Its own and those of the playbooks that it calls by their names."""
+        return self.calls.closure(self.graph)
 
     def excerpt(self, failure: Failure) -> list[str]:
         """The line of a failure, marked, without the credentials that stand in it."""
@@ -44,16 +57,36 @@ class Playbook(NamedTuple):
         return excerpt(Span(failure.line, failure.col, failure.line, last), source, self.credentials)
 
 
-def read_playbook(file: Path, request: Mapping[str, Json]) -> Playbook:
-    """Compile ``file``, or stdin if it is ``-``, for a run with this request; its diagnostics go to stderr.
+def read_playbook(file: Path, request: Mapping[str, Json], catalog: Path | None = None) -> Playbook:
+    """Compile ``file``, or stdin if it is ``-``, for a run with this request; its diagnostics go to stderr. What it
+    calls is looked for in ``catalog``, by default its folder.
 
     Raises click.UsageError."""
-    result = compile_to_run(stdin_source() if str(file) == "-" else file, request)
-    show_findings(result, "nothing was started")
+    is_stdin = str(file) == "-"
+    result = compile_to_run(stdin_source() if is_stdin else file, request)
+    show_findings(result, _NOTHING_STARTED)
     if result.graph is None:
         sys.exit(WRONG)
     credentials = tuple(found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT)
-    return Playbook(result.graph, result.source.text, credentials)
+    calls = NO_CALLS
+    if any(True for _ in calling_tasks(result.graph)):
+        if is_stdin:
+            raise click.UsageError("a playbook from stdin cannot call other playbooks: name its file")
+        calls = _pinned(file, catalog or file.parent, installed_tools(), result.diagnostics)
+    return Playbook(result.graph, result.source.text, credentials, calls)
+
+
+def _pinned(file: Path, folder: Path, tools: Tools, shown: Sequence[Diagnostic]) -> PinnedCalls:
+    """What ``file`` calls. ``shown`` are diagnostics that need not be shown again."""
+    from noetl_compiler.pinning import pin_file  # few playbooks call others
+
+    calls, problems = pin_file(file, folder, tools)
+    for found in problems:
+        fresh = tuple(one for one in found.diagnostics if one not in shown)
+        show_findings(msgspec.structs.replace(found, diagnostics=fresh), _NOTHING_STARTED)
+    if problems:
+        sys.exit(WRONG)
+    return calls
 
 
 def check_request(request: dict[str, Json], playbook: Playbook) -> None:
@@ -73,7 +106,7 @@ def _mentions(text: str, key: str) -> bool:
 
 def check_support(playbook: Playbook, tools: Collection[str], *, has_store: bool = True) -> None:
     """Refuse a playbook that needs something which is not here, before it has done anything."""
-    refuse_to_start(unsupported(playbook.graph, tools, has_store=has_store))
+    refuse_to_start(check_calls(playbook.graph, playbook.calls, tools, has_store=has_store)[1])
 
 
 def refuse_to_start(problems: Sequence[str]) -> None:
@@ -81,5 +114,5 @@ def refuse_to_start(problems: Sequence[str]) -> None:
     for problem in problems:
         click.echo(problem, err=True)
     if problems:
-        click.echo("nothing was started", err=True)
+        click.echo(_NOTHING_STARTED, err=True)
         sys.exit(WRONG)

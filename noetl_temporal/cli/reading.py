@@ -16,7 +16,7 @@ from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.log_facts import FACT_EVENTS, LogFacts
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.mirror.poll_interval import PollInterval
-from noetl_temporal.mirror.read import event_counts, events_of, reading
+from noetl_temporal.mirror.read import CalledRun, called_runs, event_counts, events_of, reading
 from noetl_temporal.runs import RunHandle
 
 __all__ = ["Reading", "problems_of", "read_log", "reading_of", "until_read"]
@@ -24,10 +24,14 @@ __all__ = ["Reading", "problems_of", "read_log", "reading_of", "until_read"]
 _PAGE = 1000
 """Rows that are read at once."""
 
+_MOST_CALLED = 20
+"""Called runs that are told one by one."""
+
 
 class Reading(NamedTuple):
     """``events`` without those that resets ``superseded``. ``is_complete``: the event that closed the run was read.
-    ``problems``: why the mirror cannot read on. ``warnings`` and ``reason`` are those of LogFacts.
+    ``problems``: why the mirror cannot read on. ``warnings`` and ``reason`` are those of LogFacts. ``called`` are the
+    first of the ``calls`` runs of other playbooks that it has called.
     """
 
     events: int = 0
@@ -36,6 +40,8 @@ class Reading(NamedTuple):
     problems: tuple[Attention, ...] = ()
     warnings: tuple[str, ...] = ()
     reason: str = ""
+    called: tuple[CalledRun, ...] = ()
+    calls: int = 0
 
 
 async def reading_of(log: EventLog | None, namespace: str, handle: RunHandle, run_id: str) -> Reading:
@@ -58,7 +64,8 @@ async def read_log(
     events, gone = await event_counts(log, execution_id)  # after it: what is complete now is counted whole
     facts = await _facts(log, execution_id)
     problems = tuple(map(unread, found.problems))
-    return Reading(events - gone, gone, found.is_complete, problems, facts.warnings, facts.reason)
+    called, calls = await called_runs(log, execution_id, _MOST_CALLED)
+    return Reading(events - gone, gone, found.is_complete, problems, facts.warnings, facts.reason, tuple(called), calls)
 
 
 async def _facts(log: asyncpg.Connection, execution_id: int) -> LogFacts:

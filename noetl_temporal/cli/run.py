@@ -39,6 +39,12 @@ __all__ = ["run_command"]
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="YAML file of the credentials the playbook names.",
 )
+@click.option(
+    "--catalog",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Where the playbooks are that it calls; by default the folder of FILE.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the run, if one was submitted.")
 @click.option("--timeout", type=Seconds(min_open=True), help="Seconds until the run is cancelled.")
 @click.option("--verbose", "-v", is_flag=True, help="Show what the tasks print, while they run.")
@@ -48,6 +54,7 @@ def run_command(
     settings: tuple[str, ...],
     payload: str | None,
     credentials: Path | None,
+    catalog: Path | None,
     as_json: bool,
     timeout: float | None,
     verbose: bool,
@@ -80,7 +87,7 @@ def run_command(
     """
     with importing():
         request = read_payload(payload, settings)
-        playbook = read_playbook(file, request)
+        playbook = read_playbook(file, request, catalog)
         check_request(request, playbook)
     if detach:
         _detach(playbook, request, credentials, timeout, as_json=as_json, verbose=verbose)
@@ -119,7 +126,7 @@ def _order(
     from noetl_temporal.cli.credentials import check_credentials
     from noetl_temporal.cli.execute import Order
 
-    tools = tools_for(playbook.graph)
+    tools = tools_for(*playbook.graphs)
     check_support(playbook, tools)
     check_credentials(credentials)
     return Order(playbook, request, tools, credentials, timeout, verbose)

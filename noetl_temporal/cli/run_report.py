@@ -16,6 +16,7 @@ from noetl_temporal.cli.attention import Attention
 from noetl_temporal.cli.console import PrintableConsole, styled
 from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
+from noetl_temporal.mirror.read import CalledRun
 
 __all__ = ["Excerpt", "RunSummary"]
 
@@ -46,7 +47,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     """``steps`` is name -> {status, attempts, duration_seconds}; ``events`` counts the rows of the event log,
     which are all only where ``events_complete``: the mirror has read the event that closed the run. From these rows
     come ``warnings``, and ``reason``, why a person stopped the run. Rows that a reset superseded are counted in
-    ``superseded`` alone.
+    ``superseded`` alone. ``called`` are the first of the ``calls`` runs of other playbooks that it has called.
 
     ``status`` is completed, failed, cancelled, terminated, timed_out, running (for a run one only looked at) or unknown
     (for one whose end was not seen; ``reason`` then says why).
@@ -71,6 +72,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     cancelling: bool = False
     warnings: tuple[str, ...] = ()
     reason: str = ""
+    called: tuple[CalledRun, ...] = ()
+    calls: int = 0
 
     def json(self) -> str:
         """One object; its ids are texts. Of a failure only what a reader needs: {step, task, file, line, col, message};
@@ -94,6 +97,8 @@ class RunSummary(msgspec.Struct, frozen=True):
             console.print(styled((warning, "yellow")), soft_wrap=True)
         for line in _failures(self.failures, excerpt or _no_excerpt):
             console.print(line, soft_wrap=True)
+        for line in self._called():
+            console.print(line, soft_wrap=True)
         if self.result is not None:
             console.print(styled(f"result: {_shown(self.result)}"), soft_wrap=True)
         colour = COLOURS.get(self.status, "cyan")
@@ -108,6 +113,15 @@ class RunSummary(msgspec.Struct, frozen=True):
             console.print(styled((one.line(), "yellow")), soft_wrap=True)
         if self.ui_url:
             console.print(f"web ui: {self.ui_url}", highlight=False, soft_wrap=True)
+
+    def _called(self) -> Iterator[Text]:
+        """The runs of the playbooks that it has called."""
+        for one in self.called:
+            status = one.status.replace("_", " ")
+            colour = COLOURS.get(one.status, "default")
+            yield styled(f"called {one.path}: ", (status, colour), f", execution {one.execution_id}")
+        if (more := self.calls - len(self.called)) > 0:
+            yield styled(f"called {more:,} more playbooks")
 
     def _stopping(self) -> str:
         """``now cancelling: wrong table``, or the reason alone when the run has ended."""

@@ -62,7 +62,7 @@ def submit_command(file: Path, settings: tuple[str, ...], payload: str | None, k
 
 def leave_running(playbook: Playbook, request: dict[str, Json], *, key: str | None, as_json: bool) -> None:
     """Submit a run, and print its ids."""
-    tools = tools_for(playbook.graph)
+    tools = tools_for(*playbook.graphs)
     check_support(playbook, tools)
     with importing():
         from noetl_temporal.cli.credentials import warn_of_ignored_credentials
@@ -87,10 +87,16 @@ async def _submit(
 
     client = await NoetlClient.connect(tools=tools)
     check_support(playbook, tools, has_store=client.has_store)
-    graph, text, _ = playbook
 
     async def submit(execution_id: int) -> RunHandle:
-        return await client.submit(graph, request, content=text, execution_id=execution_id, key=key)
+        return await client.submit(
+            playbook.graph,
+            request,
+            content=playbook.text,
+            catalog=playbook.calls,
+            execution_id=execution_id,
+            key=key,
+        )
 
     try:
         with taken_interrupts() as interrupts:

@@ -211,9 +211,9 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     ``rule`` is the index of the rule that ended the call, None when none matched; ``exhausted`` when that rule was a
     retry with no attempts left. ``failed`` when the rules could not be evaluated: the task fails at that rule.
     ``attempts`` are those that are known, the last one always; ``counts`` is right for all of them, and left out where
-    all are known and each counts. ``is_decided`` is False for the shell's account of a call whose activity never
-    reported: then the machine asks the rules. ``mistakes`` are those of the last attempt's rules. A large result is
-    ``stored``, and then the outcome has none.
+    all are known and each counts. ``is_decided`` is False for a call that no activity reported, because it was lost or
+    because it called a playbook: then the machine asks the rules. ``mistakes`` are those of the last attempt's rules. A
+    large result is ``stored``, and then the outcome has none.
     """
 
     outcome: PlainOutcome

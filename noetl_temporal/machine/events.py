@@ -56,10 +56,12 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
-    """The run begins. For a playbook ``payload`` is the request's; a loop takes none."""
+    """The run begins. For a playbook ``payload`` is the request's, and the run's result that of ``return_step``, where
+    one is named and has run; a loop takes neither."""
 
     at: int
     payload: dict[str, Json] = {}
+    return_step: str = ""
 
 
 class ToolFinished(msgspec.Struct, frozen=True, tag=True):

@@ -97,7 +97,7 @@ class Machine(Engine[PlaybookState, StepRun]):
 
     def _start(self, event: Started) -> None:
         state, emit, path = self.state, self._journal.emit, self.graph.source.path
-        state.payload = event.payload
+        state.payload, state.return_step = event.payload, event.return_step
         requested = emit("playbook.execution.requested", path, "playbook", "PENDING")
         try:
             state.workload = workload_of(self.graph.workload, event.payload, self.execution_id, event.at)

@@ -254,7 +254,8 @@ class PlaybookState(MachineState, omit_defaults=True):
     ``arrivals`` are tokens on their way, (step, origin). ``waiting`` maps a join to the steps whose tokens wait there,
     ``leads`` are those whose tokens arrived at the final step. Id slots for chunks are looked for from ``first_slot``
     on; ``lost_slots`` are those of chunks that ended without a report. ``idle_starts`` counts the steps that started
-    since a call ended. ``warned`` are the places, line:col, of which the log has a warning. Large values of
+    since a call ended. ``warned`` are the places, line:col, of which the log has a warning. The result is that of
+    ``return_step``, where one is named and has run. Large values of
     ``workload``, ``payload``, ``ctx`` and ``vars`` are ``kept`` in the payload store, by these words and their names.
     ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those whose size is not known yet
     (large_values.py).
@@ -277,6 +278,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     lost_slots: list[int] = []
     idle_starts: int = 0
     warned: list[str] = []
+    return_step: str = ""
     kept: dict[str, dict[str, StoredRef]] = {}
     keeping: list[str] = []
     unmeasured: list[str] = []

@@ -21,7 +21,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS
-from noetl_temporal.mirror.raw import LOOP, Run, at_end, settled
+from noetl_temporal.mirror.raw import LOOP, Run, at_end, ended_children, settled
 from noetl_temporal.mirror.store import REMOVED, GapError, Store, UnknownExecutionError, UnreadRunError
 
 __all__ = ["MAX_POLLS", "TRANSIENT_ERRORS", "Follower", "Page", "Polls", "uninterrupted"]
@@ -35,8 +35,8 @@ MAX_POLLS = 200
 
 LONG = timedelta(seconds=30)
 BRIEF = timedelta(seconds=1)
-LOOPS_SECONDS = 5.0
-"""How long the end of a run is held back for loops whose history cannot be read now."""
+CHILDREN_SECONDS = 5.0
+"""How long the end of a run is held back for loops and called playbooks whose history cannot be read now."""
 
 PAUSES = (0.02, 0.1, 0.5, 2.0, 5.0)
 """Seconds between retries while the server or the database is unavailable; the last one repeats."""
@@ -117,14 +117,14 @@ class Follower:
     async def _read(self, run: Run) -> None:
         token: bytes | None = None
         pending: Sequence[HistoryEvent] = ()
-        loops: list[asyncio.Task[None]] = []
+        children = _Children()
         while True:
             page = await self.polls.poll(self.client, run, token)
             known, pending = settled(pending, page.events)
             events, end = at_end(known)
-            loops += await self._store(run, events)
+            await self._store(run, events, children)
             if end:
-                await self._store_end(run, end, loops)
+                await self._store_end(run, end, children)
                 return
             token = page.token
             if token is None:
@@ -132,19 +132,37 @@ class Follower:
                     f"{run.workflow_id} run {run.run_id}: the history from the server ends before the run does"
                 )
 
-    async def _store(self, run: Run, events: Sequence[HistoryEvent]) -> list[asyncio.Task[None]]:
-        """Store a batch; the tasks that follow the loops which it tells of."""
+    async def _store(self, run: Run, events: Sequence[HistoryEvent], children: _Children) -> None:
+        """Store a batch, and follow the runs of which it tells."""
         found = await uninterrupted(self.store.ingest(run, events)) if events else []
-        tasks = [(link, self.found(link)) for link in found]
-        return [task for link, task in tasks if link.workflow_type == LOOP]
+        for link in found:
+            children.followed[link] = self.found(link)
+        children.ended |= ended_children(events)
 
-    async def _store_end(self, run: Run, events: Sequence[HistoryEvent], loops: list[asyncio.Task[None]]) -> None:
-        """Store the last batch after what its loops have to tell, so that a playbook's last row comes last."""
-        if loops:
-            await asyncio.wait(loops, timeout=LOOPS_SECONDS)
-        continued = await self._store(run, events)
-        if continued:
+    async def _store_end(self, run: Run, events: Sequence[HistoryEvent], children: _Children) -> None:
+        """Store the last batch after what its loops have to tell, and the playbooks that it has called and that have
+        ended, so that a playbook's last row comes last.
+        """
+        children.ended |= ended_children(events)
+        if awaited := children.awaited():
+            await asyncio.wait(awaited, timeout=CHILDREN_SECONDS)
+        last = _Children()
+        await self._store(run, events, last)
+        if continued := last.awaited():
             await asyncio.wait(continued)
+
+
+class _Children:
+    """The runs of which a run has told: those ``followed``, and the ids of those that have ``ended``."""
+
+    def __init__(self) -> None:
+        self.followed: dict[Run, asyncio.Task[None]] = {}
+        self.ended: set[str] = set()
+
+    def awaited(self) -> list[asyncio.Task[None]]:
+        """Those that a run waits for. A playbook may outlive its caller, a loop does not."""
+        found = self.followed.items()
+        return [task for link, task in found if link.workflow_type == LOOP or link.run_id in self.ended]
 
 
 async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:

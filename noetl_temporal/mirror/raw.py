@@ -17,6 +17,7 @@ __all__ = [
     "at_end",
     "closes",
     "continues",
+    "ended_children",
     "from_row",
     "is_reset",
     "links",
@@ -122,6 +123,21 @@ def links(run: Run, events: Iterable[HistoryEvent]) -> list[Run]:
     """Runs of this project that the events tell of: children, and the run that goes on after this one."""
     found = [link for event in events for link in _links(run, event)]
     return [link for link in found if link.workflow_type in (PLAYBOOK, LOOP)]
+
+
+def ended_children(events: Iterable[HistoryEvent]) -> set[str]:
+    """The run ids of the children of which these events tell the end."""
+    return {run_id for event in events if (run_id := _ended_child(event))}
+
+
+def _ended_child(event: HistoryEvent) -> str:
+    return (
+        event.child_workflow_execution_completed_event_attributes.workflow_execution.run_id
+        or event.child_workflow_execution_failed_event_attributes.workflow_execution.run_id
+        or event.child_workflow_execution_canceled_event_attributes.workflow_execution.run_id
+        or event.child_workflow_execution_terminated_event_attributes.workflow_execution.run_id
+        or event.child_workflow_execution_timed_out_event_attributes.workflow_execution.run_id
+    )
 
 
 def _links(run: Run, event: HistoryEvent) -> Iterable[Run]:

@@ -24,6 +24,7 @@ __all__ = [
     "Problem",
     "Reading",
     "StepSummary",
+    "called_runs",
     "event_counts",
     "event_widths",
     "events_after",
@@ -120,6 +121,14 @@ class Execution(msgspec.Struct, frozen=True):
     last_node_name: str | None
 
 
+class CalledRun(msgspec.Struct, frozen=True):
+    """The run of a playbook that another has called; ``status`` as in Execution, in small letters."""
+
+    execution_id: int
+    path: str
+    status: str
+
+
 class StepSummary(msgspec.Struct, frozen=True):
     """A step over all its runs. ``status`` (STARTED while it runs) and ``duration_seconds`` are the last run's."""
 
@@ -200,6 +209,13 @@ async def event_counts(database: Database, execution_id: int) -> EventCounts:
     """How many events an execution has, so far as its runs have been read."""
     record = await database.fetchrow(sql.query("event_counts"), execution_id)
     return EventCounts(*(record or (0, 0)))
+
+
+async def called_runs(database: Database, execution_id: int, limit: int) -> tuple[list[CalledRun], int]:
+    """The first runs that an execution has called, and how many there are in all."""
+    records = await database.fetch(sql.query("called_runs"), execution_id, limit)
+    found = [CalledRun(one["execution_id"], one["path"], one["status"].lower()) for one in records]
+    return found, records[0]["total"] if records else 0
 
 
 async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:

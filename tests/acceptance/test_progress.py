@@ -139,6 +139,8 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "attention",
         "cancelling",
         "warnings",
+        "called",
+        "calls",
         "reason",
     }
     assert told["execution_id"] == "7", "a number would be rounded by who reads it as a float"

@@ -16,6 +16,7 @@ from temporalio.exceptions import ApplicationError
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.tool import Tool
 from noetl_compiler.graph import Graph
+from noetl_compiler.language.tools import PLAYBOOK
 from noetl_temporal.call_log import CallLog, now
 from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
@@ -29,6 +30,7 @@ from noetl_temporal.machine.events import (
     TimerFired,
     ToolFinished,
 )
+from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.run_tool import Attempt
@@ -46,6 +48,7 @@ class ReferenceRun:
 
     tools: Mapping[str, Tool]
     source: CredentialSource
+    called: Mapping[str, Graph]
     finish: Finish | None = None
     events: list[DomainEvent] = field(default_factory=list[DomainEvent])
     calls: list[str] = field(default_factory=list[str])
@@ -55,13 +58,19 @@ class ReferenceRun:
 
 
 async def run_playbook(
-    graph: Graph, tools: Mapping[str, Tool], source: CredentialSource, execution_id: int, payload: dict[str, Any]
+    graph: Graph,
+    tools: Mapping[str, Tool],
+    source: CredentialSource,
+    execution_id: int,
+    payload: dict[str, Any],
+    called: Mapping[str, Graph],
 ) -> ReferenceRun:
-    """Run to the end. The loops and calls that are left then are cancelled."""
-    run = ReferenceRun(tools, source)
-    run.finish = await _Host(Machine(graph, execution_id=execution_id, secrets_key=f"of {execution_id}"), run).drive(
-        payload
-    )
+    """Run to the end. The loops and calls that are left then are cancelled. ``called`` are the playbooks that it may
+    call, by their paths.
+    """
+    run = ReferenceRun(tools, source, called)
+    machine = Machine(graph, execution_id=execution_id, secrets_key=f"of {execution_id}")
+    run.finish = await _Host(machine, run).drive(payload)
     return run
 
 
@@ -73,8 +82,8 @@ class _Host:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._loops: dict[str, _Host] = {}
 
-    async def drive(self, payload: dict[str, Any]) -> Finish:
-        commands = self._machine.feed(Started(now(), payload))
+    async def drive(self, payload: dict[str, Any], return_step: str = "") -> Finish:
+        commands = self._machine.feed(Started(now(), payload, return_step))
         while True:
             for command in commands:
                 if isinstance(command, Finish):
@@ -133,13 +142,24 @@ class _Host:
     async def _call(self, call: ToolCall) -> None:
         self._run.calls.append(call.task)
         try:
-            report = await self._attempts(call)
+            report = await (self._playbook(call) if call.kind == PLAYBOOK else self._attempts(call))
         except asyncio.CancelledError:
             cancelled = ToolReport(refusal("cancelled", "the call was cancelled"), is_decided=False)
             self._inbox.put_nowait(ToolFinished(now(), call.id, cancelled, cancelled=True))
             return
         self._run.outcomes[call.task] = report.outcome
         self._inbox.put_nowait(ToolFinished(now(), call.id, report))
+
+    async def _playbook(self, call: ToolCall) -> ToolReport:
+        self._run.attempts[call.task] = self._run.attempts.get(call.task, 0) + 1
+        run = ReferenceRun(self._run.tools, self._run.source, self._run.called)
+        machine = Machine(self._run.called[call.config["path"]], execution_id=call.execution_id)
+        finish = await _Host(machine, run).drive(call.input, call.config.get("return_step") or "")
+        cause = finish.failures.cause
+        if finish.status == "completed" or cause is None:
+            return ToolReport({"status": "ok", "result": finish.result}, is_decided=False)
+        message = f"the playbook {call.config['path']!r} failed: step {cause.step!r} failed: {cause.message}"
+        return ToolReport(error_outcome(cause.kind, message), is_decided=False)
 
     async def _attempts(self, call: ToolCall) -> ToolReport:
         log, values = CallLog(), ValueStore(DataConverter.default)

@@ -24,10 +24,11 @@ from noetl_compiler.diagnostics import Diagnostic
 from noetl_compiler.graph import Graph
 from noetl_compiler.guarantees import name_of, of_call, tasks_of
 from noetl_compiler.phases import lowered, understand
+from noetl_compiler.pinning import pin_graphs
 from noetl_compiler.scripts import with_scripts
 from noetl_compiler.source import SourceFile
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.unsupported import unsupported
+from noetl_temporal.unsupported import check_calls
 
 from .reference_api import transport
 from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, is_like, scripts
@@ -75,7 +76,8 @@ REFUSED = [block for block in PLAYBOOKS if "refused" in block.notes]
 
 @pytest.mark.parametrize("block", REFUSED, ids=lambda block: block.name)
 def test_what_does_not_run_yet_is_refused(block: Block) -> None:
-    found = [line.partition("error: ")[2] for line in unsupported(_graph(block), TOOLS)]
+    calls = pin_graphs((one.source.path, one) for one in _beside(block))
+    found = [line.partition("error: ")[2] for line in check_calls(_graph(block), calls, TOOLS)[1]]
     assert is_like(_listed(block.notes["refused"]), found), found
 
 
@@ -96,10 +98,11 @@ def environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("block", RUNS, ids=lambda block: block.name)
 async def test_an_example_has_the_result_that_its_page_shows(block: Block, request: pytest.FixtureRequest) -> None:
     graph, notes = _graph(block), block.notes
-    assert unsupported(graph, TOOLS) == []
+    called = {one.source.path: one for one in _beside(block)}
+    assert check_calls(graph, pin_graphs(called.items()), TOOLS)[1] == []
     dsn = await _new_database(request.getfixturevalue("servers")) if "postgres" in block.text else ""
     source = CredentialSource(environment=_credentials(dsn))
-    run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {})
+    run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, called)
     assert run.finish is not None
     cause = run.finish.failures.cause
     seen: dict[str, Any] = {
@@ -136,6 +139,12 @@ def _graph(block: Block) -> Graph:
     graph = lowered(with_scripts(found, {}, fetch=lambda download: SCRIPTS[download.url])).graph
     assert graph is not None
     return graph
+
+
+def _beside(block: Block) -> list[Graph]:
+    """The playbooks of the same page that have a path."""
+    found = (compile_text(one.text).graph for one in PLAYBOOKS if one.page == block.page and "\nmetadata:" in one.text)
+    return [one for one in found if one is not None and one.source.path]
 
 
 def _credentials(dsn: str) -> dict[str, str]:

@@ -92,10 +92,12 @@ class Driver:
         self.calls: list[ToolCall] = []
         self.delays: list[float] = []
 
-    def drive(self, machine: Machine | LoopMachine, payload: dict[str, Any] | None = None) -> Finish:
+    def drive(
+        self, machine: Machine | LoopMachine, payload: dict[str, Any] | None = None, return_step: str = ""
+    ) -> Finish:
         in_flight: deque[Callable[[int], Event]] = deque()
         ids: deque[str] = deque()
-        commands = machine.feed(Started(self._tick(), payload or {}))
+        commands = machine.feed(Started(self._tick(), payload or {}, return_step))
         while True:
             finish = self._perform(commands, in_flight, ids)
             if finish is not None:

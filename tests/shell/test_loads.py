@@ -18,6 +18,7 @@ from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.commands import Cancel, LoadValue
 from noetl_temporal.machine.events import ValueLoaded
 from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.sub_playbooks import Caller
 from noetl_temporal.trail import Trail
 from noetl_temporal.value_store import ValueStore
 from noetl_temporal.worker import serving
@@ -76,7 +77,7 @@ async def test_a_load_that_begins_while_its_cancelled_one_ends_is_not_lost(monke
 
     monkeypatch.setattr(performer, "start_load", start)
     monkeypatch.setattr(performer, "now", lambda: 1)
-    performing = performer.Performer(Trail(), {}, 1_000, lambda _emit: None)
+    performing = performer.Performer(Trail(), {}, 1_000, Caller(1, "", 0, NO_CALLS), lambda _emit: None)
     load = LoadValue("load:x", StoredRef((Part("x"),), 9, is_one=True))
     performing.perform([load])
     performing.start()

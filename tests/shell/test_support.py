@@ -20,7 +20,10 @@ REGION = "  next: {arcs: [{step: inside}]}\n- {step: inside, tool: {kind: noop},
 
 REFUSED = [
     ("- step: start\n  tool: {kind: rhai, code: x}\n", "6:9: error: there is no tool 'rhai' here"),
-    ("- step: start\n  tool: {kind: playbook, path: a/b}\n", "6:9: error: there is no tool 'playbook' here"),
+    (
+        "- step: start\n  loop: {in: [1], frame: {}}\n  tool: {kind: playbook, path: a/b}\n",
+        "7:9: error: a frame cannot call playbooks: remove the frame",
+    ),
     (f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n", "6:9: error: cursor loops are not supported yet"),
     (
         f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}- {{step: done, spec: {{end_loop: start}}}}\n",

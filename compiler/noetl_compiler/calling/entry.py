@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from noetl_compiler.graph import Graph, Json, Span, Value
+from noetl_compiler.graph import Graph, Span, Value
+from noetl_compiler.graph.pinned import calling_tasks, literal_call
 from noetl_compiler.language.names import OUTCOME, WORKLOAD
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
 from noetl_compiler.phases import ParsedPlaybook, lowered
@@ -46,17 +47,22 @@ class Call(NamedTuple):
 
 class Member(msgspec.Struct, frozen=True):
     """``path`` and ``version`` are those of the metadata, ``span`` is where the path stands. ``calls`` is empty when it
-    has errors, and so is everything else when it could not be read at all."""
+    has errors, and so is everything else when it could not be read at all. Without errors it has a ``graph``."""
 
-    file: str
+    found: ParsedPlaybook
+    graph: Graph | None = None
     path: str = ""
     version: str = ""
     span: Span = _BEGINNING
-    is_sound: bool = False
     needs: frozenset[str] = frozenset()
     workload: frozenset[str] = frozenset()
     mentions: frozenset[str] | None = None
     calls: tuple[Call, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """Its file, as the user named it."""
+        return self.found.source.file
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -76,16 +82,16 @@ class Member(msgspec.Struct, frozen=True):
 
 def member_of(found: ParsedPlaybook) -> Member:
     """What a text is to others."""
-    playbook, file = found.playbook, found.source.file
+    playbook = found.playbook
     if playbook is None or found.root is None:
-        return Member(file)
+        return Member(found)
     graph = lowered(found).graph
     return Member(
-        file,
+        found,
+        graph,
         playbook.path,
         playbook.version,
         next(_places(found.root, playbook.path), playbook.span),
-        is_sound=graph is not None,
         needs=frozenset(_needs(playbook)),
         workload=frozenset(names_in(playbook.workload)),
         mentions=_mentions(playbook, found.source.text),
@@ -116,10 +122,9 @@ def _mentions(playbook: Playbook, text: str) -> frozenset[str] | None:
 
 
 def _calls(graph: Graph, root: Node) -> Iterator[Call]:
-    for task in (task for step in graph.steps.values() for task in step.tasks if task.kind == "playbook"):
-        config: dict[str, Json] = task.config.data
-        path, version = config.get("path"), str(config.get("version") or "")
-        if isinstance(path, str) and task.config.templates.keys().isdisjoint(("/path", "/version")):
+    for task in calling_tasks(graph):
+        if (literal := literal_call(task)) is not None:
+            path, version = literal
             bound, around = _names(task.input), _names(task.given)
             given = None if bound is None or around is None else bound | around
             yield Call(path, version, _place(root, task.span, path), bound, given)

@@ -8,7 +8,8 @@ from typing import cast
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Json, Span
 from noetl_compiler.language.scripts import FETCHED, source_of
-from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, REGION, REMOTE_CODE, Unsupported
+from noetl_compiler.language.tools import PLAYBOOK
+from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, FRAMED_CALL, REGION, REMOTE_CODE, Unsupported
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step, Task
 from noetl_compiler.syntax_queries import all_tasks
@@ -38,6 +39,8 @@ def _of_loop(step: Step) -> Iterator[tuple[Span, Unsupported]]:
         yield step.loop.body.cursor.span, CURSOR
     elif step.loop is not None and not step.tasks and not step.sinks:
         yield step.loop.body.span, REGION
+    if step.loop is not None and step.loop.body.frame is not None:
+        yield from ((task.span, FRAMED_CALL) for task in step.tasks if task.kind.text == PLAYBOOK)
 
 
 def _of_task(task: Task, report: Report) -> Iterator[tuple[Span, Unsupported]]:

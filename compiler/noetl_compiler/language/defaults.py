@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 __all__ = [
     "ATTEMPTS",
+    "CALL_DEPTH",
     "COLLECTED_AS",
     "DELAY",
     "ENTRY_STEP",
@@ -57,3 +58,6 @@ ENTRY_STEP = "start"
 
 FINAL_STEP = "end"
 """The step where all routes meet, in any case of letters; it is injected where there is none."""
+
+CALL_DEPTH = 20
+"""How deep playbooks may call each other: the one that was submitted has depth 0."""

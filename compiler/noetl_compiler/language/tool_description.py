@@ -14,9 +14,9 @@ import msgspec
 
 __all__ = ["EFFECTS", "Effect", "FieldType", "Guarantee", "HowOften", "ToolDescription", "ToolField", "Tools"]
 
-Effect: TypeAlias = Literal["none", "code", "request", "transaction"]
-"""What a call does outside: nothing, whatever its code does, what a server does at its request, or SQL in a transaction
-that keeps the call's outcome in the ledger beside what it wrote (semantics.md 26a).
+Effect: TypeAlias = Literal["none", "code", "request", "transaction", "run"]
+"""What a call does outside: nothing, whatever its code does, what a server does at its request, SQL in a transaction
+that keeps the call's outcome in the ledger beside what it wrote (semantics.md 26a), or a run of its own.
 """
 
 EFFECTS: Mapping[Effect, str] = MappingProxyType(
@@ -27,6 +27,7 @@ EFFECTS: Mapping[Effect, str] = MappingProxyType(
         "answered. A server that takes an idempotency_key makes that exactly once.",
         "transaction": "A call takes effect exactly once where its SQL stays in one transaction, which also keeps its "
         "outcome.",
+        "run": "A call starts one run, exactly once; the calls of that run have guarantees of their own.",
     }
 )
 """What each means for a call whose playbook says nothing else, for people."""

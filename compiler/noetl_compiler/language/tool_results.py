@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from noetl_compiler.language.tool_description import ToolField
 
-__all__ = ["DUCKDB_ROWS", "NOOP_VALUE", "OUTPUT", "PYTHON_VALUE", "RESPONSE", "ROWS", "SECRET"]
+__all__ = ["DUCKDB_ROWS", "NOOP_VALUE", "OUTPUT", "PLAYBOOK_VALUE", "PYTHON_VALUE", "RESPONSE", "ROWS", "SECRET"]
 
 RESPONSE: Mapping[str, ToolField] = MappingProxyType(
     {
@@ -57,3 +57,8 @@ OUTPUT: Mapping[str, ToolField] = MappingProxyType(
 PYTHON_VALUE = "The variable result, or what the function main returns: any JSON value."
 
 NOOP_VALUE = 'The field "result". Without one it is a mapping of the fields, the names of input, and a status noop.'
+
+PLAYBOOK_VALUE = (
+    "The result of the playbook, or of its return_step. With wait: false a mapping of the execution_id, workflow_id, "
+    "path and version of the run that was started."
+)

@@ -12,7 +12,16 @@ from typing import cast
 
 from noetl_compiler.language.tool_description import Effect, FieldType, ToolDescription, ToolField, Tools
 from noetl_compiler.language.tool_fields import METHODS, SQL_COMMANDS, SQL_FIELDS, described_fields
-from noetl_compiler.language.tool_results import DUCKDB_ROWS, NOOP_VALUE, OUTPUT, PYTHON_VALUE, RESPONSE, ROWS, SECRET
+from noetl_compiler.language.tool_results import (
+    DUCKDB_ROWS,
+    NOOP_VALUE,
+    OUTPUT,
+    PLAYBOOK_VALUE,
+    PYTHON_VALUE,
+    RESPONSE,
+    ROWS,
+    SECRET,
+)
 
 __all__ = [
     "CALLED",
@@ -21,6 +30,7 @@ __all__ = [
     "KEYS_OF_CALLS",
     "KINDS",
     "METHODS",
+    "PLAYBOOK",
     "PSEUDO_KINDS",
     "SAFE_METHODS",
     "SEVERAL_CREDENTIALS",
@@ -35,6 +45,9 @@ __all__ = [
     "WORDS_OF_KINDS",
     "sends_headers",
 ]
+
+PLAYBOOK = "playbook"
+"""The kind that runs another playbook: no worker has a tool for it, the workflow starts that run itself."""
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing on the server (RFC 9110, 9.2.1)."""
@@ -158,13 +171,15 @@ _TABLE = (
         effect="none",
     ),
     _kind(
-        "playbook",
+        PLAYBOOK,
         "Runs another playbook and yields its result.",
-        "path catalog_id version return_step return_result result_step poll_interval wait parallel",
-        "path|catalog_id",
+        "path version return_step return_result result_step poll_interval wait parallel",
+        "path",
         renamed="return=return_step",
-        ignored="task",
+        ignored="task catalog_id",
         types="path=text wait=flag return_result=flag poll_interval=number",
+        yields=PLAYBOOK_VALUE,
+        effect="run",
     ),
     _kind(
         "ducklake",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["CIRCUIT", "CURSOR", "REGION", "REMOTE_CODE", "Unsupported"]
+__all__ = ["CIRCUIT", "CURSOR", "FRAMED_CALL", "REGION", "REMOTE_CODE", "Unsupported"]
 
 
 class Unsupported(NamedTuple):
@@ -22,5 +22,6 @@ class Unsupported(NamedTuple):
 
 CURSOR = Unsupported("cursor loops are not supported yet", "loop over a collection")
 REGION = Unsupported("loops over several steps are not supported yet", "give the loop a task of its own")
+FRAMED_CALL = Unsupported("a frame cannot call playbooks", "remove the frame")
 CIRCUIT = Unsupported("circuit breakers are not supported yet", "remove it")
 REMOTE_CODE = Unsupported("code from this source is not supported", "fetch it from a file or by http")

@@ -8,10 +8,10 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl_compiler import graph, syntax
-from noetl_compiler.graph import Span, Value
+from noetl_compiler.graph import Sink, Span, Value
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.keys import PREVIOUS
-from noetl_compiler.language.tools import sends_headers
+from noetl_compiler.language.tools import PLAYBOOK, sends_headers
 from noetl_compiler.language.words import Dialect, Unmatched
 from noetl_compiler.lowering.older_package import with_older_package
 from noetl_compiler.lowering.secrets import auth_of_keychain, sinks_of_keychain
@@ -93,7 +93,7 @@ def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str],
         auth=auth_of_keychain(auth, secrets, task.span),
         timeout=task.timeout,
         policy=_lower_policy(policy, before, dialect) if policy else None,
-        sinks=sinks_of_keychain(task.sinks, secrets),
+        sinks=sinks_of_keychain(_sinks(task), secrets),
         set=task.set,
         idempotent=task.idempotent is not False,
         idempotency_key=key.text if key and sends_headers(task.kind.text) else None,
@@ -102,6 +102,13 @@ def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str],
         splices=task.splices,
         code=task.code,
     )
+
+
+def _sinks(task: syntax.Task) -> tuple[Sink, ...]:
+    """A playbook runs in no activity that could store its result, so that is stored by a call of its own."""
+    if task.kind.text != PLAYBOOK:
+        return task.sinks
+    return tuple(replace(sink, level="task") for sink in task.sinks)
 
 
 def _lower_policy(policy: syntax.Policy, before: list[str], dialect: Dialect) -> graph.Policy:

@@ -11,8 +11,13 @@ __all__ = ["result_of", "summary_of"]
 
 
 def result_of(execution: Execution) -> Json:
-    """The final step's result; where it has none, the result of the step that led to it, or of each by name."""
+    """The result of the step that the caller asks for; else the final step's; where it has none, the result of the step
+    that led to it, or of each by name.
+    """
     records = execution.state.records
+    asked = records.get(execution.state.return_step)
+    if asked is not None and execution.state.return_step != execution.graph.final:
+        return whole_result(asked.outcome)
     final = records.get(execution.graph.final)
     result = None if final is None else _result_of(final)
     if result is not None:

@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Rule, Span
 from noetl_compiler.language import defaults
@@ -215,7 +217,10 @@ class Pipeline:
             raise raised(report.failed, task)
         is_decided = report.is_decided or task.policy is None
         decided = Decision(rule=report.rule, exhausted=report.exhausted)
-        ruling = ruled(task, decided if is_decided else self._decide_loss(plan, report, outcome), outcome)
+        if not is_decided:
+            decided = self._decide(plan, report, outcome)
+            report = replace(report, mistakes=decided.mistakes)
+        ruling = ruled(task, decided, outcome)
         self._record(plan, outcome)
         for one in mistakes(task, ruling, outcome, report, profile):
             self.host.warn(one.message, one.span)
@@ -234,18 +239,22 @@ class Pipeline:
         if isinstance(warning, str):
             self.host.warn(f"{plan.task.label}: {warning}", plan.task.span)
 
-    def _decide_loss(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
-        """No attempt has reported, so no activity asked the rules: the machine does. A retry is a new call."""
-        task = plan.task
-        names = self.host.scope(self._names.of_call(task, outcome), self._names.of_task())
+    def _decide(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
+        """No activity has asked the rules: the machine does. A retry is a new call."""
+        task, attempts = plan.task, self._attempts(report)
+        names = self.host.scope(self._names.of_call(task, outcome, attempts), self._names.of_task())
         try:
-            decision = decide(
-                plan.rules or (), outcome["status"], names, self.state.task.calls + report.counts.used + 1
-            )
+            decision = decide(plan.rules or (), outcome["status"], names, attempts)
         except RuleError as error:
             raise raised(RuleFailure(error.message, error.rule), task) from error
         emit_decided(self.host, self.state, plan, decision)
         return decision
+
+    def _attempts(self, report: ToolReport) -> int:
+        """How many calls the task has made, this one included."""
+        if report.is_decided:
+            return report.counts.used or len(report.attempts)
+        return self.state.task.calls + report.counts.used + 1
 
     def _record(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         """Keep the outcome under the task's label; ``last`` moves on success only. A page is collected."""
@@ -271,7 +280,7 @@ class Pipeline:
         sets = (plan.task.set if outcome["status"] == "ok" else ()) + (ruling.rule.set if ruling.rule else ())
         if not sets and ruling.rule is None:
             return {}
-        names = self._names.outcome_scope(plan, outcome, report.counts.used or len(report.attempts))
+        names = self._names.outcome_scope(plan, outcome, self._attempts(report))
         self.host.assign([(one.target, templates.render(one.value, names)) for one in sets])
         return names
 

@@ -216,6 +216,13 @@ ORDER BY e.event_id
 -- name: execution
 SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id) WHERE x.execution_id = $1
 
+-- name: called_runs
+-- Those that an execution has called, in the order they began, and on each row how many there are.
+SELECT x.execution_id, c.path, x.status, count(*) OVER () AS total
+FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
+WHERE x.parent_execution_id = $1
+ORDER BY x.execution_id LIMIT $2
+
 -- name: latest_execution
 -- That no other has called.
 SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
@@ -232,7 +239,7 @@ WITH own AS (
 SELECT namespace, workflow_id, run_id, is_closed, problem, since FROM own
 UNION ALL
 SELECT namespace, workflow_id, run_id, is_closed, problem, updated_at FROM noetl.cursor
-WHERE namespace = $1 AND NOT is_closed AND workflow_id <> $2
+WHERE namespace = $1 AND NOT is_closed AND workflow_id <> $2 AND workflow_type = 'noetl.loop'
   AND (execution_id IN (SELECT execution_id FROM own) OR parent_run_id IN (SELECT run_id FROM own))
 
 -- name: latest_run

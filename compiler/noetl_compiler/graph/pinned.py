@@ -1,0 +1,88 @@
+"""The playbooks that a run may call, as they were when it was submitted (semantics.md 27)."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from noetl_compiler.graph import Graph, Json, Task
+from noetl_compiler.language.tools import PLAYBOOK
+
+__all__ = ["NO_CALLS", "PinnedCalls", "PinnedPlaybook", "call_name", "calling_tasks", "has_open_calls", "literal_call"]
+
+
+class PinnedPlaybook(msgspec.Struct, frozen=True):
+    """``content`` is the playbook's text."""
+
+    graph: Graph
+    content: str
+
+
+class PinnedCalls(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``playbooks`` are all that may be called, by digest. ``pins`` maps the digest of a caller to its literal calls,
+    each to the digest of the playbook that it means. ``names`` does the same for calls that are templates, of whoever
+    makes them; it is empty where there is none. ``problems`` tells of those that cannot run here, by digest.
+    """
+
+    playbooks: dict[str, PinnedPlaybook] = {}
+    pins: dict[str, dict[str, str]] = {}
+    names: dict[str, str] = {}
+    problems: dict[str, str] = {}
+
+    def find(self, caller: str, path: str, version: str) -> PinnedPlaybook | None:
+        """The playbook that a call means, None where none was submitted. ``caller`` is a digest."""
+        name = call_name(path, version)
+        found = self.pins.get(caller, {}).get(name) or self.names.get(name)
+        if found is None and not version:  # files have none
+            found = self.names.get(posixpath.normpath(path.lstrip("/")))
+        return None if found is None else self.playbooks[found]
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """The paths by which playbooks can be called."""
+        return sorted({one.graph.source.path for one in self.playbooks.values()})
+
+    @property
+    def graphs(self) -> Iterable[Graph]:
+        """Those of all playbooks."""
+        return [one.graph for one in self.playbooks.values()]
+
+    def closure(self, root: Graph) -> list[Graph]:
+        """The root and all that literal calls lead to, each once."""
+        found = {root.digest: root}
+        waiting = [root]
+        for caller in waiting:
+            for task in calling_tasks(caller):
+                called = self.find(caller.digest, *literal) if (literal := literal_call(task)) else None
+                if called is not None and called.graph.digest not in found:
+                    found[called.graph.digest] = called.graph
+                    waiting.append(called.graph)
+        return waiting
+
+
+NO_CALLS = PinnedCalls()
+
+
+def call_name(path: str, version: Json) -> str:
+    """``path@version``, or the path alone of a call of the newest version."""
+    return f"{path}@{version}" if version else path
+
+
+def calling_tasks(graph: Graph) -> Iterator[Task]:
+    """Those that call a playbook."""
+    return (task for step in graph.steps.values() for task in step.tasks if task.kind == PLAYBOOK)
+
+
+def has_open_calls(graph: Graph) -> bool:
+    """Whether it calls a playbook that only a template names."""
+    return any(literal_call(task) is None for task in calling_tasks(graph))
+
+
+def literal_call(task: Task) -> tuple[str, str] | None:
+    """The path and the version that a call names, None where they are templates or there is no path."""
+    config: dict[str, Json] = task.config.data
+    path, version = config.get("path"), str(config.get("version") or "")
+    is_literal = isinstance(path, str) and task.config.templates.keys().isdisjoint(("/path", "/version"))
+    return (str(path), version) if is_literal else None

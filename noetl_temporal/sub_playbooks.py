@@ -1,0 +1,261 @@
+"""Performs the calls of playbooks: each is a child workflow with an execution id of its own (semantics.md 27).
+
+The playbook is one of those that were pinned when the run was submitted. Their graphs are part of the workflow's input,
+so a call whose path is a template is a lookup that every replay repeats; the digest is in the child's input.
+
+The child reports what it came to, but asks no rules: the machine does, and a retry is another child with other ids. A
+child that is waited for is cancelled when its caller stops, and then still waited for, so that its cleanup is over
+before that of its caller begins. With ``wait: false`` the call has ended when the child has started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+from temporalio import workflow
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import (
+    ApplicationError,
+    ChildWorkflowError,
+    TerminatedError,
+    is_cancelled_exception,
+)
+from temporalio.exceptions import (
+    TimeoutError as TemporalTimeoutError,
+)
+
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.graph import Json
+from noetl_compiler.graph.pinned import PinnedCalls, PinnedPlaybook
+from noetl_compiler.language.defaults import CALL_DEPTH
+from noetl_temporal.ids import RANDOM_BITS, execution_id_at
+from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
+from noetl_temporal.machine.events import Event, ToolFinished
+from noetl_temporal.machine.failures import error_outcome
+from noetl_temporal.naming import DETACHED_MEMO, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, PLAYBOOK_WORKFLOW
+from noetl_temporal.own_workflow import now, own_child_id
+from noetl_temporal.run_input import Playbook, RunInput, RunReport
+from noetl_temporal.search_attributes import attributes_of_run
+from noetl_temporal.ui_summary import playbook_details, playbook_summary
+
+__all__ = ["Caller", "SubPlaybooks", "playbook_finished"]
+
+_Child: TypeAlias = workflow.ChildWorkflowHandle[Any, RunReport]
+_CALLED = "the playbook "
+"""How the message of a failed call begins."""
+
+_NO = ("", "0", "false", "no", "off")
+
+
+class Caller(NamedTuple):
+    """Whom the playbooks are called for: a run, by its execution id and the digest of its graph, ``depth`` calls below
+    the one that was submitted.
+    """
+
+    execution_id: int
+    digest: str
+    depth: int
+    calls: PinnedCalls
+
+
+class _CannotCallError(Exception):
+    """Nothing was started, for the reason that the outcome has."""
+
+    def __init__(self, outcome: PlainOutcome) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
+class SubPlaybooks:
+    """Those that one workflow calls. ``limit`` is the bytes that one value may have."""
+
+    def __init__(self, caller: Caller, queues: Mapping[str, str], limit: int) -> None:
+        self._caller = caller
+        self._queues = dict(queues)
+        self._limit = limit
+        self._last_id = 0
+        self._waited: set[str] = set()
+
+    @property
+    def in_flight(self) -> Collection[str]:
+        """The ids of the calls whose children are waited for, in order."""
+        return sorted(self._waited)
+
+    def start(self, call: ToolCall) -> asyncio.Task[ToolReport]:
+        """Call a playbook. The task ends with the call; cancelling it cancels the child, and still waits for it."""
+        return asyncio.create_task(self._call(call))
+
+    async def _call(self, call: ToolCall) -> ToolReport:
+        try:
+            outcome = await self._outcome(call)
+        except _CannotCallError as refused:
+            outcome = refused.outcome
+        return ToolReport(outcome, is_decided=False)
+
+    async def _outcome(self, call: ToolCall) -> PlainOutcome:
+        playbook, is_waited = self._playbook(call), _flag(call.config.get("wait", True))
+        given = self._input(call, playbook)
+        facts = _facts(call, given)
+        child = await self._started(call, given, playbook, is_waited=is_waited)
+        if not is_waited:
+            child.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            return {"status": "ok", "result": facts, "meta": facts}
+        self._waited.add(call.id)
+        try:
+            return await _ended(child, call, facts)
+        finally:
+            self._waited.discard(call.id)
+
+    def _playbook(self, call: ToolCall) -> PinnedPlaybook:
+        path, version = str(call.config.get("path") or ""), str(call.config.get("version") or "")
+        if self._caller.depth >= CALL_DEPTH:
+            message = f"playbooks call each other more than {CALL_DEPTH} deep here, so {path!r} is not called"
+            raise _CannotCallError(error_outcome("budget", message))
+        found = self._caller.calls.find(self._caller.digest, path, version)
+        if found is None:
+            named = f"{path!r}{f' in version {version!r}' if version else ''}"
+            hint = nearest(path, self._caller.calls.paths)
+            message = f"no playbook {named} was submitted with this run{f': {hint}' if hint else ''}"
+            raise _CannotCallError(error_outcome("not_found", message))
+        if problem := self._caller.calls.problems.get(found.graph.digest):
+            raise _CannotCallError(error_outcome("config", f"the playbook {path!r} cannot run here: {problem}"))
+        step = _return_step(call)
+        if step and step not in found.graph.steps:
+            hint = nearest(step, found.graph.steps)
+            message = f"the playbook {path!r} has no step {step!r} to return{f': {hint}' if hint else ''}"
+            raise _CannotCallError(error_outcome("config", message))
+        return found
+
+    def _input(self, call: ToolCall, playbook: PinnedPlaybook) -> RunInput:
+        """What the child is asked for: the names bound for the call are its request."""
+        self._last_id = execution_id_at(now(), workflow.random().getrandbits(RANDOM_BITS), self._last_id)
+        graph = playbook.graph
+        return RunInput(
+            self._last_id,
+            graph.source.path,
+            graph.source.version,
+            graph.digest,
+            payload=call.input,
+            queues=self._queues,
+            parent_execution_id=self._caller.execution_id,
+            depth=self._caller.depth + 1,
+            return_step=_return_step(call),
+            limit=self._limit,
+        )
+
+    async def _started(self, call: ToolCall, given: RunInput, playbook: PinnedPlaybook, *, is_waited: bool) -> _Child:
+        """A reset of the caller replaces the child that the run before started."""
+        policies: dict[str, Any] = {
+            "parent_close_policy": workflow.ParentClosePolicy.REQUEST_CANCEL,
+            "cancellation_type": workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+        }
+        if not is_waited:
+            policies = {"parent_close_policy": workflow.ParentClosePolicy.ABANDON, "memo": {DETACHED_MEMO: True}}
+        return await workflow.start_child_workflow(
+            PLAYBOOK_WORKFLOW,
+            args=[given, Playbook(playbook.graph, playbook.content, self._caller.calls)],
+            id=own_child_id(call.id),
+            id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
+            result_type=RunReport,
+            search_attributes=attributes_of_run(given.path, given.version, given.execution_id),
+            static_summary=playbook_summary(playbook.graph),
+            static_details=playbook_details(playbook.graph),
+            **policies,
+        )
+
+
+async def _ended(child: _Child, call: ToolCall, facts: dict[str, Json]) -> PlainOutcome:
+    """The outcome of a child; after the call's timeout it is cancelled. Raises the error of one that was cancelled for
+    any other reason.
+    """
+    limit = _Limit(child, call.timeout)
+    try:
+        return {"status": "ok", "result": (await child).result, "meta": facts}
+    except ChildWorkflowError as error:
+        if limit.has_passed:
+            return {**error_outcome("timeout", f"timed out after {call.timeout:g} s"), "meta": facts}
+        if is_cancelled_exception(error) or _type_of(error) == PLAYBOOK_CANCELLED:
+            raise
+        return {**_failed(call, error), "meta": facts}
+    finally:
+        limit.end()
+
+
+class _Limit:
+    """Cancels a child when its time is up."""
+
+    def __init__(self, child: _Child, seconds: float | None) -> None:
+        self._child = child
+        self.has_passed = False
+        loop = asyncio.get_running_loop()
+        self._timer = None if seconds is None else loop.call_later(seconds, self._pass)
+
+    def _pass(self) -> None:
+        self.has_passed = True
+        self._child.cancel()
+
+    def end(self) -> None:
+        """The child has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _failed(call: ToolCall, error: ChildWorkflowError) -> PlainOutcome:
+    """The failure of a child as that of its call: of the kind of its first unhandled failure. Where playbooks call each
+    other, the message tells of the innermost.
+    """
+    cause, path = error.cause, call.config["path"]
+    if isinstance(cause, TemporalTimeoutError):
+        return error_outcome("timeout", f"the playbook {path!r} timed out")
+    if isinstance(cause, TerminatedError):
+        return error_outcome("cancelled", f"the playbook {path!r} was terminated")
+    if not isinstance(cause, ApplicationError):
+        return error_outcome("internal", f"{_CALLED}{path!r} failed: {cause}")
+    report = msgspec.convert(cause.details[0], RunReport) if cause.type == PLAYBOOK_FAILED else None
+    first = None if report is None else report.failures.cause
+    if first is None:
+        return error_outcome("internal", f"{_CALLED}{path!r} failed: {cause.message}")
+    is_below = first.message.startswith(_CALLED)
+    message = first.message if is_below else f"{_CALLED}{path!r} failed: {cause.message}"
+    return error_outcome(first.kind or "internal", message)
+
+
+def _type_of(error: ChildWorkflowError) -> str | None:
+    return error.cause.type if isinstance(error.cause, ApplicationError) else None
+
+
+def _facts(call: ToolCall, given: RunInput) -> dict[str, Json]:
+    """Of the run that was started; ids that exceed 2^53 are texts."""
+    return {
+        "execution_id": str(given.execution_id),
+        "workflow_id": own_child_id(call.id),
+        "path": given.path,
+        "version": given.version,
+    }
+
+
+def _return_step(call: ToolCall) -> str:
+    return str(call.config.get("return_step") or call.config.get("result_step") or "")
+
+
+def _flag(value: Json) -> bool:
+    return value.strip().lower() not in _NO if isinstance(value, str) else bool(value)
+
+
+def playbook_finished(call: ToolCall, task: asyncio.Task[ToolReport]) -> Event:
+    """The fact of a call that has ended."""
+    error = None if task.cancelled() else task.exception()
+    if task.cancelled() or (error is not None and is_cancelled_exception(error)) or _was_cancelled(error):
+        report = ToolReport(error_outcome("cancelled", "cancelled"), is_decided=False)
+        return ToolFinished(now(), call.id, report, cancelled=True)
+    if error is not None:
+        return ToolFinished(now(), call.id, ToolReport(error_outcome("internal", str(error)), is_decided=False))
+    return ToolFinished(now(), call.id, task.result())
+
+
+def _was_cancelled(error: BaseException | None) -> bool:
+    """By a signal, which ends a child as failed."""
+    return isinstance(error, ChildWorkflowError) and _type_of(error) == PLAYBOOK_CANCELLED
