@@ -36,8 +36,9 @@ class UnreachableError(OSError):
     @classmethod
     def at(cls, place: str, error: OSError) -> UnreachableError:
         """That of an error at the connection."""
-        kinds = ((socket.gaierror, "dns"), (ssl.SSLError, "tls"), (OSError, "connection"))
-        return cls(place, reason_of(error), kind=next(kind for one, kind in kinds if isinstance(error, one)))
+        kinds: tuple[tuple[type[OSError], str], ...] = ((socket.gaierror, "dns"), (ssl.SSLError, "tls"))
+        kind = next((kind for one, kind in kinds if isinstance(error, one)), "connection")
+        return cls(place, reason_of(error), kind=kind)
 
     def named(self, name: str | None) -> UnreachableError:
         """The same with the name of its credential."""

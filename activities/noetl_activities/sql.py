@@ -26,8 +26,8 @@ def has_statement(config: dict[str, Json]) -> bool:
 def first_statement(config: dict[str, Json]) -> str:
     """The text in which the SQL of a task begins, "" where that is encoded or missing."""
     values = (config.get(name) for name in FIELDS)
-    texts = (value[0] if isinstance(value, list) and value else value for value in values)
-    return next((text for text in texts if isinstance(text, str) and text.strip()), "")
+    texts = (cast("list[Json]", value)[:1] if isinstance(value, list) else [value] for value in values)
+    return next((text for some in texts for text in some if isinstance(text, str) and text.strip()), "")
 
 
 def statements_of(config: dict[str, Json], dialect: str) -> list[str]:

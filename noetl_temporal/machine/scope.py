@@ -174,6 +174,7 @@ def sink_config(config: Value, scope: Mapping[str, Any]) -> dict[str, Json]:
     data: Json = values.get("data")
     if isinstance(data, dict):
         result: Any = scope.get("data")
-        seen["data"] = ResultView(cast("dict[str, Json]", data), result if isinstance(result, Mapping) else None)
+        under = cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else None
+        seen["data"] = ResultView(cast("dict[str, Json]", data), under)
     others: Json = templates.render(without(config, given), Chain(seen, scope))
     return {**others, **values}

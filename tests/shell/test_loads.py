@@ -12,6 +12,7 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
+from noetl_compiler.graph.pinned import NO_CALLS
 from noetl_temporal import performer, stored_values
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.machine.call import Part, StoredRef

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from noetl_compiler.graph import Json, Span, Task
+from noetl_compiler.value_merge import names_in
 from noetl_temporal.machine.call import PlainOutcome
 
 __all__ = ["failed_at"]
@@ -26,6 +25,6 @@ def failed_at(task: Task, outcome: PlainOutcome) -> Span:
 
 
 def _lines_of(task: Task) -> list[str]:
-    config = cast("dict[str, Json]", task.config.data) if isinstance(task.config.data, dict) else {}
+    config = names_in(task.config)
     code = next((config[name] for name in _FIELDS if isinstance(config.get(name), str)), "")
     return code.rstrip("\n").split("\n")

@@ -72,7 +72,7 @@ class OutcomeView(Mapping[str, Any]):
         if isinstance(result, Mapping) and (key != "response" or key in result):
             return cast("Mapping[str, Any]", result)[key]
         if key == "response":
-            return result
+            return cast("Any", result)
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[str]:
