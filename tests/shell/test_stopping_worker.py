@@ -71,8 +71,9 @@ async def test_a_task_ends_with_its_killed_worker(servers: Addresses, spinning: 
     await handle.terminate()
 
 
-async def test_a_worker_tells_at_its_start_what_keeps_tasks_from_what(servers: Addresses) -> None:
-    async with worker_process(servers.temporal, servers.postgres, "--tools", "python") as worker:
+@pytest.mark.parametrize("tools", ["python", "noop,shell"])
+async def test_a_worker_tells_at_its_start_what_keeps_tasks_from_what(servers: Addresses, tools: str) -> None:
+    async with worker_process(servers.temporal, servers.postgres, "--tools", tools) as worker:
         await until(lambda: "tasks: " in worker.output)
 
 
