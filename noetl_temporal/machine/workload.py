@@ -3,35 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Value
-from noetl_compiler.graph.contents import key_in
+from noetl_compiler.graph import Json, Span, Value
+from noetl_compiler.graph.contents import key_in, pointer
 from noetl_temporal.machine import json_merge
 
 __all__ = ["workload_of"]
 
 
 def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at: int) -> dict[str, Json]:
-    """Defaults under the request, deeply. The defaults' own templates render once; the request's text never does.
+    """Defaults under the request, deeply. The defaults' own templates render once; the request's text never does. One
+    that reads its own name, ``{{ tenant | default("a") }}``, asks for that of the request, and is rendered before
+    others.
 
     Raises TemplateFailure.
     """
-    ident = str(execution_id)
+    data: dict[str, Json] = defaults.data or {}
     wanted = {pointer: span for pointer, span in defaults.templates.items() if not _overridden(pointer, payload)}
-    given: dict[str, Json] = json_merge.merged(defaults.data or {}, payload)
-    scope = {
-        **given,
+    run = _names_of_run(payload, execution_id, at)
+    asking = _asking_for_themselves(data, wanted)
+    while asking:
+        name = next((one for one, read in asking.items() if not read & (asking.keys() - {one})), next(iter(asking)))
+        others = json_merge.merged({one: value for one, value in data.items() if one not in asking}, payload)
+        own = Value(data[name], {"": wanted.pop(pointer("", name))})
+        data = {**data, name: templates.render(own, {**others, "workload": others, **run})}
+        del asking[name]
+    given: dict[str, Json] = json_merge.merged(data, payload)
+    rendered = templates.render(Value(data, wanted), {**given, "workload": given, **run})
+    found: dict[str, Json] = json_merge.merged(rendered, payload)
+    return found
+
+
+def _asking_for_themselves(data: Mapping[str, Json], wanted: Mapping[str, Span]) -> dict[str, set[str]]:
+    """The defaults that are templates which read their own name, each with all names that it reads."""
+    sources = {name: str(value) for name, value in data.items() if pointer("", name) in wanted}
+    read = {
+        name: {path.removeprefix("workload.").partition(".")[0] for path in templates.paths(source)}
+        for name, source in sources.items()
+    }
+    return {name: names for name, names in read.items() if name in names}
+
+
+def _names_of_run(payload: dict[str, Json], execution_id: int, at: int) -> dict[str, Any]:
+    ident = str(execution_id)
+    return {
         "payload": payload,
-        "workload": given,
         "execution_id": ident,
         "job": {"id": ident, "uuid": ident, "execution_id": ident},
         "now": templates.Clock(at),
     }
-    rendered = templates.render(Value(defaults.data or {}, wanted), scope)
-    found: dict[str, Json] = json_merge.merged(rendered, payload)
-    return found
 
 
 def _overridden(pointer: str, payload: Json) -> bool:

@@ -257,6 +257,23 @@ def test_the_request_overrides_the_workload_deeply_and_its_text_is_never_rendere
     assert run.finish.result == "1 {{ 1/0 }} me"
 
 
+def test_a_default_that_reads_its_own_name_asks_for_that_of_the_request() -> None:
+    text = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: x}
+workload:
+  a_path: "{{ a_path | default('a/' + tenant) }}"
+  tenant: "{{ tenant | default('ours') }}"
+  of: "{{ workload.of | default('all') }}"
+  both: "{{ tenant }}/{{ workload.of }}/{{ a_path }}"
+workflow: [{step: start, tool: {kind: noop, result: "{{ both }}"}}]
+"""
+    assert run_text(text, lambda call: call.config).calls[0].config == {"result": "ours/all/a/ours"}
+    assert run_text(text, lambda call: call.config, {"tenant": "theirs"}).calls[0].config == {
+        "result": "theirs/all/a/theirs"
+    }
+
+
 def test_a_workload_without_value_refuses_the_run() -> None:
     run = run_text(playbook(step("start"), 'workload: {t: "{{ payload.nope }}"}\n'), lambda _call: None)
     assert run.finish.status == "failed"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Loop, Template, Value
-from noetl_compiler.value_merge import names_in, picked
+from noetl_compiler.value_merge import names_in, picked, without
 
 __all__ = ["Count", "items_of", "known_names", "rendered"]
 
@@ -24,10 +24,12 @@ class Count(NamedTuple):
 def known_names(declared: Value, request: Mapping[str, Json]) -> dict[str, Json]:
     """What templates can read before a run: the request over the workload, without defaults that only a run knows."""
     defaults = names_in(declared)
-    scope = {**defaults, "workload": defaults, "payload": request}
     for name in {place.split("/")[1] for place in declared.templates if place} - request.keys():
-        found: Json = rendered(picked(declared, [name]), scope)
-        defaults = {key: value for key, value in defaults.items() if key != name} | (found or {})
+        others = without(declared, [name]).data
+        seen: dict[str, Json] = {**others, "workload": others, "payload": request}
+        found: Json = rendered(picked(declared, [name]), seen)
+        defaults.pop(name, None)
+        defaults.update(found or {})
     workload = _merged(defaults, request)
     return {**workload, "workload": workload, "ctx": workload, "payload": request}
 
