@@ -32,12 +32,12 @@ from noetl_temporal.ids import new_execution_id
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE, keyword, summary, workflow_id
 from noetl_temporal.queues import resolved_queues
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
-from noetl_temporal.runs import NoEventLogError, RunHandle, Runs, UnknownRunError
+from noetl_temporal.runs import NoEventLogError, RequestRefusedError, RunHandle, Runs, UnknownRunError
 from noetl_temporal.search_attributes import EXECUTION_ID, PATH, STATUS, VERSION
 from noetl_temporal.temporal_problems import rpc_problem
 from noetl_temporal.unsupported import UnsupportedError, unsupported
 
-__all__ = ["NoEventLogError", "NoetlClient", "RunHandle", "UnknownRunError"]
+__all__ = ["NoEventLogError", "NoetlClient", "RequestRefusedError", "RunHandle", "UnknownRunError"]
 
 
 class NoetlClient(Runs):

@@ -15,10 +15,17 @@ import re
 from noetl_temporal.shortening import head, unique_within
 
 __all__ = [
+    "ANSWER_SIGNAL",
     "CANCEL_SIGNAL",
+    "CLOSE_SIGNAL",
+    "DECIDE_UPDATE",
     "LOOP_WORKFLOW",
+    "OPEN_SIGNAL",
     "PLAYBOOK_WORKFLOW",
+    "REFUSED_REQUEST",
     "REPORT_MEMO",
+    "SIGNAL_UPDATE",
+    "WAITS_QUERY",
     "WORKFLOW_QUEUE",
     "activity_type",
     "child_workflow_id",
@@ -32,6 +39,19 @@ PLAYBOOK_WORKFLOW = "noetl.playbook"
 LOOP_WORKFLOW = "noetl.loop"
 WORKFLOW_QUEUE = "noetl-workflows"
 CANCEL_SIGNAL = "cancel"
+SIGNAL_UPDATE = "signal"
+DECIDE_UPDATE = "decide"
+WAITS_QUERY = "waits"
+"""What people and programs ask of a playbook that waits."""
+
+REFUSED_REQUEST = "RequestRefused"
+"""Type of the failure of a request that cannot be."""
+
+OPEN_SIGNAL = "noetl-wait-opened"
+CLOSE_SIGNAL = "noetl-wait-closed"
+ANSWER_SIGNAL = "noetl-wait-answered"
+"""Between a playbook and the chunks of its loops."""
+
 REPORT_MEMO = "noetl-report"
 """Where the report of a cancelled run stands: a workflow that was cancelled has no result."""
 

@@ -38,13 +38,16 @@ from noetl_temporal.frames.wire import FRAME_KIND, FrameEnd, FrameInput
 from noetl_temporal.loop_run import LoopEnd, LoopRun, items_and_scope, parted
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import (
+    AnswerWait,
     CallTool,
     Cancel,
+    CloseWait,
     Command,
     Emit,
     Finish,
     KeepValues,
     LoadValue,
+    OpenWait,
     RunChunk,
     StartTimer,
 )
@@ -54,6 +57,7 @@ from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, child_workflow_i
 from noetl_temporal.orphans import start_terminating_orphans
 from noetl_temporal.stored_values import loaded_fact, start_load, start_store, stored_fact
 from noetl_temporal.trail import Trail
+from noetl_temporal.wait_messages import WaitMessages
 
 __all__ = ["Performer"]
 
@@ -71,7 +75,7 @@ _RETRY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=tim
 class Performer:
     """``inbox`` has the facts not yet fed; ``has_news`` when one came since the host looked last. ``finish`` is the
     machine's last command. ``limit`` is the bytes that one value
-    may have.
+    may have. ``messages`` go to other workflows of the playbook.
     """
 
     def __init__(self, trail: Trail, queues: Mapping[str, str], limit: int, on_emit: Callable[[Emit], None]) -> None:
@@ -82,6 +86,7 @@ class Performer:
         self._queues = queues
         self._limit = limit
         self._on_emit = on_emit
+        self.messages = WaitMessages(self.note, now)
         self._tasks: dict[str, _Task] = {}
         self._waiting: dict[str, CallTool | RunChunk | KeepValues | LoadValue] = {}
 
@@ -89,6 +94,15 @@ class Performer:
         """Something happened that is to be fed."""
         self.inbox.append(fact)
         self.has_news = True
+
+    def record_events(self) -> None:
+        """Have the events recorded that no command carries."""
+        self._trail.record()
+
+    async def settled(self) -> None:
+        """Wait until everything is recorded and sent that a run must not end without."""
+        await self._trail.recorded()
+        await self.messages.sent()
 
     def size_of(self, value: Any) -> int:
         """Bytes of a value in history."""
@@ -126,6 +140,10 @@ class Performer:
                 self._waiting[command.id] = command
             case StartTimer():
                 self._start_timer(command)
+            case OpenWait() | CloseWait():
+                self.messages.tell_playbook(command)
+            case AnswerWait():
+                self.messages.tell_chunk(command, _chunk_workflow_id(command.chunk_id))
             case Cancel():
                 self._cancel(command)
             case Finish():

@@ -17,6 +17,7 @@ import os
 from collections.abc import Mapping
 
 from noetl_compiler.graph import Graph
+from noetl_compiler.language.tools import WAITS
 from noetl_temporal.naming import WORKFLOW_QUEUE
 
 __all__ = ["TOOL_QUEUES_VARIABLE", "resolved_queues"]
@@ -26,7 +27,7 @@ TOOL_QUEUES_VARIABLE = "NOETL_TOOL_QUEUES"
 
 def resolved_queues(graph: Graph, given: Mapping[str, str]) -> dict[str, str]:
     """The real queue of each symbolic one in the graph that does not mean the tool's own; ``given`` comes first."""
-    symbolic = {task.queue for step in graph.steps.values() for task in step.tasks}
+    symbolic = {task.queue for step in graph.steps.values() for task in step.tasks if task.kind not in WAITS}
     return {**{kind: WORKFLOW_QUEUE for kind in sorted(symbolic) if not _has_own_queue(kind)}, **given}
 
 

@@ -5,7 +5,7 @@ Separate from client.py, which submits runs, because only submitting needs the c
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from typing import Any, cast
 
@@ -22,11 +22,15 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
+from noetl_temporal.answering import WITHIN, RequestRefusedError, chosen_approval, open_waits, send
 from noetl_temporal.codec import NO_STORE
 from noetl_temporal.config import connect_temporal
+from noetl_temporal.control_requests import DecisionRequest, SignalRequest
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.environment import dsn_from_environment
+from noetl_temporal.ids import new_execution_id
 from noetl_temporal.machine.failure_log import Failure, FailureLog
+from noetl_temporal.machine.waits.wait import Signal, Wait
 from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import Event, EventTail
 from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_WORKFLOW, REPORT_MEMO
@@ -34,7 +38,7 @@ from noetl_temporal.run_input import RunReport
 from noetl_temporal.search_attributes import EXECUTION_ID
 from noetl_temporal.temporal_problems import rpc_problem
 
-__all__ = ["NoEventLogError", "RunHandle", "Runs", "UnknownRunError"]
+__all__ = ["NoEventLogError", "RequestRefusedError", "RunHandle", "Runs", "UnknownRunError"]
 
 REPORTING = ("PlaybookFailed", "PlaybookCancelled")
 """Failures of a workflow that have its RunReport in their details."""
@@ -174,6 +178,41 @@ class RunHandle:
         self._was_cancelled = True
         await self.workflow.cancel(reason=reason)
         return False
+
+    async def waits(self, within: timedelta | None = None) -> list[Wait]:
+        """What the run waits for, from the oldest on. Raises RPCError if no worker responds in time."""
+        return await open_waits(self.workflow, within)
+
+    async def signal(self, name: str, data: Json = None, *, key: str | None = None, id: int | None = None) -> None:  # noqa: A002 - as Temporal says it
+        """Send a signal to the step that waits for it, or keep it until one does. A repeated ``id`` is harmless.
+
+        Raises RequestRefusedError with the reason, and DeploymentError."""
+        await self._send(SignalRequest(id or new_execution_id(), Signal(name, data, key)))
+
+    async def approve(
+        self, step: str | None = None, *, by: str, reason: str = "", form: Mapping[str, Json] | None = None
+    ) -> Wait:
+        """Approve what the run waits for; ``step`` where it waits for several approvals. Returns what was approved.
+
+        Raises RequestRefusedError with the reason, DeploymentError, and RPCError if no worker responds in time."""
+        return await self._decide(step, approved=True, by=by, reason=reason, form=form)
+
+    async def reject(
+        self, step: str | None = None, *, by: str, reason: str = "", form: Mapping[str, Json] | None = None
+    ) -> Wait:
+        """Reject it; a rejection is a success that the playbook's routes decide on. Otherwise as ``approve``."""
+        return await self._decide(step, approved=False, by=by, reason=reason, form=form)
+
+    async def _decide(
+        self, step: str | None, *, approved: bool, by: str, reason: str, form: Mapping[str, Json] | None
+    ) -> Wait:
+        wait = chosen_approval(await self.waits(WITHIN), step)
+        await self._send(DecisionRequest(new_execution_id(), wait.id, approved, by, reason, dict(form or {})))
+        return wait
+
+    async def _send(self, request: SignalRequest | DecisionRequest) -> None:
+        latest = self._temporal.get_workflow_handle(self.workflow_id)
+        await send(latest, request, self._temporal.namespace)
 
     async def terminate(self, reason: str = "") -> None:
         """End the run immediately, without cleanup. Calls in progress are abandoned."""

@@ -9,6 +9,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Span, Step, Task
 from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.language.sinks import STORES
+from noetl_compiler.language.tools import WAITS
 from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, KEYCHAIN, REGION, REMOTE_CODE
 from noetl_compiler.value_merge import names_in
 
@@ -26,7 +27,7 @@ class UnsupportedError(ValueError):
 def tools_for(graph: Graph) -> Collection[str]:
     """The kinds of tools that can be called here; others than the built-in ones are looked for only where the graph
     asks for one. Raises ValueError as load_tools does."""
-    kinds = {task.kind for step in graph.steps.values() for task in step.tasks}
+    kinds = {task.kind for step in graph.steps.values() for task in step.tasks} - WAITS
     return BUILT_IN if kinds <= BUILT_IN else tool_names()
 
 
@@ -65,7 +66,7 @@ def _frames(graph: Graph, has_store: bool) -> Iterator[tuple[Span, str]]:
 
 
 def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
-    if task.kind not in tools:
+    if task.kind not in tools and task.kind not in WAITS:
         yield task.span, f"there is no tool {task.kind!r} here: the tools are {', '.join(sorted(tools))}"
     if task.kind in tools and isinstance(names_in(task.config).get("script"), dict):
         yield task.span, str(REMOTE_CODE)

@@ -14,6 +14,7 @@ from rich.text import Text
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention
 from noetl_temporal.cli.console import PrintableConsole, styled
+from noetl_temporal.cli.waiting import OpenWait
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
 
 __all__ = ["RunSummary"]
@@ -46,7 +47,7 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     ``status`` is completed, failed, cancelled, terminated, timed_out, running (for a run one only looked at) or unknown
     (for one whose end was not seen; ``reason`` then says why).
-    ``attention`` is what keeps a running one from going on, or the event log from telling of it; a run is
+    ``waits`` are what a running one waits for; ``attention`` is what keeps a running one from going on, or the event log from telling of it; a run is
     ``cancelling`` when it was asked to stop.
     """
 
@@ -67,6 +68,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     cancelling: bool = False
     warnings: tuple[str, ...] = ()
     reason: str = ""
+    waits: tuple[OpenWait, ...] = ()
 
     def json(self) -> str:
         """One object. Of a failure only what a reader needs: {step, task, file, line, col, message}; of many the first
@@ -100,6 +102,8 @@ class RunSummary(msgspec.Struct, frozen=True):
         )
         totals = f" {time} {self.duration_seconds:.1f} s{stopping}, {events}, execution {self.execution_id}"
         console.print(styled((status, colour), totals), soft_wrap=True)
+        for wait in self.waits:
+            console.print(styled((wait.line(), "cyan")), soft_wrap=True)
         for one in self.attention:
             console.print(styled((one.line(), "yellow")), soft_wrap=True)
         if self.ui_url:

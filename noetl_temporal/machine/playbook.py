@@ -24,7 +24,6 @@ from noetl_temporal.machine import large_values
 from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.machine.commands import Cancel, KeepValues
 from noetl_temporal.machine.ending import finish
-from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, LimitReached, Started, ValuesKept
 from noetl_temporal.machine.failure_log import Failure
@@ -46,6 +45,7 @@ from noetl_temporal.machine.steps.loops import begin_chunk, emit_loop_end, moved
 from noetl_temporal.machine.steps.routes import OK, StepExit
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
+from noetl_temporal.machine.waits.answering import Answering
 from noetl_temporal.machine.workload import workload_of
 
 __all__ = ["MAX_IDLE_STARTS", "Machine"]
@@ -58,7 +58,7 @@ _VALUES = "values"
 """The id under which large values of the request and of ``set`` are stored."""
 
 
-class Machine(Engine[PlaybookState, StepRun]):
+class Machine(Answering):
     """One run of a graph. ``state`` is that of an earlier machine's ``snapshot``."""
 
     def __init__(self, graph: Graph, *, execution_id: int, state: Json = None, limit: int = INLINE_BYTES) -> None:
@@ -141,6 +141,7 @@ class Machine(Engine[PlaybookState, StepRun]):
     def _chunk_finished(self, run: StepRun, event: ChunkFinished, *, was_asked: bool) -> None:
         step, progress, report = self.graph.steps[run.step], _loop_of(run), event.report
         self.state.idle_starts = 0
+        self._forget_waits(event.chunk_id)
         chunk = progress.chunks.pop(event.chunk_id)
         record_slot(self._execution, chunk.slot, report)
         if report.status == "cancelled" and not was_asked:

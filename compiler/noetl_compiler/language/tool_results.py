@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from noetl_compiler.language.tool_description import ToolField
 
-__all__ = ["DUCKDB_ROWS", "NOOP_VALUE", "PYTHON_VALUE", "RESPONSE", "ROWS"]
+__all__ = ["DECISION", "DUCKDB_ROWS", "NOOP_VALUE", "PYTHON_VALUE", "RESPONSE", "ROWS", "WAIT_VALUE"]
 
 RESPONSE: Mapping[str, ToolField] = MappingProxyType(
     {
@@ -37,3 +37,15 @@ DUCKDB_ROWS: Mapping[str, ToolField] = MappingProxyType(
 PYTHON_VALUE = "The variable result, or what the function main returns: any JSON value."
 
 NOOP_VALUE = 'The field "result". Without one it is a mapping of the fields, the names of input, and a status noop.'
+
+WAIT_VALUE = "The payload of the signal; null after a time."
+
+DECISION: Mapping[str, ToolField] = MappingProxyType(
+    {
+        "approved": ToolField("Whether it was approved; a rejection is a success with false here.", ("flag",)),
+        "by": ToolField("Who decided, as they said.", ("text",)),
+        "at": ToolField("When, in ISO 8601, UTC.", ("text",)),
+        "reason": ToolField("Why, empty unless given.", ("text",)),
+        "form": ToolField("The fields of the form, null where one was not filled in.", ("mapping",)),
+    }
+)

@@ -11,7 +11,7 @@ from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.keys import PREVIOUS
-from noetl_compiler.language.tools import sends_headers
+from noetl_compiler.language.tools import WAITS, sends_headers
 from noetl_compiler.language.words import Dialect, Unmatched
 from noetl_compiler.value_merge import names_in, overlay, without
 
@@ -84,7 +84,7 @@ def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str])
         auth=task.auth,
         timeout=task.timeout,
         policy=_lower_policy(policy, before, dialect) if policy else None,
-        sinks=task.sinks,
+        sinks=_lower_sinks(task),
         set=task.set,
         idempotent=task.idempotent is not False,
         idempotency_key=key.text if key and sends_headers(task.kind.text) else None,
@@ -92,6 +92,13 @@ def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str])
         output=task.output,
         splices=task.splices,
     )
+
+
+def _lower_sinks(task: syntax.Task) -> tuple[graph.Sink, ...]:
+    """A wait calls no worker that could store its result along the way: that is a call of its own."""
+    if task.kind.text not in WAITS:
+        return task.sinks
+    return tuple(msgspec.structs.replace(sink, level="task") for sink in task.sinks)
 
 
 def _lower_policy(policy: syntax.Policy, before: list[str], dialect: Dialect) -> graph.Policy:

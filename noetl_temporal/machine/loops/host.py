@@ -40,7 +40,7 @@ class IterationHost:
         self.step: Step = input_.step
         self.names = input_.names
         self.execution_id = input_.execution_id
-        self.prefix = iteration.id
+        self.prefix = self.run_id = iteration.id
         self.key = f"{self.execution_id}/{input_.loop_id}/{iteration.index}"
         self.once = f"{self.execution_id}/{input_.run}"
         self.parent_id = iteration.event_id

@@ -32,7 +32,7 @@ class StepHost:
         self.plan = plan
         self.names = names
         self.execution_id = execution_id
-        self.prefix = run.id
+        self.prefix = self.run_id = run.id
         self.key = f"{execution_id}/{run.id}"
         self.once = self.key
         self.parent_id = run.event_id or state.workflow_id  # a step that was not admitted has no event of its own

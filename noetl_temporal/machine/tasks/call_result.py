@@ -19,11 +19,14 @@ __all__ = ["Ruling", "last_page", "mistakes", "raised", "ruled", "with_rule_mess
 
 
 class Ruling(NamedTuple):
-    """What is to be done now (``do``), by which rule of the task; ``delay`` is that of a retry, in seconds."""
+    """What is to be done now (``do``), by which rule of the task; ``delay`` is that of a retry, in seconds, ``calls``
+    how many the activity made.
+    """
 
     do: str
     rule: Rule | None
     delay: float = 0.0
+    calls: int = 1
 
 
 def raised(failed: RuleFailure, task: Task) -> templates.TemplateFailure:
