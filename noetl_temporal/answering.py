@@ -14,7 +14,7 @@ from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.naming import DECIDE_UPDATE, SIGNAL_UPDATE, WAITS_QUERY
 from noetl_temporal.temporal_problems import rpc_problem
 
-__all__ = ["RequestRefusedError", "chosen_approval", "open_waits", "send"]
+__all__ = ["RequestRefusedError", "chosen_approval", "open_approval", "open_waits", "send"]
 
 WITHIN = timedelta(seconds=20)
 """Until a worker has to have accepted a request. One that comes later is accepted all the same."""
@@ -44,6 +44,14 @@ async def open_waits(workflow: WorkflowHandle[Any, Any], within: timedelta | Non
     """What the run waits for, from the oldest on. Raises RPCError where no worker answers in time."""
     found: OpenWaits = await workflow.query(WAITS_QUERY, result_type=OpenWaits, rpc_timeout=within)
     return found.waits
+
+
+async def open_approval(workflow: WorkflowHandle[Any, Any], name: str | None) -> Wait:
+    """The approval that is meant, as ``chosen_approval``. Raises RequestRefusedError, and RPCError as open_waits."""
+    waits = await open_waits(workflow, WITHIN)
+    if not waits and (await workflow.describe()).close_time is not None:
+        raise RequestRefusedError("the run is over")
+    return chosen_approval(waits, name)
 
 
 def chosen_approval(waits: list[Wait], name: str | None) -> Wait:

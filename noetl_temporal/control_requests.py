@@ -1,7 +1,7 @@
 """What is asked of a run that waits, and what its workflows tell each other about waits: JSON in history.
 
-A request is signed as a submission is, for the run that it is sent to (signing.py). Its ``id`` rises with time and makes
-a repeated one harmless: also one that somebody repeats who can read Temporal but has no key.
+A request is signed as a submission is, for the run that it is sent to (signing.py). Its ``id`` rises with time and
+makes a repeated one harmless: also one that somebody repeats who can read Temporal but has no key.
 """
 
 from __future__ import annotations

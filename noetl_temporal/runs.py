@@ -22,7 +22,7 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
-from noetl_temporal.answering import WITHIN, RequestRefusedError, chosen_approval, open_waits, send
+from noetl_temporal.answering import RequestRefusedError, open_approval, open_waits, send
 from noetl_temporal.codec import NO_STORE
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.control_requests import DecisionRequest, SignalRequest
@@ -183,6 +183,12 @@ class RunHandle:
         """What the run waits for, from the oldest on. Raises RPCError if no worker responds in time."""
         return await open_waits(self.workflow, within)
 
+    async def approval(self, step: str | None = None) -> Wait:
+        """The approval that the run waits for; ``step``, or ``step[3]`` for an item of a loop, where there are several.
+
+        Raises RequestRefusedError, and RPCError if no worker responds in time."""
+        return await open_approval(self._latest(), step)
+
     async def signal(self, name: str, data: Json = None, *, key: str | None = None, id: int | None = None) -> None:  # noqa: A002 - as Temporal says it
         """Send a signal to the step that waits for it, or keep it until one does. A repeated ``id`` is harmless.
 
@@ -206,13 +212,12 @@ class RunHandle:
     async def _decide(
         self, step: str | None, *, approved: bool, by: str, reason: str, form: Mapping[str, Json] | None
     ) -> Wait:
-        wait = chosen_approval(await self.waits(WITHIN), step)
+        wait = await self.approval(step)
         await self._send(DecisionRequest(new_execution_id(), wait.id, approved, by, reason, dict(form or {})))
         return wait
 
     async def _send(self, request: SignalRequest | DecisionRequest) -> None:
-        latest = self._temporal.get_workflow_handle(self.workflow_id)
-        await send(latest, request, self._temporal.namespace)
+        await send(self._latest(), request, self._temporal.namespace)
 
     async def terminate(self, reason: str = "") -> None:
         """End the run immediately, without cleanup. Calls in progress are abandoned."""

@@ -84,8 +84,9 @@ class ForeignText(msgspec.Struct, frozen=True):
 
 class Task(msgspec.Struct, frozen=True):
     """One tool call. ``workbook`` names the workbook task it stands for, whose fields lie under its own. ``expects``
-    are the names that the author wants bound for it. ``on_timeout`` is the step to go to when the task, a wait, has
-    timed out, until it is a route of the step (dialects/waits.py). ``texts`` are in ``config`` as well, and ``splices`` in those.
+    are the names that the author wants bound for it. ``on_timeout`` is the step to go to when the task, a wait,
+    has timed out, until it is a route of the step (dialects/waits.py). ``texts`` are in ``config`` as well, and
+    ``splices`` in those.
     """
 
     label: Name

@@ -91,9 +91,7 @@ def _decide(
     who = by or _user_name()
 
     async def decide(handle: RunHandle) -> Wait:
-        from noetl_temporal.answering import WITHIN, chosen_approval
-
-        wait = chosen_approval(await handle.waits(WITHIN), step)
+        wait = await handle.approval(step)
         form = _filled(fields, wait.form)
         act = handle.approve if approved else handle.reject
         return await act(wait.name, by=who, reason=reason, form=form)

@@ -47,8 +47,8 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     ``status`` is completed, failed, cancelled, terminated, timed_out, running (for a run one only looked at) or unknown
     (for one whose end was not seen; ``reason`` then says why).
-    ``waits`` are what a running one waits for; ``attention`` is what keeps a running one from going on, or the event log from telling of it; a run is
-    ``cancelling`` when it was asked to stop.
+    ``waits`` are what a running one waits for; ``attention`` is what keeps it from going on, or the event log from
+    telling of it; a run is ``cancelling`` when it was asked to stop.
     """
 
     execution_id: int

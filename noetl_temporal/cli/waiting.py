@@ -20,7 +20,7 @@ _ENDS = ("wait.done", "wait.timed_out", "wait.cancelled", "approval.decided")
 
 
 class OpenWait(msgspec.Struct, frozen=True):
-    """A wait as people see it. ``due`` is ISO 8601, empty where it has no end; ``answer`` is the command that ends it."""
+    """A wait as people see it. ``due`` is ISO 8601, empty where it has no end; ``answer`` is what answers it."""
 
     name: str
     kind: str

@@ -28,7 +28,7 @@ from noetl_temporal.unsupported import unsupported
 
 from .reference_api import transport
 from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, is_like
-from .reference_host import run_playbook
+from .reference_host import Told, run_playbook
 
 ALL = [block for page in PAGES for block in blocks(page)]
 PLAYBOOKS = [block for block in ALL if not block.why_not]
@@ -95,7 +95,8 @@ async def test_an_example_has_the_result_that_its_page_shows(block: Block, reque
     assert unsupported(graph, TOOLS) == []
     dsn = await _new_database(request.getfixturevalue("servers")) if "postgres" in block.text else ""
     source = CredentialSource(environment=_credentials(dsn))
-    run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {})
+    told = Told(notes.get("signals") or {}, notes.get("decisions") or {})
+    run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, told)
     assert run.finish is not None
     cause = run.finish.failures.cause
     seen: dict[str, Any] = {

@@ -14,8 +14,11 @@ from noetl_temporal.client import NoetlClient
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.runs import RequestRefusedError, RunHandle
+from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from tests.shell.conftest import Shell
+
+from .worker_process import worker_process
 
 PAID = "  - step: start\n    tool: {kind: wait, signal: paid, timeout: 1h}\n"
 REVIEW = """\
@@ -101,6 +104,25 @@ async def test_a_run_that_waits_outlives_its_worker(shell: Shell) -> None:
     async with serving(client.temporal, tools, shell.credentials):
         handle = await client.find(handle.execution_id)
         await handle.approve(by="ann")
+        found = await asyncio.wait_for(handle.result(), 60)
+    assert (found.status, found.steps["pay"]["status"]) == ("completed", "completed")
+
+
+async def test_a_run_that_waits_outlives_the_kill_of_its_worker(servers: Addresses) -> None:
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres)
+    async with worker_process(servers.temporal, servers.postgres) as first:
+        handle = await Shell.submit(
+            client, ITEMS + "    next: {arcs: [{step: review}]}\n" + REVIEW.replace("start", "review")
+        )
+        await waits_for(handle, "start[0]", "start[1]", "start[2]")
+        await handle.signal("paid", 1, key="a")
+        first.kill()
+        await first.ended()
+    async with worker_process(servers.temporal, servers.postgres):
+        await handle.signal("paid", 2, key="b")
+        await handle.signal("paid", 3, key="c")
+        await waits_for(handle, "review")
+        await handle.approve(by="ann", form={"amount": 6})
         found = await asyncio.wait_for(handle.result(), 60)
     assert (found.status, found.steps["pay"]["status"]) == ("completed", "completed")
 

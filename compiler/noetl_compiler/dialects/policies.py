@@ -134,7 +134,7 @@ def _read_action(fields: ConstructFields, when: Template | None, bare: str) -> R
         attempts=fields.amount("attempts") or (Value(defaults.ATTEMPTS) if retries else None),
         backoff=fields.choice("backoff", BACKOFFS) or "none",
         multiplier=fields.number("multiplier") or defaults.MULTIPLIER,
-        delay=delay or (Value(defaults.DELAY) if retries else None),
+        delay=delay or (Value(defaults.DELAY) if retries and awaited is None else None),
         max_delay=fields.seconds("max_delay"),
         jitter=fields.flag("jitter") or False,
         set=read_assigns(fields, bare),

@@ -62,8 +62,6 @@ _FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
         "encoding": "How the value is written as bytes, such as utf-8.",
         "follow_redirects": "Whether to go where a redirect leads.",
         "form": "The form to send as the body.",
-        "form": "The fields that whoever decides fills in: name and type (text, number, flag, mapping, list), or "
-        "{type, required, choices}.",
         "gcs_credential": "The name of the credential for Google Cloud Storage.",
         "headers": "The HTTP headers to send.",
         "host": "The host of the database.",
@@ -140,6 +138,8 @@ _OF_ONE_KIND: Mapping[tuple[str, str], str] = MappingProxyType(
         ("python", "script"): "Where the code lies.",
         ("wait", "key"): "What tells one wait for this signal from others, such as the number of an order.",
         ("wait", "schema"): "What the payload of the signal must be, in JSON Schema.",
+        ("approval", "form"): "The fields that whoever decides fills in: name and type (text, number, flag, mapping or "
+        "list), or {type, required, choices}.",
         ("approval", "message"): "What is to be decided, for people.",
         ("script", "script"): "Where the script lies.",
         ("nats", "payload"): "What to publish.",

@@ -34,7 +34,9 @@ class Answering(Engine[PlaybookState, StepRun]):
             case WaitOpened():
                 pass
             case WaitClosed(_, wait_id, returned):
-                self.state.waits.pop(wait_id, None)
+                found = self.state.waits.get(wait_id)
+                if found is not None and found.chunk:
+                    del self.state.waits[wait_id]
                 if returned is not None:
                     self._offer(returned, first=True)
             case _:
