@@ -30,7 +30,7 @@ FIXED = """\
     tool:
       kind: noop
       message: broken
-      spec: {policy: {rules: [{when: "{{ output.status == 'error' }}", then: {do: retry, wait_for: fixed, attempts: 2}}]}}
+      spec: {policy: {rules: [{on_status: error, then: {do: retry, wait_for: fixed, attempts: 2}}]}}
 """
 ACCEPTED = ("WORKFLOW_EXECUTION_UPDATE_ACCEPTED", "WORKFLOW_EXECUTION_UPDATE_COMPLETED")
 HANDED = ("SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED", "WORKFLOW_EXECUTION_SIGNALED")
@@ -38,7 +38,7 @@ HANDED = ("SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED", "WORKFLOW_EXECUTION_SI
 
 async def until_waiting(session: Session, *names: str) -> None:
     async with asyncio.timeout(30):
-        while sorted(wait.name for wait in await session.handle.waits()) != sorted(names):
+        while sorted(wait.name for wait in await session.handle.waits()) != sorted(names):  # noqa: ASYNC110 - tells no event
             await asyncio.sleep(0.05)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
@@ -82,8 +82,8 @@ class Told:
     def facts(self, machine: Machine) -> Iterator[Event]:
         """The signals, each of which the run has to accept."""
         for number, (name, told) in enumerate(self.signals.items(), 1):
-            is_keyed = isinstance(told, dict) and "key" in told
-            signal = Signal(name, told["data"], str(told["key"])) if is_keyed else Signal(name, told)
+            found = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+            signal = Signal(name, found["data"], str(found["key"])) if "key" in found else Signal(name, told)
             assert signal_problem(machine.graph, machine.state, signal, []) is None
             yield Signalled(now(), number, signal)
 

@@ -52,8 +52,8 @@ class Pair:
         self.parent = Machine(self.graph, execution_id=7)
         self.child: LoopMachine | None = None
         self.input: Any = None
-        self.up: deque[type[Event] | Any] = deque()
-        self.down: deque[Any] = deque()
+        self.up: deque[OpenWait | CloseWait] = deque()
+        self.down: deque[AnswerWait] = deque()
         self.timers: dict[str, str] = {}
         self.now, self.requests = EPOCH_MS, 0
         self.events: list[str] = []
@@ -113,7 +113,7 @@ class Pair:
         """A chunk that is over gives back what it is handed."""
         if not self.down:
             return
-        command: AnswerWait = self.down.popleft()
+        command = self.down.popleft()
         answered = Answered(self.now, command.wait_id, command.answer)
         if self.child is not None and self.child.report is None:
             self.feed_child(Answered, command.wait_id, command.answer)
