@@ -42,6 +42,7 @@ class ClosedWait(msgspec.Struct, frozen=True, omit_defaults=True):
     """A chunk tells its playbook of a wait that has ended."""
 
     wait_id: str
+    is_answered: bool = False
     returned: Signal | None = None
 
 

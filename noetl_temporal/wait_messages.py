@@ -35,12 +35,13 @@ class WaitMessages:
         if isinstance(command, OpenWait):
             self._send(parent.workflow_id, OPEN_SIGNAL, command.wait, None)
         else:
-            told = ClosedWait(command.wait_id, command.returned)
+            told = ClosedWait(command.wait_id, command.is_answered, command.returned)
             self._send(parent.workflow_id, CLOSE_SIGNAL, told, None)
 
     def tell_chunk(self, command: AnswerWait, workflow_id: str) -> None:
         """From a playbook: what a chunk that is over cannot take comes back."""
-        back = WaitClosed(self._now(), f"{command.chunk_id} {command.wait_id}", command.answer.signal)
+        wait_id = f"{command.chunk_id} {command.wait_id}"
+        back = WaitClosed(self._now(), wait_id, returned=command.answer.signal)
         self._send(workflow_id, ANSWER_SIGNAL, HandedAnswer(command.wait_id, command.answer), back)
 
     def _send(self, workflow_id: str, name: str, value: Any, otherwise: WaitClosed | None) -> None:

@@ -153,7 +153,7 @@ class PlaybookWorkflow:
     @workflow.signal(name=CLOSE_SIGNAL, description="An item of a loop waits no longer.")
     def wait_closed(self, closed: ClosedWait) -> None:
         """A chunk of a loop tells."""
-        self._host.take(WaitClosed(now(), closed.wait_id, closed.returned))
+        self._host.take(WaitClosed(now(), closed.wait_id, closed.is_answered, closed.returned))
 
     @workflow.query(name=WAITS_QUERY)
     def open_waits(self) -> OpenWaits:

@@ -146,14 +146,14 @@ class Mail:
         match self._up.popleft():
             case OpenWait(wait):
                 self._parent.feed(WaitOpened(self._parent.world.now, wait))
-            case CloseWait(wait_id, returned):
-                self._parent.feed(WaitClosed(self._parent.world.now, wait_id, returned))
+            case CloseWait(wait_id, is_answered, returned):
+                self._parent.feed(WaitClosed(self._parent.world.now, wait_id, is_answered, returned))
 
     def _deliver_down(self) -> None:
         """A chunk that is over gives back what it is handed."""
         command = self._down.popleft()
         if self._chunk.is_over or not self._chunk.tale.turns:
             back = f"{command.chunk_id} {command.wait_id}"
-            self._parent.feed(WaitClosed(self._parent.world.now, back, command.answer.signal))
+            self._parent.feed(WaitClosed(self._parent.world.now, back, returned=command.answer.signal))
         else:
             self._chunk.feed(Answered(self._parent.world.now, command.wait_id, command.answer))

@@ -141,9 +141,12 @@ class OpenWait(msgspec.Struct, frozen=True, tag=True):
 
 
 class CloseWait(msgspec.Struct, frozen=True, tag=True):
-    """Tell the playbook that a wait of this chunk has ended; ``returned`` is a signal that came too late for it."""
+    """Tell the playbook that a wait of this chunk has ended, by the answer that it was handed where it ``is_answered``;
+    ``returned`` is a signal that came too late for it.
+    """
 
     wait_id: str
+    is_answered: bool = False
     returned: Signal | None = None
 
 

@@ -337,7 +337,7 @@ class Engine(Intake[S, R], Generic[S, R]):
         self._drop_timer(timer_id(wait.id))
         run = self._runs[wait.run]
         self._pipeline(run).wait_ended(wait, ending, outcome)
-        self._wait_closed(wait)
+        self._wait_closed(wait, ending)
         self._ready(run)
 
     # ---- stopping -------------------------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ class Engine(Intake[S, R], Generic[S, R]):
         """Find out whether there is an answer for it already."""
 
     @abstractmethod
-    def _wait_closed(self, wait: Wait) -> None: ...
+    def _wait_closed(self, wait: Wait, ending: Ending) -> None: ...
 
     @abstractmethod
     def _proceed(self) -> None:

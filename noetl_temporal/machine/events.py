@@ -152,10 +152,13 @@ class WaitOpened(msgspec.Struct, frozen=True, tag=True):
 
 
 class WaitClosed(msgspec.Struct, frozen=True, tag=True):
-    """An iteration of a loop waits no longer; ``returned`` is a signal that came too late for it."""
+    """An iteration of a loop waits no longer, because it has its answer where it ``is_answered``; ``returned`` is a
+    signal that came too late for it.
+    """
 
     at: int
     wait_id: str
+    is_answered: bool = False
     returned: Signal | None = None
 
 

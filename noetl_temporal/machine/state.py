@@ -261,7 +261,8 @@ class PlaybookState(MachineState, omit_defaults=True):
     since a call ended. ``warned`` are the places, line:col, of which the log has a warning. Large values of
     ``workload``, ``payload``, ``ctx`` and ``vars`` are ``kept`` in the payload store, by these words and their names.
     ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those whose size is not known yet
-    (large_values.py). ``signals`` are kept by name until a step waits for them. ``requests`` are the ids of the latest
+    (large_values.py). ``signals`` are kept by name until a step waits for them;
+    ``handed`` are those on their way to a wait in a chunk, by the wait's id. ``requests`` are the ids of the latest
     requests; all up to ``oldest_request`` count as repeated.
     """
 
@@ -286,6 +287,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     keeping: list[str] = []
     unmeasured: list[str] = []
     signals: dict[str, list[Signal]] = {}
+    handed: dict[str, Signal] = {}
     requests: list[int] = []
     oldest_request: int = 0
 

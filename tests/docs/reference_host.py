@@ -160,8 +160,8 @@ class _Host:
                 self._cancel(command.id)
             case OpenWait(wait) if self._parent is not None:
                 self._parent.send_first([WaitOpened(now(), wait)])
-            case CloseWait(wait_id, returned) if self._parent is not None:
-                self._parent.send_first([WaitClosed(now(), wait_id, returned)])
+            case CloseWait(wait_id, is_answered, returned) if self._parent is not None:
+                self._parent.send_first([WaitClosed(now(), wait_id, is_answered, returned)])
             case AnswerWait(chunk_id, wait_id, answer):
                 self._loops[chunk_id].send_first([Answered(now(), wait_id, answer)])
             case _:

@@ -106,8 +106,8 @@ class Pair:
             match self.up.popleft():
                 case OpenWait(wait):
                     self.feed(WaitOpened, wait)
-                case CloseWait(wait_id, returned):
-                    self.feed(WaitClosed, wait_id, returned)
+                case CloseWait(wait_id, is_answered, returned):
+                    self.feed(WaitClosed, wait_id, is_answered, returned)
 
     def deliver_down(self) -> None:
         """A chunk that is over gives back what it is handed."""
@@ -198,6 +198,21 @@ def test_a_signal_that_comes_too_late_for_an_item_is_the_next_waits() -> None:
     pair.settle()
     assert [wait.name for wait in pair.parent.state.waits.values()] == ["then"]
     assert pair.parent.state.records["after"].outcome["result"] == 1
+
+
+def test_a_message_of_a_chunk_that_somebody_repeats_makes_no_signal() -> None:
+    pair = Pair()
+    for _ in range(3):
+        pair.deliver_up()
+    pair.signal(0)
+    [handed] = pair.down
+    wait_id = f"{handed.chunk_id} {handed.wait_id}"
+    pair.settle()
+    pair.down.append(handed)
+    pair.settle()
+    pair.feed(WaitClosed, wait_id, False, handed.answer.signal)
+    assert pair.parent.state.signals == {}
+    assert pair.parent.state.handed == {}
 
 
 def test_a_loop_that_is_cancelled_while_it_waits_ends() -> None:

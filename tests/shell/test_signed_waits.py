@@ -41,7 +41,7 @@ async def forged(workflow: WorkflowHandle[Any, Any], wait: Wait) -> list[BaseExc
         except WorkflowUpdateFailedError as error:
             told.append(error.cause)
     await workflow.signal(OPEN_SIGNAL, Wait("x", "signal", "x", "x", "x", 0, signal="paid", chunk="x"))
-    await workflow.signal(CLOSE_SIGNAL, ClosedWait(wait.id, Signal("paid", "forged")))
+    await workflow.signal(CLOSE_SIGNAL, ClosedWait(wait.id, returned=Signal("paid", "forged")))
     return told
 
 
@@ -68,6 +68,7 @@ async def test_requests_without_the_key_are_refused(
             await handle.signal("paid", 2)
         else:
             assert told == [None, None]
+            await handle.signal("paid", 2)
         report = await handle.result()
     assert report.status == "completed"
 

@@ -42,6 +42,7 @@ from noetl_temporal.machine.state import Iteration, LoopState, Pending, restored
 from noetl_temporal.machine.stored import preview, stored_in, whole_result
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.plan import StepPlan
+from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.matching import may_wait
 from noetl_temporal.machine.waits.wait import Wait
 
@@ -95,7 +96,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     def returned(self, late: Answered) -> CloseWait:
         """What tells the playbook that an answer came too late for its wait."""
-        return CloseWait(f"{self.input.chunk_id} {late.wait_id}", late.answer.signal)
+        return CloseWait(f"{self.input.chunk_id} {late.wait_id}", returned=late.answer.signal)
 
     def _resume(self, event: Resumed) -> None:
         """What was sent while the run before ended may be lost: the playbook is told again of every wait."""
@@ -107,9 +108,10 @@ class LoopMachine(Engine[LoopState, Iteration]):
         if wait.kind != "time":
             self._journal.send(OpenWait(wait.seen_from_outside(self.input.chunk_id)))
 
-    def _wait_closed(self, wait: Wait) -> None:
+    def _wait_closed(self, wait: Wait, ending: Ending) -> None:
         if wait.kind != "time":
-            self._journal.send(CloseWait(wait.seen_from_outside(self.input.chunk_id).id))
+            outside = wait.seen_from_outside(self.input.chunk_id).id
+            self._journal.send(CloseWait(outside, is_answered=ending == "done"))
 
     def _limit_reached(self, event: LimitReached) -> None:
         if self.state.stop is None:

@@ -2,7 +2,7 @@
 
 The waits of a loop's items are here as well: a chunk of the loop tells of each that opens and closes, and is handed the
 answer. A chunk may learn of a timeout or a stop while an answer is on its way: then it returns the signal, which the
-next wait gets.
+next wait gets. A signal comes back once only, so that a message of a chunk that somebody repeats makes no signal.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from noetl_temporal.machine.commands import AnswerWait
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.events import Decided, Event, Signalled, WaitClosed, WaitOpened
 from noetl_temporal.machine.state import PlaybookState, StepRun
+from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.matching import take_kept, waiting_for
 from noetl_temporal.machine.waits.refusals import is_repeated, remember
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
@@ -33,14 +34,19 @@ class Answering(Engine[PlaybookState, StepRun]):
                 self._wait_opened(wait)
             case WaitOpened():
                 pass
-            case WaitClosed(_, wait_id, returned):
-                found = self.state.waits.get(wait_id)
-                if found is not None and found.chunk:
-                    del self.state.waits[wait_id]
-                if returned is not None:
-                    self._offer(returned, first=True)
+            case WaitClosed():
+                self._wait_of_chunk_closed(event)
             case _:
                 super()._take(event)
+
+    def _wait_of_chunk_closed(self, event: WaitClosed) -> None:
+        found = self.state.waits.get(event.wait_id)
+        if found is not None and found.chunk:
+            del self.state.waits[event.wait_id]
+        if event.is_answered or event.returned is not None:
+            handed = self.state.handed.pop(event.wait_id, None)
+            if handed is not None and not event.is_answered:
+                self._offer(handed, first=True)
 
     def _forget_waits(self, chunk_id: str) -> None:
         """The chunk has ended, and all its waits with it."""
@@ -81,6 +87,8 @@ class Answering(Engine[PlaybookState, StepRun]):
     def _answer(self, wait: Wait, answer: Answer) -> None:
         if wait.chunk:
             del self.state.waits[wait.id]
+            if answer.signal is not None:
+                self.state.handed[wait.id] = answer.signal
             self._journal.send(AnswerWait(wait.chunk, wait.id_in_chunk, answer))
         else:
             self._end_wait(wait, "done", {"status": "ok", "result": answer.result})
@@ -90,5 +98,5 @@ class Answering(Engine[PlaybookState, StepRun]):
         if found is not None:
             self._answer(wait, Answer(found.data, found))
 
-    def _wait_closed(self, wait: Wait) -> None:
+    def _wait_closed(self, wait: Wait, ending: Ending) -> None:
         """Nobody else knows of it."""
