@@ -47,7 +47,7 @@ def with_waits(text: str, seed: int) -> str:
 
 
 def _wait(task: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    kept = {key: task[key] for key in ("name", "set", "guard") if key in task}
+    kept: dict[str, Any] = {key: task[key] for key in ("name", "set", "guard") if key in task}
     policy = task.get("spec", {}).get("policy")
     spec = {"spec": {"policy": policy}} if policy is not None and chance.random() < 0.5 else {}
     limit = {"timeout": chance.choice((0, 0.5, 5, 60))}
