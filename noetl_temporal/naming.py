@@ -16,14 +16,21 @@ from typing import Literal, TypeAlias, get_args
 from noetl_temporal.shortening import head, unique_within
 
 __all__ = [
+    "ANSWER_SIGNAL",
     "CANCEL_SIGNAL",
+    "CLOSE_SIGNAL",
+    "DECIDE_UPDATE",
     "DETACHED_MEMO",
     "LOOP_WORKFLOW",
+    "OPEN_SIGNAL",
     "PLAYBOOK_CANCELLED",
     "PLAYBOOK_FAILED",
     "PLAYBOOK_WORKFLOW",
+    "REFUSED_REQUEST",
     "REPORT_MEMO",
     "RUN_STATUSES",
+    "SIGNAL_UPDATE",
+    "WAITS_QUERY",
     "WORKFLOW_QUEUE",
     "RunStatus",
     "activity_type",
@@ -38,6 +45,19 @@ PLAYBOOK_WORKFLOW = "noetl.playbook"
 LOOP_WORKFLOW = "noetl.loop"
 WORKFLOW_QUEUE = "noetl-workflows"
 CANCEL_SIGNAL = "cancel"
+SIGNAL_UPDATE = "signal"
+DECIDE_UPDATE = "decide"
+WAITS_QUERY = "waits"
+"""What people and programs ask of a playbook that waits."""
+
+REFUSED_REQUEST = "RequestRefused"
+"""Type of the failure of a request that cannot be."""
+
+OPEN_SIGNAL = "noetl-wait-opened"
+CLOSE_SIGNAL = "noetl-wait-closed"
+ANSWER_SIGNAL = "noetl-wait-answered"
+"""Between a playbook and the chunks of its loops."""
+
 REPORT_MEMO = "noetl-report"
 """Where the report of a cancelled run stands: a workflow that was cancelled has no result."""
 

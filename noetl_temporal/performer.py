@@ -40,13 +40,16 @@ from noetl_temporal.frames.wire import FRAME_KIND, FrameEnd, FrameInput
 from noetl_temporal.loop_run import LoopEnd, LoopRun, items_and_scope, parted
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import (
+    AnswerWait,
     CallTool,
     Cancel,
+    CloseWait,
     Command,
     Emit,
     Finish,
     KeepValues,
     LoadValue,
+    OpenWait,
     RunChunk,
     StartTimer,
 )
@@ -58,6 +61,7 @@ from noetl_temporal.own_workflow import now, own_child_id
 from noetl_temporal.stored_values import loaded_fact, start_load, start_store, stored_fact
 from noetl_temporal.sub_playbooks import Caller, SubPlaybooks, playbook_finished
 from noetl_temporal.trail import Trail
+from noetl_temporal.wait_messages import WaitMessages
 
 __all__ = ["Performer"]
 
@@ -75,7 +79,7 @@ _RETRY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=tim
 class Performer:
     """``inbox`` has the facts not yet fed; ``has_news`` when one came since the host looked last. ``finish`` is the
     machine's last command. ``limit`` is the bytes that one value
-    may have.
+    may have. ``messages`` go to other workflows of the playbook.
     """
 
     def __init__(
@@ -95,6 +99,7 @@ class Performer:
         self._on_emit = on_emit
         self._caller = caller
         self._sub_playbooks = SubPlaybooks(caller, queues, limit)
+        self.messages = WaitMessages(self.note, now)
         self._tasks: dict[str, _Task] = {}
         self._waiting: dict[str, CallTool | RunChunk | KeepValues | LoadValue] = {}
 
@@ -102,6 +107,15 @@ class Performer:
         """Something happened that is to be fed."""
         self.inbox.append(fact)
         self.has_news = True
+
+    def record_events(self) -> None:
+        """Have the events recorded that no command carries."""
+        self._trail.record()
+
+    async def settled(self) -> None:
+        """Wait until everything is recorded and sent that a run must not end without."""
+        await self._trail.recorded()
+        await self.messages.sent()
 
     def size_of(self, value: Any) -> int:
         """Bytes of a value in history."""
@@ -139,6 +153,10 @@ class Performer:
                 self._waiting[command.id] = command
             case StartTimer():
                 self._start_timer(command)
+            case OpenWait() | CloseWait():
+                self.messages.tell_playbook(command)
+            case AnswerWait():
+                self.messages.tell_chunk(command, own_child_id(command.chunk_id))
             case Cancel():
                 self._cancel(command)
             case Finish():

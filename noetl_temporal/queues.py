@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from noetl_compiler.graph import Graph
-from noetl_compiler.language.tools import PLAYBOOK
+from noetl_compiler.language.tools import IN_WORKFLOW
 from noetl_temporal.naming import WORKFLOW_QUEUE
 
 __all__ = ["TOOL_QUEUES_VARIABLE", "resolved_queues"]
@@ -27,7 +27,8 @@ TOOL_QUEUES_VARIABLE = "NOETL_TOOL_QUEUES"
 
 def resolved_queues(graphs: Iterable[Graph], given: Mapping[str, str]) -> dict[str, str]:
     """The real queue of each symbolic one in the graphs that does not mean the tool's own; ``given`` comes first."""
-    symbolic = {task.queue for graph in graphs for step in graph.steps.values() for task in step.tasks} - {PLAYBOOK}
+    tasks = (task for graph in graphs for step in graph.steps.values() for task in step.tasks)
+    symbolic = {task.queue for task in tasks if task.kind not in IN_WORKFLOW}
     return {**{kind: WORKFLOW_QUEUE for kind in sorted(symbolic) if not _has_own_queue(kind)}, **given}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -24,13 +24,17 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
+from noetl_temporal.answering import RequestRefusedError, open_approval, open_waits, send
 from noetl_temporal.codec import NO_STORE
 from noetl_temporal.config import connect_temporal
+from noetl_temporal.control_requests import DecisionRequest, SignalRequest
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import DeploymentError, postgres_problem
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.event_ids import millisecond_of
+from noetl_temporal.ids import new_execution_id
 from noetl_temporal.machine.failure_log import Failure, FailureLog
+from noetl_temporal.machine.waits.wait import Signal, Wait
 from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import Event, EventTail, execution
 from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, REPORT_MEMO, RunStatus
@@ -42,7 +46,16 @@ from noetl_temporal.search_attributes import EXECUTION_ID
 from noetl_temporal.temporal_problems import rpc_problem
 from noetl_temporal.visibility import PLAYBOOKS, execution_ids
 
-__all__ = ["AmbiguousIdError", "ListedRun", "NoEventLogError", "RunHandle", "RunStatus", "Runs", "UnknownRunError"]
+__all__ = [
+    "AmbiguousIdError",
+    "ListedRun",
+    "NoEventLogError",
+    "RequestRefusedError",
+    "RunHandle",
+    "RunStatus",
+    "Runs",
+    "UnknownRunError",
+]
 
 UNLISTED_SECONDS = 3.0
 """How long Temporal may take to list a new run."""
@@ -253,6 +266,46 @@ class RunHandle:
         self._was_cancelled = True
         await self.workflow.cancel(reason=reason)
         return False
+
+    async def waits(self, within: timedelta | None = None) -> list[Wait]:
+        """What the run waits for, from the oldest on. Raises RPCError if no worker responds in time."""
+        return await open_waits(self.workflow, within)
+
+    async def approval(self, step: str | None = None) -> Wait:
+        """The approval that the run waits for; ``step``, or ``step[3]`` for an item of a loop, where there are several.
+
+        Raises RequestRefusedError, and RPCError if no worker responds in time."""
+        return await open_approval(self._latest(), step)
+
+    async def signal(self, name: str, data: Json = None, *, key: str | None = None, id: int | None = None) -> None:  # noqa: A002 - as Temporal says it
+        """Send a signal to the step that waits for it, or keep it until one does. A repeated ``id`` is harmless.
+
+        Raises RequestRefusedError with the reason, and DeploymentError."""
+        await self._send(SignalRequest(id or new_execution_id(), Signal(name, data, key)))
+
+    async def approve(
+        self, step: str | None = None, *, by: str, reason: str = "", form: Mapping[str, Json] | None = None
+    ) -> Wait:
+        """Approve what the run waits for; ``step`` where it waits for several approvals. Returns what was approved.
+
+        Raises RequestRefusedError with the reason, DeploymentError, and RPCError if no worker responds in time."""
+        return await self._decide(step, approved=True, by=by, reason=reason, form=form)
+
+    async def reject(
+        self, step: str | None = None, *, by: str, reason: str = "", form: Mapping[str, Json] | None = None
+    ) -> Wait:
+        """Reject it; a rejection is a success that the playbook's routes decide on. Otherwise as ``approve``."""
+        return await self._decide(step, approved=False, by=by, reason=reason, form=form)
+
+    async def _decide(
+        self, step: str | None, *, approved: bool, by: str, reason: str, form: Mapping[str, Json] | None
+    ) -> Wait:
+        wait = await self.approval(step)
+        await self._send(DecisionRequest(new_execution_id(), wait.id, approved, by, reason, dict(form or {})))
+        return wait
+
+    async def _send(self, request: SignalRequest | DecisionRequest) -> None:
+        await send(self._latest(), request, self._temporal.namespace)
 
     async def terminate(self, reason: str = "") -> None:
         """End the run immediately, without cleanup. Calls in progress are abandoned."""

@@ -40,7 +40,14 @@ REFUSED = "Unsigned"
 """Type of the failure of what is refused."""
 
 _CALLS = (ToolCall, FrameInput)
-_NAMES = {"RunInput": "run", "LoopRun": "loop", "ToolCall": "call", "FrameInput": "frame"}
+_NAMES = {
+    "RunInput": "run",
+    "LoopRun": "loop",
+    "ToolCall": "call",
+    "FrameInput": "frame",
+    "SignalRequest": "request",
+    "DecisionRequest": "request",
+}
 """The names of signed values in messages."""
 
 _UNTYPED = (Details.__name__, FrameDetails.__name__, RunReport.__name__)

@@ -2,7 +2,8 @@
 
 A workflow collects events in its ``trail``; whenever it schedules an activity or starts a child, the interceptor
 moves the collected events into that command's header. The remaining events are part of the workflow's result. If many
-events are collected without a command, a marker in history carries them: a local activity that returns its argument.
+events are collected without a command, or the run waits for a person, a marker in history carries them: a local
+activity that returns its argument.
 packed_trail.py encodes the events.
 """
 
@@ -50,13 +51,19 @@ class Trail:
         self._events.append(event)
         self._bytes += size
         if self._bytes > MARKER_BYTES:
-            marker = workflow.start_local_activity(
-                record_trail,
-                self._packed(),
-                start_to_close_timeout=timedelta(seconds=_RECORDED_SECONDS),
-                summary="log",
-            )
-            self._markers.append(marker)
+            self.record()
+
+    def record(self) -> None:
+        """Put what was collected into a marker."""
+        if not self._events:
+            return
+        marker = workflow.start_local_activity(
+            record_trail,
+            self._packed(),
+            start_to_close_timeout=timedelta(seconds=_RECORDED_SECONDS),
+            summary="log",
+        )
+        self._markers = [*(one for one in self._markers if not one.done()), marker]
 
     def take(self) -> PackedTrail | None:
         """Return the collected events and clear the trail; None without any."""

@@ -13,7 +13,7 @@ from noetl_compiler.graph import Graph, Json, Span, Step, Task
 from noetl_compiler.graph.pinned import PinnedCalls, call_name, calling_tasks, literal_call
 from noetl_compiler.language.scripts import FETCHED, code_in, source_of
 from noetl_compiler.language.sinks import KINDS
-from noetl_compiler.language.tools import PLAYBOOK
+from noetl_compiler.language.tools import IN_WORKFLOW, PLAYBOOK
 from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, FRAMED_CALL, REGION, REMOTE_CODE
 from noetl_compiler.value_merge import names_in
 
@@ -34,7 +34,7 @@ class UnsupportedError(ValueError):
 def tools_for(*graphs: Graph) -> Collection[str]:
     """The kinds of tools that can be called here; others than the built-in ones are looked for only where a graph
     asks for one. Raises ValueError as load_tools does."""
-    kinds = {task.kind for graph in graphs for step in graph.steps.values() for task in step.tasks} - {PLAYBOOK}
+    kinds = {task.kind for graph in graphs for step in graph.steps.values() for task in step.tasks} - IN_WORKFLOW
     return BUILT_IN if kinds <= BUILT_IN else tool_names()
 
 
@@ -103,7 +103,7 @@ def _frames(graph: Graph, has_store: bool) -> Iterator[tuple[Span, str]]:
 
 
 def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
-    if task.kind not in tools and task.kind != PLAYBOOK:
+    if task.kind not in tools and task.kind not in IN_WORKFLOW:
         yield task.span, f"there is no tool {task.kind!r} here: the tools are {', '.join(sorted(tools))}"
     script = names_in(task.config).get("script")
     if task.kind in tools and isinstance(script, dict) and code_in(script) is None:

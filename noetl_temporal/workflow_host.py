@@ -17,6 +17,9 @@ as new. Only at the hard limit the machine keeps holding until what is in flight
 in the details that the Temporal UI shows. A cancelled run never continues as new: it has only its cleanup to do, and
 the request is known to this run alone.
 
+While a run waits for a signal or a person, its events are recorded at once: nothing else may come that carries them,
+and people learn from them what is waited for.
+
 When another build is current (versioning.py), a run that waits for nothing but timers continues as new as well, also
 when one of them wakes it: the timer fires again in the new run.
 """
@@ -30,7 +33,19 @@ from typing import Any
 from temporalio import workflow
 
 from noetl_temporal.machine.commands import Finish
-from noetl_temporal.machine.events import CancelRequested, Continued, Event, HoldRequested, LimitReached, RestRequested
+from noetl_temporal.machine.events import (
+    Answered,
+    CancelRequested,
+    Continued,
+    Decided,
+    Event,
+    HoldRequested,
+    LimitReached,
+    RestRequested,
+    Signalled,
+    WaitClosed,
+    WaitOpened,
+)
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.own_workflow import now
@@ -45,6 +60,8 @@ SOFT_EVENTS = 2_000
 HARD_EVENTS = 10_000
 HARD_BYTES = 20_000_000
 """Of history: above either, nothing begins until the run is idle. Temporal ends a run at 51,200 events or 50 MB."""
+
+_SENT = (Signalled, Decided, WaitOpened, WaitClosed, Answered)
 
 _STEPS_TO_FACT = 4
 """Steps of the event loop from a result that arrived to its fact: the call's future is set, its task goes on and ends,
@@ -80,14 +97,36 @@ class WorkflowHost:
         """Feed one fact and perform what follows from it."""
         self._performer.perform(self._machine.feed(event))
 
+    def take(self, fact: Event) -> None:
+        """Note a fact that somebody sent; it is fed with the others."""
+        self._performer.note(fact)
+
+    @property
+    def unfed(self) -> list[Event]:
+        """The facts that the machine has not taken."""
+        return list(self._performer.inbox)
+
     async def drive(self) -> Finish | None:
         """Run until the machine ends; None when the run is to continue as new from the machine's snapshot."""
+        while True:
+            finish = await self._drive()
+            await self._performer.settled()
+            if finish is not None or not self._has_requests():
+                return finish
+
+    def _has_requests(self) -> bool:
+        """Whether a fact would be lost that nobody sends again, as a timer fires again."""
+        return any(isinstance(fact, _SENT) for fact in self._performer.inbox)
+
+    async def _drive(self) -> Finish | None:
         while not self._is_to_upgrade():
             await _facts_noted()
             self._turn()
             is_to_continue = self._performer.finish is None and self._is_to_continue()
             self._feed_news()
             self._performer.start()
+            if self._machine.state.waits:
+                self._performer.record_events()
             if self._performer.finish is not None:
                 return self._performer.finish
             if (is_to_continue and self._machine.is_idle) or self._is_to_upgrade():
@@ -177,6 +216,8 @@ class WorkflowHost:
 
     def _is_to_upgrade(self) -> bool:
         is_stopping = self._machine.state.stop is not None or bool(self._requests) or self._is_cancel_new()
+        if self._has_requests():
+            return False
         return self._machine.is_idle and not is_stopping and wants_upgrade() and self._size() <= self._limit
 
     def _is_at_hard_limit(self) -> bool:

@@ -17,18 +17,28 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Interceptor
 
 from noetl_compiler.graph import Json
+from noetl_temporal.control_requests import ClosedWait, DecisionRequest, HandedAnswer, OpenWaits, SignalRequest
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, joined
 from noetl_temporal.machine.commands import Emit, Finish
-from noetl_temporal.machine.events import Resumed, Started
+from noetl_temporal.machine.events import Answered, Decided, Resumed, Signalled, Started, WaitClosed, WaitOpened
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.waits.refusals import decision_problem, is_repeated, signal_problem
+from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.naming import (
+    ANSWER_SIGNAL,
     CANCEL_SIGNAL,
+    CLOSE_SIGNAL,
+    DECIDE_UPDATE,
     LOOP_WORKFLOW,
+    OPEN_SIGNAL,
     PLAYBOOK_CANCELLED,
     PLAYBOOK_FAILED,
     PLAYBOOK_WORKFLOW,
+    REFUSED_REQUEST,
     REPORT_MEMO,
+    SIGNAL_UPDATE,
+    WAITS_QUERY,
     keyword,
 )
 from noetl_temporal.orphans import ResetInterceptor
@@ -73,7 +83,6 @@ class PlaybookWorkflow:
         workflow.register_random_seed_callback(self.on_reset)
         self._host.feed(Started(now(), given.payload, given.return_step) if given.state is None else Resumed(now()))
         finish = await self._host.drive()
-        await self.trail.recorded()
         if finish is None:
             kept = {"machine": self._machine.snapshot(), "overview": self._overview.rows}
             after = self._machine.state.ids.last
@@ -119,6 +128,47 @@ class PlaybookWorkflow:
         """A second request to cancel: Temporal's own is delivered once."""
         self._host.request_cancel(reason)
 
+    @workflow.update(name=SIGNAL_UPDATE, description="Send a signal to a step that waits, or will wait, for its name.")
+    def signal(self, request: SignalRequest) -> None:
+        """Accepted: the machine takes it with the next facts."""
+        if not is_repeated(request.id, self._machine.state, self._host.unfed):
+            self._host.take(Signalled(now(), request.id, request.signal))
+
+    @signal.validator
+    def check_signal(self, request: SignalRequest) -> None:
+        """Raises ApplicationError with the reason for what cannot be."""
+        state, unfed = self._machine.state, self._host.unfed
+        if not is_repeated(request.id, state, unfed):
+            _refuse(signal_problem(self._machine.graph, state, request.signal, unfed))
+
+    @workflow.update(name=DECIDE_UPDATE, description="Approve or reject what a step waits for.")
+    def decide(self, request: DecisionRequest) -> None:
+        """Accepted: the machine takes it with the next facts."""
+        if not is_repeated(request.id, self._machine.state, self._host.unfed):
+            self._host.take(_decided(request))
+
+    @decide.validator
+    def check_decision(self, request: DecisionRequest) -> None:
+        """Raises ApplicationError with the reason for what cannot be."""
+        state, unfed = self._machine.state, self._host.unfed
+        if not is_repeated(request.id, state, unfed):
+            _refuse(decision_problem(state, _decided(request), unfed))
+
+    @workflow.signal(name=OPEN_SIGNAL, description="An item of a loop waits.")
+    def wait_opened(self, wait: Wait) -> None:
+        """A chunk of a loop tells."""
+        self._host.take(WaitOpened(now(), wait))
+
+    @workflow.signal(name=CLOSE_SIGNAL, description="An item of a loop waits no longer.")
+    def wait_closed(self, closed: ClosedWait) -> None:
+        """A chunk of a loop tells."""
+        self._host.take(WaitClosed(now(), closed.wait_id, closed.is_answered, closed.returned))
+
+    @workflow.query(name=WAITS_QUERY)
+    def open_waits(self) -> OpenWaits:
+        """What the run waits for."""
+        return OpenWaits(list(self._machine.state.waits.values()))
+
     @workflow.query
     def progress(self) -> Json:
         """Steps so far: name -> {status, ...}."""
@@ -128,6 +178,15 @@ class PlaybookWorkflow:
     def state(self) -> Json:
         """The machine's state."""
         return self._machine.snapshot()
+
+
+def _decided(request: DecisionRequest) -> Decided:
+    return Decided(now(), request.id, request.wait_id, request.approved, request.by, request.reason, request.form)
+
+
+def _refuse(why: str | None) -> None:
+    if why is not None:
+        raise ApplicationError(why, type=REFUSED_REQUEST, non_retryable=True)
 
 
 def _why(finish: Finish) -> str:
@@ -157,13 +216,26 @@ class LoopWorkflow:
         """Ends well whatever became of the iterations: the report tells."""
         self._host.feed(Started(now()) if given.state is None else Resumed(now()))
         finish = await self._host.drive()
-        await self.trail.recorded()
         if finish is None or self._machine.report is None:
             kept = {"machine": self._machine.snapshot()}
             after = self._machine.state.ids.last
             given = msgspec.structs.replace(given, state=kept, after=after, trail=self.trail.take())
             workflow.continue_as_new(args=[given, body, *items_and_scope(given.input, items, scope)])
+        await self._return_answers()
         return LoopEnd(self._machine.report, self.trail.take())
+
+    async def _return_answers(self) -> None:
+        """What came too late for this chunk is another wait's."""
+        while late := [fact for fact in self._host.unfed if isinstance(fact, Answered)]:
+            self._performer.inbox.clear()
+            for fact in late:
+                self._performer.messages.tell_playbook(self._machine.returned(fact))
+            await self._performer.settled()
+
+    @workflow.signal(name=ANSWER_SIGNAL, description="The playbook's answer to a wait of this loop.")
+    def answer(self, given: HandedAnswer) -> None:
+        """A signal or a decision for an item that waits."""
+        self._host.take(Answered(now(), given.wait_id, given.answer))
 
     @workflow.query
     def state(self) -> Json:

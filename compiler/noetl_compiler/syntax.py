@@ -84,8 +84,9 @@ class ForeignText(msgspec.Struct, frozen=True):
 
 class Task(msgspec.Struct, frozen=True):
     """One tool call. ``workbook`` names the workbook task it stands for, whose fields lie under its own. ``expects``
-    are the names that the author wants bound for it. ``texts`` are in ``config`` as well, and ``splices`` in those.
-    ``code`` as in the graph.
+    are the names that the author wants bound for it. ``on_timeout`` is the step to go to when the task, a wait,
+    has timed out, until it is a route of the step (dialects/waits.py). ``texts`` are in ``config`` as well, and
+    ``splices`` in those. ``code`` as in the graph.
     """
 
     label: Name
@@ -104,6 +105,7 @@ class Task(msgspec.Struct, frozen=True):
     guard: Guard | None = None
     expects: tuple[Name, ...] = ()
     output: Output | None = None
+    on_timeout: Name | None = None
     texts: tuple[ForeignText, ...] = ()
     splices: tuple[Splice, ...] = ()
     code: Span | None = None

@@ -9,7 +9,8 @@ from dev.histories.recording import Recording
 from dev.histories.steps import STEPS
 from dev.histories.stops import STOPS
 from dev.histories.tasks import TASKS
+from dev.histories.waits import WAITS
 
 __all__ = ["RECORDINGS"]
 
-RECORDINGS: dict[str, Recording] = {**STEPS, **TASKS, **LOOPS, **OLDER, **STOPS, **EDGES}
+RECORDINGS: dict[str, Recording] = {**STEPS, **TASKS, **LOOPS, **OLDER, **STOPS, **EDGES, **WAITS}

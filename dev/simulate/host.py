@@ -13,17 +13,20 @@ import msgspec
 from dev.simulate.calls import Performed, cancelled
 from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.story import Finding, Tale, Turn
+from dev.simulate.waits import Mail
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import (
+    AnswerWait,
     CallTool,
     Cancel,
     ChunkInput,
+    CloseWait,
     Command,
-    Emit,
     Finish,
     KeepValues,
     LoadValue,
+    OpenWait,
     RunChunk,
     StartTimer,
 )
@@ -92,6 +95,7 @@ class Host:
         self.world, self.tale, self.make, self.ended = world, tale, make, ended
         self.machine = make(None)
         self.pending: dict[str, Pending] = {}
+        self.mail: Mail | None = None
         self.is_over = False
         self.wants_anew = ""
         self._is_anew = False
@@ -195,8 +199,18 @@ class Host:
                 self._cancel(command.id)
             case Finish():
                 self._finish(command)
-            case Emit():
+            case OpenWait() | CloseWait() if self.mail is not None:
+                self.mail.tell_playbook(command)
+            case AnswerWait():
+                self._chunk_mail(command.chunk_id).tell_chunk(command)
+            case _:
                 pass
+
+    def _chunk_mail(self, chunk_id: str) -> Mail:
+        child = self.pending[chunk_id].child
+        if not isinstance(child, Host) or child.mail is None:
+            raise Finding("an answer for no chunk", chunk_id)
+        return child.mail
 
     def _wait_for(self, id_: str, pending: Pending) -> None:
         if id_ in self.pending:
@@ -234,8 +248,16 @@ class Host:
             self.feed(kind(self.world.now, id_, *facts))
 
     def chunk_finished(self, chunk_id: str, report: ChunkReport) -> None:
-        """A child of this one has ended."""
-        self.world.later(self.world.draw(0, 30), lambda: self._came(ChunkFinished, chunk_id, report))
+        """A child of this one has ended. That is told after all else that it tells."""
+        self.world.later(self.world.draw(0, 30), lambda: self._chunk_finished(chunk_id, report))
+
+    def _chunk_finished(self, chunk_id: str, report: ChunkReport) -> None:
+        found = self.pending.get(chunk_id)
+        child = None if found is None else found.child
+        if isinstance(child, Host) and child.mail is not None and not child.mail.is_empty:
+            self.world.later(1, lambda: self._chunk_finished(chunk_id, report))
+        else:
+            self._came(ChunkFinished, chunk_id, report)
 
     def _cancel(self, id_: str) -> None:
         found = self.pending.get(id_)

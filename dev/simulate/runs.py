@@ -11,6 +11,7 @@ from dev.simulate.limits import patched_limits
 from dev.simulate.playbooks import playbook
 from dev.simulate.story import Finding, Story
 from dev.simulate.unframed import check_unframed
+from dev.simulate.waits import with_waits
 from dev.simulate.world import World
 from noetl_compiler import compile_text
 
@@ -29,7 +30,7 @@ class Result:
 
 def simulate(seed: int) -> Result:
     """Make, run and judge one playbook. The same seed gives the same result."""
-    text = playbook(random.Random(f"{seed}/playbook"))
+    text = with_waits(playbook(random.Random(f"{seed}/playbook")), seed)
     graph = compile_text(text, f"seed {seed}").graph
     if graph is None:
         return Result(seed, text, None)

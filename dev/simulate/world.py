@@ -17,6 +17,7 @@ from dev.simulate.frames import Frame, FrameWorld, in_processes
 from dev.simulate.host import Host
 from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.story import Finding, Story, Tale
+from dev.simulate.waits import Mail, People
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import ChunkInput, Finish
@@ -24,6 +25,7 @@ from noetl_temporal.machine.events import ChunkReport, LimitReached, RestRequest
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.waits.matching import may_wait
 
 __all__ = ["EXECUTION_ID", "World"]
 
@@ -139,6 +141,7 @@ class World:
 
         host = Host(self, tale, lambda state: LoopMachine(tale.given, state, limit=self.store.limit), ended)
         host.chunk_id, host.parent = chunk_id, parent  # type: ignore[attr-defined]
+        host.mail = Mail(parent, host)
         self._hosts.append(host)
         self.later(self.draw(0, self._longest_start), lambda: host.feed(Started(self.now)))
         return host
@@ -166,6 +169,8 @@ class World:
         main = Host(self, tale, make, lambda _: None)
         self._hosts.insert(0, main)
         main.feed(Started(self.now, {"given": 1}))
+        if any(may_wait(step) for step in graph.steps.values()):
+            People(self.story.seed, self.later).attend(main)
         while self._queue:
             at, _, alarm = heapq.heappop(self._queue)
             if alarm.off:

@@ -14,6 +14,7 @@ from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.reading import reading_of
 from noetl_temporal.cli.run_report import RunSummary
+from noetl_temporal.cli.waiting import OpenWait, open_wait
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror.read import StepSummary, steps_of
@@ -41,6 +42,7 @@ async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: st
         attention = await attention_of(runs.temporal, handle.workflow_id, handle.execution_id)
     read = await reading_of(log, found.namespace, handle, found.run_id)
     started = await _started(runs, handle, found)
+    waits = await _waits(handle) if is_running and not attention else ()
     until = found.close_time or datetime.datetime.now(datetime.UTC)
     return RunSummary(
         execution_id=handle.execution_id,
@@ -62,7 +64,15 @@ async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: st
         ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
         attention=(*attention, *read.problems),
         cancelling=is_cancelling,
+        waits=waits,
     )
+
+
+async def _waits(handle: RunHandle) -> tuple[OpenWait, ...]:
+    try:
+        return tuple(open_wait(handle.execution_id, wait) for wait in await handle.waits(_WITHIN))
+    except RPCError:
+        return ()  # no worker answers just now
 
 
 async def _cancel_reason(handle: RunHandle) -> str:

@@ -23,6 +23,7 @@ from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.reading import problems_of, until_read
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.view import View
+from noetl_temporal.cli.waiting import WaitLines
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.mirror.announcements import announce
@@ -68,6 +69,7 @@ class Following:
         self._runs, self._handle, self._log, self._view = runs, handle, log, view
         self._interval = PollInterval()
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
+        self._waits, self._attention = WaitLines(handle.execution_id), list[str]()
         self._why = "noetl run was stopped"
         self._stops = 0
         self._output = LogTail(handle.execution_id) if shows_output else None
@@ -186,6 +188,9 @@ class Following:
                     rows = await tail.read(log)
                 for row in rows:
                     self._view.feed(row)
+                    self._waits.feed(row)
+                if rows:
+                    self._warn()
                 if not tail.has_ended:
                     await self._interval.wait(found_rows=has_printed or bool(rows))
             await self._show_output(self._log)
@@ -218,7 +223,12 @@ class Following:
                 found = await attention_of(self._runs.temporal, self._handle.workflow_id, self._handle.execution_id)
                 if self._log is not None:
                     found += await problems_of(self._log, self._runs.temporal.namespace, self._handle.workflow_id)
-                self._view.warn([one.line() for one in found])
+                self._attention = [one.line() for one in found]
+                self._warn()
+
+    def _warn(self) -> None:
+        """What keeps the run from going on, and what it waits for."""
+        self._view.warn([*self._attention, *self._waits.lines()])
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention
 from noetl_temporal.cli.console import PrintableConsole, styled
 from noetl_temporal.cli.text_ids import with_text_ids
+from noetl_temporal.cli.waiting import OpenWait
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
 from noetl_temporal.mirror.read import CalledRun
 
@@ -51,8 +52,8 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     ``status`` is completed, failed, cancelled, terminated, timed_out, running (for a run one only looked at) or unknown
     (for one whose end was not seen; ``reason`` then says why).
-    ``attention`` is what keeps a running one from going on, or the event log from telling of it; a run is
-    ``cancelling`` when it was asked to stop.
+    ``waits`` are what a running one waits for; ``attention`` is what keeps it from going on, or the event log from
+    telling of it; a run is ``cancelling`` when it was asked to stop.
     """
 
     execution_id: int
@@ -74,6 +75,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     reason: str = ""
     called: tuple[CalledRun, ...] = ()
     calls: int = 0
+    waits: tuple[OpenWait, ...] = ()
 
     def json(self) -> str:
         """One object; its ids are texts. Of a failure only what a reader needs: {step, task, file, line, col, message};
@@ -109,6 +111,8 @@ class RunSummary(msgspec.Struct, frozen=True):
         )
         totals = f" {time} {self.duration_seconds:.1f} s{stopping}, {events}, execution {self.execution_id}"
         console.print(styled((status, colour), totals), soft_wrap=True)
+        for wait in self.waits:
+            console.print(styled((wait.line(), "cyan")), soft_wrap=True)
         for one in self.attention:
             console.print(styled((one.line(), "yellow")), soft_wrap=True)
         if self.ui_url:

@@ -20,14 +20,17 @@ from noetl_temporal.frames.keeper import SEGMENT_SECONDS, Keeper
 from noetl_temporal.frames.segments import InFlight
 from noetl_temporal.machine.call import AttemptStatus, ToolReport
 from noetl_temporal.machine.commands import (
+    AnswerWait,
     CallTool,
     Cancel,
+    CloseWait,
     Command,
     Emit,
     Finish,
     FrameLimits,
     KeepValues,
     LoadValue,
+    OpenWait,
     RunChunk,
     StartTimer,
 )
@@ -196,6 +199,8 @@ class FrameHost:
                 self._finish = command
             case RunChunk():
                 raise ProtocolError(f"{command.chunk_id}: a frame cannot run a loop")
+            case OpenWait() | CloseWait() | AnswerWait():
+                raise ProtocolError("no signal reaches a frame, so nothing in it can wait")
 
     # ---- calls and timers -------------------------------------------------------------------------------------------
 

@@ -10,18 +10,23 @@ from noetl_compiler.graph import Json, NamesProfile, SourceRef, Step
 from noetl_temporal.machine.call import Part, StoredRef, ToolCall
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.failure_log import FailureLog
+from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
 __all__ = [
+    "AnswerWait",
     "CallTool",
     "Cancel",
     "ChunkInput",
     "ChunkItems",
+    "CloseWait",
     "Command",
     "Emit",
     "Finish",
     "FrameLimits",
     "KeepValues",
     "LoadValue",
+    "OpenWait",
     "RunChunk",
     "StartTimer",
 ]
@@ -87,6 +92,11 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     secrets_key: str = ""
 
     @property
+    def chunk_id(self) -> str:
+        """The first chunk has the loop's id, others add the index of their first item."""
+        return fitted(f"{self.loop_id}/{self.first}") if self.first else self.loop_id
+
+    @property
     def size(self) -> int:
         """How many items these are."""
         return len(self.items) if self.kept_items is None else self.kept_items.count
@@ -125,6 +135,30 @@ class LoadValue(msgspec.Struct, frozen=True, tag=True):
     stored: StoredRef
 
 
+class OpenWait(msgspec.Struct, frozen=True, tag=True):
+    """Tell the playbook of a wait of this chunk, as it is seen from outside: signals and decisions come to it."""
+
+    wait: Wait
+
+
+class CloseWait(msgspec.Struct, frozen=True, tag=True):
+    """Tell the playbook that a wait of this chunk has ended, by the answer that it was handed where it ``is_answered``;
+    ``returned`` is a signal that came too late for it.
+    """
+
+    wait_id: str
+    is_answered: bool = False
+    returned: Signal | None = None
+
+
+class AnswerWait(msgspec.Struct, frozen=True, tag=True):
+    """Hand an answer on to the chunk whose wait it ends, by the wait's id there."""
+
+    chunk_id: str
+    wait_id: str
+    answer: Answer
+
+
 class Cancel(msgspec.Struct, frozen=True, tag=True):
     """Cancel a tool call, timer, loop or load by its id; the end of a call or loop is still fed back."""
 
@@ -150,4 +184,16 @@ class Finish(msgspec.Struct, frozen=True, tag=True):
     """When the run began, milliseconds since the epoch."""
 
 
-Command: TypeAlias = CallTool | StartTimer | RunChunk | KeepValues | LoadValue | Cancel | Emit | Finish
+Command: TypeAlias = (
+    CallTool
+    | StartTimer
+    | RunChunk
+    | KeepValues
+    | LoadValue
+    | OpenWait
+    | CloseWait
+    | AnswerWait
+    | Cancel
+    | Emit
+    | Finish
+)

@@ -23,12 +23,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Json
+from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.commands import Cancel, StartTimer
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
@@ -54,8 +55,13 @@ from noetl_temporal.machine.state import MachineState, Pending, PipelineState, R
 from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.pipeline import End, Pipeline
+from noetl_temporal.machine.tasks.waits import Ending, timed_out
+from noetl_temporal.machine.waits.wait import Wait, timer_id
 
 __all__ = ["Engine"]
+
+OVER: PlainOutcome = {"status": "ok", "result": None}
+"""How a wait for a time ends."""
 
 S = TypeVar("S", bound=MachineState)
 R = TypeVar("R", bound=Run)
@@ -166,6 +172,9 @@ class Engine(Intake[S, R], Generic[S, R]):
             return
         if found.kind == "deadline":
             self._deadline_passed(found)
+        elif found.kind == "wait":
+            wait = self.state.waits[found.owner]
+            self._end_wait(wait, *(("done", OVER) if wait.ends_well else ("timed_out", timed_out(wait))))
         else:
             run = self._runs[found.owner]
             pipeline = self._pipeline(run)
@@ -229,14 +238,14 @@ class Engine(Intake[S, R], Generic[S, R]):
         return ended
 
     def _begin(self, run: R) -> bool:
-        """Begin the run's next call, or its loop; True when it ended instead."""
+        """Begin the run's next call, or its loop; True when it ended instead, or went on from a wait."""
         self.budget.work()
         if run.pipeline is None:
             return self._begin_loop(run)
         pipeline = self._pipeline(run)
         pipeline.begin_call()
         self._after(run, pipeline)
-        return pipeline.end is not None
+        return pipeline.end is not None or pipeline.state.phase in ("ready", "answered")
 
     def _end_stopped(self, run: R) -> bool:
         """End the run where its next call would have begun."""
@@ -281,6 +290,8 @@ class Engine(Intake[S, R], Generic[S, R]):
             self._run_ended(run, pipeline.end, pipeline.last_kind())
         elif state.phase == "call":
             self.state.pending[state.pending] = Pending("call", run.id)
+        elif state.phase == "wait":
+            self._open_wait(run, pipeline)
         elif state.phase == "delay" and self._is_stopped(run):
             pipeline.delay_over()
             self._ready(run)
@@ -291,14 +302,43 @@ class Engine(Intake[S, R], Generic[S, R]):
 
     # ---- timers ---------------------------------------------------------------------------------------------------
 
-    def _start_timer(self, id_: str, kind: str, owner: str, seconds: float, summary: str) -> None:
+    def _start_timer(
+        self, id_: str, kind: Literal["delay", "deadline", "wait"], owner: str, seconds: float, summary: str
+    ) -> None:
         due = self._journal.at + round(seconds * 1000)
-        self.state.timers[id_] = Pending("delay" if kind == "delay" else "deadline", owner, due)
+        self.state.timers[id_] = Pending(kind, owner, due)
         self._journal.send(StartTimer(id_, seconds, summary))
 
     def _drop_timer(self, id_: str) -> None:
         if self.state.timers.pop(id_, None) is not None:
             self._journal.send(Cancel(id_))
+
+    # ---- waits ----------------------------------------------------------------------------------------------------
+
+    def _open_wait(self, run: R, pipeline: Pipeline) -> None:
+        """The run waits; a run that stops does not begin to."""
+        wait = pipeline.opened
+        if wait is None:
+            raise ProtocolError(f"{run.id} waits for nothing")
+        if self._is_stopped(run):
+            pipeline.wait_ended(wait, "cancelled", None)
+            self._ready(run)
+            return
+        self.state.waits[wait.id] = wait
+        if wait.due:
+            seconds = max(0, wait.due - self._journal.at) / 1000
+            what = "waits until its time" if wait.ends_well else "times out"
+            self._start_timer(timer_id(wait.id), "wait", wait.id, seconds, f"{wait.name} {what}")
+        self._wait_opened(wait)
+
+    def _end_wait(self, wait: Wait, ending: Ending, outcome: PlainOutcome | None) -> None:
+        """The wait is over, and its run goes on; without an outcome because the run stops."""
+        del self.state.waits[wait.id]
+        self._drop_timer(timer_id(wait.id))
+        run = self._runs[wait.run]
+        self._pipeline(run).wait_ended(wait, ending, outcome)
+        self._wait_closed(wait, ending)
+        self._ready(run)
 
     # ---- stopping -------------------------------------------------------------------------------------------------
 
@@ -329,6 +369,9 @@ class Engine(Intake[S, R], Generic[S, R]):
             self._drop_timer(pipeline.pending)
             self._pipeline(run).delay_over()
             self._ready(run)
+            return
+        if pipeline is not None and pipeline.phase == "wait":
+            self._end_wait(self.state.waits[pipeline.pending], "cancelled", None)
             return
         if pipeline is None:
             self._drop_keep(run)
@@ -375,6 +418,13 @@ class Engine(Intake[S, R], Generic[S, R]):
     @abstractmethod
     def _values_kept(self, owner: str, event: ValuesKept) -> None:
         """What was to be kept of the run ``owner``, or of the whole machine, has been."""
+
+    @abstractmethod
+    def _wait_opened(self, wait: Wait) -> None:
+        """Find out whether there is an answer for it already."""
+
+    @abstractmethod
+    def _wait_closed(self, wait: Wait, ending: Ending) -> None: ...
 
     @abstractmethod
     def _proceed(self) -> None:

@@ -10,23 +10,29 @@ from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.mistake import Mistake
+from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
 __all__ = [
+    "Answered",
     "CancelRequested",
     "ChunkFinished",
     "ChunkReport",
     "Continued",
+    "Decided",
     "Event",
     "HoldRequested",
     "LimitReached",
     "PayloadRef",
     "RestRequested",
     "Resumed",
+    "Signalled",
     "Started",
     "TimerFired",
     "ToolFinished",
     "ValueLoaded",
     "ValuesKept",
+    "WaitClosed",
+    "WaitOpened",
 ]
 
 
@@ -120,6 +126,52 @@ class CancelRequested(msgspec.Struct, frozen=True, tag=True):
     reason: str = ""
 
 
+class Signalled(msgspec.Struct, frozen=True, tag=True):
+    """Someone sent a signal. A repeated request has the same id."""
+
+    at: int
+    request_id: int
+    signal: Signal
+
+
+class Decided(msgspec.Struct, frozen=True, tag=True):
+    """Someone approved or rejected. ``by`` is who they say they are."""
+
+    at: int
+    request_id: int
+    wait_id: str
+    approved: bool
+    by: str
+    reason: str = ""
+    form: dict[str, Json] = {}
+
+
+class WaitOpened(msgspec.Struct, frozen=True, tag=True):
+    """An iteration of a loop waits. The wait has the id that it has in the playbook's machine."""
+
+    at: int
+    wait: Wait
+
+
+class WaitClosed(msgspec.Struct, frozen=True, tag=True):
+    """An iteration of a loop waits no longer, because it has its answer where it ``is_answered``; ``returned`` is a
+    signal that came too late for it.
+    """
+
+    at: int
+    wait_id: str
+    is_answered: bool = False
+    returned: Signal | None = None
+
+
+class Answered(msgspec.Struct, frozen=True, tag=True):
+    """The playbook has an answer for a wait of this chunk."""
+
+    at: int
+    wait_id: str
+    answer: Answer
+
+
 class LimitReached(msgspec.Struct, frozen=True, tag=True):
     """The shell cannot carry the run on: it fails, and meets its end step as at any stop."""
 
@@ -160,6 +212,11 @@ Event: TypeAlias = (
     | ValuesKept
     | ValueLoaded
     | CancelRequested
+    | Signalled
+    | Decided
+    | WaitOpened
+    | WaitClosed
+    | Answered
     | LimitReached
     | HoldRequested
     | RestRequested

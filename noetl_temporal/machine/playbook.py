@@ -24,7 +24,6 @@ from noetl_temporal.machine import large_values
 from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.machine.commands import Cancel, KeepValues
 from noetl_temporal.machine.ending import finish
-from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, LimitReached, Started, ValuesKept
 from noetl_temporal.machine.failure_log import Failure
@@ -47,6 +46,7 @@ from noetl_temporal.machine.steps.loops import begin_chunk, emit_loop_end, moved
 from noetl_temporal.machine.steps.routes import OK, StepExit
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
+from noetl_temporal.machine.waits.answering import Answering
 from noetl_temporal.machine.workload import workload_of
 
 __all__ = ["MAX_IDLE_STARTS", "Machine"]
@@ -59,7 +59,7 @@ _VALUES = "values"
 """The id under which large values of the request and of ``set`` are stored."""
 
 
-class Machine(Engine[PlaybookState, StepRun]):
+class Machine(Answering):
     """One run of a graph. ``state`` is that of an earlier machine's ``snapshot``. ``secrets_key`` is what references to
     secrets are made with, the same in the whole run and unknown outside; without one templates see no secrets.
     """
@@ -155,6 +155,7 @@ class Machine(Engine[PlaybookState, StepRun]):
     def _chunk_finished(self, run: StepRun, event: ChunkFinished, *, was_asked: bool) -> None:
         step, progress, report = self.graph.steps[run.step], _loop_of(run), event.report
         self.state.idle_starts = 0
+        self._forget_waits(event.chunk_id)
         chunk = progress.chunks.pop(event.chunk_id)
         record_slot(self._execution, chunk.slot, report)
         if report.status == "cancelled" and not was_asked:

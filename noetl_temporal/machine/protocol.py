@@ -5,28 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from noetl_temporal.machine.events import (
+    Answered,
     CancelRequested,
     ChunkFinished,
     Continued,
+    Decided,
     Event,
     HoldRequested,
     LimitReached,
     RestRequested,
     Resumed,
+    Signalled,
     Started,
     TimerFired,
     ToolFinished,
     ValueLoaded,
     ValuesKept,
+    WaitClosed,
+    WaitOpened,
 )
 from noetl_temporal.machine.state import MachineState
 
 __all__ = ["ADMITTED", "ANSWERED", "completed_id", "unexpected"]
 
 _CONTROL = (CancelRequested, LimitReached, HoldRequested, RestRequested, Continued, Resumed)
+_OF_WAITS = (Signalled, Decided, WaitOpened, WaitClosed, Answered)
 ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
     "new": (Started,),
-    "running": (ToolFinished, ChunkFinished, TimerFired, ValuesKept, ValueLoaded, *_CONTROL),
+    "running": (ToolFinished, ChunkFinished, TimerFired, ValuesKept, ValueLoaded, *_OF_WAITS, *_CONTROL),
     "ended": (),
 }
 """Phase -> the facts that it admits."""
@@ -34,7 +40,7 @@ ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
 ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
     ToolFinished: ("call",),
     ChunkFinished: ("chunk",),
-    TimerFired: ("delay", "deadline"),
+    TimerFired: ("delay", "deadline", "wait"),
     ValuesKept: ("keep",),
     ValueLoaded: ("load",),
 }

@@ -18,6 +18,7 @@ from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
 from noetl_temporal.machine.undefined import Mistake
+from noetl_temporal.machine.waits.wait import Signal, Wait
 
 __all__ = [
     "VERSION",
@@ -81,13 +82,15 @@ class TaskProgress(msgspec.Struct, omit_defaults=True):
 class PipelineState(msgspec.Struct, omit_defaults=True):
     """Where a pipeline stands.
 
-    ``ready``: its next call may begin. In ``call`` and ``delay`` it waits for ``pending``. ``index`` is that of the
+    ``ready``: its next call may begin. In ``call``, ``delay`` and ``wait`` it waits for ``pending``; ``answered`` when
+    the wait has ended, with ``answer``, and what follows from it may begin. ``index`` is that of the
     ``task``, ``executions`` counts task executions and ``attempts`` those of all calls. ``last`` is the last task that
     went well, ``subject`` the task that asides stand beside; ``failure`` is the outcome with which the pipeline ends
     after them, and ``failed`` the index of its task.
     """
 
-    phase: Literal["ready", "call", "delay", "done"] = "ready"
+    phase: Literal["ready", "call", "delay", "wait", "answered", "done"] = "ready"
+    answer: PlainOutcome | None = None
     pending: str = ""
     index: int = 0
     task: TaskProgress = msgspec.field(default_factory=TaskProgress)
@@ -102,13 +105,13 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
 
 class Pending(msgspec.Struct, omit_defaults=True):
     """Something a machine waits for: a ``call`` or ``delay`` of the run ``owner``, a ``chunk`` of its loop, what is to
-    ``keep`` of it, its ``deadline``, or the ``load`` of a stored value.
+    ``keep`` of it, its ``deadline``, the ``load`` of a stored value, or the end of the ``wait`` that is the owner.
 
     What concerns the whole machine has no owner. ``due`` is when a timer fires, milliseconds since the epoch.
     ``is_asked`` when it has been asked to end.
     """
 
-    kind: Literal["call", "chunk", "keep", "load", "delay", "deadline"]
+    kind: Literal["call", "chunk", "keep", "load", "delay", "deadline", "wait"]
     owner: str
     due: int = 0
     is_asked: bool = False
@@ -230,7 +233,8 @@ class MachineState(msgspec.Struct, omit_defaults=True):
     ``pending`` are the calls, chunks and whatever else is in flight, ``timers`` the delays and deadlines, by id.
     ``ready`` names the runs whose next call may begin, in order. ``deferred`` are facts, in order, that wait for stored
     values; ``readers`` are runs that do, by id, and the arrivals at steps (loads.ARRIVALS). None ever waits before one
-    ``has_stored``; ``stored_bytes`` is the size of all results of calls that were stored.
+    ``has_stored``; ``stored_bytes`` is the size of all results of calls that were stored. ``waits`` are open, by id,
+    the oldest first.
     """
 
     phase: Literal["new", "running", "ended"] = "new"
@@ -238,6 +242,7 @@ class MachineState(msgspec.Struct, omit_defaults=True):
     ids: EventIds = msgspec.field(default_factory=EventIds)
     pending: dict[str, Pending] = {}
     timers: dict[str, Pending] = {}
+    waits: dict[str, Wait] = {}
     ready: list[str] = []
     stop: Stop | None = None
     holding: bool = False
@@ -258,7 +263,9 @@ class PlaybookState(MachineState, omit_defaults=True):
     ``return_step``, where one is named and has run. Large values of
     ``workload``, ``payload``, ``ctx`` and ``vars`` are ``kept`` in the payload store, by these words and their names.
     ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those whose size is not known yet
-    (large_values.py).
+    (large_values.py). ``signals`` are kept by name until a step waits for them;
+    ``handed`` are those on their way to a wait in a chunk, by the wait's id. ``requests`` are the ids of the latest
+    requests; all up to ``oldest_request`` count as repeated.
     """
 
     playbook_id: int = 0
@@ -282,6 +289,10 @@ class PlaybookState(MachineState, omit_defaults=True):
     kept: dict[str, dict[str, StoredRef]] = {}
     keeping: list[str] = []
     unmeasured: list[str] = []
+    signals: dict[str, list[Signal]] = {}
+    handed: dict[str, Signal] = {}
+    requests: list[int] = []
+    oldest_request: int = 0
 
 
 class LoopState(MachineState, omit_defaults=True):

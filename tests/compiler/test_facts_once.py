@@ -12,7 +12,7 @@ import noetl_temporal
 from noetl_activities.sinks import KINDS as STORES_OF_WORKERS
 from noetl_activities.tool import BUILT_IN
 from noetl_compiler.language.sinks import STORES
-from noetl_compiler.language.tools import KINDS, PLAYBOOK
+from noetl_compiler.language.tools import IN_WORKFLOW, KINDS
 from tests.compiler.declarations import declared_again
 
 COMPILER, TEMPORAL = (Path(one.__path__[0]) for one in (noetl_compiler, noetl_temporal))
@@ -97,4 +97,4 @@ def test_other_literals_are_no_declarations(source: str) -> None:
 def test_workers_have_the_stores_and_the_tools_that_the_language_says_can_run() -> None:
     """Tools do not import the compiler, so they have lists of their own."""
     assert set(STORES_OF_WORKERS) == STORES
-    assert {name for name, kind in KINDS.items() if kind.has_executor} == BUILT_IN | {PLAYBOOK}
+    assert {name for name, kind in KINDS.items() if kind.has_executor} == BUILT_IN | IN_WORKFLOW

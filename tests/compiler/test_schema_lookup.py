@@ -79,7 +79,7 @@ def test_a_key_tells_its_words_and_examples() -> None:
         ("headers", 'unknown key "headers" of a playbook: try http.headers'),
         ("max_in_flight", 'unknown key "max_in_flight" of a playbook: try step.loop.max_in_flight'),
         ("step.attempts", 'unknown key "attempts" in "step": try rule.then.attempts'),
-        ("key", 'unknown key "key" of a playbook: try task.sink.key'),
+        ("key", 'unknown key "key" of a playbook: try wait.key'),
         ("task.postgres.command", 'unknown key "postgres" in "task": try postgres'),
         ("next.arcs[].when", 'unknown key "arcs[]" in "next": did you mean "arcs"?'),
         ("xyzzy", 'unknown key "xyzzy" of a playbook'),

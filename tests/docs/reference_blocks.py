@@ -23,6 +23,8 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: example}\n"
 PART = re.compile(r"(workflow|workload|executor|workbook|keychain):")
 NOTES: Mapping[str, str] = {
     "payload": "the request of the run",
+    "signals": "the signals that the run is sent: name, then payload, or {key, data}",
+    "decisions": "what people decide: the step, then {approved, by, reason, form}",
     "result": "the result of the run, which completes",
     "status": "the status of the run, where it is not completed",
     "failure": "kind and message of the first failure that was not handled",

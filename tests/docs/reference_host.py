@@ -6,9 +6,9 @@ Retry delays and waits take no time here and are recorded; timeouts of steps, lo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
@@ -19,25 +19,43 @@ from noetl_compiler.graph import Graph
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_temporal.call_log import CallLog, now
 from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
+from noetl_temporal.machine.commands import (
+    AnswerWait,
+    CallTool,
+    Cancel,
+    CloseWait,
+    Command,
+    Emit,
+    Finish,
+    OpenWait,
+    RunChunk,
+    StartTimer,
+)
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import (
+    Answered,
     CancelRequested,
     ChunkFinished,
     Continued,
+    Decided,
     Event,
+    Signalled,
     Started,
     TimerFired,
     ToolFinished,
+    WaitClosed,
+    WaitOpened,
 )
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
+from noetl_temporal.machine.waits.wait import Signal
 from noetl_temporal.run_tool import Attempt
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore
 
-__all__ = ["ReferenceRun", "run_playbook"]
+__all__ = ["ReferenceRun", "Told", "run_playbook"]
 
 
 @dataclass
@@ -57,6 +75,34 @@ class ReferenceRun:
     delays: list[float] = field(default_factory=list[float])
 
 
+@dataclass
+class Told:
+    """What a run is told from outside: signals by name, decisions by step."""
+
+    signals: Mapping[str, Any]
+    decisions: Mapping[str, Mapping[str, Any]]
+
+    def facts(self, machine: Machine) -> Iterator[Event]:
+        """The signals, each of which the run has to accept."""
+        for number, (name, told) in enumerate(self.signals.items(), 1):
+            found = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+            signal = Signal(name, found["data"], str(found["key"])) if "key" in found else Signal(name, told)
+            assert signal_problem(machine.graph, machine.state, signal, []) is None
+            yield Signalled(now(), number, signal)
+
+    def decision(self, machine: Machine) -> Decided | None:
+        """That on the first approval that is open."""
+        wait = next((one for one in machine.state.waits.values() if one.step in self.decisions), None)
+        if wait is None:
+            return None
+        decided = Decided(now(), 1_000 + machine.state.ids.last, wait.id, **self.decisions[wait.step])
+        assert decision_problem(machine.state, decided, []) is None
+        return decided
+
+
+NOTHING_TOLD = Told({}, {})
+
+
 async def run_playbook(
     graph: Graph,
     tools: Mapping[str, Tool],
@@ -64,18 +110,24 @@ async def run_playbook(
     execution_id: int,
     payload: dict[str, Any],
     called: Mapping[str, Graph],
+    told: Told = NOTHING_TOLD,
 ) -> ReferenceRun:
     """Run to the end. The loops and calls that are left then are cancelled. ``called`` are the playbooks that it may
     call, by their paths.
     """
     run = ReferenceRun(tools, source, called)
     machine = Machine(graph, execution_id=execution_id, secrets_key=f"of {execution_id}")
-    run.finish = await _Host(machine, run).drive(payload)
+    host = _Host(machine, run)
+    host.send_first(told.facts(machine))
+    host.decides = lambda: told.decision(machine)
+    run.finish = await host.drive(payload)
     return run
 
 
 class _Host:
-    def __init__(self, machine: Machine | LoopMachine, run: ReferenceRun) -> None:
+    def __init__(self, machine: Machine | LoopMachine, run: ReferenceRun, parent: _Host | None = None) -> None:
+        self._parent = parent
+        self.decides: Callable[[], Decided | None] = lambda: None
         self._machine = machine
         self._run = run
         self._inbox: asyncio.Queue[Event] = asyncio.Queue()
@@ -89,8 +141,13 @@ class _Host:
                 if isinstance(command, Finish):
                     return command
                 self._perform(command)
-            event = Continued(now()) if self._machine.has_work else await self._inbox.get()
+            event: Event | None = Continued(now()) if self._machine.has_work else self.decides()
+            event = event or await self._inbox.get()
             commands = self._machine.feed(event)
+
+    def send_first(self, facts: Iterable[Event]) -> None:
+        for fact in facts:
+            self._inbox.put_nowait(fact)
 
     def cancel(self) -> None:
         self._inbox.put_nowait(CancelRequested(now()))
@@ -107,6 +164,12 @@ class _Host:
                 self._start(command.chunk_id, self._chunk(command))
             case Cancel():
                 self._cancel(command.id)
+            case OpenWait(wait) if self._parent is not None:
+                self._parent.send_first([WaitOpened(now(), wait)])
+            case CloseWait(wait_id, is_answered, returned) if self._parent is not None:
+                self._parent.send_first([WaitClosed(now(), wait_id, is_answered, returned)])
+            case AnswerWait(chunk_id, wait_id, answer):
+                self._loops[chunk_id].send_first([Answered(now(), wait_id, answer)])
             case _:
                 raise AssertionError(f"the reference runs without a payload store: {command}")
 
@@ -134,7 +197,7 @@ class _Host:
 
     async def _chunk(self, command: RunChunk) -> None:
         machine = LoopMachine(command.input)
-        loop = self._loops[command.chunk_id] = _Host(machine, self._run)
+        loop = self._loops[command.chunk_id] = _Host(machine, self._run, self)
         await loop.drive({})
         assert machine.report is not None
         self._inbox.put_nowait(ChunkFinished(max(now(), machine.report.clock), command.chunk_id, machine.report))

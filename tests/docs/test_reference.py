@@ -32,7 +32,7 @@ from noetl_temporal.unsupported import check_calls
 
 from .reference_api import transport
 from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, is_like, scripts
-from .reference_host import run_playbook
+from .reference_host import Told, run_playbook
 
 ALL = [block for page in PAGES for block in blocks(page)]
 PLAYBOOKS = [block for block in ALL if not block.why_not]
@@ -102,7 +102,8 @@ async def test_an_example_has_the_result_that_its_page_shows(block: Block, reque
     assert check_calls(graph, pin_graphs(called.items()), TOOLS)[1] == []
     dsn = await _new_database(request.getfixturevalue("servers")) if "postgres" in block.text else ""
     source = CredentialSource(environment=_credentials(dsn))
-    run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, called)
+    told = Told(notes.get("signals") or {}, notes.get("decisions") or {})
+    run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, called, told)
     assert run.finish is not None
     cause = run.finish.failures.cause
     seen: dict[str, Any] = {

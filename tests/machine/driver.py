@@ -15,13 +15,16 @@ from noetl_compiler.graph import Graph
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import (
+    AnswerWait,
     CallTool,
     Cancel,
+    CloseWait,
     Command,
     Emit,
     Finish,
     KeepValues,
     LoadValue,
+    OpenWait,
     RunChunk,
     StartTimer,
 )
@@ -137,8 +140,8 @@ class Driver:
                     ids.append(chunk_id)
                 case Cancel(id_):
                     self._cancelled(id_, in_flight, ids)
-                case KeepValues() | LoadValue():
-                    raise AssertionError("without a payload store nothing is stored")
+                case KeepValues() | LoadValue() | OpenWait() | CloseWait() | AnswerWait():
+                    raise AssertionError(f"there is no payload store here, and nobody who answers: {command}")
                 case Finish():
                     return command
         return None

@@ -241,6 +241,7 @@ step.started step.done step.failed step.skipped step.cancelled task.started task
 task.attempt.started task.attempt.done task.attempt.failed policy.task.evaluated sink.started sink.done sink.failed
 loop.started loop.done loop.failed loop.cancelled loop.iteration.started loop.iteration.done loop.iteration.failed
 loop.iteration.cancelled next.evaluated ctx.updated warning incident.opened incident.resolved
+wait.started wait.done wait.timed_out wait.cancelled signal.received approval.requested approval.decided
 """
 """All that machine and mirror write today."""
 

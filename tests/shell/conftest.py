@@ -39,7 +39,7 @@ class Shell:
     """Runs playbooks of v10 steps whose every tool is a ``noop`` answered by the test."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
+        self.address = address
         self.credentials = CredentialSource(
             environment={"NOETL_CREDENTIAL_SECRET": '{"type": "bearer", "token": "hush-hush"}'}
         )
@@ -47,7 +47,7 @@ class Shell:
     @asynccontextmanager
     async def client(self, answer: Answer) -> AsyncGenerator[NoetlClient]:
         """A client beside a worker that serves everything."""
-        client = await NoetlClient.connect(self._address, tools={"noop": FakeTool("noop", answer)})
+        client = await NoetlClient.connect(self.address, tools={"noop": FakeTool("noop", answer)})
         async with serving(client.temporal, {"noop": FakeTool("noop", answer)}, self.credentials):
             yield client
 

@@ -29,6 +29,7 @@ from noetl_compiler.checks.unmatched_errors import warn_of_unmatched_errors
 from noetl_compiler.checks.unreachable_steps import warn_of_unreachable_steps
 from noetl_compiler.checks.unsupported_parts import warn_of_unsupported_parts
 from noetl_compiler.checks.unused_tasks import warn_of_unused_tasks
+from noetl_compiler.checks.waits import check_waits
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 
@@ -50,6 +51,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     check_loop_collections,
     forbid_unknown_tools,
     warn_of_unsupported_parts,
+    check_waits,
     check_python_code,
     check_sql,
     warn_of_templates_in_commands,

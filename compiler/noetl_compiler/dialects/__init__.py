@@ -12,6 +12,7 @@ from noetl_compiler.dialects.root import ReadStep, read_playbook
 from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.v1 import step as v1
 from noetl_compiler.dialects.v1.playbook import settle
+from noetl_compiler.dialects.waits import with_timeout_routes
 from noetl_compiler.language.construct import Construct
 from noetl_compiler.language.constructs.steps import ANY_STEP, STEP
 from noetl_compiler.language.words import Dialect
@@ -36,4 +37,4 @@ def parse(root: MappingNode, report: Report) -> Playbook:
     """The syntax tree of a document. Never raises."""
     dialect = detect(root, report)
     playbook = read_playbook(root, ParseContext(dialect, report), *_FRONT_ENDS[dialect])
-    return settle(playbook) if dialect == "v1" else playbook
+    return with_timeout_routes(settle(playbook) if dialect == "v1" else playbook, report)

@@ -11,6 +11,7 @@ from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.dialects.values import assigns, expression
+from noetl_compiler.dialects.waits import read_wait_for
 from noetl_compiler.graph import AdmitRule, Assign, Circuit, EnterRule, Template, Value
 from noetl_compiler.language import defaults, keys
 from noetl_compiler.language.construct import Construct
@@ -125,6 +126,7 @@ def _read_action(fields: ConstructFields, when: Template | None, bare: str) -> R
     delay = fields.seconds("delay")
     patch, rebind = fields.mapping("patch"), fields.mapping("rebind")
     result, message = fields.node_of("result"), fields.node_of("message")
+    awaited, limit = read_wait_for(fields, retries=retries)
     rule = graph.Rule(
         action or "fail",
         fields.span,
@@ -132,7 +134,7 @@ def _read_action(fields: ConstructFields, when: Template | None, bare: str) -> R
         attempts=fields.amount("attempts") or (Value(defaults.ATTEMPTS) if retries else None),
         backoff=fields.choice("backoff", BACKOFFS) or "none",
         multiplier=fields.number("multiplier") or defaults.MULTIPLIER,
-        delay=delay or (Value(defaults.DELAY) if retries else None),
+        delay=delay or (Value(defaults.DELAY) if retries and awaited is None else None),
         max_delay=fields.seconds("max_delay"),
         jitter=fields.flag("jitter") or False,
         set=read_assigns(fields, bare),
@@ -141,6 +143,8 @@ def _read_action(fields: ConstructFields, when: Template | None, bare: str) -> R
         collect=read_collect(fields),
         result=value_of(result) if result else None,
         message=value_of(message) if message else None,
+        wait_for=awaited,
+        timeout=limit,
     )
     fields.close()
     return Rule(rule, to)

@@ -29,11 +29,12 @@ from noetl_compiler.dialects.splices import is_one_template, read_splices
 from noetl_compiler.dialects.tool_types import check_commands, check_types, forbid_two_statements
 from noetl_compiler.dialects.v1.outcomes import with_on_error, with_outcome
 from noetl_compiler.dialects.values import mapping_value, timeout
+from noetl_compiler.dialects.waits import check_wait, read_on_timeout
 from noetl_compiler.graph import Output, Sink, Timeout, Value
 from noetl_compiler.language import keys
 from noetl_compiler.language.constructs.calls import ASSERT, CALL, TASK_SPEC
 from noetl_compiler.language.tool_description import ToolDescription, Tools
-from noetl_compiler.language.tools import CALLED, PSEUDO_KINDS
+from noetl_compiler.language.tools import CALLED, PSEUDO_KINDS, WAITS
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
@@ -184,6 +185,7 @@ def read_task(fields: Fields, kind: Name, label: Name, around: ParseContext) -> 
         guard=read_guard(fields),
         expects=_expects(fields),
         output=read_output(fields, "output", "output_select") or spec.output,
+        on_timeout=read_on_timeout(fields, kind),
     )
     if kind.text in PSEUDO_KINDS:
         return replace(task, kind=Name("noop", kind.span)) if task.sinks else None
@@ -261,6 +263,8 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, around: Pars
     check_types(entries, tool, fields.report)
     forbid_two_statements(entries, tool, fields.report)
     check_commands(entries, tool, fields.report)
+    if task.kind.text in WAITS:
+        check_wait(entries, fields)
     for key, node in entries:
         if key.text == "script":
             check_script(node, fields.report)

@@ -64,6 +64,8 @@ def _action(draft: Draft, region: Region, rule: Rule) -> MappingNode:
     written.plain("jitter", body.jitter)
     written.value("patch", body.patch, "next_call")
     written.value("rebind", body.rebind)
+    written.plain("wait_for", body.wait_for)
+    written.duration("timeout", body.timeout)
     written.node("collect", _collect(draft, region, body.collect))
     written.value("result", body.result)
     written.value("message", body.message, "fail")

@@ -39,6 +39,7 @@ class Rule(msgspec.Struct, frozen=True):
 
     ``attempts`` is the total number of calls (semantics.md 18); ``multiplier`` is the exponential factor.
     ``patch`` replaces parts of the call's config before ``again`` (next_call), ``rebind`` names of its input.
+    A retry with ``wait_for`` waits for that signal, at most ``timeout`` seconds, and not for a delay.
     ``result`` replaces the result of a call that went well, ``message`` tells why the rule fails the task.
     """
 
@@ -59,6 +60,8 @@ class Rule(msgspec.Struct, frozen=True):
     collect: Collect | None = None
     result: Value | None = None
     message: Value | None = None
+    wait_for: str | None = None
+    timeout: Value | None = None
 
 
 class Circuit(msgspec.Struct, frozen=True):

@@ -7,7 +7,18 @@ from types import MappingProxyType
 
 from noetl_compiler.language.tool_description import ToolField
 
-__all__ = ["DUCKDB_ROWS", "NOOP_VALUE", "OUTPUT", "PLAYBOOK_VALUE", "PYTHON_VALUE", "RESPONSE", "ROWS", "SECRET"]
+__all__ = [
+    "DECISION",
+    "DUCKDB_ROWS",
+    "NOOP_VALUE",
+    "OUTPUT",
+    "PLAYBOOK_VALUE",
+    "PYTHON_VALUE",
+    "RESPONSE",
+    "ROWS",
+    "SECRET",
+    "WAIT_VALUE",
+]
 
 RESPONSE: Mapping[str, ToolField] = MappingProxyType(
     {
@@ -61,4 +72,16 @@ NOOP_VALUE = 'The field "result". Without one it is a mapping of the fields, the
 PLAYBOOK_VALUE = (
     "The result of the playbook, or of its return_step. With wait: false a mapping of the execution_id, workflow_id, "
     "path and version of the run that was started."
+)
+
+WAIT_VALUE = "The payload of the signal; null after a time."
+
+DECISION: Mapping[str, ToolField] = MappingProxyType(
+    {
+        "approved": ToolField("Whether it was approved; a rejection is a success with false here.", ("flag",)),
+        "by": ToolField("Who decided, as they said.", ("text",)),
+        "at": ToolField("When, in ISO 8601, UTC.", ("text",)),
+        "reason": ToolField("Why, empty unless given.", ("text",)),
+        "form": ToolField("The fields of the form, null where one was not filled in.", ("mapping",)),
+    }
 )

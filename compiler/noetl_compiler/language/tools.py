@@ -13,6 +13,7 @@ from typing import cast
 from noetl_compiler.language.tool_description import Effect, FieldType, ToolDescription, ToolField, Tools
 from noetl_compiler.language.tool_fields import METHODS, SQL_COMMANDS, SQL_FIELDS, described_fields
 from noetl_compiler.language.tool_results import (
+    DECISION,
     DUCKDB_ROWS,
     NOOP_VALUE,
     OUTPUT,
@@ -21,12 +22,14 @@ from noetl_compiler.language.tool_results import (
     RESPONSE,
     ROWS,
     SECRET,
+    WAIT_VALUE,
 )
 
 __all__ = [
     "CALLED",
     "HEADER_NAME",
     "IDEMPOTENT_METHODS",
+    "IN_WORKFLOW",
     "KEYS_OF_CALLS",
     "KINDS",
     "METHODS",
@@ -42,6 +45,7 @@ __all__ = [
     "V1_KIND_KEYS",
     "V1_MARKS",
     "V1_SAVES",
+    "WAITS",
     "WORDS_OF_KINDS",
     "sends_headers",
 ]
@@ -171,6 +175,23 @@ _TABLE = (
         effect="none",
     ),
     _kind(
+        "wait",
+        "Waits for a time or for a signal, and yields the payload of the signal.",
+        "until duration signal key schema on_timeout",
+        "until|duration|signal",
+        types="until=text|number duration=text|number signal=text key=text|number schema=mapping on_timeout=text",
+        yields=WAIT_VALUE,
+        effect="none",
+    ),
+    _kind(
+        "approval",
+        "Waits until a person approves or rejects, and yields the decision. A rejection is no error.",
+        "message form approvers on_timeout",
+        types="message=text form=mapping approvers=list|text on_timeout=text",
+        result=DECISION,
+        effect="none",
+    ),
+    _kind(
         PLAYBOOK,
         "Runs another playbook and yields its result.",
         "path version return_step return_result result_step poll_interval wait parallel",
@@ -254,6 +275,11 @@ _TABLE = (
 
 KINDS: Tools = MappingProxyType(dict(_TABLE))
 """Kind -> what it takes. Common fields (auth, input, timeout, spec ...) belong to the dialects."""
+
+WAITS = frozenset({"wait", "approval"})
+
+IN_WORKFLOW = WAITS | {PLAYBOOK}
+"""Kinds that the run itself performs: no worker is called."""
 
 PSEUDO_KINDS = frozenset({"start", "end", "router", "route"})
 """Kinds that only mark a step; they call nothing."""

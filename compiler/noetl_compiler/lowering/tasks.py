@@ -11,7 +11,7 @@ from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Sink, Span, Value
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.keys import PREVIOUS
-from noetl_compiler.language.tools import PLAYBOOK, sends_headers
+from noetl_compiler.language.tools import IN_WORKFLOW, sends_headers
 from noetl_compiler.language.words import Dialect, Unmatched
 from noetl_compiler.lowering.older_package import with_older_package
 from noetl_compiler.lowering.secrets import auth_of_keychain, sinks_of_keychain
@@ -105,8 +105,8 @@ def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str],
 
 
 def _sinks(task: syntax.Task) -> tuple[Sink, ...]:
-    """A playbook runs in no activity that could store its result, so that is stored by a call of its own."""
-    if task.kind.text != PLAYBOOK:
+    """What the workflow itself performs runs in no activity that could store its result: that is a call of its own."""
+    if task.kind.text not in IN_WORKFLOW:
         return task.sinks
     return tuple(replace(sink, level="task") for sink in task.sinks)
 

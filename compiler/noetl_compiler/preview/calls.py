@@ -84,10 +84,18 @@ def _all(config: Mapping[str, Json], field: str) -> list[Json]:
     return cast("list[Json]", found) if isinstance(found, list) else [found]
 
 
+def _awaited(config: Mapping[str, Json]) -> str:
+    """``for paid``, ``until workload.opens``, ``for 4s``."""
+    words = {"signal": "for the signal", "until": "until", "duration": "for"}
+    return next((f"{word} {bare(str(config[field]))}" for field, word in words.items() if field in config), "")
+
+
 _CALLS: Mapping[str, Callable[[Mapping[str, Json]], str]] = {
     "http": _address,
     **dict.fromkeys((*sorted(SQL_KINDS), "shell"), _statement),
     "playbook": _named("path"),
+    "wait": _awaited,
+    "approval": _named("message"),
     "secrets": _named("secret_name", "name"),
     "container": _named("image"),
 }

@@ -10,7 +10,7 @@ from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, KeychainEntry, L
 from noetl_compiler.guarantees import of_call, of_rows
 from noetl_compiler.language.names import CHOSEN
 from noetl_compiler.language.tool_description import Tools
-from noetl_compiler.language.tools import KINDS
+from noetl_compiler.language.tools import KINDS, WAITS
 from noetl_compiler.preview.calls import call_in_words
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.phrases import (
@@ -47,7 +47,7 @@ class Line(msgspec.Struct):
 def heading(graph: Graph) -> list[str]:
     """What the graph is, where it begins and ends, the task queues, credentials and secrets it needs."""
     source = graph.source
-    queues = sorted({task.queue for step in graph.steps.values() for task in step.tasks})
+    queues = sorted({task.queue for step in graph.steps.values() for task in step.tasks if task.kind not in WAITS})
     count = f"{len(graph.steps)} step{'s' * (len(graph.steps) != 1)}"
     name = source.name if source.path in ("", source.name) else f"{source.name} ({source.path})"
     stops = "; the first failure stops the other branches" if graph.failure == "fail_fast" else ""

@@ -75,6 +75,7 @@ def rule_in_words(rule: Rule) -> str:
     details = [
         _calls(rule),
         *_delay(rule),
+        _signal(rule),
         f"with {', '.join(_leaves(rule.patch.data, ''))} changed" if rule.patch else "",
         f"called with {', '.join(_leaves(rule.rebind.data, ''))}" if rule.rebind else "",
         _collect(rule.collect) if rule.collect else "",
@@ -136,6 +137,12 @@ def _calls(rule: Rule) -> str:
     if rule.do == "retry" and number.isdecimal():
         number = str(min(int(number), defaults.MOST_ATTEMPTS))
     return f"up to {number} call{'s' * (number != '1')}"
+
+
+def _signal(rule: Rule) -> str:
+    if rule.wait_for is None:
+        return ""
+    return f"each after the signal {rule.wait_for}" + (f" within {seconds(rule.timeout)}" if rule.timeout else "")
 
 
 def _delay(rule: Rule) -> list[str]:

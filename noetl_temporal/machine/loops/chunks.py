@@ -38,14 +38,23 @@ AT_ONCE = 2
 
 
 def cut(
-    items: list[Json], max_in_flight: int, max_bytes: int, frame: FrameLimits | None = None
+    items: list[Json],
+    max_in_flight: int,
+    max_bytes: int,
+    frame: FrameLimits | None = None,
+    *,
+    is_whole: bool = False,
 ) -> list[tuple[int, int]]:
     """(first, size) of the ranges of a loop's items, each of at most ``max_bytes`` where it has several items.
 
     They are of equal size, and as many as keep all that run at once busy until the end. A frame has as many items as it
-    may, where there are enough for all frames that run at once.
+    may, where there are enough for all frames that run at once. A loop that ``is_whole``, because its items may wait
+    for long, is one range where its size allows: an item that waits would keep the next chunk from beginning.
     """
-    ranges = _even(len(items), max_in_flight) if frame is None else _frames(len(items), max_in_flight, frame)
+    if frame is not None:
+        ranges = _frames(len(items), max_in_flight, frame)
+    else:
+        ranges = [(0, len(items))] if is_whole and items else _even(len(items), max_in_flight)
     if _fits(items, max_bytes):
         return ranges
     return [part for first, size in ranges for part in _fitting(items, first, size, max_bytes)]

@@ -42,7 +42,7 @@ class IterationHost:
         self.names = input_.names
         self.execution_id = input_.execution_id
         self.secrets_key = input_.secrets_key
-        self.prefix = iteration.id
+        self.prefix = self.run_id = iteration.id
         self.key = f"{self.execution_id}/{input_.loop_id}/{iteration.index}"
         self.once = f"{self.execution_id}/{input_.run}"
         self.parent_id = iteration.event_id

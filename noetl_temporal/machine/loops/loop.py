@@ -19,10 +19,18 @@ from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import PlainOutcome
-from noetl_temporal.machine.commands import Cancel, ChunkInput, Finish, KeepValues
+from noetl_temporal.machine.commands import Cancel, ChunkInput, CloseWait, Finish, KeepValues, OpenWait
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import ChunkReport, LimitReached, Started, ValuesKept
+from noetl_temporal.machine.events import (
+    Answered,
+    ChunkReport,
+    Event,
+    LimitReached,
+    Resumed,
+    Started,
+    ValuesKept,
+)
 from noetl_temporal.machine.failures import error_outcome, failure_at
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.journal import RESULT_BYTES
@@ -34,6 +42,9 @@ from noetl_temporal.machine.state import Iteration, LoopState, Pending, restored
 from noetl_temporal.machine.stored import preview, stored_in, whole_result
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.plan import StepPlan
+from noetl_temporal.machine.tasks.waits import Ending
+from noetl_temporal.machine.waits.matching import may_wait
+from noetl_temporal.machine.waits.wait import Wait
 
 __all__ = ["LoopMachine"]
 
@@ -73,6 +84,34 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     def _deadline_passed(self, deadline: Pending) -> None:
         raise ProtocolError(f"{deadline.owner}: a loop has no deadline of its own, its step's is kept by the playbook")
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Answered(_, wait_id, answer) if wait_id in self.state.waits:
+                self._end_wait(self.state.waits[wait_id], "done", {"status": "ok", "result": answer.result})
+            case Answered():
+                self._journal.send(self.returned(event))
+            case _:
+                super()._take(event)
+
+    def returned(self, late: Answered) -> CloseWait:
+        """What tells the playbook that an answer came too late for its wait."""
+        return CloseWait(f"{self.input.chunk_id} {late.wait_id}", returned=late.answer.signal)
+
+    def _resume(self, event: Resumed) -> None:
+        """What was sent while the run before ended may be lost: the playbook is told again of every wait."""
+        super()._resume(event)
+        for wait in self.state.waits.values():
+            self._wait_opened(wait)
+
+    def _wait_opened(self, wait: Wait) -> None:
+        if wait.kind != "time":
+            self._journal.send(OpenWait(wait.seen_from_outside(self.input.chunk_id)))
+
+    def _wait_closed(self, wait: Wait, ending: Ending) -> None:
+        if wait.kind != "time":
+            outside = wait.seen_from_outside(self.input.chunk_id).id
+            self._journal.send(CloseWait(outside, is_answered=ending == "done"))
 
     def _limit_reached(self, event: LimitReached) -> None:
         if self.state.stop is None:
@@ -120,8 +159,8 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     @property
     def may_give_back(self) -> bool:
-        """Whether there are items that a RestRequested would give back."""
-        return self._has_items_left()
+        """Whether there are items that a RestRequested would give back. A chunk that may wait for long keeps them."""
+        return self._has_items_left() and not may_wait(self.input.step)
 
     def _may_start(self) -> bool:
         return not (self.state.holding or self.budget.is_spent)

@@ -35,7 +35,7 @@ class StepHost:
         self.names = names
         self.execution_id = execution_id
         self.secrets_key = keychain.key
-        self.prefix = run.id
+        self.prefix = self.run_id = run.id
         self.key = f"{execution_id}/{run.id}"
         self.once = self.key
         self.parent_id = run.event_id or state.workflow_id  # a step that was not admitted has no event of its own

@@ -18,6 +18,7 @@ from noetl_temporal.machine.state import LoopProgress, StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.waits.matching import may_wait
 
 __all__ = ["begin_chunk", "emit_loop_end", "moved_slot", "open_loop", "record_slot"]
 
@@ -54,7 +55,7 @@ def open_loop(
     at_once = in_flight(loop, scope)
     needed = templates.project(scope, body_paths(step))
     frame = frame_limits(loop, scope, at_once)
-    ranges = cut(items, at_once, limit // 2, frame)
+    ranges = cut(items, at_once, limit // 2, frame, is_whole=may_wait(step))
     id_ = fitted(run.id.replace("#", "/"))
     run.loop = LoopProgress(id_, len(items), items, needed, at_once, ranges, frame=frame)
     run.loop_event_id = _emit_started(execution, step, loop, run, len(items))

@@ -28,11 +28,14 @@ __all__ = [
 
 
 class Ruling(NamedTuple):
-    """What is to be done now (``do``), by which rule of the task; ``delay`` is that of a retry, in seconds."""
+    """What is to be done now (``do``), by which rule of the task; ``delay`` is that of a retry, in seconds, ``calls``
+    how many the activity made.
+    """
 
     do: str
     rule: Rule | None
     delay: float = 0.0
+    calls: int = 1
 
 
 def raised(failed: RuleFailure, task: Task) -> templates.TemplateFailure:

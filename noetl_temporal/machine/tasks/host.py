@@ -12,9 +12,10 @@ __all__ = ["Host"]
 
 
 class Host(Caller, Protocol):
-    """Whom a pipeline runs for: a step of the playbook, or an iteration of a loop."""
+    """Whom a pipeline runs for: a step of the playbook, or an iteration of a loop; ``run_id`` is its id there."""
 
     parent_id: int
+    run_id: str
     meta: dict[str, Any]
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,6 +6,9 @@ How it works. A pipeline is always in one phase (state.PipelineState), and moves
     call  ── tool_finished ─► ready    more to call
                             └► delay    more to call, later
     delay ── delay_over ────► ready
+    ready ── begin_call ────► wait     a task that waits for a time, a signal or a person
+    call  ── tool_finished ─► wait     a retry that waits for a signal
+    wait  ── wait_ended ────► answered ── begin_call ──► as after a call
     any   ──────────────────► done     ``end`` tells ok, error or cancelled
 
 Only its engine calls ``begin_call``, at the one place where calls begin, or ``stop`` there instead (engine.py).
@@ -28,8 +31,9 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Rule, Span
+from noetl_compiler.graph import Json, Rule, Span, Value
 from noetl_compiler.language import defaults
+from noetl_compiler.language.tools import WAITS
 from noetl_temporal.machine import json_merge, quantities
 from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolReport
 from noetl_temporal.machine.errors import ProtocolError
@@ -55,8 +59,10 @@ from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
 from noetl_temporal.machine.tasks.plan import TaskPlan
-from noetl_temporal.machine.tasks.rendering import RenderedTask
+from noetl_temporal.machine.tasks.rendering import RenderedTask, seconds_of
 from noetl_temporal.machine.tasks.selecting import with_selected
+from noetl_temporal.machine.tasks.waits import Ending, emit_wait_ended, retry_wait, still_failed, task_wait
+from noetl_temporal.machine.waits.wait import Wait
 
 __all__ = ["MAX_EXECUTIONS", "End", "Pipeline"]
 
@@ -64,9 +70,11 @@ MAX_EXECUTIONS = 1_000_000
 """Task executions of one pipeline (semantics.md 20)."""
 
 FOLLOWS: Mapping[str, tuple[str, ...]] = {
-    "ready": ("call", "done"),
-    "call": ("ready", "delay", "done"),
+    "ready": ("call", "wait", "done"),
+    "call": ("ready", "delay", "wait", "done"),
     "delay": ("ready", "done"),
+    "wait": ("answered", "ready", "done"),
+    "answered": ("ready", "delay", "wait", "done"),
     "done": (),
 }
 """Phase -> the phases that may follow it."""
@@ -82,7 +90,9 @@ class End(NamedTuple):
 
 
 class Pipeline:
-    """Runs a step's tasks. ``end`` is set when it is over, ``delay`` (seconds) when it waits."""
+    """Runs a step's tasks. ``end`` is set when it is over, ``delay`` (seconds) when it waits for a time, ``opened`` is
+    the wait that began last.
+    """
 
     def __init__(self, host: Host, state: PipelineState) -> None:
         self.host = host
@@ -90,6 +100,7 @@ class Pipeline:
         self.end: End | None = None
         self.delay = 0.0
         self.delay_summary = ""
+        self.opened: Wait | None = None
         self._names = PipelineNames(host, state)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
@@ -97,7 +108,9 @@ class Pipeline:
     def begin_call(self) -> None:
         """Make the next call; the pipeline ends instead when no task is left or the call has no value."""
         try:
-            if self.state.task.storing:
+            if self.state.phase == "answered":
+                self._take_answer()
+            elif self.state.task.storing:
                 self._begin_store(self._plan())
             else:
                 self._begin_task()
@@ -122,9 +135,22 @@ class Pipeline:
         """The awaited delay is over: the next page, or the same task after a loss or a jump."""
         self._move("ready")
 
+    def wait_ended(self, wait: Wait, ending: Ending, outcome: PlainOutcome | None) -> None:
+        """The wait is over; without an outcome because this run stops."""
+        self.opened = None
+        emit_wait_ended(self.host, wait, ending, outcome)
+        self.state.answer = outcome
+        self._move("ready" if outcome is None else "answered")
+
     def stop(self) -> None:
         """End instead of the next call. What needs no further call has ended as it did; a failure stays one."""
         state = self.state
+        if state.phase == "answered":
+            self._take_answer(calls=False)
+            if self.end is not None:
+                return
+            if self.opened is not None:
+                self.wait_ended(self.opened, "cancelled", None)
         if state.failure is not None:
             state.index = state.failed
             self._end("error", state.failure)
@@ -165,7 +191,7 @@ class Pipeline:
             state.index += 1
         return state.index < len(plans)
 
-    def _move(self, phase: Literal["ready", "call", "delay", "done"]) -> None:
+    def _move(self, phase: Literal["ready", "call", "delay", "wait", "answered", "done"]) -> None:
         if phase not in FOLLOWS[self.state.phase]:
             raise ProtocolError(f"a pipeline that is {self.state.phase} cannot become {phase}")
         self.state.phase = phase
@@ -192,10 +218,33 @@ class Pipeline:
             rendered.config = progress.config
         progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.at
         progress.event_id = emit_started(host, state, plan)
+        if plan.task.kind in WAITS:
+            self._wait(task_wait(host, plan, state, rendered))
+            return
         call = tool_call(host, plan, state, rendered, names)
         self._move("call")
         state.pending = call.id
         host.journal.call(call, plan.task.queue, summary(host, plan, call.page))
+
+    def _wait(self, wait: Wait) -> None:
+        self._move("wait")
+        self.state.pending, self.opened = wait.id, wait
+
+    def _take_answer(self, *, calls: bool = True) -> None:
+        """What follows from the end of a wait: of the task itself, or, when that has failed, of its retry."""
+        state, plan, outcome = self.state, self._plan(), self.state.answer
+        state.answer = None
+        if outcome is None:
+            raise ProtocolError("a wait was answered with nothing")
+        if state.task.is_open:
+            state.attempts += 1
+            self._settle(plan, ToolReport(outcome, is_decided=False))
+        elif outcome["status"] == "error":
+            self._failed(plan, still_failed(state.records[plan.task.label].outcome, outcome))
+        else:
+            self._move("ready")
+            if calls:
+                self._begin_task()
 
     # ---- settling -------------------------------------------------------------------------------------------------
 
@@ -221,6 +270,7 @@ class Pipeline:
             decided = self._decide(plan, report, outcome)
             report = replace(report, mistakes=decided.mistakes)
         ruling = ruled(task, decided, outcome)
+        ruling = ruling._replace(calls=max(1, report.counts.used or len(report.attempts)))
         self._record(plan, outcome)
         for one in mistakes(task, ruling, outcome, report, profile):
             self.host.warn(one.message, one.span)
@@ -285,12 +335,14 @@ class Pipeline:
         return names
 
     def _act(self, plan: TaskPlan, ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
-        do, rule, delay = ruling
+        do, rule, delay, _ = ruling
         match do:
             case "again" if rule is not None and self._more_pages(rule, names):
                 self._next_page(plan, rule, outcome, names)
             case "jump" if rule is not None and rule.to is not None:
                 self._jump(plan, rule, rule.to, outcome, self._delay_of(rule, names))
+            case "retry" | "wait" if rule is not None and rule.wait_for is not None:
+                self._wait_to_retry(plan, ruling, rule, outcome, names)
             case "retry" if rule is not None:
                 self.state.task.calls += 1
                 self._task_ended(plan, "FAILED", outcome)
@@ -301,6 +353,20 @@ class Pipeline:
                 self._fail(plan, outcome)
             case _:
                 self._sequence_done(plan, outcome, stop=do == "break")
+
+    def _wait_to_retry(
+        self, plan: TaskPlan, ruling: Ruling, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]
+    ) -> None:
+        """Call again when the signal has come, unless there were as many calls as there may be."""
+        state, given = self.state, Value(defaults.ATTEMPTS) if rule.attempts is None else rule.attempts
+        most = quantities.count(templates.render(given, names), "attempts", rule.span)
+        state.task.calls += ruling.calls
+        if state.task.calls >= most:
+            self._fail(plan, outcome)
+            return
+        seconds = seconds_of(rule.timeout, names, "timeout")
+        self._task_ended(plan, "FAILED", outcome)
+        self._wait(retry_wait(self.host, plan, state, rule, seconds))
 
     def _jump(self, plan: TaskPlan, rule: Rule, to: str, outcome: PlainOutcome, delay: float) -> None:
         self._task_ended(plan, "COMPLETED", outcome)
@@ -315,8 +381,11 @@ class Pipeline:
 
     def _fail(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         """The task failed, and with it the pipeline: at once, or when the asides are done that answer to it."""
-        state = self.state
         self._task_ended(plan, "FAILED", outcome)
+        self._failed(plan, outcome)
+
+    def _failed(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
+        state = self.state
         if guarded_tasks.may_follow(self.host.step.tasks, state.index):
             state.records[plan.task.label] = TaskRecord(plan.task.kind, outcome)
             state.failure = outcome

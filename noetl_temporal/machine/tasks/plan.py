@@ -77,7 +77,7 @@ def call_rule(index: int, rule: Rule) -> CallRule:
     """A rule as its call carries it; its numbers are rendered where it is decided."""
     return CallRule(
         index=index,
-        do=rule.do,
+        do=rule.do if rule.wait_for is None else "wait",
         on=rule.on,
         when=rule.when.source if rule.when else None,
         attempts=rule.attempts,

@@ -95,6 +95,18 @@ _ACTION = (
         Plain.MAPPING,
         extension=Extension("rule.then.rebind", "which names are bound anew for the next call"),
     ),
+    Key(
+        "wait_for",
+        "The signal that a retry waits for before it calls again, in place of a delay.",
+        Plain.NAME,
+        extension=Extension("rule.then.wait_for", "that a retry waits for a signal"),
+    ),
+    Key(
+        "timeout",
+        "How long a retry waits for the signal; without one, as long as it takes.",
+        Plain.SECONDS,
+        extension=Extension("rule.then.timeout", "how long a retry waits for a signal"),
+    ),
     *COLLECT,
     Key(
         "result",

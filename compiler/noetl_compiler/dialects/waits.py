@@ -1,0 +1,118 @@
+"""Tasks that wait: for a time, a signal or a person; and retries that wait for a signal.
+
+``on_timeout`` is short for a route of the step: it becomes the first one, which matches when that task has timed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from msgspec.structs import replace
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Related
+from noetl_compiler.dialects.construct_fields import ConstructFields
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.graph import Template, Value
+from noetl_compiler.language.payload_schema import form_problem, schema_problem
+from noetl_compiler.language.tools import WAITS
+from noetl_compiler.nodes import Node, ScalarNode, plain
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Arc, Name, Next, Playbook, Step, Task
+
+__all__ = ["check_wait", "read_on_timeout", "read_wait_for", "with_timeout_routes"]
+
+_WAITED_FOR = ("until", "duration", "signal")
+_OF_SIGNALS = ("key", "schema")
+_PROBLEMS: Mapping[str, Callable[[Any], str | None]] = MappingProxyType(
+    {"schema": schema_problem, "form": form_problem}
+)
+"""Fields that are checked when the playbook is compiled, so they have no templates."""
+
+
+def read_wait_for(fields: ConstructFields, *, retries: bool) -> tuple[str | None, Value | None]:
+    """The signal that a retry waits for, and for how long."""
+    awaited, limit = fields.name("wait_for"), fields.seconds("timeout")
+    for key in ("wait_for", "timeout"):
+        if key in fields and (not retries or awaited is None):
+            fields.ignore(key, why='it is for "do: retry" with "wait_for"')
+    if awaited is not None and retries:
+        _forbid_template(awaited, fields.scalar("wait_for"), "wait_for", fields.report)
+    return (awaited.text, limit) if awaited and retries else (None, None)
+
+
+def read_on_timeout(fields: Fields, kind: Name) -> Name | None:
+    """The step to go to when a wait has timed out."""
+    return fields.name("on_timeout") if kind.text in WAITS else None
+
+
+def check_wait(entries: tuple[tuple[ScalarNode, Node], ...], fields: Fields) -> None:
+    """Whether the fields of a wait go together, and are what a run can check signals and forms by."""
+    report, found = fields.report, {key.text: (key, node) for key, node in entries}
+    first, *others = [key for key in _WAITED_FOR if key in found] or [""]
+    for other in others:
+        related = (Related(found[first][0].span, f'"{first}" is here'),)
+        message = f'a wait is for one thing: "{first}" and "{other}" are two'
+        report.error(Code.CONFLICTING_FIELDS, found[other][0].span, message, "write two tasks", related)
+    for key in _OF_SIGNALS:
+        if key in found and "signal" not in found:
+            report.error(Code.MISSING_FIELD, found[key][0].span, f'"{key}" is for a wait for a "signal"')
+    for key, problem in _PROBLEMS.items():
+        if key in found and (why := problem(plain(found[key][1]))) is not None:
+            report.error(Code.WRONG_VALUE, found[key][1].span, why)
+    if "signal" in found and isinstance(node := found["signal"][1], ScalarNode):
+        _forbid_template(Name(node.text, node.span), node, "signal", report)
+
+
+def _forbid_template(name: Name, node: ScalarNode | None, key: str, report: Report) -> None:
+    """A run refuses signals that no step waits for, so their names are known before it."""
+    if not name.text.strip() or (node is not None and node.template_span):
+        message = f'"{key}" must be the name of a signal, without templates'
+        report.error(Code.WRONG_VALUE, name.span, message, 'tell several waits apart by their "key"')
+
+
+def with_timeout_routes(playbook: Playbook, report: Report) -> Playbook:
+    """The playbook with ``on_timeout`` of its tasks as routes of their steps."""
+    for task in playbook.workbook:
+        if task.on_timeout is not None:
+            message = '"on_timeout" names a step, and a task of the workbook is in none'
+            report.error(Code.WRONG_VALUE, task.on_timeout.span, message, "write a route of the step that calls it")
+    if not any(task.on_timeout for step in playbook.steps for task in step.tasks):
+        return playbook
+    return replace(playbook, steps=tuple(_with_routes(step, report) for step in playbook.steps))
+
+
+def _with_routes(step: Step, report: Report) -> Step:
+    routes = tuple(_routes(step.tasks))
+    if not routes:
+        return step
+    for task in step.tasks:
+        _check_on_timeout(step, task, report)
+    following = step.next or Next(step.span, "exclusive")
+    return replace(
+        step,
+        next=replace(following, groups=(*((arc,) for arc in routes), *following.groups)),
+        tasks=tuple(replace(task, on_timeout=None) for task in step.tasks),
+    )
+
+
+def _check_on_timeout(step: Step, task: Task, report: Report) -> None:
+    if task.on_timeout is None:
+        return
+    if step.loop is not None:
+        message = '"on_timeout" cannot leave a loop: its other items go on'
+        hint = "handle the timeout by a rule of the task's policy"
+        report.error(Code.WRONG_VALUE, task.on_timeout.span, message, hint)
+    elif task.timeout is None:
+        message = '"on_timeout" needs a "timeout"'
+        report.error(Code.MISSING_FIELD, task.on_timeout.span, message, "write timeout: 1h beside it")
+
+
+def _routes(tasks: tuple[Task, ...]) -> Iterator[Arc]:
+    for task in tasks:
+        if task.on_timeout is not None:
+            span, label = task.on_timeout.span, task.label.text.replace("\\", "\\\\").replace("'", "\\'")
+            when = f"{{{{ error.kind == 'timeout' and error.wait | default('') == '{label}' }}}}"
+            yield Arc(task.on_timeout, span, Template(when, span), on="error")

@@ -1,0 +1,34 @@
+"""Points in time as playbooks write them and as results show them."""
+
+from __future__ import annotations
+
+import datetime
+import math
+
+__all__ = ["iso", "milliseconds"]
+
+_LATEST = 253_402_300_799
+"""The last second of the year 9999."""
+
+
+def milliseconds(value: object) -> int | None:
+    """The milliseconds since 1970, UTC, of a text in ISO 8601 (UTC unless it has an offset) or a number of seconds;
+    None for anything else.
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return round(value * 1000) if math.isfinite(value) and 0 <= value <= _LATEST else None
+    if not isinstance(value, str):
+        return None
+    try:
+        found = datetime.datetime.fromisoformat(value.strip())
+        moment = found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
+        return round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def iso(at: int) -> str:
+    """A time in milliseconds since 1970, UTC, as text: ``2026-11-23T20:15:00.250+00:00``."""
+    return datetime.datetime.fromtimestamp(at / 1000, datetime.UTC).isoformat(timespec="milliseconds")

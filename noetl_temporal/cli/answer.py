@@ -1,0 +1,161 @@
+"""``noetl signal``, ``noetl approve`` and ``noetl reject``: answer a run that waits."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+import msgspec
+
+from noetl_activities import json_limits
+from noetl_temporal.cli.arguments import RUN_ID
+from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.importing import importing
+from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.stack.errors import StackError
+
+if TYPE_CHECKING:  # with Temporal, which --help need not wait for
+    from noetl_temporal.machine.waits.wait import Wait
+    from noetl_temporal.runs import RunHandle
+
+__all__ = ["approve_command", "reject_command", "signal_command"]
+
+_DECISION = (
+    click.argument("execution", metavar="ID", type=RUN_ID),
+    click.argument("step", metavar="[STEP]", required=False),
+    click.option("--form", "fields", metavar="FIELD=VALUE", multiple=True, help="Fill in a field of the form."),
+    click.option("--as", "by", metavar="WHO", help="Who decides; the user's name unless given."),
+    click.option("--reason", metavar="TEXT", default="", help="Why; part of the result, and of the event log."),
+)
+
+
+def _decision(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(_DECISION):
+        command = option(command)
+    return command
+
+
+@click.command("signal")
+@click.argument("execution", metavar="ID", type=RUN_ID)
+@click.argument("name", metavar="NAME")
+@click.option("--data", metavar="JSON", default="null", help="The payload: JSON, which the waiting task yields.")
+@click.option("--key", metavar="KEY", help="Which of several waits for this name is meant.")
+def signal_command(execution: int | str, name: str, data: str, key: str | None) -> None:
+    """Send the signal NAME to the run ID.
+
+    The run keeps a signal that comes before the step that waits for it. A signal that no step of the playbook waits
+    for is refused.
+
+    \b
+    noetl signal 754318462739161088 paid
+    noetl signal 754318462739161088 paid --key order-7 --data '{"amount": 3}'
+    """
+    payload = _json(data, "--data")
+    execution_id, _ = _answered(execution, lambda handle: handle.signal(name, payload, key=key))
+    click.echo(f"run {execution_id}: signal {name} accepted")
+
+
+@click.command("approve")
+@_decision
+def approve_command(
+    execution: int | str, step: str | None, fields: tuple[str, ...], by: str | None, reason: str
+) -> None:
+    """Approve what the run ID waits for.
+
+    STEP is needed only where the run waits for several approvals; STEP[3] is the item with index 3 of a loop.
+
+    \b
+    noetl approve 754318462739161088
+    noetl approve 754318462739161088 review --form amount=3 --as ann --reason "checked"
+    """
+    _decide(execution, step, fields, by, reason, approved=True)
+
+
+@click.command("reject")
+@_decision
+def reject_command(
+    execution: int | str, step: str | None, fields: tuple[str, ...], by: str | None, reason: str
+) -> None:
+    """Reject what the run ID waits for.
+
+    The run goes on: its routes decide what follows a rejection.
+
+    \b
+    noetl reject 754318462739161088 review --reason "too much"
+    """
+    _decide(execution, step, fields, by, reason, approved=False)
+
+
+def _decide(
+    execution: int | str, step: str | None, fields: tuple[str, ...], by: str | None, reason: str, *, approved: bool
+) -> None:
+    who = by or _user_name()
+
+    async def decide(handle: RunHandle) -> Wait:
+        wait = await handle.approval(step)
+        form = _filled(fields, wait.form)
+        act = handle.approve if approved else handle.reject
+        return await act(wait.name, by=who, reason=reason, form=form)
+
+    execution_id, wait = _answered(execution, decide)
+    click.echo(f"run {execution_id}: {wait.name} {'approved' if approved else 'rejected'} by {who}")
+
+
+def _answered(execution: int | str, answer: Callable[[RunHandle], Awaitable[Any]]) -> tuple[int, Any]:
+    reach_running()
+    with importing():
+        from temporalio.service import RPCError
+
+        from noetl_temporal.cli.find import find_run
+        from noetl_temporal.cli.named_run import execution_of
+        from noetl_temporal.runs import RequestRefusedError, Runs, UnknownRunError
+        from noetl_temporal.temporal_problems import rpc_problem
+
+    log_nowhere()
+
+    async def ask() -> tuple[int, Any]:
+        runs = await Runs.connect()
+        execution_id = await execution_of(execution)
+        try:
+            handle = await find_run(runs, execution_id)
+            return handle.execution_id, await answer(handle)
+        except (RequestRefusedError, UnknownRunError) as error:
+            raise StackError(f"run {execution_id}: {error}") from None
+        except RPCError as error:
+            raise rpc_problem(error, runs.temporal.namespace) or error from error
+
+    return asyncio.run(ask())
+
+
+def _filled(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, Any]:
+    """``amount=3`` as the form has it: a field of type text takes the text, any other takes JSON."""
+    filled: dict[str, Any] = {}
+    for field in fields:
+        name, equals, value = field.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"--form takes FIELD=VALUE, such as amount=3; got {field!r}")
+        told: Any = form.get(name)
+        type_: Any = cast("dict[str, Any]", told).get("type") if isinstance(told, dict) else told
+        filled[name] = value if type_ == "text" else _json(value, f"--form {name}")
+    return filled
+
+
+def _json(text: str, where: str) -> Any:
+    if too_much := json_limits.excess(text):
+        raise click.UsageError(f"{where} is too large ({too_much})")
+    try:
+        return msgspec.json.decode(text)
+    except ValueError as error:
+        hint = f": write '\"{text}\"' for a text" if text.isidentifier() else ""
+        raise click.UsageError(f"{where} is not JSON: {error}{hint}") from None
+
+
+def _user_name() -> str:
+    """Who asks, where they do not say it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

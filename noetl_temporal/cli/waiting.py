@@ -1,0 +1,99 @@
+"""What a run waits for, with the command that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from noetl_compiler.language.moments import iso
+from noetl_temporal.cli.progress import Row
+
+if TYPE_CHECKING:  # the machine's types, which --help need not wait for
+    from noetl_temporal.machine.waits.wait import Wait
+
+__all__ = ["OpenWait", "WaitLines", "open_wait"]
+
+_BEGINS = ("wait.started", "approval.requested")
+_ENDS = ("wait.done", "wait.timed_out", "wait.cancelled", "approval.decided")
+
+
+class OpenWait(msgspec.Struct, frozen=True):
+    """A wait as people see it. ``due`` is ISO 8601, empty where it has no end; ``answer`` is what answers it."""
+
+    name: str
+    kind: str
+    signal: str = ""
+    key: str | None = None
+    message: str = ""
+    due: str = ""
+    answer: str = ""
+
+    def line(self) -> str:
+        """``review waits for an approval (Pay it?): noetl approve ID review``."""
+        until = f" until {self.due}" if self.due else ""
+        if self.kind == "time":
+            return f"{self.name} waits{until}"
+        asked = f" ({self.message})" if self.message else ""
+        what = "an approval" if self.kind == "approval" else f"the signal {self.signal}"
+        return f"{self.name} waits for {what}{asked}{until}: {self.answer}"
+
+
+def open_wait(execution_id: int, wait: Wait) -> OpenWait:
+    """Of a wait that the run tells of."""
+    due = iso(wait.due) if wait.due else ""
+    answer = _answer(execution_id, wait.kind, wait.name, wait.signal, wait.key)
+    return OpenWait(wait.name, wait.kind, wait.signal, wait.key, wait.message, due, answer)
+
+
+class WaitLines:
+    """The open waits of a run, by the rows of its event log."""
+
+    def __init__(self, execution_id: int) -> None:
+        self._execution_id = execution_id
+        self._open: dict[str, OpenWait] = {}
+
+    def feed(self, row: Row) -> None:
+        """Take in one row."""
+        if row.event_type in _BEGINS:
+            self._open[_place(row.meta)] = self._opened(row)
+        elif row.event_type in _ENDS:
+            self._open.pop(_place(row.meta), None)
+
+    def lines(self) -> list[str]:
+        """One a wait, from the oldest on."""
+        return [one.line() for one in self._open.values()]
+
+    def _opened(self, row: Row) -> OpenWait:
+        meta = row.meta
+        signal, key, name = str(meta.get("signal") or ""), meta.get("key"), _name(meta)
+        kind = "approval" if row.event_type == "approval.requested" else "signal" if signal else "time"
+        answer = _answer(self._execution_id, kind, name, signal, key)
+        return OpenWait(name, kind, signal, key, str(meta.get("message") or ""), str(meta.get("due") or ""), answer)
+
+
+def _answer(execution_id: int, kind: str, name: str, signal: str, key: str | None) -> str:
+    match kind:
+        case "approval":
+            return f"noetl approve {execution_id} {_quoted(name)}, or noetl reject"
+        case "time":
+            return ""
+        case _:
+            return f"noetl signal {execution_id} {_quoted(signal)}" + (f" --key {_quoted(key)}" if key else "")
+
+
+def _quoted(word: str) -> str:
+    """As a shell needs it, which may read ``[3]`` as a pattern."""
+    is_plain = word.isascii() and word.replace("_", "").replace("-", "").replace(".", "").isalnum()
+    return word if is_plain else "'" + word.replace("'", "'\\''") + "'"
+
+
+def _place(meta: Mapping[str, Any]) -> str:
+    """Of a wait in the whole run: ids of iterations are unique in their loop."""
+    return f"{meta.get('loop_id', '')} {meta.get('wait_id')}"
+
+
+def _name(meta: Mapping[str, Any]) -> str:
+    step, iteration = str(meta.get("step", "")), meta.get("iteration")
+    return step if iteration is None else f"{step}[{iteration}]"

@@ -1,0 +1,157 @@
+"""From a place in a pipeline to the wait that opens there, what ends it, and the events of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from msgspec.structs import replace
+
+from noetl_compiler.graph import Json, Rule
+from noetl_compiler.language.moments import iso, milliseconds
+from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.machine import quantities
+from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.failures import error_outcome
+from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.state import PipelineState
+from noetl_temporal.machine.tasks.calls import call_id
+from noetl_temporal.machine.tasks.host import Host
+from noetl_temporal.machine.tasks.plan import TaskPlan
+from noetl_temporal.machine.tasks.rendering import RenderedTask
+from noetl_temporal.machine.waits.wait import Wait
+
+__all__ = ["Ending", "emit_wait_ended", "retry_wait", "still_failed", "task_wait", "timed_out"]
+
+Ending = Literal["done", "timed_out", "cancelled"]
+
+_STATUSES: Mapping[Ending, str] = {"done": "COMPLETED", "timed_out": "FAILED", "cancelled": "CANCELLED"}
+
+
+def task_wait(host: Host, plan: TaskPlan, state: PipelineState, rendered: RenderedTask) -> Wait:
+    """The wait of a task of kind wait or approval, told in the log. Raises TemplateFailure."""
+    config, since = rendered.config, host.journal.at
+    wait = Wait(
+        id=call_id(host, plan, state),
+        kind=_kind_of(plan, config),
+        run=host.run_id,
+        step=host.step.name,
+        task=plan.task.label,
+        since=since,
+        iteration=host.iteration,
+        signal=str(config.get("signal") or ""),
+        key=None if config.get("key") is None else str(config["key"]),
+        message=str(config.get("message") or ""),
+        form=config.get("form") or {},
+        approvers=_names(config.get("approvers")),
+    )
+    wait = _limited(replace(wait, due=_due(config, since, plan), ends_well=True), rendered.timeout)
+    return _told(host, plan, wait, state.task.event_id)
+
+
+def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, seconds: float | None) -> Wait:
+    """The wait of a call that failed for the signal that its rule names, told in the log."""
+    wait = Wait(
+        id=fitted(f"{call_id(host, plan, state)}:retry"),
+        kind="retry",
+        run=host.run_id,
+        step=host.step.name,
+        task=plan.task.label,
+        since=host.journal.at,
+        iteration=host.iteration,
+        signal=rule.wait_for or "",
+    )
+    return _told(host, plan, _limited(wait, seconds), host.parent_id)
+
+
+def timed_out(wait: Wait) -> PlainOutcome:
+    """How a wait ends at its timeout."""
+    what = "no decision" if wait.kind == "approval" else f"no signal {wait.signal!r}"
+    what = what if wait.kind != "time" else "the time to wait for had not come"
+    came = "" if wait.kind == "time" else " came"
+    outcome = error_outcome("timeout", f"{what}{came} within {wait.timeout:g} s")
+    return {**outcome, "error": {**outcome["error"], "wait": wait.task}}
+
+
+def still_failed(outcome: PlainOutcome, late: PlainOutcome) -> PlainOutcome:
+    """How a call failed whose retry waited for a signal in vain."""
+    error: dict[str, Json] = outcome.get("error") or {}
+    message = f"{error.get('message') or 'failed'}; {late['error']['message']}"
+    return {**outcome, "status": "error", "error": {**error, "message": message}}
+
+
+def emit_wait_ended(host: Host, wait: Wait, ending: Ending, outcome: PlainOutcome | None) -> None:
+    """The event of its end."""
+    is_decision = wait.kind == "approval" and ending == "done"
+    decision: dict[str, Json] = outcome["result"] if is_decision and outcome is not None else {}
+    host.journal.emit(
+        "approval.decided" if is_decision else f"wait.{ending}",
+        wait.task,
+        wait.kind,
+        _STATUSES[ending],
+        parent=wait.event_id,
+        ends=wait.event_id,
+        started=wait.since,
+        error=str(outcome["error"]["message"]) if outcome is not None and outcome.get("error") else None,
+        meta=host.meta,
+        wait_id=wait.id,
+        approved=decision.get("approved"),
+        by=decision.get("by"),
+        reason=decision.get("reason") or None,
+    )
+
+
+def _told(host: Host, plan: TaskPlan, wait: Wait, parent: int) -> Wait:
+    event_id = host.journal.emit(
+        "approval.requested" if wait.kind == "approval" else "wait.started",
+        wait.task,
+        wait.kind,
+        "STARTED",
+        parent=parent,
+        span=plan.task.span,
+        meta=host.meta,
+        wait_id=wait.id,
+        signal=wait.signal or None,
+        key=wait.key,
+        due=iso(wait.due) if wait.due else None,
+        message=wait.message or None,
+        form=wait.form or None,
+        approvers=list(wait.approvers) or None,
+    )
+    return replace(wait, event_id=event_id)
+
+
+def _kind_of(plan: TaskPlan, config: Mapping[str, Json]) -> Literal["time", "signal", "approval"]:
+    if plan.task.kind == "approval":
+        return "approval"
+    return "signal" if config.get("signal") else "time"
+
+
+def _due(config: Mapping[str, Json], since: int, plan: TaskPlan) -> int:
+    """When the wait ends by itself, 0 where only its timeout ends it. Raises TemplateFailure."""
+    span = plan.task.span
+    if plan.task.kind == "approval" or config.get("signal"):
+        return 0
+    if config.get("duration") is not None:
+        return since + round(quantities.seconds(config["duration"], "duration", span) * 1000)
+    until = milliseconds(config.get("until"))
+    if until is None:
+        raise TemplateFailure("until is no time, expected ISO 8601 such as 2026-12-24T18:00:00+01:00", span)
+    quantities.seconds(max(0, until - since) / 1000, "until", span)
+    return max(until, since)
+
+
+def _limited(wait: Wait, seconds: float | None) -> Wait:
+    """With the timeout, where it comes before what is waited for."""
+    if seconds is None:
+        return wait
+    last = wait.since + round(seconds * 1000)
+    if wait.due and wait.due <= last:
+        return wait
+    return replace(wait, due=last, ends_well=False, timeout=seconds)
+
+
+def _names(value: Json) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return tuple(str(one) for one in (cast("list[Any]", value) if isinstance(value, list) else [value]))

@@ -1,0 +1,102 @@
+"""The part of a playbook's machine that takes signals and decisions, and hands them to what waits for them.
+
+The waits of a loop's items are here as well: a chunk of the loop tells of each that opens and closes, and is handed the
+answer. A chunk may learn of a timeout or a stop while an answer is on its way: then it returns the signal, which the
+next wait gets. A signal comes back once only, so that a message of a chunk that somebody repeats makes no signal.
+"""
+
+from __future__ import annotations
+
+from noetl_compiler.language.moments import iso
+from noetl_temporal.machine.commands import AnswerWait
+from noetl_temporal.machine.engine import Engine
+from noetl_temporal.machine.events import Decided, Event, Signalled, WaitClosed, WaitOpened
+from noetl_temporal.machine.state import PlaybookState, StepRun
+from noetl_temporal.machine.tasks.waits import Ending
+from noetl_temporal.machine.waits.matching import take_kept, waiting_for
+from noetl_temporal.machine.waits.refusals import is_repeated, remember
+from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
+
+__all__ = ["Answering"]
+
+
+class Answering(Engine[PlaybookState, StepRun]):
+    """An engine whose waits end by signals and decisions."""
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Signalled():
+                self._signalled(event)
+            case Decided():
+                self._decided(event)
+            case WaitOpened(_, wait) if wait.id not in self.state.waits and self._is_in_flight(wait):
+                self.state.waits[wait.id] = wait
+                self._wait_opened(wait)
+            case WaitOpened():
+                pass
+            case WaitClosed():
+                self._wait_of_chunk_closed(event)
+            case _:
+                super()._take(event)
+
+    def _wait_of_chunk_closed(self, event: WaitClosed) -> None:
+        found = self.state.waits.get(event.wait_id)
+        if found is not None and found.chunk:
+            del self.state.waits[event.wait_id]
+        if event.is_answered or event.returned is not None:
+            handed = self.state.handed.pop(event.wait_id, None)
+            if handed is not None and not event.is_answered:
+                self._offer(handed, first=True)
+
+    def _forget_waits(self, chunk_id: str) -> None:
+        """The chunk has ended, and all its waits with it."""
+        for wait in [one for one in self.state.waits.values() if one.chunk == chunk_id]:
+            del self.state.waits[wait.id]
+
+    def _is_in_flight(self, wait: Wait) -> bool:
+        pending = self.state.pending.get(wait.chunk)
+        return pending is not None and not pending.is_asked
+
+    def _signalled(self, event: Signalled) -> None:
+        if is_repeated(event.request_id, self.state, ()):
+            return
+        remember(event.request_id, self.state)
+        parent, signal = self.state.workflow_id, event.signal
+        self._journal.emit("signal.received", signal.name, "signal", "COMPLETED", parent=parent, key=signal.key)
+        self._offer(signal)
+
+    def _offer(self, signal: Signal, *, first: bool = False) -> None:
+        """Hand the signal to the wait that it ends, or keep it; ``first`` before those that are kept."""
+        wait = waiting_for(signal, self.state.waits.values())
+        if wait is not None:
+            self._answer(wait, Answer(signal.data, signal))
+            return
+        queue = self.state.signals.setdefault(signal.name, [])
+        queue.insert(0 if first else len(queue), signal)
+
+    def _decided(self, event: Decided) -> None:
+        """A decision that comes after the end of its wait is too late."""
+        wait = self.state.waits.get(event.wait_id)
+        if wait is None or is_repeated(event.request_id, self.state, ()):
+            return
+        remember(event.request_id, self.state)
+        filled = {**dict.fromkeys(wait.form), **event.form}
+        result = {"approved": event.approved, "by": event.by, "at": iso(event.at), "reason": event.reason}
+        self._answer(wait, Answer({**result, "form": filled}))
+
+    def _answer(self, wait: Wait, answer: Answer) -> None:
+        if wait.chunk:
+            del self.state.waits[wait.id]
+            if answer.signal is not None:
+                self.state.handed[wait.id] = answer.signal
+            self._journal.send(AnswerWait(wait.chunk, wait.id_in_chunk, answer))
+        else:
+            self._end_wait(wait, "done", {"status": "ok", "result": answer.result})
+
+    def _wait_opened(self, wait: Wait) -> None:
+        found = take_kept(self.state.signals, wait) if wait.signal else None
+        if found is not None:
+            self._answer(wait, Answer(found.data, found))
+
+    def _wait_closed(self, wait: Wait, ending: Ending) -> None:
+        """Nobody else knows of it."""

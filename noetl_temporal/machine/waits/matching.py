@@ -1,0 +1,62 @@
+"""Which wait a signal ends, and which signal a wait that begins finds (semantics.md 44).
+
+A signal with a key is for the wait with that key, else for one without any. A signal without a key is for the oldest
+wait. What no wait takes is kept, first in first out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from noetl_compiler.graph import Graph, Json, Step, Task
+from noetl_compiler.language.tools import WAITS
+from noetl_compiler.value_merge import names_in
+from noetl_temporal.machine.waits.wait import Signal, Wait
+
+__all__ = ["may_wait", "signals_of", "take_kept", "waiting_for"]
+
+
+def waiting_for(signal: Signal, waits: Iterable[Wait]) -> Wait | None:
+    """The wait that the signal ends. ``waits`` from the oldest on."""
+    named = [wait for wait in waits if wait.signal == signal.name]
+    if signal.key is None:
+        return named[0] if named else None
+    keys = (signal.key, None)
+    return next((wait for key in keys for wait in named if wait.key == key), None)
+
+
+def take_kept(kept: dict[str, list[Signal]], wait: Wait) -> Signal | None:
+    """Remove the first signal that the wait accepts and return it."""
+    queue = kept.get(wait.signal, [])
+    accepted = (n for n, signal in enumerate(queue) if wait.key is None or signal.key in (None, wait.key))
+    index = next(accepted, None)
+    if index is None:
+        return None
+    found = queue.pop(index)
+    if not queue:
+        del kept[wait.signal]
+    return found
+
+
+def signals_of(graph: Graph) -> Mapping[str, Mapping[str, Any]]:
+    """The signals for which some step of the graph waits, each with the schema of its payload."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for step in graph.steps.values():
+        for task in step.tasks:
+            for name in _retried_on(task):
+                found.setdefault(name, {})
+            config: dict[str, Json] = names_in(task.config)
+            if task.kind == "wait" and isinstance(config.get("signal"), str):
+                found[config["signal"]] = config.get("schema") or {}
+    return found
+
+
+def may_wait(step: Step) -> bool:
+    """Whether a run of the step may wait, for longer than any delay."""
+    return any(task.kind in WAITS or any(_retried_on(task)) for task in step.tasks)
+
+
+def _retried_on(task: Task) -> Iterable[str]:
+    rules = task.policy.rules if task.policy else ()
+    return (rule.wait_for for rule in rules if rule.wait_for is not None)

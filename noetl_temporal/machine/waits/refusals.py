@@ -1,0 +1,99 @@
+"""Why a request to a run cannot be: asked before it is accepted, a pure function of the machine's state.
+
+``unfed`` are the facts of requests that were accepted and that the machine has not taken yet: two approvals may come
+with one workflow task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from noetl_compiler.graph import Graph, Json
+from noetl_compiler.language.payload_schema import form_schema, payload_problem
+from noetl_temporal.machine.events import Decided, Event, Signalled
+from noetl_temporal.machine.state import PlaybookState
+from noetl_temporal.machine.waits.matching import signals_of
+from noetl_temporal.machine.waits.wait import Signal
+
+__all__ = [
+    "KEPT_BYTES",
+    "KEPT_SIGNALS",
+    "MAX_REQUESTS",
+    "SIGNAL_BYTES",
+    "decision_problem",
+    "is_repeated",
+    "remember",
+    "signal_problem",
+]
+
+KEPT_SIGNALS = 100
+"""Signals of one name that are kept until a step waits for them."""
+
+SIGNAL_BYTES = 16_384
+"""Of the payload of one signal, or of one form, as JSON."""
+
+KEPT_BYTES = 500_000
+"""Of all payloads that are kept: they are copied when a run continues as new."""
+
+MAX_REQUESTS = 500
+"""Requests whose ids a run remembers. Ids rise with time, so an id below all of them counts as repeated."""
+
+
+def is_repeated(request_id: int, state: PlaybookState, unfed: Iterable[Event]) -> bool:
+    """Whether the request was accepted before."""
+    accepted = (fact.request_id for fact in unfed if isinstance(fact, Signalled | Decided))
+    return request_id <= state.oldest_request or request_id in state.requests or request_id in accepted
+
+
+def remember(request_id: int, state: PlaybookState) -> None:
+    """The request was accepted; the oldest is forgotten where there are too many."""
+    state.requests.append(request_id)
+    if len(state.requests) > MAX_REQUESTS:
+        state.oldest_request = min(state.requests)
+        state.requests.remove(state.oldest_request)
+
+
+def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Sequence[Event]) -> str | None:
+    """Why the signal is refused; None when it is not."""
+    signals = signals_of(graph)
+    if signal.name not in signals:
+        there_are = f"its signals are {', '.join(sorted(signals))}" if signals else "it waits for no signals"
+        return f"no step waits for the signal {signal.name!r}: {there_are}"
+    if state.phase == "ended":
+        return "the run is over"
+    size = _size(signal.data)
+    if size > SIGNAL_BYTES:
+        return f"the payload has {size:,} bytes, over {SIGNAL_BYTES:,}: store it elsewhere and send where it lies"
+    coming = [fact.signal for fact in unfed if isinstance(fact, Signalled)]
+    kept = [*(one for queue in state.signals.values() for one in queue), *coming]
+    if sum(one.name == signal.name for one in kept) >= KEPT_SIGNALS:
+        return f"{KEPT_SIGNALS} signals {signal.name!r} are kept already, and no step takes them"
+    if sum(_size(one.data) for one in kept) + size > KEPT_BYTES:
+        return f"the signals that are kept have {KEPT_BYTES:,} bytes already, and no step takes them"
+    return payload_problem(signal.data, signals[signal.name])
+
+
+def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Event]) -> str | None:
+    """Why an approval or a rejection is refused; None when it is not."""
+    wait = state.waits.get(decision.wait_id)
+    is_decided = any(isinstance(fact, Decided) and fact.wait_id == decision.wait_id for fact in unfed)
+    if wait is None or wait.kind != "approval" or is_decided:
+        return "nothing waits for this approval: it was decided, has timed out, or the run is over"
+    if wait.approvers and decision.by not in wait.approvers:
+        return f"{decision.by!r} may not decide {wait.name}: its approvers are {', '.join(wait.approvers)}"
+    if _size(decision.form) > SIGNAL_BYTES:
+        return f"the form has over {SIGNAL_BYTES:,} bytes"
+    return _form_problem(wait.form, decision)
+
+
+def _form_problem(form: Mapping[str, Any], decision: Decided) -> str | None:
+    """Who rejects need not fill in anything."""
+    schema = form_schema(form)
+    return payload_problem(decision.form, schema if decision.approved else {**schema, "required": []}, "form")
+
+
+def _size(value: Json) -> int:
+    return len(msgspec.json.encode(value))

@@ -1,0 +1,67 @@
+"""Tells the workflows of one playbook of each other's waits, by signals between them.
+
+A workflow ends, or continues as new, only when what it sent has arrived: Temporal drops a message that is not sent yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from temporalio import workflow
+
+from noetl_temporal.control_requests import ClosedWait, HandedAnswer
+from noetl_temporal.machine.commands import AnswerWait, CloseWait, OpenWait
+from noetl_temporal.machine.events import WaitClosed
+from noetl_temporal.naming import ANSWER_SIGNAL, CLOSE_SIGNAL, OPEN_SIGNAL
+
+__all__ = ["WaitMessages"]
+
+
+class WaitMessages:
+    """Those that one workflow sends. ``note`` takes the fact of one that could not arrive."""
+
+    def __init__(self, note: Callable[[WaitClosed], None], now: Callable[[], int]) -> None:
+        self._note = note
+        self._now = now
+        self._unsent: set[asyncio.Task[None]] = set()
+
+    def tell_playbook(self, command: OpenWait | CloseWait) -> None:
+        """From a chunk: a playbook that is over needs to know nothing."""
+        parent = workflow.info().parent
+        if parent is None:
+            return
+        if isinstance(command, OpenWait):
+            self._send(parent.workflow_id, OPEN_SIGNAL, command.wait, None)
+        else:
+            told = ClosedWait(command.wait_id, command.is_answered, command.returned)
+            self._send(parent.workflow_id, CLOSE_SIGNAL, told, None)
+
+    def tell_chunk(self, command: AnswerWait, workflow_id: str) -> None:
+        """From a playbook: what a chunk that is over cannot take comes back."""
+        wait_id = f"{command.chunk_id} {command.wait_id}"
+        back = WaitClosed(self._now(), wait_id, returned=command.answer.signal)
+        self._send(workflow_id, ANSWER_SIGNAL, HandedAnswer(command.wait_id, command.answer), back)
+
+    def _send(self, workflow_id: str, name: str, value: Any, otherwise: WaitClosed | None) -> None:
+        async def send() -> None:
+            await workflow.get_external_workflow_handle(workflow_id).signal(name, value)
+
+        def sent(task: asyncio.Task[None]) -> None:
+            self._unsent.discard(task)
+            has_failed = task.cancelled() or task.exception() is not None
+            if has_failed and otherwise is not None:
+                self._note(otherwise)
+
+        task = asyncio.create_task(send())
+        self._unsent.add(task)
+        task.add_done_callback(sent)
+
+    async def sent(self) -> None:
+        """Wait until all that was sent has arrived, or never will."""
+        while self._unsent:
+            try:
+                await workflow.wait_condition(lambda: not self._unsent)
+            except asyncio.CancelledError:  # a workflow that is cancelled sends what it has to all the same
+                continue

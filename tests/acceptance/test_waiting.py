@@ -1,0 +1,82 @@
+"""A run that waits, and people who answer it from the command line."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from typing import Any
+
+import pytest
+
+from tests.acceptance.processes import wait_until
+from tests.acceptance.site import Site
+
+pytestmark = pytest.mark.stack
+
+REFUND = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: refund, path: examples/refund}
+workflow:
+  - step: paid
+    tool: {kind: wait, signal: paid}
+    next: {arcs: [{step: review}]}
+  - step: review
+    tool: {kind: approval, message: Refund it?, form: {amount: number, note: text}}
+"""
+
+
+def status(site: Site, *run: str) -> dict[str, Any]:
+    done = site.noetl("status", *run, "--json")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def waits(site: Site, *run: str) -> list[str]:
+    return [wait["name"] for wait in status(site, *run)["waits"]]
+
+
+def test_what_a_run_waits_for_is_told_with_the_command_that_answers_it(site: Site) -> None:
+    running = site.start("run", str(site.write(REFUND, "refund.yaml")))
+    assert wait_until(lambda: site.noetl("status").returncode == 0 and status(site)["path"] == "examples/refund")
+    run = str(status(site)["execution_id"])
+    assert wait_until(lambda: waits(site, run) == ["paid"])
+    assert f"paid waits for the signal paid: noetl signal {run} paid" in site.noetl("status", run).stdout
+
+    refused = site.noetl("signal", run, "pade")
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        f"Error: run {run}: no step waits for the signal 'pade': its signals are paid\n",
+    )
+    assert "is not JSON" in site.noetl("signal", run, "paid", "--data", "much").stderr
+    assert site.noetl("approve", run).stderr == (
+        f"Error: run {run}: nothing to approve: the run waits for no approval now\n"
+    )
+    assert site.noetl("signal", run, "paid", "--data", '{"amount": 3}').stdout == f"run {run}: signal paid accepted\n"
+
+    assert wait_until(lambda: waits(site, run) == ["review"])
+    told = site.noetl("status", run).stdout
+    assert f"review waits for an approval (Refund it?): noetl approve {run} review, or noetl reject" in told
+    assert "amount must be a number" in site.noetl("approve", run, "--form", 'amount="x"').stderr
+    done = site.noetl("approve", run, "review", "--form", "amount=3", "--form", "note=7", "--reason", "checked")
+    assert done.stdout == f"run {run}: review approved by {getpass.getuser()}\n"
+
+    out, errors = running.communicate(timeout=60)
+    assert running.returncode == 0, errors
+    assert '"note": "7"' in out
+    assert f"paid waits for the signal paid: noetl signal {run} paid" in errors
+    assert f"noetl approve {run} review" in errors
+    assert site.noetl("reject", run).stderr == f"Error: run {run}: the run is over\n"
+    events = site.noetl("events", run).stdout
+    assert "approval.decided" in events
+
+
+def test_a_rejection_is_told_too(site: Site) -> None:
+    file = site.write(REFUND.replace("step: paid\n    tool: {kind: wait, signal: paid}", "step: paid"), "reject.yaml")
+    running = site.start("run", str(file), "--json")
+    assert wait_until(lambda: status(site)["waits"] != [])
+    run = str(status(site)["execution_id"])
+    assert site.noetl("reject", run, "--as", "ann", "--reason", "no").stdout == f"run {run}: review rejected by ann\n"
+    out, _ = running.communicate(timeout=60)
+    result = json.loads(out)["result"]
+    assert (result["approved"], result["by"], result["reason"]) == (False, "ann", "no")

@@ -1,0 +1,112 @@
+"""Waits as the compiler tells of them: routes, words, and what reads a schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_compiler import compile_file, preview
+from noetl_compiler.language.moments import iso, milliseconds
+from noetl_compiler.language.payload_schema import form_problem, form_schema, payload_problem, schema_problem
+
+WAITS = Path(__file__).parent / "corpus" / "ok" / "v10_waits.yaml"
+
+
+def test_the_tree_says_what_is_waited_for() -> None:
+    graph = compile_file(WAITS).graph
+    assert graph is not None
+    text = preview.tree(graph)
+    assert "task queues: http\n" in text
+    assert "start_task [wait] until workload.opens" in text
+    assert "paid_task [wait] for the signal paid" in text
+    assert "review_task [approval] Ship for {{ paid.amount }}?" in text
+    assert "up to 5 calls, each after the signal fixed within 600 s" in text
+
+
+def test_a_timeout_is_the_first_route_of_its_step() -> None:
+    graph = compile_file(WAITS).graph
+    assert graph is not None
+    first, *others = graph.steps["paid"].route.arcs
+    assert (first.to, first.on) == ("remind", "error")
+    assert [arc.to for arc in others] == ["review", "ship"]
+    assert graph.steps["paid"].tasks[0].sinks[0].level == "task"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "why"),
+    [
+        ({}, {"anything": 1}, None),
+        ({"type": "integer"}, 3.0, None),
+        ({"type": "integer"}, True, "data must be a whole number"),
+        ({"type": "number"}, False, "data must be a number"),
+        ({"type": ["string", "null"]}, None, None),
+        ({"type": ["string", "null"]}, 3, "data must be text or null"),
+        ({"enum": [1, "a"]}, "a", None),
+        ({"enum": [1]}, True, "data must be one of 1"),
+        ({"minimum": 3}, 3, None),
+        ({"minimum": 3}, 2.5, "data must be 3 or more"),
+        ({"maximum": 3}, "text", None),
+        ({"maxLength": 2}, "abc", "data must be text of 2 characters or fewer"),
+        ({"minItems": 1}, [], "data must be 1 items or more"),
+        ({"items": {"type": "string"}}, ["a", 1], "data[1] must be text"),
+        ({"properties": {"a": {"type": "string"}}}, {"a": 1}, "data.a must be text"),
+        ({"properties": {"a": {}}, "additionalProperties": False}, {"b": 1}, "data has 'b', expected a"),
+        ({"required": ["a"]}, {}, "data lacks 'a'"),
+    ],
+)
+def test_payloads(schema: dict[str, Any], value: Any, why: str | None) -> None:
+    assert schema_problem(schema) is None
+    assert payload_problem(value, schema) == why
+
+
+@pytest.mark.parametrize(
+    "schema",
+    ["text", [], {"pattern": "a"}, {"type": "money"}, {"type": [3]}, {"minimum": True}, {"items": []}, {"$ref": "#"},
+     {"properties": {"a": 3}}, {"required": "a"}],
+)  # fmt: skip
+def test_what_is_no_schema(schema: Any) -> None:
+    assert schema_problem(schema) is not None
+
+
+@pytest.mark.parametrize(
+    ("form", "is_one"),
+    [
+        ({"a": "number", "b": {"type": "text", "required": True, "choices": ["x"]}}, True),
+        ({}, True),
+        ([], False),
+        ({"a": "euros"}, False),
+        ({"a": 3}, False),
+        ({"a": {"type": ["text"]}}, False),
+        ({"a": {"type": "text", "default": 1}}, False),
+        ({"a": {"type": "text", "required": "yes"}}, False),
+        ({"a": {"type": "text", "choices": "x"}}, False),
+    ],
+)
+def test_forms(form: Any, is_one: bool) -> None:
+    assert (form_problem(form) is None) == is_one
+    if is_one:
+        assert schema_problem(form_schema(form)) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (0, 0),
+        (1.5, 1500),
+        ("1970-01-01T00:00:02", 2000),
+        ("1970-01-01T01:00:02+01:00", 2000),
+        ("1970-01-02", 86_400_000),
+        ("soon", None),
+        (True, None),
+        (float("nan"), None),
+        (10**30, None),
+        (None, None),
+        ([], None),
+    ],
+)
+def test_times(value: object, found: int | None) -> None:
+    assert milliseconds(value) == found
+    if found is not None:
+        assert milliseconds(iso(found)) == found

@@ -1,0 +1,203 @@
+"""Waits on the real server: signals and decisions reach them, and nothing that is accepted is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.ids import new_execution_id
+from noetl_temporal.machine.waits.wait import Wait
+from noetl_temporal.runs import RequestRefusedError, RunHandle
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.worker import serving
+from tests.shell.conftest import Shell
+
+from .worker_process import worker_process
+
+PAID = "  - step: start\n    tool: {kind: wait, signal: paid, timeout: 1h}\n"
+REVIEW = """\
+  - step: start
+    tool: {kind: approval, message: Pay it?, form: {amount: number}}
+    next:
+      arcs: [{step: pay, when: "{{ output.data.approved }}"}, {step: end}]
+  - {step: pay, tool: {kind: noop}}
+"""
+ROUNDS = """\
+  - step: start
+    tool: {kind: wait, signal: go}
+    next: {spec: {mode: inclusive}, arcs: [{step: round}]}
+  - step: round
+    tool: {kind: noop, message: round}
+    set: {ctx.n: "{{ (ctx.n | default(0)) + 1 }}"}
+    next: {arcs: [{step: round, when: "{{ ctx.n < 60 }}"}, {step: collect}]}
+  - step: collect
+    tool: {kind: wait, signal: paid}
+    set: {ctx.paid: "{{ (ctx.paid | default([])) + [output.data] }}"}
+    next: {arcs: [{step: collect, when: "{{ ctx.paid | length < 5 }}"}, {step: last}]}
+  - {step: last, tool: {kind: noop, message: "{{ ctx.paid }}"}}
+"""
+ITEMS = """\
+  - step: start
+    loop: {in: [a, b, c], iterator: name, spec: {mode: parallel, max_in_flight: 3}}
+    tool: {kind: wait, signal: paid, key: "{{ name }}"}
+"""
+
+
+def answer(request: Request, _context: ToolContext) -> Any:
+    return request.config.get("message")
+
+
+async def until(handle: RunHandle, holds: Callable[[list[Wait]], bool]) -> list[Wait]:
+    async with asyncio.timeout(20):
+        while not holds(found := await handle.waits()):
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def waits_for(handle: RunHandle, *names: str) -> list[Wait]:
+    return await until(handle, lambda found: sorted(wait.name for wait in found) == sorted(names))
+
+
+async def test_a_signal_ends_a_wait(shell: Shell) -> None:
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, PAID)
+        await waits_for(handle, "start")
+        with pytest.raises(RequestRefusedError, match="no step waits for the signal 'pade': its signals are paid"):
+            await handle.signal("pade")
+        await handle.signal("paid", {"amount": 3})
+        found = await asyncio.wait_for(handle.result(), 30)
+        with pytest.raises(RequestRefusedError, match="the run is over"):
+            await handle.signal("paid")
+    assert (found.status, found.result) == ("completed", {"amount": 3})
+
+
+async def test_of_two_approvals_at_once_one_is_refused(shell: Shell) -> None:
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, REVIEW)
+        await waits_for(handle, "start")
+        with pytest.raises(RequestRefusedError, match="no approval 'pay' is open: there are start"):
+            await handle.approve("pay", by="ann")
+        with pytest.raises(RequestRefusedError, match=r"form\.amount must be a number"):
+            await handle.approve(by="ann", form={"amount": "much"})
+        decided = await asyncio.gather(
+            handle.approve(by="ann", form={"amount": 3}), handle.reject(by="bob"), return_exceptions=True
+        )
+        found = await asyncio.wait_for(handle.result(), 30)
+    refused = [one for one in decided if isinstance(one, BaseException)]
+    assert len(refused) == 1
+    assert isinstance(refused[0], RequestRefusedError)
+    assert found.status == "completed"
+
+
+async def test_a_run_that_waits_outlives_its_worker(shell: Shell) -> None:
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, REVIEW)
+        await waits_for(handle, "start")
+    tools = {"noop": FakeTool("noop", answer)}
+    client = await NoetlClient.connect(shell.address, tools=tools)
+    async with serving(client.temporal, tools, shell.credentials):
+        handle = await client.find(handle.execution_id)
+        await handle.approve(by="ann")
+        found = await asyncio.wait_for(handle.result(), 60)
+    assert (found.status, found.steps["pay"]["status"]) == ("completed", "completed")
+
+
+async def test_a_run_that_waits_outlives_the_kill_of_its_worker(servers: Addresses) -> None:
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres)
+    async with worker_process(servers.temporal, servers.postgres) as first:
+        handle = await Shell.submit(
+            client, ITEMS + "    next: {arcs: [{step: review}]}\n" + REVIEW.replace("start", "review")
+        )
+        await waits_for(handle, "start[0]", "start[1]", "start[2]")
+        await handle.signal("paid", 1, key="a")
+        first.kill()
+        await first.ended()
+    async with worker_process(servers.temporal, servers.postgres):
+        await handle.signal("paid", 2, key="b")
+        await handle.signal("paid", 3, key="c")
+        await waits_for(handle, "review")
+        await handle.approve(by="ann", form={"amount": 6})
+        found = await asyncio.wait_for(handle.result(), 60)
+    assert (found.status, found.steps["pay"]["status"]) == ("completed", "completed")
+
+
+async def test_kept_signals_survive_continue_as_new(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, ROUNDS)
+        await waits_for(handle, "start")
+        request = new_execution_id()
+        for number in range(4):
+            await handle.signal("paid", number, id=request if number == 0 else None)
+        await handle.signal("go")
+        await waits_for(handle, "collect")
+        await handle.signal("paid", 0, id=request)  # repeated, in another run of the workflow
+        await handle.signal("paid", 4)
+        found = await asyncio.wait_for(handle.result(), 60)
+        described = await handle.workflow.describe()
+    assert described.run_id != handle.workflow.first_execution_run_id
+    assert (found.status, found.result) == ("completed", [0, 1, 2, 3, 4])
+
+
+async def test_a_cancel_ends_waits_at_once(shell: Shell) -> None:
+    async with shell.client(answer) as client:
+        for workflow in (PAID, REVIEW, ITEMS):
+            handle = await shell.submit(client, workflow)
+            await until(handle, bool)
+            await handle.cancel("enough")
+            found = await asyncio.wait_for(handle.result(), 30)
+            assert found.status == "cancelled"
+
+
+@pytest.mark.parametrize("events", [20, 100_000], ids=["short runs", "one run"])
+async def test_items_of_a_loop_are_handed_their_signals(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, events: int
+) -> None:
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", events)
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, ITEMS)
+        await handle.signal("paid", "for b", key="b")  # before the loop has begun
+        await until(handle, lambda found: {wait.key for wait in found} == {"a", "c"})
+        await handle.signal("paid", "for c", key="c")
+        await waits_for(handle, "start[0]")
+        await handle.signal("paid", "for whom")
+        found = await asyncio.wait_for(handle.result(), 60)
+    assert (found.status, found.result["results"]) == ("completed", ["for whom", "for b", "for c"])
+
+
+async def test_an_item_that_times_out_gives_no_signal_away(shell: Shell) -> None:
+    late = ITEMS.replace('"{{ name }}"}', '"{{ name }}", timeout: 300ms}')
+    again = "    next: {arcs: [{step: again, when: \"{{ event.name == 'loop.failed' }}\"}]}\n"
+    async with shell.client(answer) as client:
+        workflow = late + again + "  - {step: again, tool: {kind: wait, signal: paid}}\n"
+        handle = await shell.submit(client, workflow)
+        await waits_for(handle, "again")
+        await handle.signal("paid", "late", key="a")
+        found = await asyncio.wait_for(handle.result(), 60)
+    assert (found.status, found.result) == ("completed", "late")
+
+
+async def test_a_retry_waits_until_somebody_has_fixed_it(shell: Shell) -> None:
+    calls: list[int] = []
+
+    def failing(_request: Request, _context: ToolContext) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise ValueError("broken")
+        return "mended"
+
+    rule = "{when: \"{{ output.status == 'error' }}\", then: {do: retry, wait_for: fixed, timeout: 10m}}"
+    async with shell.client(failing) as client:
+        handle = await shell.submit(
+            client, f"  - step: start\n    tool: {{kind: noop, spec: {{policy: {{rules: [{rule}]}}}}}}\n"
+        )
+        await waits_for(handle, "start")
+        await handle.signal("fixed")
+        found = await asyncio.wait_for(handle.result(), 30)
+    assert (found.status, found.result, len(calls)) == ("completed", "mended", 2)
