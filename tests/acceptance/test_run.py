@@ -50,7 +50,7 @@ def test_failed_is_told_with_its_place(site: Site, bare: Site, stack: str) -> No
     assert (told["ui_url"] is None) == (stack == "own"), "a link to a server that has stopped"
     (failure,) = told["failures"]
     assert told["status"] == "failed"
-    assert (failure["step"], failure["line"], failure["col"]) == ("start", 7, 7)
+    assert (failure["step"], failure["line"], failure["col"]) == ("start", 9, 9)
     assert failure["file"].endswith("fails.yaml")
     assert "no such luck" in failure["message"]
 
