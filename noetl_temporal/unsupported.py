@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+import msgspec
 from msgspec.structs import replace
 
 from noetl_activities.tool import BUILT_IN, tool_names
@@ -18,6 +19,10 @@ from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, FRAMED_CALL, KE
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["UnsupportedError", "check_calls", "tools_for", "unsupported"]
+
+
+INLINE_CALLS_BYTES = 200_000
+"""Of the playbooks that a run may call, where each call carries them because there is no payload store."""
 
 
 class UnsupportedError(ValueError):
@@ -53,6 +58,9 @@ def check_calls(
     found = [
         problem for one in closure for problem in (*unsupported(one, tools, has_store=has_store), *_lost(one, calls))
     ]
+    if not has_store and (size := len(msgspec.json.encode(calls))) > INLINE_CALLS_BYTES:
+        message = f"the playbooks that it may call have {size:,} bytes, over {INLINE_CALLS_BYTES:,}"
+        found.append(f"{graph.source.file}:1:1: error: {message}: set NOETL_POSTGRES, to store them there")
     called = {one.digest for one in closure}
     others = {
         one.digest: unsupported(one, tools, has_store=has_store) for one in calls.graphs if one.digest not in called

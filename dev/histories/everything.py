@@ -8,8 +8,9 @@ from dev.histories.older import OLDER
 from dev.histories.recording import Recording
 from dev.histories.steps import STEPS
 from dev.histories.stops import STOPS
+from dev.histories.sub_playbooks import SUB_PLAYBOOKS
 from dev.histories.tasks import TASKS
 
 __all__ = ["RECORDINGS"]
 
-RECORDINGS: dict[str, Recording] = {**STEPS, **TASKS, **LOOPS, **OLDER, **STOPS, **EDGES}
+RECORDINGS: dict[str, Recording] = {**STEPS, **TASKS, **LOOPS, **OLDER, **STOPS, **SUB_PLAYBOOKS, **EDGES}
