@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import cast
 
+import msgspec
 from msgspec.structs import replace
 
 from noetl_activities.tool import BUILT_IN, tool_names
@@ -21,6 +22,10 @@ __all__ = ["UnsupportedError", "check_calls", "tools_for", "unsupported"]
 
 
 _UNFETCHED = "the code lies in another file and was not fetched: submit the playbook as a file"
+
+
+INLINE_CALLS_BYTES = 200_000
+"""Of the playbooks that a run may call, where each call carries them because there is no payload store."""
 
 
 class UnsupportedError(ValueError):
@@ -56,6 +61,9 @@ def check_calls(
     found = [
         problem for one in closure for problem in (*unsupported(one, tools, has_store=has_store), *_lost(one, calls))
     ]
+    if not has_store and (size := len(msgspec.json.encode(calls))) > INLINE_CALLS_BYTES:
+        message = f"the playbooks that it may call have {size:,} bytes, over {INLINE_CALLS_BYTES:,}"
+        found.append(f"{graph.source.file}:1:1: error: {message}: set NOETL_POSTGRES, to store them there")
     called = {one.digest for one in closure}
     others = {
         one.digest: unsupported(one, tools, has_store=has_store) for one in calls.graphs if one.digest not in called

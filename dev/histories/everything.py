@@ -8,9 +8,10 @@ from dev.histories.older import OLDER
 from dev.histories.recording import Recording
 from dev.histories.steps import STEPS
 from dev.histories.stops import STOPS
+from dev.histories.sub_playbooks import SUB_PLAYBOOKS
 from dev.histories.tasks import TASKS
 from dev.histories.waits import WAITS
 
 __all__ = ["RECORDINGS"]
 
-RECORDINGS: dict[str, Recording] = {**STEPS, **TASKS, **LOOPS, **OLDER, **STOPS, **EDGES, **WAITS}
+RECORDINGS: dict[str, Recording] = {**STEPS, **TASKS, **LOOPS, **OLDER, **STOPS, **EDGES, **WAITS, **SUB_PLAYBOOKS}

@@ -50,8 +50,9 @@ class Session:
         return {kind: f"replay-{kind}-{self._name}" for kind in KINDS}
 
     async def submit(self, graph: Graph) -> None:
-        """Start the run."""
-        self._handle = await self.client.submit(graph, content="", queues=self.queues)
+        """Start the run. It may call itself."""
+        catalog = {graph.source.path: graph}
+        self._handle = await self.client.submit(graph, content="", catalog=catalog, queues=self.queues)
 
     @property
     def handle(self) -> RunHandle:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dev.simulate.answers import Answers
+from noetl_compiler.language.tools import PLAYBOOK
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import AttemptRecord, PlainOutcome, RuleFailure, SinkRecord, ToolCall, ToolReport
 from noetl_temporal.machine.policy import Decision, allows, decide
@@ -44,7 +45,15 @@ CALM = Weather(lost=0.0, shutdown=0.0, longest_ms=20)
 
 def perform(call: ToolCall, at: int, answers: Answers, chance: random.Random, weather: Weather) -> Performed:
     """What becomes of a call that begins now, if nobody cancels it."""
+    if call.kind == PLAYBOOK:
+        return _called(call, answers, chance, weather)
     return _Activity(call, at, answers, chance, weather).run()
+
+
+def _called(call: ToolCall, answers: Answers, chance: random.Random, weather: Weather) -> Performed:
+    """A playbook, which runs in a workflow of its own: no worker loses it, and it asks no rules of its caller."""
+    ms = max(1, int(weather.longest_ms * chance.random() ** 3))
+    return Performed(ms, ToolReport(answers.answer(call.kind, call.key, 1), is_decided=False), [])
 
 
 def cancelled() -> ToolReport:

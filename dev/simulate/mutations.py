@@ -218,7 +218,7 @@ MUTATIONS = (
     Mutation("34: a route that raises is an error", templates, "predicate", wrapped_by(_raising_is_no_match)),
     Mutation("34: a step whose way raises fails", exits, "_told", wrapped_by(_done_whatever_the_way)),
     Mutation("34: a way that raises hides no failure", exits, "route", wrapped_by(_fails_by_its_way_alone)),
-    Mutation("the delay after a lost call", Pipeline, "_decide_loss", wrapped_by(_decided_at_once)),
+    Mutation("the delay after a lost call", Pipeline, "_decide", wrapped_by(_decided_at_once)),
     Mutation("cancelled items are no successes", LoopMachine, "_run_ended", wrapped_by(_cancelled_is_success)),
     Mutation("a loop cancelled from outside failed", Machine, "_chunk_finished", wrapped_by(_outside_is_well)),
     Mutation("22c: what a chunk gives back runs", playbook, "take_report", wrapped_by(_loses_the_rest)),

@@ -104,6 +104,8 @@ def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool
         made["tool"] = tasks(chance, labels, bounded=is_bounded and chance.once(0.5))
         if "frame" in made.get("loop", {}).get("spec", {}):
             _let_repeat(made["tool"])
+        else:
+            _call_playbooks(chance, made["tool"])
     if policy:
         spec["policy"] = policy
     if spec:
@@ -125,6 +127,13 @@ def _let_repeat(made: list[dict[str, Any]]) -> None:
     """Calls that may not be repeated are refused in a frame, when a run is submitted."""
     for task in made:
         task.get("spec", {}).pop("idempotent", None)
+
+
+def _call_playbooks(chance: Chance, made: list[dict[str, Any]]) -> None:
+    """Let some tasks call another playbook; what becomes of it is for the world to say. A frame cannot."""
+    for task in made:
+        if task["kind"] == "noop" and chance.once(0.12):
+            task |= {"kind": "playbook", "path": "sim/called"}
 
 
 def _has_timeout(spec: dict[str, Any]) -> bool:

@@ -9,7 +9,8 @@ import pytest
 from noetl_activities.tool import BUILT_IN, tool_names
 from noetl_compiler import compile_or_raise, compile_text
 from noetl_compiler.codes import Code
-from noetl_temporal.unsupported import tools_for, unsupported
+from noetl_compiler.pinning import pin_graphs
+from noetl_temporal.unsupported import check_calls, tools_for, unsupported
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
@@ -95,3 +96,25 @@ def test_other_tools_are_looked_for_where_the_playbook_asks_for_one(
     monkeypatch.setattr("noetl_temporal.unsupported.tool_names", lambda: frozenset({"noop", "rhai"}))
     graph = compile_or_raise(f"{HEAD}workflow:\n- {{step: start, tool: {tool}}}\n", "x.yaml")
     assert tools_for(graph) == known
+
+
+def test_playbooks_to_call_need_a_store_where_they_are_large() -> None:
+    """Each call would carry them."""
+    child = compile_or_raise(
+        f"{HEAD}workflow: [{{step: start, tool: {{kind: noop, message: {'x' * 200_000}}}}}]\n", "c"
+    )
+    graph = compile_or_raise(f"{HEAD}workflow: [{{step: start, tool: {{kind: playbook, path: c}}}}]\n", "p")
+    calls = pin_graphs([("c", child)])
+    assert check_calls(graph, calls, TOOLS)[1] == []
+    [found] = check_calls(graph, calls, TOOLS, has_store=False)[1]
+    assert "set NOETL_POSTGRES" in found
+
+
+def test_a_playbook_that_only_a_template_may_name_is_refused_when_it_is_called() -> None:
+    child = compile_or_raise(f"{HEAD}workflow: [{{step: start, tool: {{kind: shell, cmds: ls}}}}]\n", "c")
+    graph = compile_or_raise(
+        f"{HEAD}workflow: [{{step: start, tool: {{kind: playbook, path: '{{{{ payload.p }}}}'}}}}]\n", "p"
+    )
+    calls, problems = check_calls(graph, pin_graphs([("c", child)]), TOOLS)
+    assert problems == []
+    assert "there is no tool 'shell' here" in calls.problems[child.digest]
