@@ -18,7 +18,7 @@ from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
 from noetl_temporal.machine.undefined import Mistake
-from noetl_temporal.machine.waits.wait import Signal, Wait
+from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
 __all__ = [
     "VERSION",
@@ -264,7 +264,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     ``workload``, ``payload``, ``ctx`` and ``vars`` are ``kept`` in the payload store, by these words and their names.
     ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those whose size is not known yet
     (large_values.py). ``signals`` are kept by name until a step waits for them;
-    ``handed`` are those on their way to a wait in a chunk, by the wait's id. ``requests`` are the ids of the latest
+    ``handed`` are answers on their way to a wait in a chunk, by the wait's id. ``requests`` are the ids of the latest
     requests; all up to ``oldest_request`` count as repeated.
     """
 
@@ -290,7 +290,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     keeping: list[str] = []
     unmeasured: list[str] = []
     signals: dict[str, list[Signal]] = {}
-    handed: dict[str, Signal] = {}
+    handed: dict[str, Answer] = {}
     requests: list[int] = []
     oldest_request: int = 0
 

@@ -162,7 +162,7 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(ACTIONS, max_size=25))
 def test_no_signal_is_lost_or_taken_twice(actions: list[tuple[Any, ...]]) -> None:
     pair = Pair()
@@ -198,6 +198,16 @@ def test_a_signal_that_comes_too_late_for_an_item_is_the_next_waits() -> None:
     pair.settle()
     assert [wait.name for wait in pair.parent.state.waits.values()] == ["then"]
     assert pair.parent.state.records["after"].outcome["result"] == 1
+
+
+def test_a_chunk_that_tells_of_its_waits_again_is_handed_no_second_answer() -> None:
+    pair = Pair()
+    pair.restore()
+    pair.signal(0)
+    pair.signal(0)
+    pair.settle()
+    assert [signal.data for signal in pair.parent.state.signals["paid"]] == [2]
+    assert pair.parent.state.handed == {}
 
 
 def test_a_message_of_a_chunk_that_somebody_repeats_makes_no_signal() -> None:

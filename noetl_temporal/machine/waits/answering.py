@@ -29,24 +29,30 @@ class Answering(Engine[PlaybookState, StepRun]):
                 self._signalled(event)
             case Decided():
                 self._decided(event)
-            case WaitOpened(_, wait) if wait.id not in self.state.waits and self._is_in_flight(wait):
-                self.state.waits[wait.id] = wait
-                self._wait_opened(wait)
-            case WaitOpened():
-                pass
+            case WaitOpened(_, wait):
+                self._wait_of_chunk_opened(wait)
             case WaitClosed():
                 self._wait_of_chunk_closed(event)
             case _:
                 super()._take(event)
 
+    def _wait_of_chunk_opened(self, wait: Wait) -> None:
+        """A chunk that continues as new tells of its waits again, also of one whose answer is on its way."""
+        is_known = wait.id in self.state.waits or wait.id in self.state.handed
+        if not is_known and self._is_in_flight(wait):
+            self.state.waits[wait.id] = wait
+            self._wait_opened(wait)
+
     def _wait_of_chunk_closed(self, event: WaitClosed) -> None:
         found = self.state.waits.get(event.wait_id)
         if found is not None and found.chunk:
             del self.state.waits[event.wait_id]
-        if event.is_answered or event.returned is not None:
-            handed = self.state.handed.pop(event.wait_id, None)
-            if handed is not None and not event.is_answered:
-                self._offer(handed, first=True)
+        handed = self.state.handed.get(event.wait_id)
+        if handed is None or not (event.is_answered or event.returned is not None or handed.signal is None):
+            return  # the answer is still on its way, and comes back
+        del self.state.handed[event.wait_id]
+        if handed.signal is not None and not event.is_answered:
+            self._offer(handed.signal, first=True)
 
     def _forget_waits(self, chunk_id: str) -> None:
         """The chunk has ended, and all its waits with it."""
@@ -87,8 +93,7 @@ class Answering(Engine[PlaybookState, StepRun]):
     def _answer(self, wait: Wait, answer: Answer) -> None:
         if wait.chunk:
             del self.state.waits[wait.id]
-            if answer.signal is not None:
-                self.state.handed[wait.id] = answer.signal
+            self.state.handed[wait.id] = answer
             self._journal.send(AnswerWait(wait.chunk, wait.id_in_chunk, answer))
         else:
             self._end_wait(wait, "done", {"status": "ok", "result": answer.result})
