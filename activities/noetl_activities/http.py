@@ -22,7 +22,7 @@ from noetl_activities.tool import Credential, Json, Request, ToolContext
 from noetl_activities.tool_spec import built_in
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS
 
-__all__ = ["TOOL", "HttpTool"]
+__all__ = ["TOOL", "HttpTool", "outcome_of"]
 
 _RETRYABLE = frozenset({408, 425, 429})
 
@@ -46,7 +46,7 @@ class HttpTool:
         try:
             async with timer:
                 answer = await _exchange(request, credential)
-                return await _outcome(answer, time.monotonic() - started, context)
+                return await outcome_of(answer, time.monotonic() - started, context)
         except TimeoutError:
             if not timer.expired():
                 raise
@@ -93,7 +93,8 @@ def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool
 # ---- the response -------------------------------------------------------------------------------------------------
 
 
-async def _outcome(answer: Answer, elapsed: float, context: ToolContext) -> Outcome:
+async def outcome_of(answer: Answer, elapsed: float, context: ToolContext) -> Outcome:
+    """What a response means. ``elapsed`` in seconds."""
     response, body = answer
     headers = {name.lower(): value for name, value in response.headers.items()}
     facts: dict[str, Json] = {"status": response.status_code, "headers": headers}

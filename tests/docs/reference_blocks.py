@@ -1,8 +1,8 @@
 """The examples of the reference: fenced blocks of YAML, each with notes on what comes of it.
 
 A block that begins with a key of a playbook is one; the lines that every playbook begins with may be left out. Its last
-comment lines are its notes, a mapping in YAML. In their values ``...`` stands for anything: as a value, as the last
-item of a list for all further ones, as a key for all other keys, within a text for any part of it.
+comment lines are its notes, a mapping in YAML. In their values ``...`` stands for anything, as in those of playbook
+tests (noetl_temporal/playbook_tests/differences.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import yaml
 
-__all__ = ["NOTES", "PAGES", "Block", "blocks", "is_like"]
+__all__ = ["NOTES", "PAGES", "Block", "blocks"]
 
 PAGES = sorted((Path(__file__).parents[2] / "dev" / "reference").glob("*.md"))
 
@@ -77,27 +77,3 @@ def _parted(text: str) -> tuple[str, Mapping[str, Any]]:
         count -= 1
     notes: Any = yaml.safe_load("\n".join(line.removeprefix("#").removeprefix(" ") for line in lines[count:])) or {}
     return "\n".join((*lines[:count], "")), cast("Mapping[str, Any]", notes) if isinstance(notes, dict) else {}
-
-
-def is_like(shown: Any, real: Any) -> bool:
-    """Whether a value is what a page shows of it."""
-    if isinstance(shown, str) and "..." in shown:
-        pattern = ".*".join(map(re.escape, shown.split("...")))
-        return shown == "..." or (isinstance(real, str) and re.fullmatch(pattern, real, re.DOTALL) is not None)
-    if isinstance(shown, dict):
-        return isinstance(real, dict) and _are_like(cast("dict[str, Any]", shown), cast("dict[str, Any]", real))
-    if isinstance(shown, list):
-        return isinstance(real, list) and _items_are_like(cast("list[Any]", shown), cast("list[Any]", real))
-    return bool(shown == real) and isinstance(shown, bool) == isinstance(real, bool)
-
-
-def _are_like(shown: dict[str, Any], real: dict[str, Any]) -> bool:
-    named = shown.keys() - {"..."}
-    has_all = named <= real.keys() if "..." in shown else named == real.keys()
-    return has_all and all(is_like(shown[name], real[name]) for name in named)
-
-
-def _items_are_like(shown: list[Any], real: list[Any]) -> bool:
-    if shown[-1:] == ["..."]:
-        shown, real = shown[:-1], real[: len(shown) - 1]
-    return len(shown) == len(real) and all(map(is_like, shown, real))

@@ -1,4 +1,4 @@
-"""Runs a playbook of the reference: the real machine and the real tools, without Temporal.
+"""Runs a playbook of the reference: the host of playbook tests with the real tools.
 
 Retry delays and waits take no time here and are recorded; timeouts of steps, loops and playbooks are real.
 """
@@ -6,149 +6,47 @@ Retry delays and waits take no time here and are recorded; timeouts of steps, lo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from temporalio.converter import DataConverter
-from temporalio.exceptions import ApplicationError
 
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.tool import Tool
 from noetl_compiler.graph import Graph
-from noetl_temporal.call_log import CallLog, now
-from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
-from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import (
-    CancelRequested,
-    ChunkFinished,
-    Continued,
-    Event,
-    Started,
-    TimerFired,
-    ToolFinished,
-)
-from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal import call_log
+from noetl_temporal.call_log import CallLog
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.playbook_tests.host import Run, run_graph
 from noetl_temporal.run_tool import Attempt
-from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore
 
-__all__ = ["ReferenceRun", "run_playbook"]
-
-
-@dataclass
-class ReferenceRun:
-    """What a run came to. ``calls`` are the names of the tasks in the order of their calls, ``outcomes`` the last
-    outcome of each task, ``attempts`` the number of its attempts, ``delays`` the seconds waited before retries.
-    """
-
-    tools: Mapping[str, Tool]
-    source: CredentialSource
-    finish: Finish | None = None
-    events: list[DomainEvent] = field(default_factory=list[DomainEvent])
-    calls: list[str] = field(default_factory=list[str])
-    outcomes: dict[str, PlainOutcome] = field(default_factory=dict[str, PlainOutcome])
-    attempts: dict[str, int] = field(default_factory=dict[str, int])
-    delays: list[float] = field(default_factory=list[float])
+__all__ = ["run_playbook"]
 
 
 async def run_playbook(
     graph: Graph, tools: Mapping[str, Tool], source: CredentialSource, execution_id: int, payload: dict[str, Any]
-) -> ReferenceRun:
+) -> Run:
     """Run to the end. The loops and calls that are left then are cancelled."""
-    run = ReferenceRun(tools, source)
-    run.finish = await _Host(Machine(graph, execution_id=execution_id), run).drive(payload)
+    run = Run()
+    await run_graph(graph, _RealTools(tools, source), execution_id, payload, run)
     return run
 
 
-class _Host:
-    def __init__(self, machine: Machine | LoopMachine, run: ReferenceRun) -> None:
-        self._machine = machine
-        self._run = run
-        self._inbox: asyncio.Queue[Event] = asyncio.Queue()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._loops: dict[str, _Host] = {}
+@dataclass
+class _RealTools:
+    """Implements World."""
 
-    async def drive(self, payload: dict[str, Any]) -> Finish:
-        commands = self._machine.feed(Started(now(), payload))
-        while True:
-            for command in commands:
-                if isinstance(command, Finish):
-                    return command
-                self._perform(command)
-            event = Continued(now()) if self._machine.has_work else await self._inbox.get()
-            commands = self._machine.feed(event)
+    tools: Mapping[str, Tool]
+    source: CredentialSource
 
-    def cancel(self) -> None:
-        self._inbox.put_nowait(CancelRequested(now()))
+    def now(self) -> int:
+        return call_log.now()
 
-    def _perform(self, command: Command) -> None:
-        match command:
-            case Emit():
-                self._run.events.append(command.event)
-            case CallTool():
-                self._start(command.call.id, self._call(command.call))
-            case StartTimer():
-                self._start(command.timer_id, self._wait(command.timer_id, command.seconds))
-            case RunChunk():
-                self._start(command.chunk_id, self._chunk(command))
-            case Cancel():
-                self._cancel(command.id)
-            case _:
-                raise AssertionError(f"the reference runs without a payload store: {command}")
-
-    def _start(self, id_: str, work: Coroutine[Any, Any, None]) -> None:
-        task = self._tasks[id_] = asyncio.create_task(work)
-        task.add_done_callback(self._fail_loudly)
-
-    def _fail_loudly(self, task: asyncio.Task[None]) -> None:
-        """A fault of this host must not leave the run waiting."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error
-
-    def _cancel(self, id_: str) -> None:
-        if id_ in self._loops:
-            self._loops[id_].cancel()
-        elif id_ in self._tasks:
-            self._tasks[id_].cancel()
-
-    async def _wait(self, timer_id: str, seconds: float) -> None:
-        is_timeout = timer_id.endswith(":timeout")
-        if not is_timeout:
-            self._run.delays.append(seconds)
+    async def wait(self, seconds: float, *, is_timeout: bool) -> None:
         await asyncio.sleep(seconds if is_timeout else 0)
-        self._inbox.put_nowait(TimerFired(now(), timer_id))
 
-    async def _chunk(self, command: RunChunk) -> None:
-        machine = LoopMachine(command.input)
-        loop = self._loops[command.chunk_id] = _Host(machine, self._run)
-        await loop.drive({})
-        assert machine.report is not None
-        self._inbox.put_nowait(ChunkFinished(max(now(), machine.report.clock), command.chunk_id, machine.report))
-
-    async def _call(self, call: ToolCall) -> None:
-        self._run.calls.append(call.task)
-        try:
-            report = await self._attempts(call)
-        except asyncio.CancelledError:
-            cancelled = ToolReport(refusal("cancelled", "the call was cancelled"), is_decided=False)
-            self._inbox.put_nowait(ToolFinished(now(), call.id, cancelled, cancelled=True))
-            return
-        self._run.outcomes[call.task] = report.outcome
-        self._inbox.put_nowait(ToolFinished(now(), call.id, report))
-
-    async def _attempts(self, call: ToolCall) -> ToolReport:
-        log, values = CallLog(), ValueStore(DataConverter.default)
-        while True:
-            log.begin()
-            self._run.attempts[call.task] = self._run.attempts.get(call.task, 0) + 1
-            attempt = Attempt(
-                self._run.tools[call.kind], call, Credentials(self._run.source), log, values, asyncio.Event()
-            )
-            try:
-                return await attempt.run()
-            except ApplicationError as again:
-                delay = again.next_retry_delay
-                self._run.delays.append(delay.total_seconds() if delay else 0)
+    def attempt(self, call: ToolCall, log: CallLog) -> Attempt:
+        values = ValueStore(DataConverter.default)
+        return Attempt(self.tools[call.kind], call, Credentials(self.source), log, values, asyncio.Event())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -23,11 +24,14 @@ from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import Diagnostic
 from noetl_compiler.graph import Graph
 from noetl_compiler.guarantees import name_of, of_call, tasks_of
+from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.playbook_tests.differences import is_like
+from noetl_temporal.playbook_tests.host import Run
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.unsupported import unsupported
 
 from .reference_api import transport
-from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, is_like
+from .reference_blocks import NOTES, PAGES, RAN, Block, blocks
 from .reference_host import run_playbook
 
 ALL = [block for page in PAGES for block in blocks(page)]
@@ -96,16 +100,15 @@ async def test_an_example_has_the_result_that_its_page_shows(block: Block, reque
     dsn = await _new_database(request.getfixturevalue("servers")) if "postgres" in block.text else ""
     source = CredentialSource(environment=_credentials(dsn))
     run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {})
-    assert run.finish is not None
     cause = run.finish.failures.cause
     seen: dict[str, Any] = {
         "status": run.finish.status,
         "result": run.finish.result,
         "failure": f"{cause.kind}: {cause.message}" if cause else None,
-        "calls": run.calls,
-        "attempts": _named(notes, "attempts", run.attempts),
+        "calls": [made.call.task for made in run.calls],
+        "attempts": _named(notes, "attempts", _attempts(run)),
         "delays": run.delays,
-        "outcomes": _named(notes, "outcomes", run.outcomes),
+        "outcomes": _named(notes, "outcomes", _outcomes(run)),
         "rows": {table: await _rows(dsn, table) for table in _names(notes, "rows")},
         "guarantees": _named(notes, "guarantees", _guarantees(graph)),
     }
@@ -120,6 +123,18 @@ def _named(notes: Mapping[str, Any], note: str, found: Mapping[str, Any]) -> dic
 
 def _names(notes: Mapping[str, Any], note: str) -> list[str]:
     return list(notes.get(note) or {})
+
+
+def _attempts(run: Run) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for made in run.calls:
+        found[made.call.task] += made.attempts
+    return found
+
+
+def _outcomes(run: Run) -> dict[str, PlainOutcome]:
+    """The last of each task."""
+    return {made.call.task: made.report.outcome for made in run.calls if made.report is not None}
 
 
 def _guarantees(graph: Graph) -> dict[str, str]:

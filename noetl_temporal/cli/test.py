@@ -1,0 +1,105 @@
+"""``noetl test``: run the tests of playbooks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from noetl_activities.installed_tools import installed_tools
+from noetl_temporal.cli.exits import FAILED, WRONG
+from noetl_temporal.cli.findings import show_findings
+from noetl_temporal.cli.output import write_text
+
+if TYPE_CHECKING:  # it imports the machine and Temporal's SDK
+    from noetl_temporal.playbook_tests.suites import LoadedSuite
+    from noetl_temporal.playbook_tests.trial import Verdict
+
+__all__ = ["test_command"]
+
+
+@click.command("test")
+@click.argument("paths", nargs=-1, metavar="[FILE|FOLDER]...", type=click.Path(exists=True, path_type=Path))
+@click.option("--coverage", is_flag=True, help="Show which steps, routes and rules no test reaches.")
+@click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the outcome to this file as JUnit XML, for CI.",
+)
+def test_command(paths: tuple[Path, ...], coverage: bool, junit: Path | None) -> None:
+    """Run the tests of playbooks: *.test.yaml files, without servers and in no time.
+
+    A folder means all test files below it; without one, this folder is searched. No tool is called: calls return what
+    the stubs of a test say, and delays, retries and timeouts pass at once. The exit status is 0 if all tests pass, 1 if
+    one fails, 2 if a test file or its playbook has errors.
+
+    \b
+    noetl test                                all tests below this folder
+    noetl test etl.test.yaml --coverage       and what they do not reach
+    noetl test playbooks/ --junit tests.xml   for a CI server
+    """
+    from noetl_temporal.playbook_tests.suites import load, suite_files
+    from noetl_temporal.playbook_tests.trial import run_test
+
+    tools = installed_tools()
+    files = suite_files(paths or (Path(),))
+    if not files:
+        raise click.UsageError("there are no tests: their files are named *.test.yaml")
+    found: list[tuple[LoadedSuite, list[Verdict]]] = []
+    for file in files:
+        loaded = load(file, tools)
+        verdicts: list[Verdict] = []
+        if loaded.graph is not None:
+            for test in loaded.suite.tests:
+                verdicts.append(run_test(test, loaded.graph, tools))
+                _print_verdict(loaded.file, verdicts[-1])
+        _show_wrong(loaded)
+        found.append((loaded, verdicts))
+    _conclude(found, junit, coverage=coverage)
+
+
+def _print_verdict(file: str, verdict: Verdict) -> None:
+    from noetl_temporal.playbook_tests.report import verdict_lines
+
+    for line in verdict_lines(file, verdict):
+        click.echo(line)
+
+
+def _show_wrong(loaded: LoadedSuite) -> None:
+    for result in loaded.wrong:
+        show_findings(result, "no test of this file was run")
+    for line in loaded.refused:
+        click.echo(line, err=True)
+
+
+def _conclude(found: Sequence[tuple[LoadedSuite, list[Verdict]]], junit: Path | None, *, coverage: bool) -> None:
+    """The rest of the report, and the exit status."""
+    from noetl_temporal.playbook_tests.junit import junit as junit_xml
+    from noetl_temporal.playbook_tests.report import summary
+
+    verdicts = [one for _, those in found for one in those]
+    broken = sum(loaded.graph is None for loaded, _ in found)
+    for line in _coverage(found) if coverage else ():
+        click.echo(line)
+    click.echo(summary(verdicts, broken))
+    if junit is not None:
+        write_text(junit, junit_xml(found), junit.parent)
+    sys.exit(WRONG if broken else FAILED if any(not one.is_passed for one in verdicts) else 0)
+
+
+def _coverage(found: Sequence[tuple[LoadedSuite, list[Verdict]]]) -> Iterator[str]:
+    """Of each playbook, over all files that test it."""
+    from noetl_temporal.playbook_tests.coverage import Part, reached
+    from noetl_temporal.playbook_tests.report import coverage_lines
+
+    graphs = {loaded.graph.source.file: loaded.graph for loaded, _ in found if loaded.graph is not None}
+    parts: dict[str, set[Part]] = {file: set() for file in graphs}
+    for loaded, verdicts in found:
+        if loaded.graph is not None:
+            parts[loaded.graph.source.file] |= reached(loaded.graph, (one.run for one in verdicts))
+    for file, graph in graphs.items():
+        yield from coverage_lines(graph, frozenset(parts[file]))
