@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from noetl_compiler.language import defaults, quantities
+from noetl_compiler.language.constructs.playbook_tests import TESTS
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, ENTERED, SKIPPED, names_of
 from noetl_compiler.language.tools import KINDS, PSEUDO_KINDS
 from noetl_compiler.schema.lookup import KeyEntry, lookup
@@ -95,6 +96,13 @@ def _with_older(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield f"`{path}.{name}`", ", ".join(f"`{one}`" for one in names)
 
 
+def _test_keys(name: str) -> list[str]:
+    """The keys of a construct of test files."""
+    keys = next(one.keys for one in TESTS if one.name == name)
+    rows = ((f"`{key.name}`{' (required)' if key.required else ''}", key.about) for key in keys)
+    return _table("key", "meaning", rows=rows)
+
+
 # ---- tools -----------------------------------------------------------------------------------------------------------
 
 _EFFECTS: Mapping[str | None, str] = {
@@ -168,6 +176,7 @@ def _units(_argument: str) -> list[str]:
 
 _TABLES: Mapping[str, Callable[[str], list[str]]] = {
     "keys": _keys,
+    "test_keys": _test_keys,
     "words": _words,
     "older": _older,
     "tools": _tools,

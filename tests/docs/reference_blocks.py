@@ -1,6 +1,7 @@
 """The examples of the reference: fenced blocks of YAML, each with notes on what comes of it.
 
-A block that begins with a key of a playbook is one; the lines that every playbook begins with may be left out. Its last
+A block that begins with a key of a playbook is one; the lines that every playbook begins with may be left out. One that
+begins with ``tests`` has the tests of the playbook before it. Its last
 comment lines are its notes, a mapping in YAML. In their values ``...`` stands for anything, as in those of playbook
 tests (noetl_temporal/playbook_tests/differences.py).
 """
@@ -34,6 +35,8 @@ NOTES: Mapping[str, str] = {
     "outcomes": "the last outcome of each task that is named",
     "rows": "what the tables that are named hold after the run",
     "guarantees": "what noetl compile --guarantees says of each task that is named",
+    "passed": "how many tests of the playbook before pass",
+    "problems": "what the tests that fail say",
 }
 """What a note may say."""
 
@@ -43,13 +46,14 @@ RAN = frozenset({"result", "status", "refused"})
 
 @dataclass(frozen=True)
 class Block:
-    """``text`` is the whole playbook; ``why_not`` tells why a block is none."""
+    """``text`` is the whole playbook, or the tests of the playbook ``tested``; ``why_not`` tells why it is neither."""
 
     page: str
     line: int
     text: str
     notes: Mapping[str, Any]
     why_not: str = ""
+    tested: str = ""
 
     @property
     def name(self) -> str:
@@ -63,10 +67,15 @@ _FENCE = re.compile(r"(?:<!-- not a playbook: (?P<why>[^>]+) -->\n\n?)?^```yaml\
 def blocks(page: Path) -> Iterator[Block]:
     """Every block of YAML on a page."""
     content = page.read_text("utf-8")
+    playbook = ""
     for found in _FENCE.finditer(content):
         line = content.count("\n", 0, found.start("text")) + 1
         text, notes = _parted(found["text"])
-        yield Block(page.name, line, HEAD + text if PART.match(text) else text, notes, found["why"] or "")
+        if text.startswith("tests:"):
+            yield Block(page.name, line, text, notes, tested=playbook)
+            continue
+        playbook = HEAD + text if PART.match(text) else text
+        yield Block(page.name, line, playbook, notes, found["why"] or "")
 
 
 def _parted(text: str) -> tuple[str, Mapping[str, Any]]:

@@ -18,6 +18,7 @@ import yaml
 
 from noetl_activities import http
 from noetl_activities.credentials import CredentialSource
+from noetl_activities.installed_tools import installed_tools
 from noetl_activities.tool import load_tools
 from noetl_activities.variables import HOME_VARIABLE
 from noetl_compiler import compile_text
@@ -27,6 +28,8 @@ from noetl_compiler.guarantees import name_of, of_call, tasks_of
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.playbook_tests.differences import is_like
 from noetl_temporal.playbook_tests.host import Run
+from noetl_temporal.playbook_tests.suites import load
+from noetl_temporal.playbook_tests.trial import run_test
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.unsupported import unsupported
 
@@ -35,7 +38,8 @@ from .reference_blocks import NOTES, PAGES, RAN, Block, blocks
 from .reference_host import run_playbook
 
 ALL = [block for page in PAGES for block in blocks(page)]
-PLAYBOOKS = [block for block in ALL if not block.why_not]
+PLAYBOOKS = [block for block in ALL if not block.why_not and not block.tested]
+SUITES = [block for block in ALL if block.tested]
 TOOLS = load_tools()
 EXECUTION_IDS = itertools.count(1_000)
 
@@ -115,6 +119,18 @@ async def test_an_example_has_the_result_that_its_page_shows(block: Block, reque
     expected = {"status": "completed", **{name: notes[name] for name in notes.keys() & seen.keys()}}
     wrong = {name: seen[name] for name in expected if not is_like(expected[name], seen[name])}
     assert not wrong, yaml.safe_dump(json.loads(json.dumps(wrong, default=str)), sort_keys=False)
+
+
+@pytest.mark.parametrize("block", SUITES, ids=lambda block: block.name)
+def test_tests_pass_as_their_page_says(block: Block, tmp_path: Path) -> None:
+    (tmp_path / "example.yaml").write_text(block.tested)
+    (tmp_path / "example.test.yaml").write_text(block.text)
+    suite = load(tmp_path / "example.test.yaml", installed_tools())
+    assert suite.graph is not None, (suite.wrong, suite.refused)
+    verdicts = [run_test(test, suite.graph, installed_tools()) for test in suite.suite.tests]
+    problems = [problem.message for one in verdicts for problem in one.problems]
+    seen = {"passed": sum(one.is_passed for one in verdicts), "problems": problems}
+    assert is_like({"problems": [], **block.notes}, seen), seen
 
 
 def _named(notes: Mapping[str, Any], note: str, found: Mapping[str, Any]) -> dict[str, Any]:

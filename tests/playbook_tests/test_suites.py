@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import jsonschema
 import pytest
 import yaml
+from jsonschema import Draft7Validator
 
 from noetl_compiler.language.constructs.playbook_tests import TESTS
 from noetl_compiler.schema.playbook_tests import schema_of_tests
@@ -14,6 +15,7 @@ from noetl_temporal.playbook_tests.suites import suite_files
 
 from .trials import loaded
 
+SCHEMA: Any = Draft7Validator(schema_of_tests())
 ONE = """
 workflow:
   - step: start
@@ -126,7 +128,7 @@ tests:
 
 def test_schema_and_reader_take_every_key(tmp_path: Path) -> None:
     document = yaml.safe_load(EVERYTHING)
-    jsonschema.Draft7Validator(schema_of_tests()).validate(document)
+    SCHEMA.validate(document)
     assert loaded(tmp_path, ONE, EVERYTHING).wrong == ()
     for construct in TESTS:
         assert all(f"{key.name}:" in EVERYTHING for key in construct.keys), construct.name
@@ -146,5 +148,5 @@ def test_schema_and_reader_take_every_key(tmp_path: Path) -> None:
     ],
 )
 def test_schema_and_reader_refuse_the_same(tmp_path: Path, text: str) -> None:
-    assert not jsonschema.Draft7Validator(schema_of_tests()).is_valid(yaml.safe_load(text))
+    assert not SCHEMA.is_valid(yaml.safe_load(text))
     assert loaded(tmp_path, ONE, text).wrong
