@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_activities.installed_tools import installed_tools
+from noetl_temporal.cli.arguments import EXECUTION_ID
+from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.exits import FAILED, WRONG
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import write_text
+from noetl_temporal.cli.printed import echo_document
 
 if TYPE_CHECKING:  # it imports the machine and Temporal's SDK
     from noetl_temporal.playbook_tests.suites import LoadedSuite
@@ -30,7 +33,13 @@ __all__ = ["test_command"]
     metavar="FILE",
     help="Write the outcome to this file as JUnit XML, for CI.",
 )
-def test_command(paths: tuple[Path, ...], coverage: bool, junit: Path | None) -> None:
+@click.option(
+    "--record",
+    type=EXECUTION_ID,
+    metavar="ID",
+    help="Print the run ID as a test: its calls as stubs, its end expected.",
+)
+def test_command(paths: tuple[Path, ...], coverage: bool, junit: Path | None, record: int | None) -> None:
     """Run the tests of playbooks: *.test.yaml files, without servers and in no time.
 
     A folder means all test files below it; without one, this folder is searched. No tool is called: calls return what
@@ -41,7 +50,13 @@ def test_command(paths: tuple[Path, ...], coverage: bool, junit: Path | None) ->
     noetl test                                all tests below this folder
     noetl test etl.test.yaml --coverage       and what they do not reach
     noetl test playbooks/ --junit tests.xml   for a CI server
+    noetl test --record 754318462739161088 > etl.test.yaml
     """
+    if record is not None:
+        if paths or coverage or junit:
+            raise click.UsageError("--record prints a test and runs none: it takes no files and no other options")
+        _record(record)
+        return
     from noetl_temporal.playbook_tests.suites import load, suite_files
     from noetl_temporal.playbook_tests.trial import run_test
 
@@ -60,6 +75,23 @@ def test_command(paths: tuple[Path, ...], coverage: bool, junit: Path | None) ->
         _show_wrong(loaded)
         found.append((loaded, verdicts))
     _conclude(found, junit, coverage=coverage)
+
+
+def _record(execution: int) -> None:
+    """Print the test. It is run as well: what it cannot repeat is told, with exit status 1."""
+    reach_running()
+    from noetl_temporal.cli.logs import log_nowhere
+    from noetl_temporal.cli.record_test import record_test
+    from noetl_temporal.playbook_tests.report import problem_lines
+
+    log_nowhere()
+    text, problems = record_test(execution)
+    echo_document(text)
+    for problem in problems:
+        click.echo("\n".join(problem_lines("recorded.test.yaml", problem)), err=True)
+    if problems:
+        click.echo("the test does not pass as it is: edit it where it differs from the run", err=True)
+        sys.exit(FAILED)
 
 
 def _print_verdict(file: str, verdict: Verdict) -> None:

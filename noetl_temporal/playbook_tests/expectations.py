@@ -16,7 +16,7 @@ from noetl_temporal.playbook_tests.differences import ABSENT, ANYTHING, Path, di
 from noetl_temporal.playbook_tests.host import MadeCall, Run
 from noetl_temporal.playbook_tests.stubs import StubbedWorld, is_named
 
-__all__ = ["Problem", "failed_expectations", "place_of"]
+__all__ = ["Problem", "failed_expectations", "place_of", "route_of"]
 
 _MOST_LISTED = 12
 """Events or calls that a problem lists."""
@@ -57,7 +57,7 @@ def failed_expectations(test: PlaybookTest, graph: Graph, run: Run, world: Stubb
         node = expected[key]
         yield from _different(key, node, got, _place_in(key, node, got, graph))
     if "steps" in expected:
-        yield from _steps(expected["steps"], _route(run), graph)
+        yield from _steps(expected["steps"], route_of(run), graph)
     if "events" in expected:
         yield from _events(expected["events"], run.events, graph)
     for calls in test.calls:
@@ -93,7 +93,7 @@ def _whole(expected: dict[str, Node], run: Run, world: StubbedWorld) -> dict[str
     """What is compared as a whole, by its key, where the test names it."""
     named = _keys(expected.get("results"))
     found: dict[str, Any] = {
-        "route": _route(run),
+        "route": route_of(run),
         "result": run.finish.result,
         "results": {name: result for name, result in run.results.items() if name in named},
         "stored": world.stored,
@@ -127,7 +127,7 @@ def _place_in(key: str, node: Node, got: Any, graph: Graph) -> str:
 # ---- routes, events, failures ----------------------------------------------------------------------------------------
 
 
-def _route(run: Run) -> list[str]:
+def route_of(run: Run) -> list[str]:
     """The steps of the playbook that started, in order."""
     return [one.node for one in run.events if one.type == "step.started" and not one.meta.get("synthetic")]
 

@@ -12,7 +12,7 @@ from noetl_compiler.diagnostics import Diagnostic, Severity, nearest_or_all, sor
 from noetl_compiler.graph import Graph, Span
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.playbook_tests import Calls, PlaybookTest, Suite, read_tests
+from noetl_compiler.playbook_tests import Calls, PlaybookTest, Stub, Suite, read_tests
 from noetl_compiler.reader import read_file
 from noetl_compiler.syntax import Name
 from noetl_temporal.unsupported import unsupported
@@ -20,6 +20,9 @@ from noetl_temporal.unsupported import unsupported
 __all__ = ["LoadedSuite", "load", "suite_files"]
 
 SUFFIXES = (".test.yaml", ".test.yml")
+SQL_KINDS = ("duckdb", "postgres")
+"""The tools whose results are rows."""
+
 _ANYTHING = "..."
 
 
@@ -88,6 +91,8 @@ def _unknown_names(suite: Suite, graph: Graph) -> Iterator[Diagnostic]:
     for test in suite.tests:
         for calls in (*(stub.calls for stub in test.stubs), *(one.calls for one in test.calls)):
             yield from _unknown_call(suite, graph, calls)
+        for stub in test.stubs:
+            yield from _foreign_answer(suite, graph, stub)
         for name in _steps_of(test):
             yield from _unknown_step(suite, graph, name)
 
@@ -102,6 +107,19 @@ def _unknown_call(suite: Suite, graph: Graph, calls: Calls) -> Iterator[Diagnost
         message = f'the step "{step.name}" has no task "{calls.task.text}"'
         hint = nearest_or_all(calls.task.text, labels, "its tasks are")
         yield _error(suite, Code.UNKNOWN_LABEL, calls.task.span, message, hint)
+
+
+def _foreign_answer(suite: Suite, graph: Graph, stub: Stub) -> Iterator[Diagnostic]:
+    """An answer that none of the tasks can get."""
+    key, kinds = ("http", ("http",)) if stub.http else ("rows", SQL_KINDS)
+    step = graph.steps.get(stub.calls.step.text)
+    if step is None or not (stub.http or stub.rows is not None):
+        return
+    tasks = [task for task in step.tasks if stub.calls.task is None or stub.calls.task.text == task.label]
+    if tasks and not any(task.kind in kinds for task in tasks):
+        called = ", ".join(sorted({task.kind for task in tasks}))
+        message = f'"{key}" answers calls of {" and ".join(kinds)}, and this stub is for {called}'
+        yield _error(suite, Code.WRONG_VALUE, stub.span, message, "write result: with what the call returns")
 
 
 def _steps_of(test: PlaybookTest) -> Iterator[Name]:

@@ -55,6 +55,10 @@ workflow:
             ['1:52: error[NT103]: "iteration" must be a number from 0, not text'],
         ),
         (
+            "tests: [{name: a, stubs: [{step: start, http: {status: 200}}], expect: {}}]",
+            ['1:27: error[NT106]: "http" answers calls of http, and this stub is for python'],
+        ),
+        (
             "tests: [{name: a, expect: {status: done}}]",
             ['1:36: error[NT106]: invalid value "done" for "status"'],
         ),
@@ -101,6 +105,14 @@ def test_files_are_found_below_a_folder_each_once(tmp_path: Path) -> None:
 # ---- the schema ------------------------------------------------------------------------------------------------------
 
 
+OF_EACH_KIND = """
+workflow:
+  - step: start
+    tool:
+      - {name: work, kind: python, code: result = 1}
+      - {name: get, kind: http, url: "http://api.test"}
+      - {name: select, kind: postgres, auth: db, query: SELECT 1}
+"""
 EVERYTHING = """
 playbook: p.yaml
 tests:
@@ -129,7 +141,7 @@ tests:
 def test_schema_and_reader_take_every_key(tmp_path: Path) -> None:
     document = yaml.safe_load(EVERYTHING)
     SCHEMA.validate(document)
-    assert loaded(tmp_path, ONE, EVERYTHING).wrong == ()
+    assert loaded(tmp_path, OF_EACH_KIND, EVERYTHING).wrong == ()
     for construct in TESTS:
         assert all(f"{key.name}:" in EVERYTHING for key in construct.keys), construct.name
 
