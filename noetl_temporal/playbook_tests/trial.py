@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from noetl_compiler.graph import Graph, Span
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.playbook_tests import PlaybookTest
-from noetl_temporal.playbook_tests.expectations import Problem, failed_expectations, place_of
+from noetl_temporal.playbook_tests.expectations import Problem, failed_expectations, place_of, route_of
 from noetl_temporal.playbook_tests.host import Run, run_graph
 from noetl_temporal.playbook_tests.stubs import NoStubError, StubbedWorld
 from noetl_temporal.playbook_tests.virtual_time import StuckError, VirtualTimeLoop
@@ -52,13 +52,13 @@ def _run(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: Run) -> lis
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
             runner.run(run_graph(graph, world, EXECUTION_ID, test.payload, run))
     except NoStubError as missing:
-        return [_without_stub(test.span, graph, missing)]
+        return [_without_stub(test.span, graph, missing, run)]
     except StuckError as stuck:
         return [Problem(test.span, str(stuck))]
     return []
 
 
-def _without_stub(span: Span, graph: Graph, missing: NoStubError) -> Problem:
+def _without_stub(span: Span, graph: Graph, missing: NoStubError, run: Run) -> Problem:
     call = missing.call
     parts = {
         "iteration": call.iteration,
@@ -68,7 +68,9 @@ def _without_stub(span: Span, graph: Graph, missing: NoStubError) -> Problem:
     keys = {"step": call.step, "task": call.task, **parts}
     stub = ", ".join(f"{key}: {value}" for key, value in keys.items() if value is not None)
     place = place_of(graph, call.step, call.task)
-    return Problem(span, f"a call has no stub; add one to its stubs, such as {{{stub}, result: ...}}", place=place)
+    so_far = ", ".join(route_of(run))
+    message = f"a call has no stub (steps so far: {so_far}); add one, such as {{{stub}, result: ...}}"
+    return Problem(span, message, place=place)
 
 
 def _unused(test: PlaybookTest, graph: Graph, world: StubbedWorld) -> list[Problem]:

@@ -45,7 +45,10 @@ workload: {city: Oslo}
             "stubs: [{step: start, result: {degrees: 30}}, {step: warm}]\nexpect: {route: [start, cold]}",
             ["4: route[1] differs"],
         ),
-        ("stubs: [{step: start, result: {degrees: 3}}]\nexpect: {}", ["2: a call has no stub; add one to its stubs, "]),
+        (
+            "stubs: [{step: start, result: {degrees: 3}}]\nexpect: {}",
+            ["2: a call has no stub (steps so far: start, cold); add one, such as {step: cold, "],
+        ),
         (
             "stubs: [{step: start, result: {degrees: 3}}, {step: cold}, {step: warm}]\nexpect: {}",
             ["3: nothing used the stub for warm"],
