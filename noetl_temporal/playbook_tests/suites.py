@@ -10,6 +10,7 @@ from noetl_compiler import Result, compile_file
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity, nearest_or_all, sort_and_dedupe
 from noetl_compiler.graph import Graph, Span
+from noetl_compiler.language.sinks import STORES
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.playbook_tests import Calls, PlaybookTest, Stub, Suite, read_tests
@@ -20,9 +21,6 @@ from noetl_temporal.unsupported import unsupported
 __all__ = ["LoadedSuite", "load", "suite_files"]
 
 SUFFIXES = (".test.yaml", ".test.yml")
-SQL_KINDS = ("duckdb", "postgres")
-"""The tools whose results are rows."""
-
 _ANYTHING = "..."
 
 
@@ -111,7 +109,7 @@ def _unknown_call(suite: Suite, graph: Graph, calls: Calls) -> Iterator[Diagnost
 
 def _foreign_answer(suite: Suite, graph: Graph, stub: Stub) -> Iterator[Diagnostic]:
     """An answer that none of the tasks can get."""
-    key, kinds = ("http", ("http",)) if stub.http else ("rows", SQL_KINDS)
+    key, kinds = ("http", ("http",)) if stub.http else ("rows", tuple(sorted(STORES)))
     step = graph.steps.get(stub.calls.step.text)
     if step is None or not (stub.http or stub.rows is not None):
         return
