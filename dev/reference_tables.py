@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from noetl_compiler.language import defaults, quantities
+from noetl_compiler.language.constructs.playbook_tests import TESTS
 from noetl_compiler.language.error_kinds import ERROR_KINDS, ErrorKind
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, ENTERED, SKIPPED, names_of
 from noetl_compiler.language.tools import KINDS, PSEUDO_KINDS
@@ -94,6 +95,13 @@ def _with_older(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
         for name, _ in entry(path).keys:
             if names := entry(f"{path}.{name}").older:
                 yield f"`{path}.{name}`", ", ".join(f"`{one}`" for one in names)
+
+
+def _test_keys(name: str) -> list[str]:
+    """The keys of a construct of test files."""
+    keys = next(one.keys for one in TESTS if one.name == name)
+    rows = ((f"`{key.name}`{' (required)' if key.required else ''}", key.about) for key in keys)
+    return _table("key", "meaning", rows=rows)
 
 
 # ---- tools -----------------------------------------------------------------------------------------------------------
@@ -184,6 +192,7 @@ def _units(_argument: str) -> list[str]:
 
 _TABLES: Mapping[str, Callable[[str], list[str]]] = {
     "keys": _keys,
+    "test_keys": _test_keys,
     "words": _words,
     "older": _older,
     "tools": _tools,

@@ -36,7 +36,11 @@ class CallLog:
 
     def begin(self) -> None:
         """One more attempt."""
-        self._records.append(AttemptRecord(self._next_number, now(), "lost", worker=worker_name()))
+        self._records.append(AttemptRecord(self._next_number, self.now(), "lost", worker=worker_name()))
+
+    def now(self) -> int:
+        """The time that stands in the records: milliseconds since the epoch."""
+        return now()
 
     @property
     def _next_number(self) -> int:
@@ -121,7 +125,7 @@ class CallLog:
     def end(self, **fields: Any) -> None:
         """Complete this attempt's record."""
         fields["error"] = _abridged(fields.get("error"))
-        self._records[-1] = msgspec.structs.replace(self._records[-1], ended=now(), **fields)
+        self._records[-1] = msgspec.structs.replace(self._records[-1], ended=self.now(), **fields)
 
     async def hand_on(self) -> None:
         """Save the log for the next attempt."""

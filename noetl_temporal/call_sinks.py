@@ -23,7 +23,7 @@ from noetl_compiler import templates
 from noetl_compiler.language.sinks import CALLS
 from noetl_compiler.templates import TemplateFailure
 from noetl_compiler.value_merge import picked
-from noetl_temporal.call_log import CallLog, now
+from noetl_temporal.call_log import CallLog
 from noetl_temporal.machine.call import PlainOutcome, SinkCall, SinkRecord, ToolCall
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.scope import sink_config
@@ -115,21 +115,21 @@ class CallSinks:
         """Run the sinks in order, until one fails. ``is_kept`` if the outcome is from the ledger."""
         records: list[SinkRecord] = []
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
-            started = now()
+            started = self._log.now()
             is_noted = is_kept or self._call.store is not None
             noted = None if is_noted else ledger_json(outcome, self._credentials, self._limit, self._log.used)
             work = partial(self._store, sink, outcome, scope, noted)
             stored, failure = await attempted(work, self._deadline)
             if failure is not None:
                 failure = self._of_sink(sink, failure)
-                records.append(_failed(sink, started, failure))
+                records.append(_failed(sink, started, self._log.now(), failure))
                 return Performed(failure, tuple(records))
             if stored is None:
                 continue
             if stored.rival is not None:
                 return await self.perform(self._adopt(stored.rival), scope, is_kept=True)
             is_kept = is_kept or stored.is_kept
-            records.append(_performed(sink, started, stored))
+            records.append(_performed(sink, started, self._log.now(), stored))
         return Performed(outcome, tuple(records))
 
     async def _store(self, sink: SinkCall, outcome: PlainOutcome, scope: Scope, noted: str | None) -> Stored | None:
@@ -169,13 +169,13 @@ def _content(call: ToolCall, outcome: PlainOutcome) -> Json:
     return result
 
 
-def _performed(sink: SinkCall, started: int, stored: Stored) -> SinkRecord:
+def _performed(sink: SinkCall, started: int, ended: int, stored: Stored) -> SinkRecord:
     return SinkRecord(
         kind=sink.kind,
         key=sink.key,
         status="ok",
         started=started,
-        ended=now(),
+        ended=ended,
         rows=stored.rows,
         table=stored.table,
         duplicate=stored.duplicate,
@@ -183,6 +183,6 @@ def _performed(sink: SinkCall, started: int, stored: Stored) -> SinkRecord:
     )
 
 
-def _failed(sink: SinkCall, started: int, failure: PlainOutcome) -> SinkRecord:
+def _failed(sink: SinkCall, started: int, ended: int, failure: PlainOutcome) -> SinkRecord:
     message = str(failure["error"]["message"])
-    return SinkRecord(sink.kind, sink.key, "error", started, now(), error=message)
+    return SinkRecord(sink.kind, sink.key, "error", started, ended, error=message)

@@ -41,7 +41,7 @@ from noetl_activities.tool import Credential, Json, OutputStream, Request, Tool
 from noetl_compiler import templates
 from noetl_temporal.attempt_end import AttemptEnd, interrupted
 from noetl_temporal.attempt_log import AttemptLog
-from noetl_temporal.call_log import CallLog, now
+from noetl_temporal.call_log import CallLog
 from noetl_temporal.call_sinks import CallSinks
 from noetl_temporal.codec import Unread
 from noetl_temporal.late_cancel import until_passed_on
@@ -312,5 +312,5 @@ class Attempt:
         call = self.call
         kind = call.kind if call.store is None else "collected"
         names = call_names(call.names, call.step, kind, outcome, self.log.used, call.page or 1)
-        clock = {"now": templates.Clock(now())}
+        clock = {"now": templates.Clock(self.log.now())}
         return Chain(clock, call.scope, names) if call.aside else Chain(names, clock, call.scope)

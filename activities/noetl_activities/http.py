@@ -26,7 +26,7 @@ from noetl_activities.tool_spec import built_in
 from noetl_compiler.language.error_kinds import http_kind
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS
 
-__all__ = ["TOOL", "HttpTool"]
+__all__ = ["TOOL", "HttpTool", "outcome_of"]
 
 
 class HttpTool:
@@ -48,7 +48,7 @@ class HttpTool:
         try:
             async with timer:
                 answer = await _exchange(request, credential)
-                return await _outcome(answer, time.monotonic() - started, context)
+                return await outcome_of(answer, time.monotonic() - started, context)
         except TimeoutError:
             if not timer.expired():
                 raise
@@ -95,7 +95,8 @@ def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool
 # ---- the response -------------------------------------------------------------------------------------------------
 
 
-async def _outcome(answer: Answer, elapsed: float, context: ToolContext) -> Outcome:
+async def outcome_of(answer: Answer, elapsed: float, context: ToolContext) -> Outcome:
+    """What a response means. ``elapsed`` in seconds."""
     response, body = answer
     headers = {name.lower(): value for name, value in response.headers.items()}
     result = {

@@ -46,6 +46,9 @@ COMMANDS = {
         "Explain a playbook key, a tool kind or a diagnostic code, or print a page of the reference.",
     ),
     "migrate": LazyCommand("migrate:migrate_command", "Rewrite playbooks in canonical v10, keeping their comments."),
+    "test": LazyCommand(
+        "test:test_command", "Run the tests of playbooks: *.test.yaml files, without servers and in no time."
+    ),
     "status": LazyCommand("status:status_command", "Show the status of the run ID: steps, attempts, failures, result."),
     "events": LazyCommand("events:events_command", "Show the event log of the run ID, read from Postgres."),
     "logs": LazyCommand("task_logs:logs_command", "Show what the tasks of the run ID print."),

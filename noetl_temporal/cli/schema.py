@@ -12,21 +12,23 @@ import click
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.schema import DIALECTS, Schema, json_schema, schema_of_all
+from noetl_compiler.schema.playbook_tests import schema_of_tests
 from noetl_compiler.schema.tools import ToolKinds
 from noetl_temporal.cli.output import write_text
 
 __all__ = ["schema_command"]
 
 _ALL = "all"
+_TEST = "test"
 
 
 @click.command("schema")
 @click.option(
     "--dialect",
-    type=click.Choice((*DIALECTS, _ALL)),
+    type=click.Choice((*DIALECTS, _ALL, _TEST)),
     default="v10",
     show_default=True,
-    help="Dialect of the playbooks; all accepts any dialect.",
+    help="Dialect of the playbooks; all accepts any dialect, test is for files of tests.",
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
 def schema_command(dialect: str, output: Path | None) -> None:
@@ -39,12 +41,17 @@ def schema_command(dialect: str, output: Path | None) -> None:
     # yaml-language-server: $schema=playbook.schema.json       the first line of a playbook
     """
     kinds = ToolKinds(installed_tools())
-    schema = schema_of_all(kinds) if dialect == _ALL else json_schema(cast("Dialect", dialect), kinds)
-    text = "".join(_lines(schema))
+    text = "".join(_lines(_schema(dialect, kinds)))
     if output is None:
         click.echo(text, nl=False)
     else:
         write_text(output, text, output.parent)
+
+
+def _schema(dialect: str, kinds: ToolKinds) -> Schema:
+    if dialect == _TEST:
+        return schema_of_tests()
+    return schema_of_all(kinds) if dialect == _ALL else json_schema(cast("Dialect", dialect), kinds)
 
 
 def _lines(schema: Schema) -> Iterator[str]:

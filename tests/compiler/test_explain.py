@@ -12,7 +12,8 @@ from noetl_compiler.preview import Origins, explain
 from noetl_compiler.reader import read, read_file
 
 OK = Path(__file__).parent / "corpus/ok"
-EXAMPLES = sorted((Path(__file__).parents[2] / "dev").glob("*examples/*.yaml"))
+FOLDER = Path(__file__).parents[2] / "dev"
+EXAMPLES = sorted(set(FOLDER.glob("*examples/*.yaml")) - set(FOLDER.glob("*examples/*.test.yaml")))
 
 
 def graph_of(path: Path) -> Graph:

@@ -22,7 +22,8 @@ from noetl_compiler.preview.layers import place
 
 SPAN = Span(1, 1, 1, 2)
 SVG = "{http://www.w3.org/2000/svg}"
-EXAMPLES = sorted((Path(__file__).parents[2] / "dev" / "examples").glob("*.yaml"))
+FOLDER = Path(__file__).parents[2] / "dev" / "examples"
+EXAMPLES = sorted(set(FOLDER.glob("*.yaml")) - set(FOLDER.glob("*.test.yaml")))
 
 
 def graph_of(*steps: Step, name: str = "p") -> Graph:

@@ -186,7 +186,8 @@ def test_no_name_breaks_a_preview(name: str) -> None:
         )
 
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "dev" / "examples").glob("*.yaml"))
+FOLDER = Path(__file__).parents[2] / "dev" / "examples"
+EXAMPLES = sorted(set(FOLDER.glob("*.yaml")) - set(FOLDER.glob("*.test.yaml")))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

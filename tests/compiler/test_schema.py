@@ -24,7 +24,8 @@ from noetl_compiler.schema import DIALECTS, json_schema, models_of, schema_of_al
 from noetl_compiler.source import SourceFile
 
 ROOT = Path(__file__).parents[2]
-OWN = sorted((ROOT / "tests/compiler/corpus/ok").glob("*.yaml")) + sorted((ROOT / "dev").glob("*examples/*.yaml"))
+EXAMPLES = set((ROOT / "dev").glob("*examples/*.yaml")) - set((ROOT / "dev").glob("*examples/*.test.yaml"))
+OWN = sorted((ROOT / "tests/compiler/corpus/ok").glob("*.yaml")) + sorted(EXAMPLES)
 SHARED = ROOT.parent / "shared/corpus"
 
 

@@ -1,8 +1,9 @@
 """The examples of the reference: fenced blocks of YAML, each with notes on what comes of it.
 
-A block that begins with a key of a playbook is one; the lines that every playbook begins with may be left out. Its last
-comment lines are its notes, a mapping in YAML. In their values ``...`` stands for anything: as a value, as the last
-item of a list for all further ones, as a key for all other keys, within a text for any part of it.
+A block that begins with a key of a playbook is one; the lines that every playbook begins with may be left out. One that
+begins with ``tests`` has the tests of the playbook before it. Its last
+comment lines are its notes, a mapping in YAML. In their values ``...`` stands for anything, as in those of playbook
+tests (noetl_temporal/playbook_tests/differences.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, cast
 
 import yaml
 
-__all__ = ["NOTES", "PAGES", "Block", "blocks", "is_like", "scripts"]
+__all__ = ["NOTES", "PAGES", "Block", "blocks", "scripts"]
 
 PAGES = sorted((Path(__file__).parents[2] / "dev" / "reference").glob("*.md"))
 
@@ -36,6 +37,8 @@ NOTES: Mapping[str, str] = {
     "outcomes": "the last outcome of each task that is named",
     "rows": "what the tables that are named hold after the run",
     "guarantees": "what noetl compile --guarantees says of each task that is named",
+    "passed": "how many tests of the playbook before pass",
+    "problems": "what the tests that fail say",
 }
 """What a note may say."""
 
@@ -45,13 +48,14 @@ RAN = frozenset({"result", "status", "refused"})
 
 @dataclass(frozen=True)
 class Block:
-    """``text`` is the whole playbook; ``why_not`` tells why a block is none."""
+    """``text`` is the whole playbook, or the tests of the playbook ``tested``; ``why_not`` tells why it is neither."""
 
     page: str
     line: int
     text: str
     notes: Mapping[str, Any]
     why_not: str = ""
+    tested: str = ""
 
     @property
     def name(self) -> str:
@@ -65,10 +69,15 @@ _FENCE = re.compile(r"(?:<!-- not a playbook: (?P<why>[^>]+) -->\n\n?)?^```yaml\
 def blocks(page: Path) -> Iterator[Block]:
     """Every block of YAML on a page."""
     content = page.read_text("utf-8")
+    playbook = ""
     for found in _FENCE.finditer(content):
         line = content.count("\n", 0, found.start("text")) + 1
         text, notes = _parted(found["text"])
-        yield Block(page.name, line, HEAD + text if PART.match(text) else text, notes, found["why"] or "")
+        if text.startswith("tests:"):
+            yield Block(page.name, line, text, notes, tested=playbook)
+            continue
+        playbook = HEAD + text if PART.match(text) else text
+        yield Block(page.name, line, playbook, notes, found["why"] or "")
 
 
 _SCRIPT = re.compile(r"^```python\n# (https://\S+)\n(.*?)^```$", re.M | re.S)
@@ -88,27 +97,3 @@ def _parted(text: str) -> tuple[str, Mapping[str, Any]]:
         count -= 1
     notes: Any = yaml.safe_load("\n".join(line.removeprefix("#").removeprefix(" ") for line in lines[count:])) or {}
     return "\n".join((*lines[:count], "")), cast("Mapping[str, Any]", notes) if isinstance(notes, dict) else {}
-
-
-def is_like(shown: Any, real: Any) -> bool:
-    """Whether a value is what a page shows of it."""
-    if isinstance(shown, str) and "..." in shown:
-        pattern = ".*".join(map(re.escape, shown.split("...")))
-        return shown == "..." or (isinstance(real, str) and re.fullmatch(pattern, real, re.DOTALL) is not None)
-    if isinstance(shown, dict):
-        return isinstance(real, dict) and _are_like(cast("dict[str, Any]", shown), cast("dict[str, Any]", real))
-    if isinstance(shown, list):
-        return isinstance(real, list) and _items_are_like(cast("list[Any]", shown), cast("list[Any]", real))
-    return bool(shown == real) and isinstance(shown, bool) == isinstance(real, bool)
-
-
-def _are_like(shown: dict[str, Any], real: dict[str, Any]) -> bool:
-    named = shown.keys() - {"..."}
-    has_all = named <= real.keys() if "..." in shown else named == real.keys()
-    return has_all and all(is_like(shown[name], real[name]) for name in named)
-
-
-def _items_are_like(shown: list[Any], real: list[Any]) -> bool:
-    if shown[-1:] == ["..."]:
-        shown, real = shown[:-1], real[: len(shown) - 1]
-    return len(shown) == len(real) and all(map(is_like, shown, real))

@@ -1,4 +1,4 @@
-"""Every example compiles without findings; those of today are canonical."""
+"""Every example compiles without findings, and passes its tests; those of today are canonical."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from noetl_compiler import compile_file
+from noetl_temporal.cli.commands import cli
 from noetl_temporal.cli.migrate import migrate_command
 
 ROOT = Path(__file__).parent.parent.parent
-EXAMPLES = sorted((ROOT / "dev").glob("*examples/*.yaml"))
+TESTS = sorted((ROOT / "dev").glob("*examples/*.test.yaml"))
+EXAMPLES = sorted(set((ROOT / "dev").glob("*examples/*.yaml")) - set(TESTS))
 
 
 def test_there_are_examples() -> None:
@@ -23,6 +25,13 @@ def test_compiles(file: Path) -> None:
     result = compile_file(file)
     assert result.graph is not None
     assert [found.message for found in result.diagnostics] == []
+
+
+@pytest.mark.parametrize("file", TESTS, ids=lambda file: file.stem)
+def test_tests_pass_and_reach_everything(file: Path) -> None:
+    done = CliRunner().invoke(cli, ["test", str(file), "--coverage"])
+    assert done.exit_code == 0, done.output
+    assert "not reached" not in done.output
 
 
 def test_examples_are_canonical() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +18,7 @@ import yaml
 
 from noetl_activities import http
 from noetl_activities.credentials import CredentialSource
+from noetl_activities.installed_tools import installed_tools
 from noetl_activities.tool import load_tools
 from noetl_activities.variables import HOME_VARIABLE
 from noetl_compiler import compile_text
@@ -27,15 +29,21 @@ from noetl_compiler.phases import lowered, understand
 from noetl_compiler.pinning import pin_graphs
 from noetl_compiler.scripts import with_scripts
 from noetl_compiler.source import SourceFile
+from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.playbook_tests.differences import is_like
+from noetl_temporal.playbook_tests.host import Run
+from noetl_temporal.playbook_tests.suites import load
+from noetl_temporal.playbook_tests.trial import run_test
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.unsupported import check_calls
 
 from .reference_api import transport
-from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, is_like, scripts
+from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, scripts
 from .reference_host import Told, run_playbook
 
 ALL = [block for page in PAGES for block in blocks(page)]
-PLAYBOOKS = [block for block in ALL if not block.why_not]
+PLAYBOOKS = [block for block in ALL if not block.why_not and not block.tested]
+SUITES = [block for block in ALL if block.tested]
 SCRIPTS = {url: code for page in PAGES for url, code in scripts(page)}
 TOOLS = load_tools()
 EXECUTION_IDS = itertools.count(1_000)
@@ -104,16 +112,15 @@ async def test_an_example_has_the_result_that_its_page_shows(block: Block, reque
     source = CredentialSource(environment=_credentials(dsn))
     told = Told(notes.get("signals") or {}, notes.get("decisions") or {})
     run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, called, told)
-    assert run.finish is not None
     cause = run.finish.failures.cause
     seen: dict[str, Any] = {
         "status": run.finish.status,
         "result": run.finish.result,
         "failure": f"{cause.kind}: {cause.message}" if cause else None,
-        "calls": run.calls,
-        "attempts": _named(notes, "attempts", run.attempts),
+        "calls": [made.call.task for made in run.calls],
+        "attempts": _named(notes, "attempts", _attempts(run)),
         "delays": run.delays,
-        "outcomes": _named(notes, "outcomes", run.outcomes),
+        "outcomes": _named(notes, "outcomes", _outcomes(run)),
         "rows": {table: await _rows(dsn, table) for table in _names(notes, "rows")},
         "guarantees": _named(notes, "guarantees", _guarantees(graph)),
     }
@@ -122,12 +129,36 @@ async def test_an_example_has_the_result_that_its_page_shows(block: Block, reque
     assert not wrong, yaml.safe_dump(json.loads(json.dumps(wrong, default=str)), sort_keys=False)
 
 
+@pytest.mark.parametrize("block", SUITES, ids=lambda block: block.name)
+def test_tests_pass_as_their_page_says(block: Block, tmp_path: Path) -> None:
+    (tmp_path / "example.yaml").write_text(block.tested)
+    (tmp_path / "example.test.yaml").write_text(block.text)
+    suite = load(tmp_path / "example.test.yaml", installed_tools())
+    assert suite.graph is not None, (suite.wrong, suite.refused)
+    verdicts = [run_test(test, suite.graph, installed_tools()) for test in suite.suite.tests]
+    problems = [problem.message for one in verdicts for problem in one.problems]
+    seen = {"passed": sum(one.is_passed for one in verdicts), "problems": problems}
+    assert is_like({"problems": [], **block.notes}, seen), seen
+
+
 def _named(notes: Mapping[str, Any], note: str, found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: found.get(name) for name in _names(notes, note)}
 
 
 def _names(notes: Mapping[str, Any], note: str) -> list[str]:
     return list(notes.get(note) or {})
+
+
+def _attempts(run: Run) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for made in run.calls:
+        found[made.call.task] += made.attempts
+    return found
+
+
+def _outcomes(run: Run) -> dict[str, PlainOutcome]:
+    """The last of each task."""
+    return {made.call.task: made.report.outcome for made in run.calls if made.report is not None}
 
 
 def _guarantees(graph: Graph) -> dict[str, str]:

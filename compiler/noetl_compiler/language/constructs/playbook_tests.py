@@ -1,0 +1,190 @@
+"""The keys of a file of playbook tests (``*.test.yaml``). They are no part of a playbook, so not among CONSTRUCTS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from noetl_compiler.language.construct import Construct, Key
+from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain
+
+__all__ = [
+    "EXPECTATION",
+    "EXPECTED_CALL",
+    "EXPECTED_EVENT",
+    "EXPECTED_FAILURE",
+    "HTTP_ANSWER",
+    "STATUSES",
+    "STUB",
+    "STUB_ERROR",
+    "TEST",
+    "TESTS",
+    "TEST_FILE",
+]
+
+STATUSES: Mapping[str, str] = MappingProxyType({word: word for word in ("completed", "failed", "cancelled")})
+"""How a run may end."""
+
+_STEP = Key("step", "The step that makes the call.", Plain.NAME, required=True)
+_TASK = Key("task", "The task of the step; any, where it is left out.", Plain.NAME)
+_ITERATION = Key(
+    "iteration", "The index of the item of the step's loop, from 0; any, where it is left out.", Plain.INDEX
+)
+_PAGE = Key("page", "The page, from 1, of a call that paginates or polls; any, where it is left out.", Plain.INDEX)
+
+TEST_FILE = Construct(
+    "test_file",
+    "a test file",
+    "Tests of one playbook.",
+    (
+        Key(
+            "playbook",
+            "The playbook, from the folder of this file. Without it, etl.test.yaml tests etl.yaml beside it.",
+            Plain.NAME,
+        ),
+        Key("tests", "The tests. Each one is a run of its own.", ListOf(Below("test"), 1), required=True),
+    ),
+)
+
+TEST = Construct(
+    "test",
+    "a test",
+    "One run of the playbook: its request, what its calls return, and what is expected of it.",
+    (
+        Key("name", "What the test shows, in a few words.", Plain.NAME, required=True),
+        Key("payload", "The request of the run, merged over the defaults of the workload.", Plain.MAPPING),
+        Key(
+            "stubs",
+            "What the calls return. The first stub that fits is used; a stub that is never used fails the test.",
+            ListOf(Below("stub")),
+        ),
+        Key("expect", "What the run must come to.", Below("expectation"), required=True),
+    ),
+)
+
+STUB = Construct(
+    "stub",
+    "a stub",
+    "What the calls that it names return. Without a result or an error they return null.",
+    (
+        _STEP,
+        _TASK,
+        _ITERATION,
+        _PAGE,
+        Key("attempt", "The attempt of the call, from 1; any, where it is left out.", Plain.INDEX),
+        Key("times", "How many attempts the stub answers; any number, where it is left out.", Plain.INDEX),
+        Key("result", "The result of the call; of an http call, the body of a response with status 200."),
+        Key("rows", "The rows that a statement returns, as the result of a SQL call.", ListOf(Plain.MAPPING)),
+        Key("http", "The response to an http call.", Below("http_answer")),
+        Key("error", "How the call fails: a message, or a mapping.", Either((Plain.TEXT, Below("stub_error")))),
+        Key(
+            "sink_error",
+            "How the first sink of the call fails: a message, or a mapping.",
+            Either((Plain.TEXT, Below("stub_error"))),
+        ),
+        Key("takes", "How long the call takes. The clock of the test moves on by so much at once.", Plain.SECONDS),
+    ),
+)
+
+HTTP_ANSWER = Construct(
+    "http_answer",
+    "an http response",
+    "A response. Any status but 2xx is an error, as it is for the http tool.",
+    (
+        Key("status", "The status code; 200 where it is left out.", Plain.INDEX),
+        Key("headers", "The headers of the response.", Plain.MAPPING),
+        Key("body", "The body: text as it is, anything else as JSON."),
+    ),
+)
+
+STUB_ERROR = Construct(
+    "stub_error",
+    "an error",
+    "The error of a call.",
+    (
+        Key("message", "What went wrong.", Plain.TEXT),
+        Key("kind", "The kind of error; exception where it is left out.", Plain.NAME),
+        Key("code", "The code of the tool, such as an SQLSTATE.", Plain.TEXT),
+        Key("retryable", "Whether the same call may succeed later.", Plain.FLAG),
+        Key("retry_after", "How many seconds the server asks to wait.", Plain.NUMBER),
+    ),
+)
+
+EXPECTATION = Construct(
+    "expectation",
+    "an expectation",
+    'What the run must come to. In all values "..." stands for anything.',
+    (
+        Key("status", "How the run ends; completed where it is left out.", Choice(STATUSES)),
+        Key("route", "The steps that start, in this order.", ListOf(Plain.NAME)),
+        Key("steps", "The steps that start, in any order.", ListOf(Plain.NAME)),
+        Key("result", "The result of the run."),
+        Key("results", "The last result of each step that is named.", Plain.MAPPING),
+        Key("calls", "Calls that are made.", ListOf(Below("expected_call"))),
+        Key("stored", "The rows that sinks store, by table, or by statement.", Plain.MAPPING),
+        Key("delays", "The seconds that pass before retries, pages and jumps, in this order.", ListOf(Plain.NUMBER)),
+        Key(
+            "events",
+            "Events that the log has in this order; others may stand between them.",
+            ListOf(Either((Plain.TEXT, Below("expected_event")))),
+        ),
+        Key("failures", "Everything that fails, in this order; [] for nothing.", ListOf(Below("expected_failure"))),
+    ),
+)
+
+EXPECTED_CALL = Construct(
+    "expected_call",
+    "an expected call",
+    "The calls of a step: there is one at least, and each has what is said here.",
+    (
+        _STEP,
+        _TASK,
+        _ITERATION,
+        _PAGE,
+        Key("times", "How many such calls are made, each with all its attempts.", Plain.INDEX),
+        Key("attempts", "How many attempts each of them takes.", Plain.INDEX),
+        Key("config", "The rendered fields of the call.", Plain.MAPPING),
+        Key("input", "The values that the call has as input.", Plain.MAPPING),
+    ),
+)
+
+EXPECTED_EVENT = Construct(
+    "expected_event",
+    "an expected event",
+    "An event of the log.",
+    (
+        Key("type", "The type, such as step.failed.", Plain.NAME, required=True),
+        Key("node", "The step or task, or the path of the playbook.", Plain.TEXT),
+        Key("status", "The status.", Plain.TEXT),
+        Key("result", "The result, where it is small."),
+        Key("error", "What went wrong.", Plain.TEXT),
+        Key("meta", "Further facts.", Plain.MAPPING),
+    ),
+)
+
+EXPECTED_FAILURE = Construct(
+    "expected_failure",
+    "an expected failure",
+    "Something that fails.",
+    (
+        Key("step", "The step.", Plain.NAME, required=True),
+        Key("task", "The task.", Plain.NAME),
+        Key("iteration", "The index of the item.", Plain.INDEX),
+        Key("kind", "The kind of error.", Plain.TEXT),
+        Key("message", "What went wrong.", Plain.TEXT),
+        Key("handled", "Whether a route leads on from it.", Plain.FLAG),
+    ),
+)
+
+TESTS = (
+    TEST_FILE,
+    TEST,
+    STUB,
+    HTTP_ANSWER,
+    STUB_ERROR,
+    EXPECTATION,
+    EXPECTED_CALL,
+    EXPECTED_EVENT,
+    EXPECTED_FAILURE,
+)
+"""Every construct of a test file, the file itself first."""

@@ -1,0 +1,43 @@
+"""``noetl test --record``: a run as a test."""
+
+from __future__ import annotations
+
+import asyncio
+
+from temporalio.service import RPCError
+
+from noetl_activities.installed_tools import installed_tools
+from noetl_temporal.cli.named_run import execution_of
+from noetl_temporal.codec import data_converter
+from noetl_temporal.environment import dsn_from_environment
+from noetl_temporal.playbook_tests.expectations import Problem
+from noetl_temporal.playbook_tests.recorded import RecordedRun, recorded_run
+from noetl_temporal.playbook_tests.recording import recorded_test
+from noetl_temporal.run_input import RunReport
+from noetl_temporal.runs import Runs, UnknownRunError
+from noetl_temporal.stack.errors import StackError
+from noetl_temporal.temporal_problems import rpc_problem
+
+__all__ = ["record_test"]
+
+
+def record_test(execution: int | str) -> tuple[str, tuple[Problem, ...]]:
+    """The text of the test, and what of it fails. Raises StackError, DeploymentError."""
+    return recorded_test(*asyncio.run(_recorded(execution)), installed_tools())
+
+
+async def _recorded(run: int | str) -> tuple[RecordedRun, RunReport]:
+    execution = await execution_of(run) or 0  # which no run has
+    runs = await Runs.connect()
+    try:
+        handle = await runs.find(execution)
+        description = await handle.workflow.describe()
+        if description.close_time is None:
+            raise StackError(f"run {execution} has not ended: record it then")
+        report = await handle.result()
+        recorded = await recorded_run(runs.temporal, data_converter(dsn_from_environment()), handle.workflow_id)
+    except (UnknownRunError, LookupError) as error:
+        raise StackError(str(error)) from None
+    except RPCError as error:
+        raise rpc_problem(error, runs.temporal.namespace) or error from error
+    return recorded, report

@@ -1,0 +1,166 @@
+"""``noetl test``: run the tests of playbooks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import click
+
+from noetl_activities.installed_tools import installed_tools
+from noetl_compiler.language.tool_description import Tools
+from noetl_temporal.cli.arguments import RUN_ID
+from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.exits import FAILED, WRONG
+from noetl_temporal.cli.findings import show_findings
+from noetl_temporal.cli.output import write_text
+from noetl_temporal.cli.printed import echo_document
+from noetl_temporal.cli.watching import repeat_on_change
+
+if TYPE_CHECKING:  # it imports the machine and Temporal's SDK
+    from noetl_temporal.playbook_tests.suites import LoadedSuite
+    from noetl_temporal.playbook_tests.trial import Verdict
+
+    Tested: TypeAlias = Sequence[tuple[LoadedSuite, list[Verdict]]]
+
+__all__ = ["test_command"]
+
+
+@click.command("test")
+@click.argument("paths", nargs=-1, metavar="[FILE|FOLDER]...", type=click.Path(exists=True, path_type=Path))
+@click.option("--coverage", is_flag=True, help="Show which steps, routes and rules no test reaches.")
+@click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the outcome to this file as JUnit XML, for CI.",
+)
+@click.option(
+    "--record",
+    type=RUN_ID,
+    metavar="ID",
+    help="Print the run ID as a test: its calls as stubs, its end expected.",
+)
+@click.option("--watch", is_flag=True, help="Run the tests again whenever one of their files or playbooks changes.")
+def test_command(paths: tuple[Path, ...], coverage: bool, junit: Path | None, record: int | str | None, watch: bool) -> None:
+    """Run the tests of playbooks: *.test.yaml files, without servers and in no time.
+
+    A folder means all test files below it; without one, this folder is searched. No tool is called: calls return what
+    the stubs of a test say, and delays, retries and timeouts pass at once. The exit status is 0 if all tests pass, 1 if
+    one fails, 2 if a test file or its playbook has errors.
+
+    \b
+    noetl test                                all tests below this folder
+    noetl test etl.test.yaml --coverage       and what they do not reach
+    noetl test playbooks/ --junit tests.xml   for a CI server
+    noetl test --watch                        again whenever a file changes
+    noetl test --record 754318462739161088 > etl.test.yaml
+    """
+    if record is not None:
+        if paths or coverage or junit or watch:
+            raise click.UsageError("--record prints a test and runs none: it takes no files and no other options")
+        _record(record)
+        return
+    from noetl_temporal.playbook_tests.suites import suite_files
+
+    tools, places = installed_tools(), paths or (Path(),)
+    if not suite_files(places):
+        raise click.UsageError("there are no tests: their files are named *.test.yaml")
+
+    def run() -> Tested:
+        found = [_tested(file, tools) for file in suite_files(places)]
+        _report(found, junit, coverage=coverage)
+        return found
+
+    if watch:
+        repeat_on_change(lambda: _files(run()), lambda: suite_files(places))
+    sys.exit(_status(run()))
+
+
+def _tested(file: Path, tools: Tools) -> tuple[LoadedSuite, list[Verdict]]:
+    """The tests of a file, each told as soon as it has run."""
+    from noetl_temporal.playbook_tests.suites import load
+    from noetl_temporal.playbook_tests.trial import run_test
+
+    loaded = load(file, tools)
+    verdicts: list[Verdict] = []
+    if loaded.graph is not None:
+        for test in loaded.suite.tests:
+            verdicts.append(run_test(test, loaded.graph, tools))
+            _print_verdict(loaded.file, verdicts[-1])
+    _show_wrong(loaded)
+    return loaded, verdicts
+
+
+def _files(found: Tested) -> set[Path]:
+    """The tests and their playbooks, as far as these are known."""
+    playbooks = {loaded.graph.source.file for loaded, _ in found if loaded.graph is not None}
+    wrong = {result.source.file for loaded, _ in found for result in loaded.wrong}
+    return {Path(file) for file in playbooks | wrong | {loaded.file for loaded, _ in found}}
+
+
+def _record(execution: int | str) -> None:
+    """Print the test. It is run as well: what it cannot repeat is told, with exit status 1."""
+    reach_running()
+    from noetl_temporal.cli.logs import log_nowhere
+    from noetl_temporal.cli.record_test import record_test
+    from noetl_temporal.playbook_tests.report import problem_lines
+
+    log_nowhere()
+    text, problems = record_test(execution)
+    echo_document(text)
+    for problem in problems:
+        click.echo("\n".join(problem_lines("recorded.test.yaml", problem)), err=True)
+    if problems:
+        click.echo("the test does not pass as it is: edit it where it differs from the run", err=True)
+        sys.exit(FAILED)
+
+
+def _print_verdict(file: str, verdict: Verdict) -> None:
+    from noetl_temporal.playbook_tests.report import verdict_lines
+
+    for line in verdict_lines(file, verdict):
+        click.echo(line)
+
+
+def _show_wrong(loaded: LoadedSuite) -> None:
+    for result in loaded.wrong:
+        show_findings(result, "no test of this file was run")
+    for line in loaded.refused:
+        click.echo(line, err=True)
+
+
+def _report(found: Tested, junit: Path | None, *, coverage: bool) -> None:
+    """What is told after the tests."""
+    from noetl_temporal.playbook_tests.junit import junit as junit_xml
+    from noetl_temporal.playbook_tests.report import summary
+
+    verdicts = [one for _, those in found for one in those]
+    broken = sum(loaded.graph is None for loaded, _ in found)
+    for line in _coverage(found) if coverage else ():
+        click.echo(line)
+    click.echo(summary(verdicts, broken))
+    if junit is not None:
+        write_text(junit, junit_xml(found), junit.parent)
+
+
+def _status(found: Tested) -> int:
+    if any(loaded.graph is None for loaded, _ in found):
+        return WRONG
+    return FAILED if any(not one.is_passed for _, verdicts in found for one in verdicts) else 0
+
+
+def _coverage(found: Tested) -> Iterator[str]:
+    """Of each playbook, over all files that test it."""
+    from noetl_temporal.playbook_tests.coverage import Part, reached
+    from noetl_temporal.playbook_tests.report import coverage_lines
+
+    graphs = {loaded.graph.source.file: loaded.graph for loaded, _ in found if loaded.graph is not None}
+    parts: dict[str, set[Part]] = {file: set() for file in graphs}
+    for loaded, verdicts in found:
+        if loaded.graph is not None:
+            parts[loaded.graph.source.file] |= reached(loaded.graph, (one.run for one in verdicts))
+    for file, graph in graphs.items():
+        yield from coverage_lines(graph, frozenset(parts[file]))

@@ -1,0 +1,102 @@
+"""Which steps, routes and rules of a playbook its tests reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from noetl_compiler.graph import Arc, Graph, Json, Span, Step
+from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.playbook_tests.host import MadeCall, Run
+
+__all__ = ["Part", "Reached", "parts_of", "reached"]
+
+
+class Part(NamedTuple):
+    """A ``kind`` (step, route, rule) of part, how it is told to people, and its place."""
+
+    kind: str
+    text: str
+    span: Span
+
+
+Reached = frozenset[Part]
+
+
+def parts_of(graph: Graph) -> list[Part]:
+    """Everything that tests can reach, in the order of the text. What the compiler added is left out."""
+    steps = [step for step in graph.steps.values() if not step.injected]
+    found = [part for step in steps for part in (_of_step(step), *_routes(step), *_admissions(step), *_rules(step))]
+    return sorted(dict.fromkeys(found), key=lambda one: one.span)
+
+
+def reached(graph: Graph, runs: Iterable[Run]) -> Reached:
+    """What these runs reached."""
+    return frozenset(part for run in runs for part in _reached_in(graph, run))
+
+
+def _of_step(step: Step) -> Part:
+    return Part("step", step.name, step.span)
+
+
+def _route(step: Step, arc: Arc) -> Part:
+    when = f" when {arc.when.source}" if arc.when else ""
+    return Part("route", f"{step.name} -> {arc.to}{when}", arc.span)
+
+
+def _routes(step: Step) -> Iterator[Part]:
+    """Those that the playbook has: one that it implies has the place of its step."""
+    return (_route(step, arc) for arc in step.route.arcs if arc.span != step.span)
+
+
+def _admissions(step: Step) -> Iterator[Part]:
+    for rule in step.admit:
+        yield Part("rule", f"admission of {step.name}: {'allow' if rule.allow else 'deny'}", rule.span)
+
+
+def _rules(step: Step) -> Iterator[Part]:
+    for task in step.tasks:
+        for rule in task.policy.rules if task.policy else ():
+            yield Part("rule", f"{task.label} of {step.name}: {rule.do}", rule.span)
+
+
+# ---- in a run --------------------------------------------------------------------------------------------------------
+
+
+def _reached_in(graph: Graph, run: Run) -> Iterator[Part]:
+    for event in run.events:
+        step = graph.steps.get(event.node)
+        if step is not None and not step.injected:
+            yield from _reached_by(event, step)
+    for made in run.calls:
+        yield from _matched(graph, made)
+
+
+def _reached_by(event: DomainEvent, step: Step) -> Iterator[Part]:
+    if event.type == "step.started":
+        yield _of_step(step)
+    elif event.type == "policy.admit.evaluated" and isinstance(rule := event.meta.get("rule"), int):
+        yield list(_admissions(step))[rule]
+    elif event.type == "next.evaluated":
+        taken = [_identity(one) for one in event.meta.get("arcs") or () if one["matched"]]
+        yield from (_route(step, arc) for arc in step.route.arcs if _identity_of(arc) in taken)
+
+
+def _identity(account: dict[str, Json]) -> tuple[Json, ...]:
+    return account["to"], account.get("when"), account.get("item_rule")
+
+
+def _identity_of(arc: Arc) -> tuple[Json, ...]:
+    return arc.to, arc.when.source if arc.when else None, arc.item_rule.index if arc.item_rule else None
+
+
+def _matched(graph: Graph, made: MadeCall) -> Iterator[Part]:
+    """The rules that decided on the attempts of a call."""
+    step = graph.steps[made.call.step]
+    policy = next((task.policy for task in step.tasks if task.label == made.call.task), None)
+    if made.report is None or policy is None:
+        return
+    for index in {made.report.rule, *(one.rule for one in made.report.attempts)} - {None}:
+        if index is not None and index < len(policy.rules):
+            rule = policy.rules[index]
+            yield Part("rule", f"{made.call.task} of {step.name}: {rule.do}", rule.span)

@@ -1,0 +1,100 @@
+"""Compares what is expected with what there is.
+
+In what is expected ``...`` stands for anything: as a value, as the last item of a list for all further ones, as a key
+for all other keys, within a text for any part of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+from noetl_compiler.nodes import MappingNode, Node, SequenceNode
+from noetl_compiler.source import Span
+
+__all__ = ["ABSENT", "Difference", "differences", "is_like", "span_at"]
+
+ANYTHING = "..."
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Keys and indices on the way to a value."""
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+ABSENT: Final = _Absent()
+"""Where there is no value on one side."""
+
+
+class Difference(NamedTuple):
+    """The value at ``path`` is another one."""
+
+    path: Path
+    expected: Any
+    got: Any
+
+
+def is_like(expected: Any, got: Any) -> bool:
+    """Whether a value is what is expected."""
+    return next(differences(expected, got), None) is None
+
+
+def differences(expected: Any, got: Any, path: Path = ()) -> Iterator[Difference]:
+    """All places at which they differ, as deep as possible, in the order of what is expected."""
+    if isinstance(expected, str) and ANYTHING in expected:
+        if not _is_text_like(expected, got):
+            yield Difference(path, expected, got)
+    elif isinstance(expected, dict) and isinstance(got, dict):
+        yield from _in_mapping(cast("dict[str, Any]", expected), cast("dict[str, Any]", got), path)
+    elif isinstance(expected, list) and isinstance(got, list):
+        yield from _in_list(cast("list[Any]", expected), cast("list[Any]", got), path)
+    elif isinstance(expected, bool) is not isinstance(got, bool) or expected != got:
+        yield Difference(path, expected, got)
+
+
+def _is_text_like(expected: str, got: Any) -> bool:
+    if expected == ANYTHING:
+        return got is not ABSENT
+    pattern = ".*".join(map(re.escape, expected.split(ANYTHING)))
+    return isinstance(got, str) and re.fullmatch(pattern, got, re.DOTALL) is not None
+
+
+def _in_mapping(expected: dict[str, Any], got: dict[str, Any], path: Path) -> Iterator[Difference]:
+    for key, value in expected.items():
+        if key != ANYTHING:
+            yield from differences(value, got.get(key, ABSENT), (*path, key))
+    if ANYTHING not in expected:
+        for key in got:
+            if key not in expected:
+                yield Difference((*path, key), ABSENT, got[key])
+
+
+def _in_list(expected: list[Any], got: list[Any], path: Path) -> Iterator[Difference]:
+    if expected[-1:] == [ANYTHING]:
+        expected = expected[:-1]
+        got = got[: len(expected)]
+    for index in range(max(len(expected), len(got))):
+        one = expected[index] if index < len(expected) else ABSENT
+        other = got[index] if index < len(got) else ABSENT
+        if one is ABSENT:
+            yield Difference((*path, index), ABSENT, other)
+        else:
+            yield from differences(one, other, (*path, index))
+
+
+def span_at(node: Node, path: Path) -> Span:
+    """Where a value stands, or the mapping or list that lacks it."""
+    for part in path:
+        found: Node | None = None
+        if isinstance(node, MappingNode):
+            found = node.get(str(part))
+        elif isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.items):
+            found = node.items[part]
+        if found is None:
+            break
+        node = found
+    return node.span

@@ -1,0 +1,199 @@
+"""Compares a run with what its test expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from noetl_compiler.graph import Graph, Json, Span
+from noetl_compiler.nodes import MappingNode, Node, SequenceNode, plain
+from noetl_compiler.playbook_tests import ExpectedCalls, PlaybookTest
+from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.playbook_tests.differences import ABSENT, ANYTHING, Path, differences, is_like, span_at
+from noetl_temporal.playbook_tests.host import MadeCall, Run
+from noetl_temporal.playbook_tests.stubs import StubbedWorld, is_named
+
+__all__ = ["Problem", "failed_expectations", "place_of", "route_of"]
+
+_MOST_LISTED = 12
+"""Events or calls that a problem lists."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a test failed. ``span`` is a place in the test file, ``place`` one in the playbook, file:line:col.
+    ``expected`` and ``got`` are ABSENT where nothing is compared.
+    """
+
+    span: Span
+    message: str
+    expected: Any = ABSENT
+    got: Any = ABSENT
+    place: str = ""
+
+    @property
+    def is_comparison(self) -> bool:
+        """Whether there is something to show of what was expected and what came."""
+        return self.expected is not ABSENT or self.got is not ABSENT
+
+
+def place_of(graph: Graph, step: str, task: str | None = None) -> str:
+    """Where the step stands, or its task."""
+    found = graph.steps.get(step)
+    if found is None:
+        return ""
+    span = next((one.span for one in found.tasks if one.label == task), found.span)
+    return f"{graph.source.file}:{span.line}:{span.col}"
+
+
+def failed_expectations(test: PlaybookTest, graph: Graph, run: Run, world: StubbedWorld) -> Iterator[Problem]:
+    """Everything that is not as expected."""
+    expected = test.expected
+    yield from _status(test, graph, run)
+    for key, got in _whole(expected, run, world).items():
+        node = expected[key]
+        yield from _different(key, node, got, _place_in(key, node, got, graph))
+    if "steps" in expected:
+        yield from _steps(expected["steps"], route_of(run), graph)
+    if "events" in expected:
+        yield from _events(expected["events"], run.events, graph)
+    for calls in test.calls:
+        yield from _calls(calls, run.calls, graph)
+
+
+def _different(what: str, node: Node, got: Any, place: str = "") -> Iterator[Problem]:
+    for one in differences(plain(node), got):
+        yield Problem(span_at(node, one.path), f"{what}{_shown(one.path)} differs", one.expected, one.got, place)
+
+
+def _shown(path: Path) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+
+
+def _status(test: PlaybookTest, graph: Graph, run: Run) -> Iterator[Problem]:
+    """A run must be completed where the test says nothing. A failure is told with what caused it."""
+    node = test.expected.get("status")
+    expected = "completed" if node is None else plain(node)
+    if expected == run.finish.status:
+        return
+    span = test.span if node is None else node.span
+    cause = run.finish.failures.cause
+    if cause is None:
+        yield Problem(span, "status differs", expected, run.finish.status)
+        return
+    message = f"status differs: {cause.step} failed with {cause.kind}: {cause.message}"
+    place = f"{cause.file}:{cause.line}:{cause.col}" if cause.line else place_of(graph, cause.step, cause.task)
+    yield Problem(span, message, expected, run.finish.status, place)
+
+
+def _whole(expected: dict[str, Node], run: Run, world: StubbedWorld) -> dict[str, Any]:
+    """What is compared as a whole, by its key, where the test names it."""
+    named = _keys(expected.get("results"))
+    found: dict[str, Any] = {
+        "route": route_of(run),
+        "result": run.finish.result,
+        "results": {name: result for name, result in run.results.items() if name in named},
+        "stored": world.stored,
+        "delays": run.delays,
+        "failures": _failures(expected.get("failures"), run),
+    }
+    return {key: got for key, got in found.items() if key in expected}
+
+
+def _keys(node: Node | None) -> set[str]:
+    return {key.text for key, _ in node.entries} if isinstance(node, MappingNode) else set()
+
+
+def _items(node: Node | None) -> tuple[Node, ...]:
+    return node.items if isinstance(node, SequenceNode) else ()
+
+
+def _place_in(key: str, node: Node, got: Any, graph: Graph) -> str:
+    """The step at which a route leaves the expected one, or the first step whose result is another."""
+    first = next(differences(plain(node), got), None)
+    if first is None or not first.path:
+        return ""
+    if key == "results":
+        return place_of(graph, str(first.path[0]))
+    if key == "route":
+        index = int(first.path[0])
+        return place_of(graph, got[min(index, len(got) - 1)] if got else graph.entry)
+    return ""
+
+
+# ---- routes, events, failures ----------------------------------------------------------------------------------------
+
+
+def route_of(run: Run) -> list[str]:
+    """The steps of the playbook that started, in order."""
+    return [one.node for one in run.events if one.type == "step.started" and not one.meta.get("synthetic")]
+
+
+def _steps(node: Node, route: list[str], graph: Graph) -> Iterator[Problem]:
+    expected = [str(plain(one)) for one in _items(node)]
+    for index, name in enumerate(expected):
+        if name not in (*route, ANYTHING):
+            yield Problem(span_at(node, (index,)), f"{name} did not start", place=place_of(graph, name))
+    for name in dict.fromkeys(route) if ANYTHING not in expected else ():
+        if name not in expected:
+            yield Problem(node.span, f"{name} started", place=place_of(graph, name))
+
+
+def _events(node: Node, events: list[DomainEvent], graph: Graph) -> Iterator[Problem]:
+    """Each must be found behind the one before it."""
+    after = 0
+    for item in _items(node):
+        wanted: dict[str, Json] = {"type": plain(item)}
+        if isinstance(item, MappingNode):
+            wanted = cast("dict[str, Json]", plain(item))
+        found = next((at for at in range(after, len(events)) if _is_event(wanted, events[at])), None)
+        if found is None:
+            left = [f"{one.type} {one.node}" for one in events[after:]]
+            place = place_of(graph, str(wanted.get("node")))
+            yield Problem(item.span, "there is no such event here", wanted, _listed(left), place)
+            return
+        after = found + 1
+
+
+def _is_event(wanted: dict[str, Json], event: DomainEvent) -> bool:
+    found = msgspec.structs.asdict(event)
+    return is_like(wanted, {key: found[key] for key in wanted})
+
+
+def _failures(node: Node | None, run: Run) -> list[Json]:
+    """Of each failure what the test names of it; of further ones what tells them."""
+    named = [[key.text for key, _ in one.entries] for one in _items(node) if isinstance(one, MappingNode)]
+    found = [msgspec.structs.asdict(one) for one in run.finish.failures.kept]
+    usual = ["step", "kind", "message"]
+    return [{key: one[key] for key in (named[at] if at < len(named) else usual)} for at, one in enumerate(found)]
+
+
+# ---- calls -----------------------------------------------------------------------------------------------------------
+
+
+def _calls(expected: ExpectedCalls, made: list[MadeCall], graph: Graph) -> Iterator[Problem]:
+    named = [one for one in made if is_named(expected.calls, one.call)]
+    place = place_of(graph, expected.calls.step.text, expected.calls.task.text if expected.calls.task else None)
+    if not named and expected.times != 0:
+        there = _listed([_name(one) for one in made])
+        yield Problem(expected.span, "there is no such call", str(expected.calls), there, place)
+    elif expected.times is not None and len(named) != expected.times:
+        yield Problem(expected.span, f"number of calls of {expected.calls} differs", expected.times, len(named), place)
+    for one in named:
+        found = {"attempts": one.attempts, "config": one.call.config, "input": one.call.input}
+        for key, node in expected.has.items():
+            yield from _different(f"{_name(one)}: {key}", node, found[key], place)
+
+
+def _name(made: MadeCall) -> str:
+    call = made.call
+    more = (("iteration", call.iteration), ("page", call.page))
+    return ", ".join((call.step, f"task {call.task}", *(f"{word} {part}" for word, part in more if part is not None)))
+
+
+def _listed(names: list[str]) -> list[str]:
+    more = len(names) - _MOST_LISTED
+    return [*names[:_MOST_LISTED], f"and {more} more"] if more > 0 else names

@@ -1,0 +1,275 @@
+"""Runs a playbook in memory, without Temporal: the real machine, with attempts, sinks and rules as workers have them.
+
+What it runs in is a World: it performs the calls, and knows the time. ``noetl test`` has one of stubs and virtual time,
+the tests of the reference one of real tools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from temporalio.exceptions import ApplicationError
+
+from noetl_compiler.graph import Graph, Json
+from noetl_compiler.language.tools import PLAYBOOK
+from noetl_temporal.call_log import CallLog
+from noetl_temporal.machine.call import ToolCall, ToolReport
+from noetl_temporal.machine.commands import (
+    AnswerWait,
+    CallTool,
+    Cancel,
+    CloseWait,
+    Command,
+    Emit,
+    Finish,
+    OpenWait,
+    RunChunk,
+    StartTimer,
+)
+from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.machine.events import (
+    Answered,
+    CancelRequested,
+    ChunkFinished,
+    Continued,
+    Decided,
+    Event,
+    Started,
+    TimerFired,
+    ToolFinished,
+    WaitClosed,
+    WaitOpened,
+)
+from noetl_temporal.machine.failures import error_outcome
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.run_tool import Attempt
+from noetl_temporal.tool_outcome import refusal
+
+__all__ = ["MadeCall", "Run", "World", "run_graph"]
+
+
+class World(Protocol):
+    """What a run takes place in."""
+
+    def now(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
+    async def wait(self, seconds: float, *, is_timeout: bool) -> None:
+        """Return after so many seconds. A wait that is no timeout may take no time."""
+        ...
+
+    def playbook(self, call: ToolCall) -> Graph | ToolReport:
+        """The playbook that the call runs, or what came of it. What it raises ends the run."""
+        ...
+
+    def facts(self, machine: Machine) -> Iterator[Event]:
+        """What the run is told from outside before it begins."""
+        ...
+
+    def decision(self, machine: Machine) -> Decided | None:
+        """A decision on an approval that is open."""
+        ...
+
+    def attempt(self, call: ToolCall, log: CallLog) -> Attempt:
+        """The attempt that has begun in the log. What it raises ends the run."""
+        ...
+
+
+@dataclass
+class MadeCall:
+    """A call with all its attempts; ``report`` is what came of it, None until it has ended."""
+
+    call: ToolCall
+    attempts: int = 0
+    report: ToolReport | None = None
+
+
+@dataclass
+class Run:
+    """What a run came to. ``delays`` are the seconds waited before retries, pages and jumps, ``results`` the last
+    result of each step.
+    """
+
+    finish: Finish = field(default_factory=lambda: Finish("failed"))
+    events: list[DomainEvent] = field(default_factory=list[DomainEvent])
+    calls: list[MadeCall] = field(default_factory=list[MadeCall])
+    delays: list[float] = field(default_factory=list[float])
+    results: dict[str, Json] = field(default_factory=dict[str, Json])
+
+
+async def run_graph(graph: Graph, world: World, execution_id: int, payload: dict[str, Json], run: Run) -> None:
+    """Run to the end, and note in ``run`` what happens. Raises what the world raises."""
+    machine = Machine(graph, execution_id=execution_id, secrets_key=f"of {execution_id}")
+    host = _Host(machine, world, run)
+    host.send_first(world.facts(machine))
+    host.decides = lambda: world.decision(machine)
+    try:
+        run.finish = await host.drive(payload)
+    finally:
+        host.close()
+    records = machine.state.records
+    run.results = {step: record.outcome.get("result") for step, record in records.items()}
+
+
+class _Log(CallLog):
+    """Of one call."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def now(self) -> int:
+        """Milliseconds since the epoch."""
+        return self._world.now()
+
+
+class _Host:
+    """Of one machine. What ends here is put into the inbox, a fault as well."""
+
+    def __init__(self, machine: Machine | LoopMachine, world: World, run: Run, parent: _Host | None = None) -> None:
+        self._parent = parent
+        self.decides: Callable[[], Decided | None] = lambda: None
+        self._machine = machine
+        self._world = world
+        self._run = run
+        self._inbox: asyncio.Queue[Event | BaseException] = asyncio.Queue()
+        self._tasks: dict[str, asyncio.Task[Any]] = {}
+        self._loops: dict[str, _Host] = {}
+
+    async def drive(self, payload: dict[str, Json], return_step: str = "") -> Finish:
+        commands = self._machine.feed(Started(self._now(), payload, return_step))
+        while True:
+            for command in commands:
+                if isinstance(command, Finish):
+                    return command
+                self._perform(command)
+            fact: Event | None = Continued(self._now()) if self._machine.has_work else self.decides()
+            event = fact or await self._inbox.get()
+            if isinstance(event, BaseException):
+                raise event
+            commands = self._machine.feed(event)
+
+    def send_first(self, facts: Iterable[Event]) -> None:
+        for fact in facts:
+            self._inbox.put_nowait(fact)
+
+    def cancel(self) -> None:
+        self._inbox.put_nowait(CancelRequested(self._now()))
+
+    def close(self) -> None:
+        """End what is left: deadlines that did not pass, and all the rest after a fault."""
+        for task in self._tasks.values():
+            task.cancel()
+        for loop in self._loops.values():
+            loop.close()
+
+    def _now(self) -> int:
+        return self._world.now()
+
+    def _perform(self, command: Command) -> None:
+        match command:
+            case Emit():
+                self._run.events.append(command.event)
+            case CallTool():
+                made = MadeCall(command.call)
+                self._run.calls.append(made)
+                work = self._playbook(made) if made.call.kind == PLAYBOOK else self._attempts(made)
+                self._start(made.call.id, work).add_done_callback(partial(self._called, made))
+            case StartTimer():
+                timer = self._start(command.timer_id, self._wait(command))
+                timer.add_done_callback(partial(self._fired, command.timer_id))
+            case RunChunk():
+                machine = LoopMachine(command.input)
+                loop = self._loops[command.chunk_id] = _Host(machine, self._world, self._run, self)
+                chunk = self._start(command.chunk_id, loop.drive({}))
+                chunk.add_done_callback(partial(self._chunk_ended, command.chunk_id, loop, machine))
+            case Cancel():
+                self._cancel(command.id)
+            case OpenWait(wait) if self._parent is not None:
+                self._parent.send_first([WaitOpened(self._now(), wait)])
+            case CloseWait(wait_id, is_answered, returned) if self._parent is not None:
+                self._parent.send_first([WaitClosed(self._now(), wait_id, is_answered, returned)])
+            case AnswerWait(chunk_id, wait_id, answer):
+                self._loops[chunk_id].send_first([Answered(self._now(), wait_id, answer)])
+            case _:
+                raise AssertionError(f"a run in memory has no payload store: {command}")
+
+    def _start(self, id_: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = self._tasks[id_] = asyncio.create_task(work)
+        return task
+
+    def _cancel(self, id_: str) -> None:
+        if id_ in self._loops:
+            self._loops[id_].cancel()
+        elif id_ in self._tasks:
+            self._tasks[id_].cancel()
+
+    # ---- timers and loops -------------------------------------------------------------------------------------------
+
+    async def _wait(self, command: StartTimer) -> None:
+        is_timeout = command.timer_id.endswith(":timeout")
+        if not is_timeout:
+            self._run.delays.append(command.seconds)
+        await self._world.wait(command.seconds, is_timeout=is_timeout)
+
+    def _fired(self, timer_id: str, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            self._inbox.put_nowait(task.exception() or TimerFired(self._now(), timer_id))
+
+    def _chunk_ended(self, chunk_id: str, loop: _Host, machine: LoopMachine, task: asyncio.Task[Finish]) -> None:
+        if task.cancelled():
+            return
+        report = machine.report
+        if (fault := task.exception()) is not None:
+            self._inbox.put_nowait(fault)
+        elif report is not None:
+            self._inbox.put_nowait(ChunkFinished(max(self._now(), report.clock), chunk_id, report))
+        loop.close()
+        del self._loops[chunk_id]
+
+    # ---- calls ------------------------------------------------------------------------------------------------------
+
+    async def _playbook(self, made: MadeCall) -> ToolReport:
+        """A playbook that is called is a run of its own."""
+        made.attempts += 1
+        call, found = made.call, self._world.playbook(made.call)
+        if isinstance(found, ToolReport):
+            return found
+        host = _Host(Machine(found, execution_id=call.execution_id), self._world, Run())
+        try:
+            finish = await host.drive(call.input, call.config.get("return_step") or "")
+        finally:
+            host.close()
+        cause = finish.failures.cause
+        if finish.status == "completed" or cause is None:
+            return ToolReport({"status": "ok", "result": finish.result}, is_decided=False)
+        message = f"the playbook {call.config['path']!r} failed: step {cause.step!r} failed: {cause.message}"
+        return ToolReport(error_outcome(cause.kind, message), is_decided=False)
+
+    async def _attempts(self, made: MadeCall) -> ToolReport:
+        log = _Log(self._world)
+        while True:
+            log.begin()
+            made.attempts += 1
+            try:
+                return await self._world.attempt(made.call, log).run()
+            except ApplicationError as again:
+                delay = again.next_retry_delay
+                seconds = delay.total_seconds() if delay else 0.0
+            self._run.delays.append(seconds)
+            await self._world.wait(seconds, is_timeout=False)
+
+    def _called(self, made: MadeCall, task: asyncio.Task[ToolReport]) -> None:
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._inbox.put_nowait(fault)
+            return
+        is_cancelled = task.cancelled()
+        refused = refusal("cancelled", "the call was cancelled")
+        made.report = ToolReport(refused, is_decided=False) if is_cancelled else task.result()
+        self._inbox.put_nowait(ToolFinished(self._now(), made.call.id, made.report, cancelled=is_cancelled))

@@ -1,0 +1,67 @@
+"""Verdicts as JUnit XML, which CI servers read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree import ElementTree as Xml
+
+from noetl_temporal.playbook_tests.report import problem_lines
+from noetl_temporal.playbook_tests.suites import LoadedSuite
+from noetl_temporal.playbook_tests.trial import Verdict
+
+__all__ = ["junit"]
+
+
+def junit(found: Sequence[tuple[LoadedSuite, Sequence[Verdict]]]) -> str:
+    """A suite for each file. One that could not be run has an error instead of tests."""
+    root = Xml.Element("testsuites", name="noetl test")
+    for loaded, verdicts in found:
+        root.append(_suite(loaded, verdicts))
+    Xml.indent(root)
+    return Xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _suite(loaded: LoadedSuite, verdicts: Sequence[Verdict]) -> Xml.Element:
+    failed = sum(not one.is_passed for one in verdicts)
+    is_broken = loaded.graph is None
+    suite = Xml.Element(
+        "testsuite",
+        name=_clean(loaded.file),
+        tests=str(len(verdicts) + is_broken),
+        failures=str(failed),
+        errors=str(int(is_broken)),
+        time=_seconds(sum(one.seconds for one in verdicts)),
+    )
+    for one in verdicts:
+        suite.append(_case(loaded, one))
+    if is_broken:
+        case = Xml.SubElement(suite, "testcase", name="the tests can be run", classname=_clean(loaded.file))
+        lines = [str(one) for result in loaded.wrong for one in result.diagnostics]
+        Xml.SubElement(case, "error", message="no test was run").text = _clean("\n".join((*lines, *loaded.refused)))
+    return suite
+
+
+def _case(loaded: LoadedSuite, verdict: Verdict) -> Xml.Element:
+    test = verdict.test
+    case = Xml.Element(
+        "testcase",
+        name=_clean(test.name),
+        classname=_clean(loaded.file),
+        file=_clean(loaded.file),
+        line=str(test.span.line),
+        time=_seconds(verdict.seconds),
+    )
+    if verdict.problems:
+        first = verdict.problems[0]
+        text = "\n".join(line for one in verdict.problems for line in problem_lines(loaded.file, one))
+        Xml.SubElement(case, "failure", message=_clean(first.message)).text = _clean(text)
+    return case
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.4f}"
+
+
+def _clean(text: str) -> str:
+    """Without the characters that XML cannot carry."""
+    return "".join(char for char in text if char in "\n\t" or char.isprintable())

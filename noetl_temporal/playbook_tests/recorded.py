@@ -1,0 +1,123 @@
+"""Reads what a run was given and what its calls returned, out of its histories."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from temporalio.api.common.v1 import Payload
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowHistory
+from temporalio.converter import DataConverter
+
+from noetl_compiler.graph import Graph, Json
+from noetl_temporal.frames.segments import read
+from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameEnd
+from noetl_temporal.machine.call import ToolCall, ToolReport
+from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.machine.stored import with_stored
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW, activity_type
+from noetl_temporal.replay import histories_of
+from noetl_temporal.run_input import Playbook, RunInput
+from noetl_temporal.stored_values import with_result_loaded
+from noetl_temporal.value_store import ValueStore
+
+__all__ = ["RecordedCall", "RecordedRun", "recorded_run"]
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """A call, and what its activity reported; None where no worker reported."""
+
+    call: ToolCall
+    report: ToolReport | None
+
+
+@dataclass
+class RecordedRun:
+    """``calls`` by key, in the order in which they were scheduled."""
+
+    graph: Graph
+    payload: dict[str, Json]
+    calls: dict[str, RecordedCall] = field(default_factory=dict[str, RecordedCall])
+
+
+class _Entry(msgspec.Struct):
+    """An entry of a segment: an event, or a call that ended."""
+
+    event: DomainEvent | None = None
+    call: ToolCall | None = None
+    report: ToolReport | None = None
+    scheduled: int = 0
+
+
+async def recorded_run(client: Client, converter: DataConverter, workflow_id: str) -> RecordedRun:
+    """Raises RPCError, and LookupError for values that are gone or a run of which nothing is left."""
+    values = ValueStore(converter)
+    found: RecordedRun | None = None
+    calls: list[tuple[int, RecordedCall]] = []
+    async for history in histories_of(client, workflow_id):
+        started = history.events[0].workflow_execution_started_event_attributes
+        if started.workflow_type.name == PLAYBOOK_WORKFLOW and history.workflow_id == workflow_id:
+            given, playbook = await converter.decode(started.input.payloads[:2], [RunInput, Playbook])
+            found = RecordedRun(playbook.graph, given.payload)
+        calls += [one async for one in _calls(history, converter, values)]
+    if found is None:
+        raise LookupError(f"Temporal has no history of {workflow_id}")
+    for _, one in sorted(calls, key=lambda timed: timed[0]):
+        found.calls[one.call.key] = one
+    return found
+
+
+async def _calls(
+    history: WorkflowHistory, converter: DataConverter, values: ValueStore
+) -> AsyncIterator[tuple[int, RecordedCall]]:
+    """The calls of one workflow, each with the time at which it was scheduled, in milliseconds."""
+    ends = dict(map(_end, filter(_is_end, history.events)))
+    for event in history.events:
+        attributes = event.activity_task_scheduled_event_attributes
+        name, result = attributes.activity_type.name, ends.get(event.event_id)
+        if not name:
+            continue
+        if name == FRAME_ACTIVITY:
+            end = await _decoded(converter, result, FrameEnd)
+            async for timed in _calls_of_frame(end.segments if end else None, values):
+                yield timed
+            continue
+        call = await _decoded(converter, attributes.input.payloads, ToolCall)
+        if call is not None and name == activity_type(call.kind):
+            report = await _decoded(converter, result, ToolReport)
+            yield event.event_time.ToMilliseconds(), RecordedCall(call, await _whole(report, values))
+
+
+def _is_end(event: HistoryEvent) -> bool:
+    return bool(event.activity_task_completed_event_attributes.scheduled_event_id)
+
+
+def _end(event: HistoryEvent) -> tuple[int, Sequence[Payload]]:
+    attributes = event.activity_task_completed_event_attributes
+    return attributes.scheduled_event_id, attributes.result.payloads
+
+
+async def _decoded(converter: DataConverter, payloads: Sequence[Payload] | None, kind: type[Any]) -> Any:
+    return (await converter.decode(payloads[:1], [kind]))[0] if payloads else None
+
+
+async def _calls_of_frame(key: str | None, values: ValueStore) -> AsyncIterator[tuple[int, RecordedCall]]:
+    while key is not None:
+        segment = await read(values, key)
+        for raw in segment.entries:
+            entry = msgspec.json.decode(raw, type=_Entry)
+            if entry.call is not None:
+                yield entry.scheduled, RecordedCall(entry.call, await _whole(entry.report, values))
+        key = segment.older
+
+
+async def _whole(report: ToolReport | None, values: ValueStore) -> ToolReport | None:
+    """The report with its result."""
+    if report is None or report.stored is None:
+        return report
+    outcome = await with_result_loaded(with_stored(report.outcome, report.stored), values)
+    return msgspec.structs.replace(report, outcome=outcome, stored=None)

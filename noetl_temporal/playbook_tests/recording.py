@@ -1,0 +1,131 @@
+"""Writes a run as a test: its calls as stubs, and what came of it as expectations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from noetl_compiler.graph import Json
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.playbook_tests import read_tests
+from noetl_compiler.source import SourceFile
+from noetl_temporal.machine.call import AttemptRecord
+from noetl_temporal.playbook_tests.expectations import Problem, route_of
+from noetl_temporal.playbook_tests.recorded import RecordedCall, RecordedRun
+from noetl_temporal.playbook_tests.trial import run_test
+from noetl_temporal.run_input import RunReport
+
+__all__ = ["recorded_test"]
+
+_LOST: Mapping[str, Json] = {"kind": "worker_lost", "message": "no worker finished the call", "retryable": True}
+_UNTOLD_HEADERS = frozenset({"content-length", "date", "server", "connection", "content-type"})
+"""Headers of a response that a stub does not need."""
+
+_NOOP = "noop"
+_WIDTH = 120
+
+
+def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[str, tuple[Problem, ...]]:
+    """The text of a test file, and what of the test fails when it is run now."""
+    test: dict[str, Json] = {"name": f"as recorded in run {report.execution_id}"}
+    if run.payload:
+        test["payload"] = run.payload
+    test["stubs"] = _stubs(run)
+    test["expect"] = _expectation(run, report)
+    document: dict[str, Json] = {"playbook": Path(run.graph.source.file).name, "tests": [test]}
+    [read] = read_tests(SourceFile("recorded.test.yaml", _yaml(document))).tests
+    verdict = run_test(read, run.graph, tools)
+    if verdict.is_passed:
+        test["expect"] = {"route": route_of(verdict.run), **test["expect"]}
+        del test["expect"]["steps"]
+    return _yaml(document), verdict.problems
+
+
+def _yaml(document: dict[str, Json]) -> str:
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=_WIDTH)
+
+
+def _expectation(run: RecordedRun, report: RunReport) -> dict[str, Json]:
+    steps = run.graph.steps
+    started = [name for name, one in report.steps.items() if one["status"] != "skipped"]
+    found: dict[str, Json] = {
+        "status": report.status,
+        "steps": [name for name in started if name in steps and not steps[name].is_synthetic],
+    }
+    if report.status == "completed":
+        found["result"] = report.result
+    kept = report.failures.kept
+    if report.failures.total == len(kept):
+        found["failures"] = [_failure(one.step, one.kind, one.message, one.iteration) for one in kept]
+    return found
+
+
+def _failure(step: str, kind: str, message: str, iteration: int | None) -> dict[str, Json]:
+    found: dict[str, Json] = {"step": step, "kind": kind, "message": message, "iteration": iteration}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+# ---- stubs -----------------------------------------------------------------------------------------------------------
+
+
+def _stubs(run: RecordedRun) -> list[dict[str, Json]]:
+    """One for each attempt that answered. Of several with the same names each is used once, in their order."""
+    found = [stub for one in run.calls.values() for stub in _of_call(one)]
+    counts = Counter(_names(stub) for stub in found)
+    return [_once(stub) if counts[_names(stub)] > 1 else stub for stub in found]
+
+
+_NAMES = ("step", "task", "iteration", "page", "attempt")
+
+
+def _names(stub: dict[str, Json]) -> tuple[Json, ...]:
+    return tuple(stub.get(key) for key in _NAMES)
+
+
+def _once(stub: dict[str, Json]) -> dict[str, Json]:
+    names = {key: stub[key] for key in _NAMES if key in stub}
+    return {**names, "times": 1, **stub}
+
+
+def _of_call(one: RecordedCall) -> Iterator[dict[str, Json]]:
+    call, report = one.call, one.report
+    if call.kind == _NOOP or call.store is not None:
+        return
+    places = {"iteration": call.iteration, "page": call.page}
+    names = {"step": call.step, "task": call.task, **{key: at for key, at in places.items() if at is not None}}
+    if report is None:
+        yield {**names, "error": dict(_LOST)}
+        return
+    failed = [record for record in report.attempts[:-1] if record.status == "error"]
+    for number, record in enumerate(failed, start=1):
+        yield {**names, "attempt": number, "error": _error(record.error or {})}
+    numbered = {"attempt": len(failed) + 1} if failed else {}
+    yield {**names, **numbered, **_answer(call.kind, report.outcome, report.attempts)}
+
+
+def _answer(kind: str, outcome: dict[str, Any], attempts: tuple[AttemptRecord, ...]) -> dict[str, Json]:
+    """What the outside answered. A sink that failed made an error of a good answer: then it is that error."""
+    if kind == "http" and outcome.get("http") and not any(sink.status == "error" for sink in attempts[-1].sinks):
+        return {"http": _response(outcome)}
+    if outcome["status"] == "ok":
+        return {"result": outcome.get("result")}
+    return {"error": _error(outcome["error"])}
+
+
+def _response(outcome: dict[str, Any]) -> dict[str, Json]:
+    """Its body is text where the response was an error."""
+    http, result = outcome["http"], outcome.get("result")
+    meta: dict[str, Json] = outcome.get("meta") or {}
+    body: Json = cast("dict[str, Json]", result).get("data") if isinstance(result, dict) else meta.get("body")
+    headers = {name: value for name, value in http.get("headers", {}).items() if name not in _UNTOLD_HEADERS}
+    found: dict[str, Json] = {"status": http["status"], "headers": headers, "body": body}
+    return {key: value for key, value in found.items() if value not in (None, {})}
+
+
+def _error(error: dict[str, Any]) -> dict[str, Json]:
+    keys = ("message", "kind", "code", "retryable", "retry_after")
+    return {key: error[key] for key in keys if error.get(key) not in (None, False)}

@@ -1,0 +1,75 @@
+"""What people read of tests and their coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from noetl_compiler.graph import Graph
+from noetl_compiler.printable import printable_line
+from noetl_temporal.playbook_tests.coverage import Part, Reached, parts_of
+from noetl_temporal.playbook_tests.differences import ABSENT
+from noetl_temporal.playbook_tests.expectations import Problem
+from noetl_temporal.playbook_tests.trial import Verdict
+
+__all__ = ["coverage_lines", "problem_lines", "summary", "verdict_lines"]
+
+_LONGEST = 500
+"""Characters of a value that are shown."""
+
+
+def verdict_lines(file: str, verdict: Verdict) -> Iterator[str]:
+    """A line for the test, with its time, and its problems below it."""
+    word = "passed" if verdict.is_passed else "FAILED"
+    yield printable_line(f"{word}  {file}: {verdict.test.name}  ({_time(verdict.seconds)})")
+    for problem in verdict.problems:
+        yield from (f"        {line}" for line in problem_lines(file, problem))
+
+
+def problem_lines(file: str, problem: Problem) -> Iterator[str]:
+    """What is wrong, at its place in the test and in the playbook."""
+    yield printable_line(f"{file}:{problem.span.line}:{problem.span.col}: {problem.message}")
+    if problem.is_comparison:
+        yield printable_line(f"  expected  {_shown(problem.expected)}")
+        yield printable_line(f"  got       {_shown(problem.got)}")
+    if problem.place:
+        yield printable_line(f"  playbook  {problem.place}")
+
+
+def summary(verdicts: Sequence[Verdict], broken: int) -> str:
+    """How many passed, and how long all of them took."""
+    failed = sum(not one.is_passed for one in verdicts)
+    seconds = sum(one.seconds for one in verdicts)
+    parts = [f"{len(verdicts) - failed} passed"]
+    parts += [f"{failed} failed"] if failed else []
+    parts += [f"{broken} {'files' if broken > 1 else 'file'} could not be run"] if broken else []
+    return f"{', '.join(parts)} in {_time(seconds)}"
+
+
+def coverage_lines(graph: Graph, found: Reached) -> Iterator[str]:
+    """How much of a playbook is reached, and what is not."""
+    parts = parts_of(graph)
+    counts = (_count(kind, parts, found) for kind in ("step", "route", "rule"))
+    yield printable_line(f"coverage of {graph.source.file}: {', '.join(counts)}")
+    for part in parts:
+        if part not in found:
+            place = f"{graph.source.file}:{part.span.line}:{part.span.col}"
+            yield printable_line(f"        {place}: not reached: {part.kind} {part.text}")
+
+
+def _count(kind: str, parts: Sequence[Part], found: Reached) -> str:
+    those = [one for one in parts if one.kind == kind]
+    return f"{kind}s {sum(one in found for one in those)} of {len(those)}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _shown(value: Any) -> str:
+    if value is ABSENT:
+        return repr(value)
+    text = msgspec.json.encode(value, enc_hook=str).decode()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

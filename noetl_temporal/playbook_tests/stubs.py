@@ -1,0 +1,191 @@
+"""The world of a test: calls return what the stubs say, sinks keep their rows, and time is virtual."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import httpx
+from temporalio.converter import DataConverter
+
+from noetl_activities.credentials import Credentials, CredentialSource
+from noetl_activities.errors import SinkError
+from noetl_activities.http import outcome_of
+from noetl_activities.http_exchange import Answer
+from noetl_activities.noop import NoopTool
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.rows import sql_result, statement
+from noetl_activities.sinks import Entry, Stored
+from noetl_activities.sinks.data import rows_of
+from noetl_activities.tool import Json, Request, ToolContext
+from noetl_activities.tool_spec import ToolSpec
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.playbook_tests import Calls, HttpAnswer, Stub, StubError
+from noetl_temporal.call_log import CallLog
+from noetl_temporal.event_ids import EPOCH_MS
+from noetl_temporal.machine.call import ToolCall, ToolReport
+from noetl_temporal.machine.events import Decided, Event
+from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.run_tool import Attempt
+from noetl_temporal.tool_outcome import plain
+from noetl_temporal.value_store import ValueStore
+
+__all__ = ["NoStubError", "StubbedWorld", "is_named"]
+
+START_MS = EPOCH_MS + 366 * 86_400_000
+"""When every test begins: the start of 2025, UTC."""
+
+_NOOP = NoopTool.spec.kind
+
+
+class NoStubError(Exception):
+    """A call for which the test has no stub."""
+
+    def __init__(self, call: ToolCall, attempt: int) -> None:
+        super().__init__(f"no stub for {call.step}, task {call.task}, attempt {attempt}")
+        self.call = call
+        self.attempt = attempt
+
+
+def is_named(calls: Calls, call: ToolCall) -> bool:
+    """Whether a call is one of those that the test names."""
+    return (
+        calls.step.text == call.step
+        and (calls.task is None or calls.task.text == call.task)
+        and calls.iteration in (None, call.iteration)
+        and calls.page in (None, call.page or 1)
+    )
+
+
+@dataclass
+class StubbedWorld:
+    """``used`` counts the attempts that each stub has answered, ``stored`` has the rows of sinks by table."""
+
+    stubs: tuple[Stub, ...]
+    tools: Tools
+    used: list[int] = field(default_factory=list[int])
+    stored: dict[str, list[Json]] = field(default_factory=dict[str, "list[Json]"])
+
+    def __post_init__(self) -> None:
+        self.used = [0] * len(self.stubs)
+        self._source = CredentialSource(environment={})
+        self._values = ValueStore(DataConverter.default)
+
+    def now(self) -> int:
+        """See host.World."""
+        return START_MS + round(asyncio.get_running_loop().time() * 1000)
+
+    async def wait(self, seconds: float, *, is_timeout: bool) -> None:
+        """See host.World."""
+        del is_timeout
+        await asyncio.sleep(seconds)
+
+    def playbook(self, call: ToolCall) -> ToolReport:
+        """See host.World. Raises NoStubError."""
+        stub = self._stub(call, 1)
+        outcome = _failed(stub.error) if stub and stub.error else Outcome("ok", stub.result if stub else None)
+        return ToolReport(plain(outcome), is_decided=False)
+
+    def facts(self, machine: Machine) -> Iterator[Event]:
+        """Tests send no signals."""
+        del machine
+        return iter(())
+
+    def decision(self, machine: Machine) -> Decided | None:
+        """Tests decide on nothing."""
+        del machine
+        return None
+
+    def attempt(self, call: ToolCall, log: CallLog) -> Attempt:
+        """See host.World. Raises NoStubError."""
+        stub = None if call.store is not None else self._stub(call, log.number)
+        sinks = _Sinks(self.stored, stub.sink_error if stub else None)
+        tool = _StubTool(call.kind, stub, self.tools[call.kind].timeout) if stub else NoopTool()
+        credentials = Credentials(self._source)
+        return Attempt(tool, call, credentials, log, self._values, asyncio.Event(), performer=sinks)
+
+    def _stub(self, call: ToolCall, attempt: int) -> Stub | None:
+        """None for a call that does nothing and has no stub."""
+        for index, stub in enumerate(self.stubs):
+            is_spent = stub.times is not None and self.used[index] >= stub.times
+            if not is_spent and stub.attempt in (None, attempt) and is_named(stub.calls, call):
+                self.used[index] += 1
+                return stub
+        if call.kind == _NOOP:
+            return None
+        raise NoStubError(call, attempt)
+
+
+class _StubTool:
+    """Answers one attempt."""
+
+    def __init__(self, kind: str, stub: Stub, timeout: float | None) -> None:
+        self.spec = ToolSpec(kind, "returns what a stub says", timeout=timeout)
+        self._stub = stub
+
+    async def run(self, request: Request, context: ToolContext) -> Outcome:
+        """See noetl_activities.tool.Tool."""
+        stub = self._stub
+        await asyncio.sleep(stub.takes)
+        if stub.error is not None:
+            return _failed(stub.error)
+        if stub.rows is not None:
+            columns = list(dict.fromkeys(name for row in stub.rows for name in row))
+            rows = ([row.get(name) for name in columns] for row in stub.rows)
+            return Outcome("ok", sql_result([statement(columns, rows)]))
+        if request.kind == "http":
+            return await _responded(stub.http or HttpAnswer(200, {}, stub.result), request, context)
+        return Outcome("ok", stub.result)
+
+
+def _failed(error: StubError) -> Outcome:
+    info = ErrorInfo(error.kind, error.message, error.code, error.retryable, retry_after=error.retry_after)
+    return Outcome("error", error=info)
+
+
+async def _responded(answer: HttpAnswer, request: Request, context: ToolContext) -> Outcome:
+    """What the http tool makes of the response."""
+    is_text = isinstance(answer.body, str)
+    headers = {"content-type": "text/plain" if is_text else "application/json", **answer.headers}
+    body = b"" if answer.body is None else (answer.body if is_text else json.dumps(answer.body)).encode()
+    config = request.config
+    made = httpx.Request(str(config.get("method") or "GET"), str(config.get("url") or config.get("endpoint") or ""))
+    response = httpx.Response(answer.status, headers=headers, request=made)
+    return await outcome_of(Answer(response, bytearray(body)), 0.0, context)
+
+
+class _Sinks:
+    """Implements noetl_activities.sinks.Sinks for one attempt: the first sink may fail, others keep their rows."""
+
+    def __init__(self, stored: dict[str, list[Json]], error: StubError | None) -> None:
+        self._stored = stored
+        self._error = error
+
+    async def store(
+        self,
+        kind: str,
+        config: dict[str, Json],
+        mode: str,
+        entry: Entry,
+        result: Json,
+        auth: Json,
+        context: ToolContext,
+    ) -> Stored:
+        """Keep the rows."""
+        del mode, entry, auth, context
+        if self._error is not None:
+            raise SinkError(_failed(self._error))
+        place = str(config.get("table") or config.get("statement") or kind)
+        rows = cast("list[Any]", rows_of(config, result))
+        self._stored.setdefault(place, []).extend(rows)
+        return Stored(len(rows), place, is_kept=True)
+
+    async def find(
+        self, kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext
+    ) -> str | None:
+        """Nothing is lost in a test, so nothing is looked for."""
+        del kind, config, auth, key, n, context
+        return None

@@ -1,0 +1,81 @@
+"""Runs one test, and says what of it failed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from noetl_compiler.graph import Graph, Span
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.playbook_tests import PlaybookTest
+from noetl_temporal.playbook_tests.expectations import Problem, failed_expectations, place_of, route_of
+from noetl_temporal.playbook_tests.host import Run, run_graph
+from noetl_temporal.playbook_tests.stubs import NoStubError, StubbedWorld
+from noetl_temporal.playbook_tests.virtual_time import StuckError, VirtualTimeLoop
+
+__all__ = ["Verdict", "run_test"]
+
+EXECUTION_ID = 1
+"""Of every test: the same in each run of it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a test came to: its ``problems``, none if it passed. ``seconds`` of real time; ``run`` as far as it went."""
+
+    test: PlaybookTest
+    seconds: float
+    problems: tuple[Problem, ...]
+    run: Run
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def run_test(test: PlaybookTest, graph: Graph, tools: Tools) -> Verdict:
+    """Run the playbook with the stubs of the test, in virtual time."""
+    began = time.perf_counter()
+    world, run = StubbedWorld(test.stubs, tools), Run()
+    problems = _run(test, graph, world, run) or [
+        *_unused(test, graph, world),
+        *failed_expectations(test, graph, run, world),
+    ]
+    return Verdict(test, time.perf_counter() - began, tuple(sorted(problems, key=lambda one: one.span)), run)
+
+
+def _run(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: Run) -> list[Problem]:
+    """What kept the run from its end."""
+    try:
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            runner.run(run_graph(graph, world, EXECUTION_ID, test.payload, run))
+    except NoStubError as missing:
+        return [_without_stub(test.span, graph, missing, run)]
+    except StuckError as stuck:
+        return [Problem(test.span, str(stuck))]
+    return []
+
+
+def _without_stub(span: Span, graph: Graph, missing: NoStubError, run: Run) -> Problem:
+    call = missing.call
+    parts = {
+        "iteration": call.iteration,
+        "page": call.page,
+        "attempt": missing.attempt if missing.attempt > 1 else None,
+    }
+    keys = {"step": call.step, "task": call.task, **parts}
+    stub = ", ".join(f"{key}: {value}" for key, value in keys.items() if value is not None)
+    place = place_of(graph, call.step, call.task)
+    so_far = ", ".join(route_of(run))
+    message = f"a call has no stub (steps so far: {so_far}); add one, such as {{{stub}, result: ...}}"
+    return Problem(span, message, place=place)
+
+
+def _unused(test: PlaybookTest, graph: Graph, world: StubbedWorld) -> list[Problem]:
+    return [
+        Problem(stub.span, f"nothing used the stub for {stub.calls}", place=place_of(graph, stub.calls.step.text))
+        for stub, used in zip(test.stubs, world.used, strict=True)
+        if not used
+    ]

@@ -1,0 +1,78 @@
+"""An event loop whose clock moves on to the next timer as soon as nothing else is to be done.
+
+So a delay of an hour takes no time, and what happens at which time is the same in every run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["StuckError", "VirtualTimeLoop"]
+
+
+class StuckError(Exception):
+    """The run waits for something that will never come."""
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """Its time begins at 0. It serves timers and tasks, no sockets; work for a thread is done at once."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        super().__init__(_Selector(self))
+
+    def time(self) -> float:
+        """Seconds since it began."""
+        return self._seconds
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Do the work now: a thread would take real time."""
+        del executor
+        done = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock on."""
+        self._seconds += seconds
+
+
+class _Selector(selectors.BaseSelector):
+    """Asked to wait, it moves the clock of its loop instead. A real one has the files, and is not waited for."""
+
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        self._loop = loop
+        self._files = selectors.DefaultSelector()
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """What is ready now."""
+        ready = self._files.select(0)
+        if not ready and timeout is None:
+            raise StuckError("the run waits for nothing that could happen")
+        if not ready and timeout:
+            self._loop.advance(timeout)
+        return ready
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        """See selectors.BaseSelector."""
+        return self._files.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        """See selectors.BaseSelector."""
+        return self._files.unregister(fileobj)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        """See selectors.BaseSelector."""
+        return self._files.get_map()
+
+    def close(self) -> None:
+        """See selectors.BaseSelector."""
+        self._files.close()

@@ -1,0 +1,84 @@
+"""``noetl test --record``: a run on the real stack becomes a test that passes, and fails for a changed playbook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.site import Api, Site
+
+pytestmark = pytest.mark.stack
+
+PLAYBOOK = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: recorded, path: tests/recorded}
+workload: {api_url: "", names: [a, b]}
+workflow:
+  - step: fetch
+    tool:
+      name: get
+      kind: http
+      url: "{{ workload.api_url }}/api/v1/flaky"
+      params: {page: 1, pageSize: 2, fail_on: "1"}
+      spec:
+        policy:
+          rules:
+            - when: "{{ output.status == 'error' }}"
+              then: {do: retry, attempts: 5, delay: 0.01}
+            - else: {then: {do: continue}}
+    next: {arcs: [{step: each}]}
+  - step: each
+    loop: {in: "{{ workload.names }}", iterator: name, spec: {mode: parallel}}
+    tool:
+      name: measure
+      kind: python
+      input: {name: "{{ iter.name }}"}
+      code: |
+        if name == "b":
+            raise ValueError("no b")
+        result = {"name": name, "text": "x" * SIZE}
+"""
+
+
+def recorded(site: Site, api: Api, playbook: str, folder: str) -> Path:
+    """The folder with the playbook and its recorded test."""
+    place = site.folder / folder
+    place.mkdir()
+    file = place / "p.yaml"
+    file.write_text(playbook)
+    told = site.run(file, "--set", f"api_url={api.url}")
+    done = site.noetl("test", "--record", str(told["execution_id"]))
+    assert done.returncode == 0, done.stderr
+    (place / "p.test.yaml").write_text(done.stdout)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("folder", "size", "frame"),
+    [("inline", "3", ""), ("stored", "200_000", ""), ("framed", "3", ", frame: {max_rows: 2}")],
+)
+def test_a_recorded_run_is_a_test_that_passes(site: Site, api: Api, folder: str, size: str, frame: str) -> None:
+    playbook = PLAYBOOK.replace("SIZE", size).replace("iterator: name", f"iterator: name{frame}")
+    place = recorded(site, api, playbook, folder)
+    text = (place / "p.test.yaml").read_text()
+    assert "attempt: 1\n" in text, text
+    assert "code: HTTP_500\n" in text
+    assert "message: 'ValueError: no b (line 2 of the code)'\n" in text
+    done = site.noetl("test", str(place))
+    assert (done.returncode, done.stdout[:6]) == (0, "passed"), done.stdout
+
+    (place / "p.yaml").write_text(playbook.replace("attempts: 5", "attempts: 1"))
+    done = site.noetl("test", str(place))
+    assert done.returncode == 1
+    assert "nothing used the stub for fetch" in done.stdout
+
+
+def test_a_run_that_is_not_there(site: Site) -> None:
+    done = site.noetl("test", "--record", "1")
+    assert (done.returncode, done.stderr) == (1, "Error: Temporal has no run 1\n")
+
+
+def test_recording_runs_no_tests(site: Site) -> None:
+    assert "takes no files" in site.noetl("test", "--record", "1", ".").stderr

@@ -1,0 +1,35 @@
+"""Runs tests that stand in a test, with the playbook that they test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+from noetl_activities.installed_tools import installed_tools
+from noetl_temporal.playbook_tests.suites import LoadedSuite, load
+from noetl_temporal.playbook_tests.trial import Verdict, run_test
+
+__all__ = ["loaded", "problems", "verdicts"]
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p, path: tests/p}\n"
+
+
+def loaded(folder: Path, playbook: str, tests: str) -> LoadedSuite:
+    """The suite of ``p.test.yaml``, which tests ``p.yaml``; the head of the playbook is added."""
+    (folder / "p.yaml").write_text(HEAD + dedent(playbook).lstrip("\n"))
+    (folder / "p.test.yaml").write_text(dedent(tests).lstrip("\n"))
+    return load(folder / "p.test.yaml", installed_tools())
+
+
+def verdicts(folder: Path, playbook: str, tests: str) -> list[Verdict]:
+    """What each test came to."""
+    found = loaded(folder, playbook, tests)
+    assert found.graph is not None, (found.wrong, found.refused)
+    return [run_test(test, found.graph, installed_tools()) for test in found.suite.tests]
+
+
+def problems(folder: Path, playbook: str, body: str) -> list[str]:
+    """The problems of one test, with its ``stubs`` and ``expect`` given: the line in the file and the message."""
+    indented = "".join(f"    {line}\n" for line in dedent(body).strip("\n").splitlines())
+    [verdict] = verdicts(folder, playbook, "tests:\n  - name: test\n" + indented)
+    return [f"{one.span.line}: {one.message}" for one in verdict.problems]
