@@ -44,7 +44,9 @@ __all__ = ["test_command"]
     help="Print the run ID as a test: its calls as stubs, its end expected.",
 )
 @click.option("--watch", is_flag=True, help="Run the tests again whenever one of their files or playbooks changes.")
-def test_command(paths: tuple[Path, ...], coverage: bool, junit: Path | None, record: int | str | None, watch: bool) -> None:
+def test_command(
+    paths: tuple[Path, ...], coverage: bool, junit: Path | None, record: int | str | None, watch: bool
+) -> None:
     """Run the tests of playbooks: *.test.yaml files, without servers and in no time.
 
     A folder means all test files below it; without one, this folder is searched. No tool is called: calls return what
