@@ -89,6 +89,7 @@ class RunSummary(msgspec.Struct, frozen=True):
         found["failure_counts"] = [
             {key: getattr(count, key) for key in ("step", "kind", "count", "handled")} for count in self.failures.counts
         ]
+        found["called"] = [with_text_ids(called) for called in found["called"]]
         return msgspec.json.encode(with_text_ids(found)).decode()
 
     def show(self, console: PrintableConsole, excerpt: Excerpt | None = None) -> None:

@@ -44,6 +44,8 @@ def main() -> None:
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     sys.stdout.write(json.dumps({"uid": os.geteuid(), **{name: one(facts) for name, one in ATTEMPTS.items()}}))
+    sys.stdout.flush()
+    os._exit(0)  # Temporal's client has threads that may crash the interpreter while it ends
 
 
 def _each(paths: list[str], attempt: Callable[[Path], object]) -> list[str]:

@@ -78,7 +78,7 @@ def test_a_run_that_is_left_is_waited_for(site: Site, playbook: str, path: str) 
     assert "\ncompleted in " in waited.stdout
     for name in (workflow, workflow[:-3], execution[:16]):
         status = site.noetl("status", name, "--json")
-        assert json.loads(status.stdout)["execution_id"] == int(execution), status.stderr
+        assert json.loads(status.stdout)["execution_id"] == execution, status.stderr
     assert site.noetl("events", workflow, "--last", "1").returncode == 0
     detached = site.noetl("run", playbook, "--detach")
     assert detached.stdout.startswith("submitted: execution ")

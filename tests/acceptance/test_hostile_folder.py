@@ -47,6 +47,14 @@ WITHOUT_A_STACK = {
     "setup": [["setup", "--help"]],
     "replay": [["replay", "7"]],
     "run": [["run", "missing.yaml"]],
+    "submit": [["submit", "playbook.yaml"]],
+    "wait": [["wait", "7"]],
+    "list": [["list"]],
+    "logs": [["logs"]],
+    "signal": [["signal", "7", "paid"]],
+    "approve": [["approve", "7"]],
+    "reject": [["reject", "7"]],
+    "test": [["test"], ["test", "--record", "7"]],
 }
 
 

@@ -138,6 +138,7 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "ui_url",
         "attention",
         "cancelling",
+        "waits",
         "warnings",
         "called",
         "calls",

@@ -88,10 +88,10 @@ def test_the_playbook_beside_it_is_run(site: Site) -> None:
 async def test_the_log_has_the_parent_in_every_table(site: Site, log: asyncpg.Connection) -> None:
     book(site, "child", CHILD)
     told = site.run(site.write(HEAD.format(name="each") + EACH, "each.yaml"))
-    parent = told["execution_id"]
+    parent = int(told["execution_id"])
     executions = await log.fetch("SELECT * FROM noetl.execution WHERE parent_execution_id = $1", parent)
     assert {
-        (row["status"], row["execution_id"] in [one["execution_id"] for one in told["called"]]) for row in executions
+        (row["status"], str(row["execution_id"]) in [one["execution_id"] for one in told["called"]]) for row in executions
     } == {("COMPLETED", True)}
     events = await log.fetch("SELECT DISTINCT execution_id FROM noetl.event WHERE parent_execution_id = $1", parent)
     assert {row["execution_id"] for row in events} == {row["execution_id"] for row in executions}

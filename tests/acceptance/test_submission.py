@@ -87,5 +87,5 @@ async def test_a_second_ctrl_c_prints_the_run_that_may_have_started(submitting: 
     assert f"may have started; to end it: noetl terminate {execution}" in errors
     assert f"noetl status {execution}" in errors
     told = json.loads(out)
-    assert (told["execution_id"], told["status"]) == (int(execution), "unknown")
+    assert (told["execution_id"], told["status"]) == (execution, "unknown")
     assert told["workflow_id"] == submitting.workflow.id

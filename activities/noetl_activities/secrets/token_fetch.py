@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+import msgspec
+
 from noetl_activities.errors import ConfigError, SecretError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.secrets.fetched import Fetched
@@ -54,25 +56,14 @@ async def fetch_token(name: str, config: Mapping[str, Json]) -> Fetched:
     outcome = await TOOL.run(request, _Context())
     if outcome.error is not None:
         error = outcome.error
-        told = ErrorInfo(error.kind, f"the token {name!r} cannot be fetched: {error.message}", error.code)
-        raise SecretError(Outcome("error", error=_retryable(told, error)))
+        told = msgspec.structs.replace(error, message=f"the token {name!r} cannot be fetched: {error.message}")
+        raise SecretError(Outcome("error", error=told))
     answer: Any = outcome.result["data"]
     if not isinstance(answer, dict):
         message = f"the token {name!r} cannot be fetched: the answer is not a JSON object"
         raise SecretError(Outcome("error", error=ErrorInfo("credential", message)))
     fields = cast("dict[str, Any]", answer)
     return Fetched(fields, _seconds(fields.get("expires_in")))
-
-
-def _retryable(told: ErrorInfo, error: ErrorInfo) -> ErrorInfo:
-    return ErrorInfo(
-        told.kind,
-        told.message,
-        told.code,
-        retryable=error.retryable,
-        status=error.status,
-        retry_after=error.retry_after,
-    )
 
 
 def _seconds(expires_in: Any) -> float:

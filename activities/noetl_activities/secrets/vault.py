@@ -93,7 +93,7 @@ class Vault:
                 response, text = await exchange(client, request, follow_redirects=False)
             except httpx.HTTPError as error:
                 message = f"Vault at {address} does not answer: {str(error) or type(error).__name__}"
-                raise SecretError(Outcome("error", error=ErrorInfo("connection", message, retryable=True))) from None
+                raise SecretError(Outcome("error", error=ErrorInfo("connection", message))) from None
         if not response.is_success:
             raise _refused(response.status_code, method, path)
         return _read_json(text)
@@ -134,7 +134,8 @@ def _refused(status: int, method: str, path: str) -> CredentialError | SecretErr
     if status == _NOT_FOUND:
         return CredentialError(f"{called}: there is no such secret, or the engine is not key-value of version 2")
     if status >= _SERVER_ERROR or status == _TOO_MANY:
-        return SecretError(Outcome("error", error=ErrorInfo("credential", called, retryable=True, status=status)))
+        kind = "rate_limit" if status == _TOO_MANY else "server_error"
+        return SecretError(Outcome("error", error=ErrorInfo(kind, called, status=status)))
     why = ": the policy of the worker's token does not allow it" if status == _FORBIDDEN else ""
     return CredentialError(called + why)
 
