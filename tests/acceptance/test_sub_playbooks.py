@@ -91,7 +91,8 @@ async def test_the_log_has_the_parent_in_every_table(site: Site, log: asyncpg.Co
     parent = int(told["execution_id"])
     executions = await log.fetch("SELECT * FROM noetl.execution WHERE parent_execution_id = $1", parent)
     assert {
-        (row["status"], str(row["execution_id"]) in [one["execution_id"] for one in told["called"]]) for row in executions
+        (row["status"], str(row["execution_id"]) in [one["execution_id"] for one in told["called"]])
+        for row in executions
     } == {("COMPLETED", True)}
     events = await log.fetch("SELECT DISTINCT execution_id FROM noetl.event WHERE parent_execution_id = $1", parent)
     assert {row["execution_id"] for row in events} == {row["execution_id"] for row in executions}
