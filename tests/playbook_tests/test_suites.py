@@ -10,6 +10,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from noetl_compiler.language.constructs.playbook_tests import TESTS
+from noetl_compiler.language.tools import KINDS, PSEUDO_KINDS
 from noetl_compiler.schema.playbook_tests import schema_of_tests
 from noetl_temporal.playbook_tests.suites import suite_files
 
@@ -88,10 +89,11 @@ def test_a_playbook_with_errors_is_not_tested(tmp_path: Path) -> None:
 
 
 def test_a_playbook_that_cannot_run_is_not_tested(tmp_path: Path) -> None:
-    playbook = "workflow: [{step: start, tool: {kind: shell, command: ls}}]"
+    kind = next(name for name, tool in KINDS.items() if not tool.has_executor and name not in PSEUDO_KINDS)
+    playbook = f"workflow: [{{step: start, tool: {{kind: {kind}}}}}]"
     found = loaded(tmp_path, playbook, "tests: [{name: a, stubs: [{step: start}], expect: {}}]")
     assert found.graph is None
-    assert "shell" in "\n".join([*found.refused, *(str(one) for result in found.wrong for one in result.diagnostics)])
+    assert kind in "\n".join([*found.refused, *(str(one) for result in found.wrong for one in result.diagnostics)])
 
 
 def test_files_are_found_below_a_folder_each_once(tmp_path: Path) -> None:
