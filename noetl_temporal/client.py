@@ -27,7 +27,7 @@ from noetl_activities.tool import tool_names
 from noetl_compiler import CompileError
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json
-from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, calling_tasks
+from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, has_calls
 from noetl_temporal.codec import payload_limit
 from noetl_temporal.compiling import compile_to_run
 from noetl_temporal.config import connect_temporal
@@ -121,7 +121,7 @@ class NoetlClient(Runs):
         else:  # in a thread, as scripts are fetched
             graph, text = await asyncio.to_thread(_compile, Path(playbook), payload or {})
         calls = NO_CALLS
-        if any(True for _ in calling_tasks(graph)):
+        if has_calls(graph):
             calls = _pinned(catalog, None if isinstance(playbook, Graph) else Path(playbook))
         calls, problems = check_calls(graph, calls, self._tools, has_store=self.has_store)
         if problems:

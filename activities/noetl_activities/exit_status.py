@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import signal
 
-__all__ = ["exit_words"]
+__all__ = ["exit_words", "signal_name"]
 
 
 def exit_words(status: int) -> str:
     """``status 3``, or ``killed by SIGKILL`` for the status -9."""
     if status >= 0:
         return f"status {status}"
+    return f"killed by {signal_name(-status) or f'signal {-status}'}"
+
+
+def signal_name(number: int) -> str | None:
+    """``SIGKILL`` for 9; None for a number without a name, such as that of a real-time signal."""
     try:
-        return f"killed by {signal.Signals(-status).name}"
-    except ValueError:  # a real-time signal
-        return f"killed by signal {-status}"
+        return signal.Signals(number).name
+    except ValueError:
+        return None

@@ -7,10 +7,10 @@ The child (shell_child.py) tells how the commands have ended through a pipe of i
 from __future__ import annotations
 
 import json
-import signal
 from typing import NamedTuple, cast
 
 from noetl_activities.errors import ConfigError
+from noetl_activities.exit_status import signal_name
 from noetl_activities.isolation.processes import ProcessExit, run_task
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.shell_call import ShellCall, shell_call
@@ -84,16 +84,9 @@ def _failed(end: _End, call: ShellCall) -> str:
     many = len(call.commands)
     which = f"command {end.command} of {many}" if many > 1 and end.command else "the command"
     if end.status < 0:
-        return f"{which} was ended by {_signal(-end.status)}"
-    name = _signal(end.status - _FIRST_SIGNAL_STATUS, "")
+        return f"{which} was ended by {signal_name(-end.status) or 'a signal'}"
+    name = signal_name(end.status - _FIRST_SIGNAL_STATUS)
     return f"{which} ended with status {end.status}{f', as after {name}' if name else ''}"
-
-
-def _signal(number: int, unknown: str = "a signal") -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return unknown
 
 
 TOOL = ShellTool()

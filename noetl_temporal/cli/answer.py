@@ -109,7 +109,6 @@ def _answered(execution: int | str, answer: Callable[[RunHandle], Awaitable[Any]
     with importing():
         from temporalio.service import RPCError
 
-        from noetl_temporal.cli.find import find_run
         from noetl_temporal.cli.named_run import execution_of
         from noetl_temporal.runs import RequestRefusedError, Runs, UnknownRunError
         from noetl_temporal.temporal_problems import rpc_problem
@@ -120,7 +119,7 @@ def _answered(execution: int | str, answer: Callable[[RunHandle], Awaitable[Any]
         runs = await Runs.connect()
         execution_id = await execution_of(execution)
         try:
-            handle = await find_run(runs, execution_id)
+            handle = await runs.find(execution_id)
             return handle.execution_id, await answer(handle)
         except (RequestRefusedError, UnknownRunError) as error:
             raise StackError(f"run {execution_id}: {error}") from None

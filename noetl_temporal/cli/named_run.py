@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import overload
+
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import DeploymentError, postgres_problem
 from noetl_temporal.environment import dsn_from_environment
@@ -10,6 +12,10 @@ from noetl_temporal.stack.errors import StackError
 __all__ = ["execution_of", "latest_in_temporal"]
 
 
+@overload
+async def execution_of(run: int | str) -> int: ...
+@overload
+async def execution_of(run: int | str | None) -> int | None: ...
 async def execution_of(run: int | str | None) -> int | None:
     """Its execution id; None for the latest run. A text is looked up in the event log and in Temporal, as far as they
     can be asked. Raises StackError when it names no run, or several; DeploymentError."""

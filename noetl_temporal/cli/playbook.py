@@ -15,7 +15,7 @@ from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, excerpt, nearest_or_all
 from noetl_compiler.graph import Graph, Json, Span
-from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, calling_tasks
+from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, has_calls
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.source import SourceFile
 from noetl_temporal.cli.exits import WRONG
@@ -69,7 +69,7 @@ def read_playbook(file: Path, request: Mapping[str, Json], catalog: Path | None 
         sys.exit(WRONG)
     credentials = tuple(found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT)
     calls = NO_CALLS
-    if any(True for _ in calling_tasks(result.graph)):
+    if has_calls(result.graph):
         if is_stdin:
             raise click.UsageError("a playbook from stdin cannot call other playbooks: name its file")
         calls = _pinned(file, catalog or file.parent, installed_tools(), result.diagnostics)

@@ -27,7 +27,7 @@ def record_test(execution: int | str) -> tuple[str, tuple[Problem, ...]]:
 
 
 async def _recorded(run: int | str) -> tuple[RecordedRun, RunReport]:
-    execution = await execution_of(run) or 0  # which no run has
+    execution = await execution_of(run)
     runs = await Runs.connect()
     try:
         handle = await runs.find(execution)

@@ -68,7 +68,6 @@ async def _stop(run: int | str, reason: str, *, at_once: bool) -> _Stopped:
     log_nowhere()
     runs = await Runs.connect()
     execution = await execution_of(run)
-    assert execution is not None  # noqa: S101 - both commands need an ID
     try:
         handle = await runs.find(execution)
         if (await handle.workflow.describe()).close_time is not None:

@@ -91,7 +91,6 @@ async def _wait(run: int | str, seconds: float | None, reach: Reach) -> RunSumma
     from noetl_temporal.runs import Runs, UnknownRunError
 
     execution_id = await execution_of(run)
-    assert execution_id is not None  # noqa: S101 - the command needs an ID
     limit = None if seconds is None else timedelta(seconds=seconds)
     try:
         with suppress(UnknownRunError, TimeoutError):  # of a run that Temporal has removed the event log tells

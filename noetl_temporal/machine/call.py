@@ -225,3 +225,8 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     is_decided: bool = True
     mistakes: tuple[RuleMistake, ...] = ()
     stored: StoredRef | None = None
+
+    @property
+    def calls(self) -> int:
+        """How many of its attempts count as calls."""
+        return self.counts.used or len(self.attempts)

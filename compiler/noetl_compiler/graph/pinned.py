@@ -10,7 +10,16 @@ import msgspec
 from noetl_compiler.graph import Graph, Json, Task
 from noetl_compiler.language.tools import PLAYBOOK
 
-__all__ = ["NO_CALLS", "PinnedCalls", "PinnedPlaybook", "call_name", "calling_tasks", "has_open_calls", "literal_call"]
+__all__ = [
+    "NO_CALLS",
+    "PinnedCalls",
+    "PinnedPlaybook",
+    "call_name",
+    "calling_tasks",
+    "has_calls",
+    "has_open_calls",
+    "literal_call",
+]
 
 
 class PinnedPlaybook(msgspec.Struct, frozen=True):
@@ -73,6 +82,11 @@ def call_name(path: str, version: Json) -> str:
 def calling_tasks(graph: Graph) -> Iterator[Task]:
     """Those that call a playbook."""
     return (task for step in graph.steps.values() for task in step.tasks if task.kind == PLAYBOOK)
+
+
+def has_calls(graph: Graph) -> bool:
+    """Whether it calls a playbook."""
+    return next(calling_tasks(graph), None) is not None
 
 
 def has_open_calls(graph: Graph) -> bool:

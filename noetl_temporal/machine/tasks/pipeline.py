@@ -31,7 +31,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Rule, Span, Value
+from noetl_compiler.graph import Json, Rule, Span
 from noetl_compiler.language import defaults
 from noetl_compiler.language.tools import WAITS
 from noetl_temporal.machine import json_merge, quantities
@@ -59,7 +59,7 @@ from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
 from noetl_temporal.machine.tasks.plan import TaskPlan
-from noetl_temporal.machine.tasks.rendering import RenderedTask, seconds_of
+from noetl_temporal.machine.tasks.rendering import RenderedTask, limit_of, seconds_of
 from noetl_temporal.machine.tasks.selecting import with_selected
 from noetl_temporal.machine.tasks.waits import Ending, emit_wait_ended, retry_wait, still_failed, task_wait
 from noetl_temporal.machine.waits.wait import Wait
@@ -270,7 +270,7 @@ class Pipeline:
             decided = self._decide(plan, report, outcome)
             report = replace(report, mistakes=decided.mistakes)
         ruling = ruled(task, decided, outcome)
-        ruling = ruling._replace(calls=max(1, report.counts.used or len(report.attempts)))
+        ruling = ruling._replace(calls=max(1, report.calls))
         self._record(plan, outcome)
         for one in mistakes(task, ruling, outcome, report, profile):
             self.host.warn(one.message, one.span)
@@ -303,7 +303,7 @@ class Pipeline:
     def _attempts(self, report: ToolReport) -> int:
         """How many calls the task has made, this one included."""
         if report.is_decided:
-            return report.counts.used or len(report.attempts)
+            return report.calls
         return self.state.task.calls + report.counts.used + 1
 
     def _record(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
@@ -337,7 +337,7 @@ class Pipeline:
     def _act(self, plan: TaskPlan, ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
         do, rule, delay, _ = ruling
         match do:
-            case "again" if rule is not None and self._more_pages(rule, names):
+            case "again" if rule is not None and self.state.task.page < limit_of(rule, names, defaults.PAGES):
                 self._next_page(plan, rule, outcome, names)
             case "jump" if rule is not None and rule.to is not None:
                 self._jump(plan, rule, rule.to, outcome, self._delay_of(rule, names))
@@ -358,8 +358,7 @@ class Pipeline:
         self, plan: TaskPlan, ruling: Ruling, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]
     ) -> None:
         """Call again when the signal has come, unless there were as many calls as there may be."""
-        state, given = self.state, Value(defaults.ATTEMPTS) if rule.attempts is None else rule.attempts
-        most = quantities.count(templates.render(given, names), "attempts", rule.span)
+        state, most = self.state, limit_of(rule, names, defaults.ATTEMPTS)
         state.task.calls += ruling.calls
         if state.task.calls >= most:
             self._fail(plan, outcome)
@@ -373,11 +372,6 @@ class Pipeline:
         self.state.task = TaskProgress()
         self.state.index = self._index_of(to)
         self._go(rule, delay)
-
-    def _more_pages(self, rule: Rule, names: Mapping[str, Any]) -> bool:
-        if rule.attempts is None:
-            return self.state.task.page < defaults.PAGES
-        return self.state.task.page < quantities.count(templates.render(rule.attempts, names), "attempts", rule.span)
 
     def _fail(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         """The task failed, and with it the pipeline: at once, or when the asides are done that answer to it."""

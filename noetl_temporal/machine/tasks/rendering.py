@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Sink, Splice, Task, Value
+from noetl_compiler.graph import Json, Rule, Sink, Splice, Task, Value
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.call import SinkCall
 
-__all__ = ["RenderedTask", "seconds_of", "sink_calls"]
+__all__ = ["RenderedTask", "limit_of", "seconds_of", "sink_calls"]
 
 
 class RenderedTask:
@@ -73,3 +73,10 @@ def seconds_of(value: Value | None, scope: Mapping[str, Any], what: str) -> floa
     if value is None or found is None:
         return None
     return quantities.seconds(found, what, next(iter(value.templates.values()), None))
+
+
+def limit_of(rule: Rule, scope: Mapping[str, Any], default: int) -> int:
+    """How many calls or pages a rule allows. Raises TemplateFailure."""
+    if rule.attempts is None:
+        return default
+    return quantities.count(templates.render(rule.attempts, scope), "attempts", rule.span)
