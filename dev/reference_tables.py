@@ -110,6 +110,8 @@ _EFFECTS: Mapping[str | None, str] = {
     "none": "nothing",
     "request": "what the server does at its request",
     "transaction": "what its SQL does, in one transaction",
+    "rows": "the rows of its target",
+    "service": "what the service does",
     "code": "whatever its code does",
     "run": "what the calls of that run change",
 }

@@ -1,54 +1,87 @@
-"""Sends signals and decisions to a run, and says why one is refused."""
+"""Sends requests to a run, and says why one is refused."""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.control_requests import DecisionRequest, OpenWaits, SignalRequest
+from noetl_temporal.control_requests import DecisionRequest, HeldRequest, OpenWaits, PauseRequest, SignalRequest
 from noetl_temporal.machine.waits.wait import Wait
-from noetl_temporal.naming import DECIDE_UPDATE, SIGNAL_UPDATE, WAITS_QUERY
+from noetl_temporal.naming import WAITS_QUERY
 from noetl_temporal.temporal_problems import rpc_problem
 
-__all__ = ["RequestRefusedError", "chosen_approval", "open_approval", "open_waits", "send"]
+__all__ = ["Request", "RequestRefusedError", "chosen_approval", "open_approval", "open_waits", "send"]
+
+Request: TypeAlias = SignalRequest | DecisionRequest | PauseRequest | HeldRequest
 
 WITHIN = timedelta(seconds=20)
 """Until a worker has to have accepted a request. One that comes later is accepted all the same."""
+
+_ABORTED = "workflow update was aborted"
+"""What Temporal says of a request that the run has not answered, and that is to be sent again."""
+
+_FULL = "limit on the total number of distinct updates"
+
+_PAUSE = 0.5
+"""Seconds until it is sent again."""
 
 
 class RequestRefusedError(ValueError):
     """A run refused a request; the message says why."""
 
 
-async def send(workflow: WorkflowHandle[Any, Any], request: SignalRequest | DecisionRequest, namespace: str) -> None:
-    """Return when the run has accepted the request. Raises RequestRefusedError, DeploymentError."""
-    name = SIGNAL_UPDATE if isinstance(request, SignalRequest) else DECIDE_UPDATE
+async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request, namespace: str) -> Any:
+    """Return the run's answer when it has accepted the request. Raises RequestRefusedError, DeploymentError."""
     try:
-        await workflow.execute_update(name, request, id=str(request.id), rpc_timeout=WITHIN)  # pyright: ignore[reportUnknownMemberType] - the SDK's type
+        return await _sent(workflow, update, request)
     except WorkflowUpdateFailedError as error:
         cause = error.cause
         raise RequestRefusedError(cause.message if isinstance(cause, ApplicationError) else str(cause)) from error
     except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-        raise RequestRefusedError("no worker answers: start one with `noetl worker`, and ask again") from error
+        raise RequestRefusedError(
+            "no worker answers: start one with `noetl worker`. It may still accept this request then: see whether "
+            "`noetl events` has it before you send it again"
+        ) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise RequestRefusedError("the run is over") from error
+        if _FULL in error.message:
+            raise RequestRefusedError("the run has had all requests that Temporal allows it at once") from error
         raise rpc_problem(error, namespace) or error from error
 
 
-async def open_waits(workflow: WorkflowHandle[Any, Any], within: timedelta | None = None) -> list[Wait]:
-    """What the run waits for, from the oldest on. Raises RPCError where no worker answers in time."""
+async def _sent(workflow: WorkflowHandle[Any, Any], update: str, request: Request) -> Any:
+    """Temporal aborts requests where many come to a run at once, or it continues as new: they are repeated, which is
+    harmless, as a request has an id.
+    """
+    clock = asyncio.get_running_loop().time
+    until = clock() + WITHIN.total_seconds()
+    while True:
+        try:
+            return await workflow.execute_update(update, request, id=str(request.id), rpc_timeout=WITHIN)  # pyright: ignore[reportUnknownMemberType] - the SDK's type
+        except RPCError as error:
+            if _ABORTED not in error.message:
+                raise
+            if clock() > until:
+                busy = "the run has too many requests to answer now, and may have this one: see `noetl events`"
+                raise RequestRefusedError(busy) from error
+        await asyncio.sleep(_PAUSE)
+
+
+async def open_waits(workflow: WorkflowHandle[Any, Any], within: timedelta | None = None) -> OpenWaits:
+    """What the run waits for. Raises RPCError where no worker answers in time."""
     found: OpenWaits = await workflow.query(WAITS_QUERY, result_type=OpenWaits, rpc_timeout=within)
-    return found.waits
+    return found
 
 
 async def open_approval(workflow: WorkflowHandle[Any, Any], name: str | None) -> Wait:
     """The approval that is meant, as ``chosen_approval``. Raises RequestRefusedError, and RPCError as open_waits."""
-    waits = await open_waits(workflow, WITHIN)
+    waits = (await open_waits(workflow, WITHIN)).waits
     if not waits and (await workflow.describe()).close_time is not None:
         raise RequestRefusedError("the run is over")
     return chosen_approval(waits, name)

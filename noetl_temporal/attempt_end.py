@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec.structs import replace
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -14,6 +14,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from noetl_activities.tool import Json
 from noetl_compiler.language.defaults import MOST_ATTEMPTS
 from noetl_temporal.call_log import CallLog
+from noetl_temporal.encryption_codec import Locked, locked_error
 from noetl_temporal.machine.call import (
     AttemptCounts,
     AttemptRecord,
@@ -29,13 +30,16 @@ from noetl_temporal.stored_values import with_stored_result
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, until_done
 
-__all__ = ["LONGEST_DELAY", "AttemptEnd", "interrupted"]
+__all__ = ["AT_ONCE", "LONGEST_DELAY", "AttemptEnd", "handed_on", "interrupted"]
 
 LONGEST_DELAY = 365 * 86_400.0
 """Seconds. An exponential backoff without ``max_delay`` soon exceeds the range of dates."""
 
 AT_ONCE = timedelta(milliseconds=1)
 """The least delay that can be asked for: Temporal treats a delay of zero as not set, and uses its own backoff."""
+
+LOCKED_DELAY = timedelta(seconds=5)
+"""Before another worker may take a call that one could not decrypt."""
 
 LAST_WORDS_SECONDS = 5.0
 """How long a cancelled attempt may take to read the records of those before it."""
@@ -120,6 +124,16 @@ def _short(report: ToolReport, counts: AttemptCounts) -> ToolReport:
     *before, last = report.attempts
     report = replace(report, attempts=(*before, replace(last, worker="")))
     return report if counts.used == counts.total == len(report.attempts) else replace(report, counts=counts)
+
+
+async def handed_on(log: CallLog, locked: Locked) -> NoReturn:
+    """End an attempt of a call that cannot be decrypted here, as one of a worker that stops.
+
+    Raises the error with which Temporal runs the call again, on any worker.
+    """
+    log.end(status="shutdown", is_called=False)
+    await log.hand_on()
+    raise locked_error(locked, LOCKED_DELAY)
 
 
 async def interrupted(log: CallLog, is_called: bool) -> ToolReport:

@@ -1,23 +1,35 @@
-"""Restricts the activities that Temporal can start on a worker to tools and frames, with valid signatures.
+"""Restricts the activities that Temporal can start on a worker to tools, frames and the check of credentials, all with
+valid signatures.
 
 Anyone who can connect to Temporal can schedule any activity of a worker. The local activities, which store and load
 values and end chunks, run only if a workflow of the same process calls them.
+
+A call that cannot be decrypted here waits, with its heartbeats as they are: to end an attempt for a missing key would
+count as one that was lost.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from noetl_temporal.attempt_end import AT_ONCE
 from noetl_temporal.codec import Unread
-from noetl_temporal.frames.wire import FrameInput
+from noetl_temporal.credential_check import CredentialNames
+from noetl_temporal.encryption_codec import Locked, locked_error
+from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameInput
+from noetl_temporal.heartbeats import beating
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.signed_converter import REFUSED, Refused
 
 __all__ = ["CallGuard"]
+
+_log = logging.getLogger(__name__)
 
 
 class CallGuard(Interceptor):
@@ -33,17 +45,35 @@ class CallGuard(Interceptor):
 
 class _Guarded(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
+        details = activity.info().heartbeat_details
+        locked = next((one for one in (*details, *input.args) if isinstance(one, Locked)), None)
+        if locked is not None and _must_wait(details):
+            await _worker_stopped(locked, details)
         why = _problem(input)
         if why is not None:
             raise ApplicationError(why, type=REFUSED, non_retryable=True)
         return await super().execute_activity(input)
 
 
+def _must_wait(details: Sequence[Any]) -> bool:
+    """Only a call whose log can be read is handed on (run_tool.py)."""
+    return activity.info().activity_type == FRAME_ACTIVITY or any(isinstance(one, Locked) for one in details)
+
+
+async def _worker_stopped(locked: Locked, details: Sequence[Any]) -> None:
+    """Beat until the worker stops; raises the error with which Temporal gives the call to another one."""
+    info = activity.info()
+    _log.error("%s of %s waits: %s", info.activity_id, info.workflow_id, locked.why)
+    with beating(lambda: activity.heartbeat(*details), at_once=False):
+        await activity.wait_for_worker_shutdown()
+    raise locked_error(locked, AT_ONCE)
+
+
 def _problem(given: ExecuteActivityInput) -> str | None:
     match given.args:
         case [Refused(why)]:
             return why
-        case [ToolCall() | FrameInput() | Unread()]:
+        case [ToolCall() | FrameInput() | Unread() | Locked() | CredentialNames()]:
             return None
         case _ if activity.info().is_local:
             return None

@@ -4,7 +4,8 @@ With a Postgres, it stores values over 64 KB there (payload_store.py), and the p
 (shared_part.py) regardless of size. All processes of a deployment must use the same Postgres to read each other's
 values.
 
-With a signing key, it signs what it writes and verifies what it reads (signed_converter.py).
+With a signing key, it signs what it writes and verifies what it reads (signed_converter.py). With encryption keys, it
+encrypts what is signed (encryption_codec.py), and so does the payload store.
 """
 
 from __future__ import annotations
@@ -25,31 +26,38 @@ from temporalio.converter import (
     EncodingPayloadConverter,
     ExternalStorage,
     JSONPlainPayloadConverter,
+    PayloadCodec,
     PayloadConverter,
     SerializationContext,
     StorageDriver,
     StorageDriverSelectContext,
 )
 
+from noetl_temporal.encrypted_failures import EncryptedFailureConverter
+from noetl_temporal.encryption import DecryptionError, Keyring, is_encrypted
+from noetl_temporal.encryption_codec import EncryptedConverter, EncryptionCodec
 from noetl_temporal.frames.wire import FrameInput
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, to_payload
-from noetl_temporal.payload_store import UNREAD, PatientStore, PayloadStore
+from noetl_temporal.payload_store import UNDECRYPTED, UNREAD, PatientStore, PayloadStore
+from noetl_temporal.plain_failures import PlainFailureConverter
 from noetl_temporal.shared_part import SharedPart, is_shared, mark
 from noetl_temporal.signed_converter import SignedConverters, place_of
-from noetl_temporal.signed_failures import SignedFailureConverter
-from noetl_temporal.signing import Place, Signer
+from noetl_temporal.signed_failures import ConfidentialFailureConverter, SignedFailureConverter
+from noetl_temporal.signing import Place, Signer, place_of_schedule
 
 __all__ = [
     "HEADERS",
     "NO_STORE",
     "Unread",
+    "codec_of_stored",
     "data_converter",
     "is_kept_outside",
     "is_signed",
     "payload_limit",
     "replay_converter",
+    "schedule_converter",
     "worker_converter",
 ]
 
@@ -88,8 +96,12 @@ class _UnreadConverter(EncodingPayloadConverter):
         return None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        """Raises StoreAwayError, so that a workflow task is retried; an activity reads its input later itself."""
+        """Raises StoreAwayError or DecryptionError, so that a workflow task is retried. An activity reads its input
+        later itself.
+        """
         if type_hint not in (ToolCall, FrameInput):
+            if UNDECRYPTED in payload.metadata:
+                raise DecryptionError(payload.metadata[UNDECRYPTED].decode())
             raise StoreAwayError(f"the payload store is unavailable: {payload.data.decode()} cannot be read")
         return Unread(payload.data.decode())
 
@@ -136,6 +148,7 @@ _STANDARD = DefaultPayloadConverter.default_encoding_payload_converters
 _CONVERTERS = (
     *(one for one in _STANDARD if not isinstance(one, JSONPlainPayloadConverter)),
     _UnreadConverter(),
+    EncryptedConverter(),
     _TrailConverter(),
     _MsgspecConverter(),
 )
@@ -160,12 +173,13 @@ def _plain_converter() -> PayloadConverter:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _DataConverter(DataConverter):
-    """A value is written alike whosever it is, unless it is signed. The SDK asks three times a payload, which is a
-    tenth of a replay.
+    """A value is written alike whosever it is, unless it is signed; what is encrypted is read differently in
+    activities. The SDK asks three times a payload, which is a tenth of a replay.
     """
 
     def with_context(self, context: SerializationContext) -> Self:
-        return self if _signed(self) is None else _at(self, place_of(context))
+        is_same = _signed(self) is None and _encryption(self) is None
+        return self if is_same else _at(self, place_of(context))
 
     def __hash__(self) -> int:
         """By identity: some fields of the base class, by which it would hash, have none."""
@@ -177,8 +191,14 @@ class _DataConverter(DataConverter):
 
 @lru_cache(PLACES)
 def _at(converter: _Converter, place: Place) -> _Converter:
-    signed = _signed(converter)
+    signed, codec = _signed(converter), _encryption(converter)
+    if codec is not None and place.activity:
+        converter = dataclasses.replace(converter, payload_codec=codec.lenient())
     return converter if signed is None else _with_class(converter, signed.at(place))
+
+
+def _encryption(converter: DataConverter) -> EncryptionCodec | None:
+    return converter.payload_codec if isinstance(converter.payload_codec, EncryptionCodec) else None
 
 
 def _signed(converter: DataConverter) -> SignedConverters | None:
@@ -191,14 +211,26 @@ def _with_class(converter: _Converter, made: Callable[[], PayloadConverter]) -> 
     return dataclasses.replace(converter, payload_converter_class=cast("type[PayloadConverter]", made))
 
 
-def data_converter(dsn: str | None = None, signing_key: bytes | None = None) -> DataConverter:
+def data_converter(
+    dsn: str | None = None, signing_key: bytes | None = None, keyring: Keyring | None = None
+) -> DataConverter:
     """The converter of all clients, workers and mirrors; ``dsn`` is the Postgres for large values."""
-    storage = _storage(PayloadStore(dsn)) if dsn else None
-    plain = _with_class(_DataConverter(external_storage=storage), _plain_converter)
+    storage = _storage(PayloadStore(dsn, keyring)) if dsn else None
+    base = _DataConverter(external_storage=storage, failure_converter_class=PlainFailureConverter)
+    found = _with_class(base, _plain_converter)
+    if keyring is not None:
+        codec = EncryptionCodec(keyring, _never if storage is None else is_kept_outside)
+        found = dataclasses.replace(found, payload_codec=codec, failure_converter_class=EncryptedFailureConverter)
     if signing_key is None:
-        return plain
-    signed = dataclasses.replace(plain, failure_converter_class=SignedFailureConverter)
-    return _with_class(signed, SignedConverters(_plain_converter, Signer(signing_key)))
+        return found
+    kind = SignedFailureConverter if keyring is None else ConfidentialFailureConverter
+    found = dataclasses.replace(found, failure_converter_class=kind)
+    return _with_class(found, SignedConverters(_plain_converter, Signer(signing_key)))
+
+
+def _never(payload: Payload) -> bool:
+    del payload
+    return False
 
 
 def _storage(driver: StorageDriver) -> ExternalStorage:
@@ -210,8 +242,13 @@ def _storage(driver: StorageDriver) -> ExternalStorage:
 
 
 def is_kept_outside(payload: Payload) -> bool:
-    """Whether a payload is one for the payload store."""
-    return payload.ByteSize() >= STORE_FROM_BYTES or is_shared(payload)
+    """Whether a payload is one for the payload store. One that is encrypted already was too small for it."""
+    return (payload.ByteSize() >= STORE_FROM_BYTES or is_shared(payload)) and not is_encrypted(payload)
+
+
+def codec_of_stored(converter: DataConverter) -> PayloadCodec | None:
+    """The codec of values that are stored directly; none with encryption keys, as the store encrypts."""
+    return None if _encryption(converter) is not None else converter.payload_codec
 
 
 def is_signed(converter: DataConverter) -> bool:
@@ -220,8 +257,12 @@ def is_signed(converter: DataConverter) -> bool:
 
 
 def worker_converter(converter: DataConverter) -> DataConverter:
-    """The same for a worker: a call that cannot be read now is ``Unread``, and all is signed that has to be."""
+    """The same for a worker: a call that cannot be read now is ``Unread``, and all is signed that has to be. One
+    without encryption keys must notice what is encrypted: the SDK would drop a signal that cannot be read.
+    """
     signed = _signed(converter)
+    if converter.payload_codec is None:
+        converter = dataclasses.replace(converter, payload_codec=EncryptionCodec(Keyring({}), _never))
     if signed is not None:
         converter = _with_class(converter, dataclasses.replace(signed, is_strict=True))
     storage = converter.external_storage
@@ -230,12 +271,20 @@ def worker_converter(converter: DataConverter) -> DataConverter:
     return dataclasses.replace(converter, external_storage=_storage(PatientStore(storage.drivers[0])))
 
 
+def schedule_converter(converter: DataConverter, namespace: str, workflow_id: str) -> DataConverter:
+    """The same for the input of a schedule; ``workflow_id`` is without the time that each of its runs has."""
+    placed: DataConverter = _at(converter, place_of_schedule(namespace, workflow_id))
+    return placed
+
+
 def replay_converter(converter: DataConverter) -> DataConverter:
     """The same for a replay, which runs nothing: signatures are not checked, as its namespace is another."""
     if _signed(converter) is None:
         return converter
     plain = _with_class(converter, _plain_converter)
-    return dataclasses.replace(plain, failure_converter_class=DefaultFailureConverter)
+    is_plain = _encryption(converter) is None
+    kind = DefaultFailureConverter if is_plain else EncryptedFailureConverter
+    return dataclasses.replace(plain, failure_converter_class=kind)
 
 
 def payload_limit(converter: DataConverter) -> int:

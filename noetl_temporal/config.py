@@ -7,15 +7,17 @@ import re
 from typing import Any, cast
 
 from temporalio.client import Client
+from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 
 from noetl_temporal.codec import HEADERS, data_converter
 from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError
+from noetl_temporal.encryption_keys import keyring_from_environment
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.signing import signing_key_from_environment
 from noetl_temporal.temporal_problems import check_namespace, temporal_problem
 
-__all__ = ["connect_temporal"]
+__all__ = ["connect_temporal", "reading_converter"]
 
 _WITH_PORT = re.compile(r"[^:]:\d{1,5}$")
 
@@ -24,11 +26,13 @@ async def connect_temporal(address: str | None = None, namespace: str | None = N
     """A client for the given address, or else for the TEMPORAL_* variables or a temporal.toml profile.
 
     Large values are stored in the Postgres of ``dsn`` or NOETL_POSTGRES; without either, values over 2 MB are refused.
-    Payloads are signed with the key in the file of NOETL_SIGNING_KEY_FILE, if it is set (signing.py).
+    Payloads are signed with the key in the file of NOETL_SIGNING_KEY_FILE, if it is set (signing.py), and encrypted
+    with the first of NOETL_ENCRYPTION_KEYS, if there are any (encryption_keys.py).
     Raises DeploymentError if Temporal is unavailable, the namespace does not exist, or the settings are invalid.
     """
     settings = _settings(address, namespace)
-    converter = data_converter(dsn or dsn_from_environment(), signing_key_from_environment())
+    keyring = await keyring_from_environment()
+    converter = data_converter(dsn or dsn_from_environment(), signing_key_from_environment(), keyring)
     try:
         connecting = Client.connect(**settings, data_converter=converter, header_codec_behavior=HEADERS)
         client = await asyncio.wait_for(connecting, CONNECT_SECONDS)
@@ -36,6 +40,13 @@ async def connect_temporal(address: str | None = None, namespace: str | None = N
         raise temporal_problem(error, settings) from error
     await check_namespace(client)
     return client
+
+
+async def reading_converter(dsn: str | None = None) -> DataConverter:
+    """The converter for what was stored earlier in the Postgres of ``dsn`` or NOETL_POSTGRES, without a client. It
+    verifies no signatures. Raises DeploymentError.
+    """
+    return data_converter(dsn or dsn_from_environment(), keyring=await keyring_from_environment())
 
 
 def _settings(address: str | None, namespace: str | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is asked of a run that waits, and what its workflows tell each other about waits: JSON in history.
+"""What is asked of a run, and what its workflows tell each other about waits and pauses: JSON in history.
 
 A request is signed as a submission is, for the run that it is sent to (signing.py). Its ``id`` rises with time and
 makes a repeated one harmless: also one that somebody repeats who can read Temporal but has no key.
@@ -9,9 +9,20 @@ from __future__ import annotations
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_temporal.machine.pause import Pause
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
-__all__ = ["ClosedWait", "DecisionRequest", "HandedAnswer", "OpenWaits", "SignalRequest"]
+__all__ = [
+    "ClosedWait",
+    "DecisionRequest",
+    "HandedAnswer",
+    "HeldRequest",
+    "HeldStep",
+    "OpenWaits",
+    "PauseNotice",
+    "PauseRequest",
+    "SignalRequest",
+]
 
 
 class SignalRequest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,10 +43,49 @@ class DecisionRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     form: dict[str, Json] = {}
 
 
-class OpenWaits(msgspec.Struct, frozen=True):
-    """The waits of a run, from the oldest on."""
+class PauseRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Pause the run, or resume it: the name of the update tells. ``by`` is who asks."""
+
+    id: int
+    by: str = ""
+    reason: str = ""
+
+
+class HeldRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Retry a held ``step``, or skip it with ``data`` as its result: the name of the update tells. An empty ``step`` is
+    the only one that is held; ``load#2`` is the second run of ``load``. The answer is the id of the run.
+    """
+
+    id: int
+    step: str = ""
+    data: Json = None
+    by: str = ""
+    reason: str = ""
+
+
+class HeldStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A run of a step that is held. ``due`` is when it fails, milliseconds since the epoch."""
+
+    run: str
+    step: str
+    message: str
+    due: int
+
+
+class OpenWaits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run waits for: its waits and its held steps, from the oldest on, and its pause."""
 
     waits: list[Wait]
+    held: list[HeldStep] = []
+    pause: Pause | None = None
+
+
+class PauseNotice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A workflow that is paused, or not any more, tells those that it waits for."""
+
+    is_paused: bool
+    by: str = ""
+    reason: str = ""
 
 
 class ClosedWait(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,10 +7,14 @@ import os
 from noetl_activities.postgres_dsn import DsnError, dsn_place
 from noetl_activities.variables import DSN_VARIABLE
 
-__all__ = ["SIGNING_KEY_VARIABLE", "dsn_from_environment"]
+__all__ = ["NO_CATALOG", "SIGNING_KEY_VARIABLE", "dsn_from_environment"]
 
 SIGNING_KEY_VARIABLE = "NOETL_SIGNING_KEY_FILE"
 """Names the file with the key under which runs and calls are signed (signing.py)."""
+
+
+NO_CATALOG = f"the catalog is in Postgres: set {DSN_VARIABLE} to its DSN"
+"""What is told where the environment has no DSN."""
 
 
 def dsn_from_environment() -> str | None:

@@ -16,6 +16,7 @@ import msgspec
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
+from noetl_temporal.mirror.decryption import decrypted
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.follow import Polls
 from noetl_temporal.mirror.payloads import plain
@@ -93,7 +94,7 @@ class _Fold:
         """The rows that the next events add."""
         if not events:
             return []
-        found = [await plain(event, self._converter) for event in events]
+        found = [await plain(await decrypted(event, self._converter), self._converter) for event in events]
         if self.state is None:
             self.state = begin(self._run, found[0], self._before)
         self._events |= {event.event_id: event for event in found}

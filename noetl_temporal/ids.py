@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
+from datetime import UTC, datetime, timedelta
 
 from noetl_temporal.event_ids import EPOCH_MS
 
-__all__ = ["LARGEST_ID", "LENGTHS", "SHORTEST_PREFIX", "exact_id", "execution_id_at", "new_execution_id"]
+__all__ = [
+    "LARGEST_ID",
+    "LENGTHS",
+    "SHORTEST_PREFIX",
+    "exact_id",
+    "execution_id_at",
+    "new_execution_id",
+    "scheduled_execution_id",
+]
 
 LARGEST_ID = 2**63 - 1
 """Execution ids are Postgres's bigint."""
@@ -20,6 +30,8 @@ SHORTEST_PREFIX = 6
 
 RANDOM_BITS = 23
 
+_UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 def new_execution_id() -> int:
     """40 bits of milliseconds since 2024, 23 random bits."""
@@ -30,6 +42,15 @@ def execution_id_at(ms: int, bits: int, above: int = 0) -> int:
     """The id of a run that begins at ``ms``, milliseconds since the Unix epoch, with so many random ``bits``; the next
     one ``above`` another where it would not be larger."""
     return max((ms - EPOCH_MS) << RANDOM_BITS | bits, above + 1)
+
+
+def scheduled_execution_id(began: datetime, first_run_id: str) -> int:
+    """The id of a run that a schedule has started, from its first event: the same in the workflow and in the mirror,
+    and after a reset, which keeps that event.
+    """
+    digest = hashlib.sha256(first_run_id.encode()).digest()
+    bits = int.from_bytes(digest[:4], "big") >> (32 - RANDOM_BITS)
+    return execution_id_at((began - _UNIX_EPOCH) // timedelta(milliseconds=1), bits)
 
 
 def exact_id(text: str) -> int | None:

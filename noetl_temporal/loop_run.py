@@ -8,6 +8,7 @@ import msgspec
 
 from noetl_compiler.graph import Json, NamesProfile, SourceRef, Step
 from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls
+from noetl_compiler.language.words import BranchFailure
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.commands import ChunkInput, ChunkItems
 from noetl_temporal.machine.events import ChunkReport
@@ -20,13 +21,15 @@ __all__ = ["LoopBody", "LoopEnd", "LoopRun", "items_and_scope", "joined", "parte
 
 class LoopBody(SharedPart, frozen=True, omit_defaults=True):
     """The second argument: what is the same for every chunk and every run of a loop. One that calls playbooks has the
-    ``calls`` of its playbook, and its digest as their ``caller``."""
+    ``calls`` of its playbook, and its digest as their ``caller``. ``steps`` and ``failure`` as in ChunkInput."""
 
     source: SourceRef
     step: Step
     names: NamesProfile = NamesProfile()
     calls: PinnedCalls = NO_CALLS
     caller: str = ""
+    steps: dict[str, Step] = msgspec.field(default_factory=dict[str, Step])
+    failure: BranchFailure = "best_effort"
 
 
 class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,7 +55,7 @@ def parted(given: ChunkInput) -> tuple[ChunkItems, LoopBody]:
     """A chunk's input as what is its own, without its items and its scope, and what it shares with others."""
     own: dict[str, Any] = {name: getattr(given, name) for name in ChunkItems.__struct_fields__}
     own |= {"items": [], "scope": {}}
-    return ChunkItems(**own), LoopBody(given.source, given.step, given.names)
+    return ChunkItems(**own), LoopBody(given.source, given.step, given.names, steps=given.steps, failure=given.failure)
 
 
 def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) -> tuple[Any, Any]:
@@ -66,7 +69,8 @@ def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) 
 
 def joined(own: ChunkItems, body: LoopBody, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
     """The chunk's input out of all four arguments."""
-    given = ChunkInput(**msgspec.structs.asdict(own), source=body.source, step=body.step, names=body.names)
+    shared = {name: getattr(body, name) for name in ("source", "step", "names", "steps", "failure")}
+    given = ChunkInput(**msgspec.structs.asdict(own), **shared)
     return with_items(given, items, scope)
 
 

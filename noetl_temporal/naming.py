@@ -23,20 +23,30 @@ __all__ = [
     "DETACHED_MEMO",
     "LOOP_WORKFLOW",
     "OPEN_SIGNAL",
+    "OVERLAPS",
+    "PAUSE_SIGNAL",
+    "PAUSE_UPDATE",
     "PLAYBOOK_CANCELLED",
     "PLAYBOOK_FAILED",
     "PLAYBOOK_WORKFLOW",
     "REFUSED_REQUEST",
     "REPORT_MEMO",
+    "RESUME_UPDATE",
+    "RETRY_UPDATE",
     "RUN_STATUSES",
     "SIGNAL_UPDATE",
+    "SKIP_UPDATE",
     "WAITS_QUERY",
     "WORKFLOW_QUEUE",
+    "Overlap",
     "RunStatus",
     "activity_type",
     "child_workflow_id",
     "keyword",
+    "schedule_of",
+    "scheduled_workflow_id",
     "summary",
+    "tool_kind",
     "tool_queue",
     "workflow_id",
 ]
@@ -50,6 +60,12 @@ DECIDE_UPDATE = "decide"
 WAITS_QUERY = "waits"
 """What people and programs ask of a playbook that waits."""
 
+PAUSE_UPDATE = "pause"
+RESUME_UPDATE = "resume"
+RETRY_UPDATE = "retry"
+SKIP_UPDATE = "skip"
+"""What people ask of a playbook that runs, is paused, or holds a step."""
+
 REFUSED_REQUEST = "RequestRefused"
 """Type of the failure of a request that cannot be."""
 
@@ -58,12 +74,20 @@ CLOSE_SIGNAL = "noetl-wait-closed"
 ANSWER_SIGNAL = "noetl-wait-answered"
 """Between a playbook and the chunks of its loops."""
 
+PAUSE_SIGNAL = "noetl-pause"
+"""From a workflow that is paused, or goes on, to those that it waits for."""
+
 REPORT_MEMO = "noetl-report"
 """Where the report of a cancelled run stands: a workflow that was cancelled has no result."""
 
-RunStatus: TypeAlias = Literal["running", "completed", "failed", "cancelled", "terminated", "timed_out"]
+RunStatus: TypeAlias = Literal["running", "paused", "completed", "failed", "cancelled", "terminated", "timed_out"]
 RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 """How a run stands, in lists and reports."""
+
+Overlap: TypeAlias = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "allow_all"]
+"""What happens at a time at which an earlier run of the schedule still runs."""
+
+OVERLAPS: tuple[Overlap, ...] = get_args(Overlap)
 
 PLAYBOOK_FAILED, PLAYBOOK_CANCELLED = "PlaybookFailed", "PlaybookCancelled"
 """Types of the failures of a playbook's workflow that have its report in their details."""
@@ -75,6 +99,10 @@ KEYWORD_BYTES = 255
 SUMMARY_BYTES = 199
 """A summary is stored as JSON, in which a character may need an escape, and between quotes: at most 400 bytes."""
 
+_TIME_BYTES = len("-2006-01-02T15:04:05Z")
+_TIME = re.compile(r"-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+"""What Temporal appends to the workflow ids of a schedule."""
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _IN_PART = re.compile(r"[\x00-\x1f\x7f%/]")
 
@@ -82,6 +110,11 @@ _IN_PART = re.compile(r"[\x00-\x1f\x7f%/]")
 def activity_type(kind: str) -> str:
     """The activity type of a tool kind: ``noetl.http``."""
     return f"noetl.{kind}"
+
+
+def tool_kind(activity_type: str) -> str:
+    """The tool kind of an activity type."""
+    return activity_type.removeprefix("noetl.")
 
 
 def tool_queue(kind: str) -> str:
@@ -94,6 +127,17 @@ def workflow_id(path: str, execution_id: int) -> str:
     by its search attribute NoetlExecutionId."""
     end = f"/{execution_id}"
     return unique_within(_CONTROL.sub(_escaped, path), ID_BYTES - len(end)) + end
+
+
+def scheduled_workflow_id(schedule: str) -> str:
+    """The id of a schedule's workflows before Temporal appends the time: the schedule's name, cut to fit."""
+    return unique_within(_CONTROL.sub(_escaped, schedule), ID_BYTES - _TIME_BYTES)
+
+
+def schedule_of(workflow_id: str) -> str | None:
+    """The id without the time that a schedule appends; None without one."""
+    found = _TIME.search(workflow_id)
+    return None if found is None else workflow_id[: found.start()]
 
 
 def child_workflow_id(root_id: str, *parts: str) -> str:

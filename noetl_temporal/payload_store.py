@@ -7,6 +7,9 @@ A payload that this process has just stored is not sent again. So an activity ca
 retries as necessary, and Temporal's own store() afterwards needs no database (run_tool.py). Stored and read values are
 cached (``_ValueCache``): activities, loads and replays of one process read a value once. A key is the digest of its
 value, so the cache is never out of date.
+
+With encryption keys, the rows are encrypted, each for its own key. That key is the digest of the value as it is, so a
+value is stored once, whichever encryption key is used, and signatures cover it (signing.py).
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import asyncpg
 from temporalio import workflow
@@ -31,9 +34,10 @@ from temporalio.converter import (
 )
 
 from noetl_temporal.connection_pools import Connection, run_on_pool
+from noetl_temporal.encryption import ENCRYPTED, DecryptionError, Keyring, is_encrypted, missing_key
 from noetl_temporal.mirror.migrations import migrate
 
-__all__ = ["SEGMENT", "STORE_NAME", "UNREAD", "PatientStore", "PayloadStore"]
+__all__ = ["SEGMENT", "STORE_NAME", "UNDECRYPTED", "UNREAD", "PatientStore", "PayloadStore"]
 
 STORE_NAME = "noetl.payload"
 """The name of this store in history."""
@@ -42,6 +46,9 @@ with workflow.unsafe.sandbox_unrestricted():  # workflows never see it: such a p
     UNREAD = f"noetl/unread-{secrets.token_hex(8)}"
 """The encoding of a payload that is nothing but the key of one that could not be read. It never leaves the process, and
 nobody else can make one."""
+
+UNDECRYPTED = "noetl-undecrypted"
+"""In the metadata of such a payload: why it cannot be decrypted, if that is the reason."""
 
 RETRIEVE_SECONDS = 5.0
 """How long an activity may take to read its input before its first heartbeat is due."""
@@ -57,17 +64,33 @@ SEGMENT = b"binary/zlib"
 """The encoding of a segment of a frame. It is read once, by the mirror or by another attempt, so it is not cached: the
 segments of a large loop would fill the cache."""
 
+_METADATA_BYTES = 500
+"""More than the metadata of an encrypted payload, which come before its data."""
+
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 # A payload that is there is touched unless it was stored a moment ago: `noetl prune` removes nothing stored in the last
-# day. Where it is removing the payload now, this waits and stores it anew. In order, so that rivals do not deadlock.
-_STORE = """
+# day. Where it is removing the payload now, this waits and stores it anew. In order, so that rivals do not deadlock. A
+# row that someone has encrypted is replaced: nobody without the key could read it.
+_STORE = f"""
+INSERT INTO noetl.payload AS old (key, data)
+SELECT given.key, given.data FROM unnest($1::text[], $2::bytea[]) AS given (key, data)
+WHERE NOT EXISTS (
+    SELECT FROM noetl.payload p WHERE p.key = given.key AND p.used_at > now() - interval '1 hour'
+    AND position('{ENCRYPTED.decode()}'::bytea IN substring(p.data FOR {_METADATA_BYTES})) = 0)
+ORDER BY given.key
+ON CONFLICT (key) DO UPDATE SET used_at = now(), data = CASE
+    WHEN position('{ENCRYPTED.decode()}'::bytea IN substring(old.data FOR {_METADATA_BYTES})) = 0 THEN old.data
+    ELSE EXCLUDED.data END
+"""  # noqa: S608 - of constants
+
+# Every row anew: one may be under an older encryption key, or under none.
+_STORE_ENCRYPTED = """
 INSERT INTO noetl.payload (key, data)
 SELECT given.key, given.data FROM unnest($1::text[], $2::bytea[]) AS given (key, data)
-WHERE NOT EXISTS (SELECT FROM noetl.payload p WHERE p.key = given.key AND p.used_at > now() - interval '1 hour')
 ORDER BY given.key
-ON CONFLICT (key) DO UPDATE SET used_at = now()
+ON CONFLICT (key) DO UPDATE SET used_at = now(), data = EXCLUDED.data
 """
 _READ = "SELECT key, data FROM noetl.payload WHERE key = ANY($1)"
 
@@ -75,8 +98,10 @@ _READ = "SELECT key, data FROM noetl.payload WHERE key = ANY($1)"
 class PayloadStore(StorageDriver):
     """Keeps payloads in noetl.payload."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, keyring: Keyring | None = None) -> None:
         self._dsn = dsn
+        self._keyring = keyring
+        self._cached_for = (dsn, keyring.ids if keyring else ())
         self._stored = _Recent()
 
     @property
@@ -95,7 +120,9 @@ class PayloadStore(StorageDriver):
         keys = [hashlib.sha256(text).hexdigest() for text in texts]
         rows = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._stored}
         if rows:
-            await self._run(lambda connection: connection.execute(_STORE, list(rows), list(rows.values())))
+            statement = _STORE if self._keyring is None else _STORE_ENCRYPTED
+            data = [self._written(key, text) for key, text in rows.items()]
+            await self._run(lambda connection: connection.execute(statement, list(rows), data))
             self._stored.add(rows)
         self._cache(keys, texts, payloads)
         return [StorageDriverClaim({"key": key}) for key in keys]
@@ -103,10 +130,11 @@ class PayloadStore(StorageDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """The payloads of earlier claims. Raises LookupError for one that is not there, asyncpg's errors, OSError."""
+        """The payloads of earlier claims. Raises LookupError for one that is not there, DecryptionError,
+        asyncpg's errors, OSError."""
         del context
         keys = [claim.claim_data["key"] for claim in claims]
-        found = {key: text for key in keys if (text := _CACHE.get(self._dsn, key)) is not None}
+        found = {key: text for key in keys if (text := _CACHE.get(self._cached_for, key)) is not None}
         unknown = [key for key in keys if key not in found]
         if unknown:
             found |= await self._read(unknown)
@@ -123,11 +151,30 @@ class PayloadStore(StorageDriver):
 
     def _cache(self, keys: Sequence[str], texts: Sequence[bytes], payloads: Sequence[Payload]) -> None:
         found = zip(keys, texts, payloads, strict=True)
-        _CACHE.add(self._dsn, ((key, text) for key, text, one in found if one.metadata.get("encoding") != SEGMENT))
+        kept = ((key, text) for key, text, one in found if one.metadata.get("encoding") != SEGMENT)
+        _CACHE.add(self._cached_for, kept)
 
     async def _read(self, keys: Sequence[str]) -> dict[str, bytes]:
         records = await self._run(lambda connection: connection.fetch(_READ, keys))
-        return {key: data for key, data in records if hashlib.sha256(data).hexdigest() == key}
+        found = {key: self._as_stored(key, data) for key, data in records}
+        return {key: data for key, data in found.items() if hashlib.sha256(data).hexdigest() == key}
+
+    def _written(self, key: str, text: bytes) -> bytes:
+        """The row of a payload's text."""
+        if self._keyring is None:
+            return text
+        return self._keyring.encrypt(Payload.FromString(text), key.encode()).SerializeToString(deterministic=True)
+
+    def _as_stored(self, key: str, data: bytes) -> bytes:
+        """The text in a row, encrypted or not. Raises DecryptionError."""
+        if ENCRYPTED not in data[:_METADATA_BYTES]:
+            return data
+        payload = Payload.FromString(data)
+        if not is_encrypted(payload):
+            return data
+        if self._keyring is None:
+            raise missing_key(payload)
+        return self._keyring.decrypt(payload, key.encode()).SerializeToString(deterministic=True)
 
     async def _run(self, statement: Callable[[Connection], Awaitable[T]]) -> T:
         """Run one statement. The first to need the table may come before the mirror has made it."""
@@ -164,11 +211,14 @@ class PatientStore(StorageDriver):
                 return await self._store.retrieve(context, claims)
         except Exception as error:
             _log.warning("a large value cannot be read: %s: %s", type(error).__name__, error)
-            return [_named(claim.claim_data["key"]) for claim in claims]
+            return [_named(claim.claim_data["key"], error) for claim in claims]
 
 
-def _named(key: str) -> Payload:
-    return Payload(metadata={"encoding": UNREAD.encode()}, data=key.encode())
+def _named(key: str, error: Exception) -> Payload:
+    metadata = {"encoding": UNREAD.encode()}
+    if isinstance(error, DecryptionError):
+        metadata[UNDECRYPTED] = str(error).encode()
+    return Payload(metadata=metadata, data=key.encode())
 
 
 class _Recent:
@@ -190,30 +240,34 @@ class _Recent:
             self._added.popitem(last=False)
 
 
+_Reader: TypeAlias = tuple[str, tuple[str, ...]]
+"""A database, and the ids of the encryption keys."""
+
+
 class _ValueCache:
-    """An LRU cache of stored values, by database and key. A value over a quarter of ``CACHE_BYTES`` is not cached, as
-    it would evict most others.
+    """An LRU cache of stored values, by key and by who can read them. A value over a quarter of ``CACHE_BYTES`` is not
+    cached, as it would evict most others.
     """
 
     def __init__(self) -> None:
-        self._data: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._data: OrderedDict[tuple[_Reader, str], bytes] = OrderedDict()
         self._bytes = 0
 
-    def get(self, dsn: str, key: str) -> bytes | None:
+    def get(self, reader: _Reader, key: str) -> bytes | None:
         """None for a value that is not cached."""
-        if (dsn, key) in self._data:
-            self._data.move_to_end((dsn, key))
-        return self._data.get((dsn, key))
+        if (reader, key) in self._data:
+            self._data.move_to_end((reader, key))
+        return self._data.get((reader, key))
 
-    def add(self, dsn: str, found: Iterable[tuple[str, bytes]]) -> None:
+    def add(self, reader: _Reader, found: Iterable[tuple[str, bytes]]) -> None:
         """Cache the values as the ones used last, and evict those used least recently."""
         for key, data in found:
             if len(data) > CACHE_BYTES // 4:
                 continue
-            if (dsn, key) not in self._data:
-                self._data[dsn, key] = data
+            if (reader, key) not in self._data:
+                self._data[reader, key] = data
                 self._bytes += len(data)
-            self._data.move_to_end((dsn, key))
+            self._data.move_to_end((reader, key))
         while self._bytes > CACHE_BYTES:
             self._bytes -= len(self._data.popitem(last=False)[1])
 

@@ -36,6 +36,7 @@ from temporalio.exceptions import (
 from noetl_compiler.graph import Json
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_temporal.attempt_details import attempts_in
+from noetl_temporal.control_requests import PauseNotice
 from noetl_temporal.frames.wire import FRAME_KIND, FrameEnd, FrameInput
 from noetl_temporal.loop_run import LoopEnd, LoopRun, items_and_scope, parted
 from noetl_temporal.machine.call import ToolCall, ToolReport
@@ -50,6 +51,7 @@ from noetl_temporal.machine.commands import (
     KeepValues,
     LoadValue,
     OpenWait,
+    PauseChildren,
     RunChunk,
     StartTimer,
 )
@@ -98,10 +100,12 @@ class Performer:
         self._limit = limit
         self._on_emit = on_emit
         self._caller = caller
-        self._sub_playbooks = SubPlaybooks(caller, queues, limit)
+        self._sub_playbooks = SubPlaybooks(caller, queues, limit, self._tell_if_paused)
         self.messages = WaitMessages(self.note, now)
         self._tasks: dict[str, _Task] = {}
         self._waiting: dict[str, CallTool | RunChunk | KeepValues | LoadValue] = {}
+        self._chunks: set[str] = set()
+        self._pause: PauseNotice | None = None
 
     def note(self, fact: Event) -> None:
         """Something happened that is to be fed."""
@@ -153,14 +157,21 @@ class Performer:
                 self._waiting[command.id] = command
             case StartTimer():
                 self._start_timer(command)
-            case OpenWait() | CloseWait():
-                self.messages.tell_playbook(command)
-            case AnswerWait():
-                self.messages.tell_chunk(command, own_child_id(command.chunk_id))
+            case OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
+                self._tell(command)
             case Cancel():
                 self._cancel(command)
             case Finish():
                 self.finish = command
+
+    def _tell(self, command: OpenWait | CloseWait | AnswerWait | PauseChildren) -> None:
+        match command:
+            case PauseChildren():
+                self._pause_children(command)
+            case AnswerWait():
+                self.messages.tell_chunk(command, own_child_id(command.chunk_id))
+            case _:
+                self.messages.tell_playbook(command)
 
     # ---- tool calls -----------------------------------------------------------------------------------------------
 
@@ -233,22 +244,37 @@ class Performer:
         info, input_ = workflow.info(), command.input
         own, body = parted(input_)
         given = LoopRun(own, dict(self._queues), limit=self._limit, depth=self._caller.depth)
-        if any(task.kind == PLAYBOOK for task in body.step.tasks):
+        if any(task.kind == PLAYBOOK for step in (body.step, *body.steps.values()) for task in step.tasks):
             body = msgspec.structs.replace(body, calls=self._caller.calls, caller=self._caller.digest)
-        return cast(
-            "LoopEnd",
-            await workflow.execute_child_workflow(
-                LOOP_WORKFLOW,
-                args=[given, body, *items_and_scope(own, input_.items, input_.scope)],
-                id=own_child_id(command.chunk_id),
-                id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
-                result_type=LoopEnd,
-                parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
-                cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
-                search_attributes=info.typed_search_attributes,
-                static_summary=summary(command.summary),
-            ),
+        child = await workflow.start_child_workflow(
+            LOOP_WORKFLOW,
+            args=[given, body, *items_and_scope(own, input_.items, input_.scope)],
+            id=own_child_id(command.chunk_id),
+            id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
+            result_type=LoopEnd,
+            parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+            cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+            search_attributes=info.typed_search_attributes,
+            static_summary=summary(command.summary),
         )
+        self._chunks.add(command.chunk_id)
+        self._tell_if_paused(command.chunk_id)
+        try:
+            return cast("LoopEnd", await child)
+        finally:
+            self._chunks.discard(command.chunk_id)
+
+    def _pause_children(self, command: PauseChildren) -> None:
+        """Frames are activities, which Temporal pauses (control.py)."""
+        notice = PauseNotice(command.is_paused, command.by, command.reason)
+        self._pause = notice if command.is_paused else None
+        for id_ in [*sorted(self._chunks), *self._sub_playbooks.in_flight]:
+            self.messages.tell_paused(own_child_id(id_), notice)
+
+    def _tell_if_paused(self, id_: str) -> None:
+        """A child has started, which could not be told before."""
+        if self._pause is not None:
+            self.messages.tell_paused(own_child_id(id_), self._pause)
 
     def terminate_orphans(self, chunk_ids: Iterable[str]) -> None:
         """This run was reset, and has only these chunks, and the playbooks that it waits for: terminate the others.

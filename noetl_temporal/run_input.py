@@ -24,11 +24,12 @@ class Playbook(SharedPart, frozen=True, omit_defaults=True):
 
 
 class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was asked for. ``path``, ``version`` and ``digest``, the graph's, name the playbook. ``queues`` maps a
-    symbolic queue to a real one; a queue not named there is ``noetl-<kind>``. ``limit`` is the bytes that a value may
-    have. A run that another has called has that one's ``parent_execution_id``, is one deeper than it (``depth``), and
-    yields the result of its ``return_step``, where it is told one. ``state``, ``trail`` and ``after``, the millisecond
-    above which ids of this run stand, are set by continue-as-new only."""
+    """What was asked for. ``execution_id`` is 0 in the input of a ``schedule``, which all its runs share: each makes
+    its own. ``path``, ``version`` and ``digest``, the graph's, name the playbook. ``queues`` maps a symbolic queue to a
+    real one; a queue not named there is ``noetl-<kind>``. ``limit`` is the bytes that a value may have. A run that
+    another has called has that one's ``parent_execution_id``, is one deeper than it (``depth``), and yields the result
+    of its ``return_step``, where it is told one. ``state``, ``trail`` and ``after``, the millisecond above which ids of
+    this run stand, are set by continue-as-new only."""
 
     execution_id: int
     path: str
@@ -40,6 +41,7 @@ class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
     depth: int = 0
     return_step: str = ""
     limit: int = INLINE_BYTES
+    schedule: str = ""
     state: Json = None
     trail: PackedTrail | None = None
     after: int = 0

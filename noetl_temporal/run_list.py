@@ -13,22 +13,26 @@ from noetl_temporal.connection_pools import Connection, run_on_pool
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror import sql
 from noetl_temporal.naming import RunStatus
-from noetl_temporal.search_attributes import PATH, VERSION
+from noetl_temporal.search_attributes import PATH, SCHEDULE, STATUS, VERSION
 from noetl_temporal.visibility import PLAYBOOKS, execution_ids, literal
 
 __all__ = ["ListedRun", "RunFilter", "runs_in_log", "runs_in_temporal"]
 
 _IN_TEMPORAL: dict[RunStatus, tuple[WorkflowExecutionStatus, str]] = {
     "running": (WorkflowExecutionStatus.RUNNING, "Running"),
+    "paused": (WorkflowExecutionStatus.RUNNING, "Running"),
     "completed": (WorkflowExecutionStatus.COMPLETED, "Completed"),
     "failed": (WorkflowExecutionStatus.FAILED, "Failed"),
     "cancelled": (WorkflowExecutionStatus.CANCELED, "Canceled"),
     "terminated": (WorkflowExecutionStatus.TERMINATED, "Terminated"),
     "timed_out": (WorkflowExecutionStatus.TIMED_OUT, "TimedOut"),
 }
-"""The client's value, and the name in list filters."""
+"""The client's value, and the name in list filters. Temporal knows a run that is paused, or holds a step, as running;
+its search attribute tells."""
 
-_OF_TEMPORAL: dict[WorkflowExecutionStatus, RunStatus] = {there: here for here, (there, _) in _IN_TEMPORAL.items()}
+_OF_TEMPORAL: dict[WorkflowExecutionStatus, RunStatus] = {
+    there: here for here, (there, _) in _IN_TEMPORAL.items() if here != "paused"
+}
 
 
 class RunFilter(msgspec.Struct, frozen=True):
@@ -53,7 +57,9 @@ class RunFilter(msgspec.Struct, frozen=True):
 
 
 class ListedRun(msgspec.Struct, frozen=True):
-    """A run in a list. ``error`` and ``parent_execution_id`` are known to the event log only."""
+    """A run in a list. ``error`` and ``parent_execution_id`` are known to the event log only. ``schedule`` has started
+    it, if it is not None.
+    """
 
     execution_id: int
     workflow_id: str
@@ -64,6 +70,7 @@ class ListedRun(msgspec.Struct, frozen=True):
     ended: datetime | None = None
     error: str | None = None
     parent_execution_id: int | None = None
+    schedule: str | None = None
 
 
 async def runs_in_log(dsn: str, wanted: RunFilter) -> list[ListedRun]:
@@ -90,6 +97,7 @@ def _of_log(record: asyncpg.Record) -> ListedRun:
         ended=ended and ended.replace(tzinfo=UTC),
         error=record["error"],
         parent_execution_id=record["parent_execution_id"],
+        schedule=record["schedule"],
     )
 
 
@@ -111,11 +119,17 @@ def _query(wanted: RunFilter) -> str:
     if wanted.path_beginning:
         terms.append(f"{PATH.name} STARTS_WITH {literal(wanted.path_beginning)}")
     if wanted.statuses:
-        words = ", ".join(literal(_IN_TEMPORAL[status][1]) for status in wanted.statuses)
-        terms.append(f"ExecutionStatus IN ({words})")
+        terms.append(f"({' OR '.join(map(_status_term, wanted.statuses))})")
     if wanted.since is not None:
         terms.append(f"StartTime >= '{wanted.since.astimezone(UTC).isoformat()}'")
     return " AND ".join(terms)
+
+
+def _status_term(status: RunStatus) -> str:
+    term = f"ExecutionStatus = {literal(_IN_TEMPORAL[status][1])}"
+    if status not in ("running", "paused"):
+        return term
+    return f"({term} AND {STATUS.name} {'=' if status == 'paused' else '!='} 'paused')"
 
 
 def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
@@ -125,5 +139,8 @@ def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
         return None
     started = datetime.fromtimestamp(millisecond_of(execution_id) / 1000, UTC)
     found = one.typed_search_attributes
+    if status == "running" and found.get(STATUS) == "paused":
+        status = "paused"
     path, version = found.get(PATH) or "", found.get(VERSION) or ""
-    return ListedRun(execution_id, one.id, path, version, status, started, one.close_time)
+    schedule = found.get(SCHEDULE)
+    return ListedRun(execution_id, one.id, path, version, status, started, one.close_time, schedule=schedule)

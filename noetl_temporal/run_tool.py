@@ -39,12 +39,14 @@ from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Credential, Json, OutputStream, Request, Tool
 from noetl_compiler import templates
-from noetl_temporal.attempt_end import AttemptEnd, interrupted
+from noetl_temporal.attempt_end import AttemptEnd, handed_on, interrupted
 from noetl_temporal.attempt_log import AttemptLog
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.call_sinks import CallSinks
 from noetl_temporal.codec import Unread
+from noetl_temporal.encryption_codec import Locked
 from noetl_temporal.late_cancel import until_passed_on
+from noetl_temporal.leases import held
 from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
@@ -62,6 +64,7 @@ from noetl_temporal.tool_outcome import (
     without_secrets,
 )
 from noetl_temporal.tool_places import place_for
+from noetl_temporal.tracing import attempt_span
 from noetl_temporal.value_store import ValueStore, until_done
 
 __all__ = ["MAX_LOST", "Attempt", "tool_activity"]
@@ -88,7 +91,7 @@ def tool_activity(
         is_called = asyncio.Event()
         with log.beating():
             try:
-                found = await _read(call, values)
+                found = await _read(call, values, log)
                 if isinstance(found, str):
                     return ToolReport(refusal("internal", found))
                 return await Attempt(
@@ -100,10 +103,14 @@ def tool_activity(
     return run
 
 
-async def _read(call: ToolCall | Unread, values: ValueStore) -> ToolCall | str:
-    """The call, read from the payload store, however long that takes; a message when the store no longer has it."""
+async def _read(call: ToolCall | Unread | Locked, values: ValueStore, log: CallLog) -> ToolCall | str:
+    """The call, read from the payload store, however long that takes; a message when the store no longer has it. Raises
+    ApplicationError for one that is encrypted with a key that this worker does not have.
+    """
     if isinstance(call, ToolCall):
         return call
+    if isinstance(call, Locked):
+        await handed_on(log, call)
     try:
         return await until_done("the call cannot be read", lambda: values.read(call, ToolCall))
     except LookupError as error:
@@ -181,7 +188,8 @@ class Attempt:
         A fault of ours ends the call as well: Temporal would repeat it without end. What it says may hold a secret.
         """
         try:
-            return await self._run()
+            with attempt_span(self.call, self.log):
+                return await self._run()
         except ApplicationError:
             raise
         except Exception as error:
@@ -226,7 +234,7 @@ class Attempt:
         self.is_called.set()
         what = call_summary(self.call.kind, self.call.config)
         async with self._output:
-            answer, failure = await attempted(self._run_tool, self._deadline, what)
+            answer, failure = await attempted(self._run_with_lease, self._deadline, what)
         return answer or _Answer(failure or {})
 
     async def _to_store(self, outcome: PlainOutcome) -> _Answer:
@@ -235,6 +243,9 @@ class Attempt:
         except LookupError as error:
             return _Answer(refusal("internal", str(error)))
         return _Answer(found)
+
+    async def _run_with_lease(self) -> _Answer:
+        return await held(self.call.lease, self.log.now(), self.credentials, self._context, self._run_tool)
 
     async def _run_tool(self) -> _Answer:
         if not keeps_outcomes(self.tool):

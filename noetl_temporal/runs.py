@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -24,21 +24,19 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
-from noetl_temporal.answering import RequestRefusedError, open_approval, open_waits, send
+from noetl_temporal.answering import RequestRefusedError
 from noetl_temporal.codec import NO_STORE
 from noetl_temporal.config import connect_temporal
-from noetl_temporal.control_requests import DecisionRequest, SignalRequest
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import DeploymentError, postgres_problem
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.event_ids import millisecond_of
-from noetl_temporal.ids import new_execution_id
 from noetl_temporal.machine.failure_log import Failure, FailureLog
-from noetl_temporal.machine.waits.wait import Signal, Wait
 from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import Event, EventTail, execution
 from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, REPORT_MEMO, RunStatus
 from noetl_temporal.past_reports import past_report, past_run
+from noetl_temporal.run_control import RunControl
 from noetl_temporal.run_ids import AmbiguousIdError, named_run
 from noetl_temporal.run_input import RunReport
 from noetl_temporal.run_list import ListedRun, RunFilter, runs_in_log, runs_in_temporal
@@ -159,7 +157,7 @@ class Runs:
         return self.temporal.get_workflow_handle(workflow_id, result_type=RunReport)
 
 
-class RunHandle:
+class RunHandle(RunControl):
     """One run. ``is_new`` unless it was there before it was submitted or looked up."""
 
     def __init__(
@@ -171,17 +169,11 @@ class RunHandle:
         *,
         is_new: bool = False,
     ) -> None:
-        self._temporal = temporal
-        self.workflow = workflow
+        super().__init__(temporal, workflow)
         self.execution_id = execution_id
         self._dsn = dsn
         self.is_new = is_new
         self._was_cancelled = False
-
-    @property
-    def workflow_id(self) -> str:
-        """``<playbook path>/<execution_id>``, cut where that is long."""
-        return self.workflow.id
 
     @property
     def run_id(self) -> str | None:
@@ -238,10 +230,6 @@ class RunHandle:
                 raise
             return False
 
-    def _latest(self) -> WorkflowHandle[Any, RunReport]:
-        """The workflow by its id alone, so that it means the latest of its runs."""
-        return self._temporal.get_workflow_handle(self.workflow_id, result_type=RunReport)
-
     async def _report_of(self, cause: BaseException) -> RunReport:
         if isinstance(cause, ApplicationError) and cause.type in (PLAYBOOK_FAILED, PLAYBOOK_CANCELLED):
             return msgspec.convert(cause.details[0], RunReport)
@@ -266,46 +254,6 @@ class RunHandle:
         self._was_cancelled = True
         await self.workflow.cancel(reason=reason)
         return False
-
-    async def waits(self, within: timedelta | None = None) -> list[Wait]:
-        """What the run waits for, from the oldest on. Raises RPCError if no worker responds in time."""
-        return await open_waits(self.workflow, within)
-
-    async def approval(self, step: str | None = None) -> Wait:
-        """The approval that the run waits for; ``step``, or ``step[3]`` for an item of a loop, where there are several.
-
-        Raises RequestRefusedError, and RPCError if no worker responds in time."""
-        return await open_approval(self._latest(), step)
-
-    async def signal(self, name: str, data: Json = None, *, key: str | None = None, id: int | None = None) -> None:  # noqa: A002 - as Temporal says it
-        """Send a signal to the step that waits for it, or keep it until one does. A repeated ``id`` is harmless.
-
-        Raises RequestRefusedError with the reason, and DeploymentError."""
-        await self._send(SignalRequest(id or new_execution_id(), Signal(name, data, key)))
-
-    async def approve(
-        self, step: str | None = None, *, by: str, reason: str = "", form: Mapping[str, Json] | None = None
-    ) -> Wait:
-        """Approve what the run waits for; ``step`` where it waits for several approvals. Returns what was approved.
-
-        Raises RequestRefusedError with the reason, DeploymentError, and RPCError if no worker responds in time."""
-        return await self._decide(step, approved=True, by=by, reason=reason, form=form)
-
-    async def reject(
-        self, step: str | None = None, *, by: str, reason: str = "", form: Mapping[str, Json] | None = None
-    ) -> Wait:
-        """Reject it; a rejection is a success that the playbook's routes decide on. Otherwise as ``approve``."""
-        return await self._decide(step, approved=False, by=by, reason=reason, form=form)
-
-    async def _decide(
-        self, step: str | None, *, approved: bool, by: str, reason: str, form: Mapping[str, Json] | None
-    ) -> Wait:
-        wait = await self.approval(step)
-        await self._send(DecisionRequest(new_execution_id(), wait.id, approved, by, reason, dict(form or {})))
-        return wait
-
-    async def _send(self, request: SignalRequest | DecisionRequest) -> None:
-        await send(self._latest(), request, self._temporal.namespace)
 
     async def terminate(self, reason: str = "") -> None:
         """End the run immediately, without cleanup. Calls in progress are abandoned."""

@@ -6,7 +6,17 @@ from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSear
 
 from noetl_temporal.naming import keyword
 
-__all__ = ["EXECUTION_ID", "PATH", "SEARCH_ATTRIBUTES", "STATUS", "STEP", "VERSION", "attributes_of_run"]
+__all__ = [
+    "EXECUTION_ID",
+    "PATH",
+    "SCHEDULE",
+    "SEARCH_ATTRIBUTES",
+    "STATUS",
+    "STEP",
+    "VERSION",
+    "attributes_of_run",
+    "attributes_of_schedule",
+]
 
 PATH = SearchAttributeKey.for_keyword("NoetlPath")
 VERSION = SearchAttributeKey.for_keyword("NoetlVersion")
@@ -16,14 +26,21 @@ EXECUTION_ID = SearchAttributeKey.for_int("NoetlExecutionId")
 SEARCH_ATTRIBUTES = {key.name: "Keyword" for key in (PATH, VERSION, STEP, STATUS)} | {EXECUTION_ID.name: "Int"}
 """What a Temporal must know, as its command line writes it: name -> type."""
 
+SCHEDULE = SearchAttributeKey.for_keyword("TemporalScheduledById")
+"""Set by Temporal on the runs of a schedule: its name."""
+
 
 def attributes_of_run(path: str, version: str, execution_id: int) -> TypedSearchAttributes:
-    """Those of a playbook's run that begins."""
-    return TypedSearchAttributes(
-        [
-            SearchAttributePair(PATH, keyword(path)),
-            SearchAttributePair(VERSION, keyword(version)),
-            SearchAttributePair(STATUS, "running"),
-            SearchAttributePair(EXECUTION_ID, execution_id),
-        ]
-    )
+    """Those of a playbook's run that begins; 0 for the runs of a schedule, of which each adds its own execution id."""
+    of_playbook: list[SearchAttributePair[str] | SearchAttributePair[int]] = [
+        SearchAttributePair(PATH, keyword(path)),
+        SearchAttributePair(VERSION, keyword(version)),
+        SearchAttributePair(STATUS, "running"),
+    ]
+    own = [SearchAttributePair(EXECUTION_ID, execution_id)] if execution_id else []
+    return TypedSearchAttributes([*of_playbook, *own])
+
+
+def attributes_of_schedule(path: str, version: int) -> TypedSearchAttributes:
+    """Those of a schedule; ``version`` is that of the catalog."""
+    return TypedSearchAttributes([SearchAttributePair(PATH, keyword(path)), SearchAttributePair(VERSION, str(version))])

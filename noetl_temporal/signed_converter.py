@@ -27,12 +27,14 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 
 from noetl_temporal.attempt_details import Details
+from noetl_temporal.encryption import ENCRYPTED
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.frames.wire import FrameDetails, FrameInput
 from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.naming import schedule_of
 from noetl_temporal.payload_store import UNREAD
-from noetl_temporal.run_input import RunReport
-from noetl_temporal.signing import NOWHERE, SIGNATURE, Place, Signer
+from noetl_temporal.run_input import RunInput, RunReport
+from noetl_temporal.signing import NOWHERE, SIGNATURE, Place, Signer, place_of_schedule
 
 __all__ = ["REFUSED", "Refused", "SignedConverter", "SignedConverters", "place_of"]
 
@@ -52,6 +54,8 @@ _NAMES = {
 
 _UNTYPED = (Details.__name__, FrameDetails.__name__, RunReport.__name__)
 """Kinds that are read without a type hint."""
+
+_SEALED = (UNREAD.encode(), ENCRYPTED)
 
 _LOCAL = "local "
 """Before the type of a local activity, which has no id that both sides know. Its arguments stay in the process."""
@@ -94,11 +98,14 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         return type(self)(self._inner, self._signer, is_strict=self._is_strict, place=place_of(context))
 
     def _problem(self, payloads: Sequence[Payload], hint: Any) -> str | None:
-        """Why the list is refused. One with a value that could not be read is checked when it is read later."""
-        if any(one.metadata.get("encoding") == UNREAD.encode() for one in payloads):
+        """Why the list is refused. One with a value that could not be read is checked when it is read later, and so is
+        one with a value that could not be decrypted."""
+        if any(one.metadata.get("encoding") in _SEALED for one in payloads):
             return None
         kinds = self._kinds(hint)
         if not payloads or not kinds or any(self._signer.fits(self._place, kind, payloads) for kind in kinds):
+            return None
+        if kinds == (RunInput.__name__,) and self._is_of_schedule(payloads):
             return None
         what = kinds[0] if len(kinds) == 1 else "value"
         if SIGNATURE not in payloads[0].metadata:
@@ -110,6 +117,13 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
             f"refused a {what} with a wrong signature: it was changed, or signed for another run or call, or with "
             f"another key than the one in the file that {SIGNING_KEY_VARIABLE} names here"
         )
+
+    def _is_of_schedule(self, payloads: Sequence[Payload]) -> bool:
+        """Whether they are the input of the schedule that has started the workflow."""
+        schedule = schedule_of(self._place.workflow_id)
+        if schedule is None:
+            return False
+        return self._signer.fits(place_of_schedule(self._place.namespace, schedule), RunInput.__name__, payloads)
 
     def _kinds(self, hint: Any) -> Sequence[str]:
         """The kinds of which the value must be one; none where it may be anyone's."""

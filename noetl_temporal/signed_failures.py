@@ -11,24 +11,30 @@ import hashlib
 import msgspec
 from temporalio.api.enums.v1 import TimeoutType
 from temporalio.api.failure.v1 import Failure
-from temporalio.converter import DefaultFailureConverter, PayloadConverter
+from temporalio.converter import PayloadConverter
 from temporalio.exceptions import ApplicationError
 
+from noetl_temporal.encrypted_failures import hide_texts, is_confidential, raise_if_locked
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
+from noetl_temporal.plain_failures import PlainFailureConverter
 from noetl_temporal.signed_converter import REFUSED
 
-__all__ = ["SignedFailureConverter"]
+__all__ = ["ConfidentialFailureConverter", "SignedFailureConverter"]
 
 _SILENT = f"its failure is not signed, so its message is dropped: the sender lacks {SIGNING_KEY_VARIABLE}"
 
 
-class _Said(msgspec.Struct, frozen=True):
-    """The digest of a failure's type and message, signed as any value of ours."""
+class _Said(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The digest of a failure's type and message, signed as any value of ours; the texts themselves if the failure does
+    not show them.
+    """
 
     digest: str
+    message: str | None = None
+    stack_trace: str = ""
 
 
-class SignedFailureConverter(DefaultFailureConverter):
+class SignedFailureConverter(PlainFailureConverter):
     """Failures of our own code are signed. Of those that the server makes, such as timeouts, only the kind counts.
 
     The details of a cancellation are the server's own words, never signed: that a call was cancelled before it began.
@@ -38,27 +44,50 @@ class SignedFailureConverter(DefaultFailureConverter):
         """See temporalio.converter.FailureConverter."""
         super().to_failure(exception, payload_converter, failure)
         if failure.HasField("application_failure_info"):
-            failure.encoded_attributes.CopyFrom(payload_converter.to_payload(_digest(failure)))
+            failure.encoded_attributes.CopyFrom(payload_converter.to_payload(self._said(failure)))
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
         """See temporalio.converter.FailureConverter."""
-        if not _is_signed(failure, payload_converter):
-            failure = _silenced(failure)
+        return super().from_failure(_verified(failure, payload_converter) or _silenced(failure), payload_converter)
+
+    def _said(self, failure: Failure) -> _Said:
+        return _Said(_digest(failure))
+
+
+class ConfidentialFailureConverter(SignedFailureConverter):
+    """The same where values are encrypted: the texts are among what is encrypted (encrypted_failures.py)."""
+
+    def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
+        """See temporalio.converter.FailureConverter. Raises DecryptionError."""
+        raise_if_locked(failure)
         return super().from_failure(failure, payload_converter)
 
+    def _said(self, failure: Failure) -> _Said:
+        if not is_confidential(failure):
+            return super()._said(failure)
+        said = _Said(_digest(failure), failure.message, failure.stack_trace)
+        hide_texts(failure)
+        return said
 
-def _digest(failure: Failure) -> _Said:
+
+def _digest(failure: Failure) -> str:
     text = msgspec.json.encode((failure.application_failure_info.type, failure.message))
-    return _Said(hashlib.sha256(text).hexdigest())
+    return hashlib.sha256(text).hexdigest()
 
 
-def _is_signed(failure: Failure, payload_converter: PayloadConverter) -> bool:
+def _verified(failure: Failure, payload_converter: PayloadConverter) -> Failure | None:
+    """The failure with its texts; None if it is not signed."""
     if not (failure.HasField("application_failure_info") and failure.HasField("encoded_attributes")):
-        return False
+        return None
     try:
-        return payload_converter.from_payload(failure.encoded_attributes, _Said) == _digest(failure)
+        said: _Said = payload_converter.from_payload(failure.encoded_attributes, _Said)
     except (ApplicationError, KeyError, msgspec.MsgspecError):  # unsigned, none, another's
-        return False
+        return None
+    found = Failure()
+    found.CopyFrom(failure)
+    if said.message is not None:
+        found.message, found.stack_trace = said.message, said.stack_trace
+    return found if said.digest == _digest(found) else None
 
 
 def _silenced(failure: Failure) -> Failure:

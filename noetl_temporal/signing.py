@@ -30,7 +30,15 @@ from temporalio.api.sdk.v1 import ExternalStorageReference
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 
-__all__ = ["NOWHERE", "SIGNATURE", "Place", "Signer", "read_key", "signing_key_from_environment"]
+__all__ = [
+    "NOWHERE",
+    "SIGNATURE",
+    "Place",
+    "Signer",
+    "place_of_schedule",
+    "read_key",
+    "signing_key_from_environment",
+]
 
 SIGNATURE = "noetl-signature"
 """The key of the signature in a payload's metadata."""
@@ -48,6 +56,16 @@ class Place(NamedTuple):
     namespace: str = ""
     workflow_id: str = ""
     activity: str = ""
+
+
+_SCHEDULE = "schedule"
+
+
+def place_of_schedule(namespace: str, workflow_id: str) -> Place:
+    """The place of a schedule's input; ``workflow_id`` is without the time that each of its runs has. It is that of no
+    run, so what is signed for a run starts no other under an id with a time.
+    """
+    return Place(namespace, workflow_id, _SCHEDULE)
 
 
 NOWHERE = Place()

@@ -11,7 +11,7 @@ before that of its caller begins. With ``wait: false`` the call has ended when t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -37,6 +37,7 @@ from noetl_temporal.machine.events import Event, ToolFinished
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.naming import DETACHED_MEMO, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, PLAYBOOK_WORKFLOW
 from noetl_temporal.own_workflow import now, own_child_id
+from noetl_temporal.priorities import priority_of
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.search_attributes import attributes_of_run
 from noetl_temporal.ui_summary import playbook_details, playbook_summary
@@ -70,12 +71,15 @@ class _CannotCallError(Exception):
 
 
 class SubPlaybooks:
-    """Those that one workflow calls. ``limit`` is the bytes that one value may have."""
+    """Those that one workflow calls. ``limit`` is the bytes that one value may have. ``started`` hears the id of each
+    call whose child is waited for, once that runs.
+    """
 
-    def __init__(self, caller: Caller, queues: Mapping[str, str], limit: int) -> None:
+    def __init__(self, caller: Caller, queues: Mapping[str, str], limit: int, started: Callable[[str], None]) -> None:
         self._caller = caller
         self._queues = dict(queues)
         self._limit = limit
+        self._on_started = started
         self._last_id = 0
         self._waited: set[str] = set()
 
@@ -104,6 +108,7 @@ class SubPlaybooks:
             child.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             return {"status": "ok", "result": facts, "meta": facts}
         self._waited.add(call.id)
+        self._on_started(call.id)
         try:
             return await _ended(child, call, facts)
         finally:
@@ -163,6 +168,7 @@ class SubPlaybooks:
             search_attributes=attributes_of_run(given.path, given.version, given.execution_id),
             static_summary=playbook_summary(playbook.graph),
             static_details=playbook_details(playbook.graph),
+            priority=priority_of(playbook.graph),
             **policies,
         )
 

@@ -14,6 +14,7 @@ __all__ = ["Overview", "playbook_details", "playbook_summary"]
 _SHOWN = 30
 _MARKS = {
     "step.started": "running",
+    "step.held": "held",
     "step.done": "completed",
     "step.failed": "failed",
     "step.skipped": "skipped",
@@ -53,8 +54,9 @@ class Overview:
 
 
 def playbook_summary(graph: Graph) -> str:
-    """A line in the list of workflows."""
-    return summary(f"playbook {graph.source.name}")
+    """A line in the list of workflows: ``etl/load@2``."""
+    source = graph.source
+    return summary(f"{source.path}@{source.version}" if source.version else source.path)
 
 
 def playbook_details(graph: Graph) -> str:

@@ -15,7 +15,15 @@ from noetl_compiler.graph.pinned import PinnedCalls, call_name, calling_tasks, l
 from noetl_compiler.language.scripts import FETCHED, code_in, source_of
 from noetl_compiler.language.sinks import KINDS
 from noetl_compiler.language.tools import IN_WORKFLOW, PLAYBOOK
-from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, FRAMED_CALL, REGION, REMOTE_CODE
+from noetl_compiler.language.unsupported import (
+    CURSOR,
+    CURSOR_REGION,
+    CURSORS,
+    FRAMED_CALL,
+    FRAMED_REGION,
+    HELD_REGION,
+    REMOTE_CODE,
+)
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["UnsupportedError", "check_calls", "tools_for", "unsupported"]
@@ -44,9 +52,9 @@ def tools_for(*graphs: Graph) -> Collection[str]:
 
 
 def unsupported(graph: Graph, tools: Collection[str], *, has_store: bool = True) -> list[str]:
-    """``file:line:col: error: ...`` for each tool without executor, each unknown sink, each loop over a cursor or over
-    steps, each circuit breaker, each frame that cannot run, and code that lies elsewhere,
-    in the order of the text. ``has_store`` when large values can be kept in Postgres."""
+    """``file:line:col: error: ...`` for each tool without executor, each unknown sink, each loop over a cursor of
+    another database than Postgres or over several steps, each frame that cannot run, and code that lies elsewhere, in
+    the order of the text. ``has_store`` when large values can be kept in Postgres."""
     found = sorted({*_in_steps(graph, tools), *_frames(graph, has_store)})
     return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in found]
 
@@ -83,23 +91,36 @@ def _lost(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
 
 
 def _in_steps(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
+    inside = _inside_regions(graph)
     for step in graph.steps.values():
-        yield from _in_loop(step)
+        yield from _in_loop(step, is_inside=step.name in inside)
+        if step.name in inside and step.hold is not None:
+            yield step.hold.span, str(HELD_REGION)
         for task in step.tasks:
             yield from _in_task(task, tools)
 
 
-def _in_loop(step: Step) -> Iterator[tuple[Span, str]]:
-    if step.loop is not None and step.loop.cursor is not None:
+def _in_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, str]]:
+    if step.loop is None or step.loop.cursor is None:
+        return
+    if step.loop.cursor.kind not in CURSORS:
         yield step.loop.span, str(CURSOR)
-    if step.loop is not None and step.loop.region:
-        yield step.loop.span, str(REGION)
+    if is_inside or step.loop.region:
+        yield step.loop.cursor.span, str(CURSOR_REGION)
+
+
+def _inside_regions(graph: Graph) -> set[str]:
+    """The names of the steps that loops over several steps repeat."""
+    return {name for step in graph.steps.values() if step.loop is not None for name in step.loop.region}
 
 
 def _frames(graph: Graph, has_store: bool) -> Iterator[tuple[Span, str]]:
     """A frame needs a store for its segments; after a crash it makes the calls of its last seconds again."""
+    inside = _inside_regions(graph)
     for step in graph.steps.values():
         frame = step.loop.frame if step.loop is not None else None
+        if frame is not None and (step.name in inside or (step.loop is not None and step.loop.region)):
+            yield frame.span, str(FRAMED_REGION)
         if frame is not None and not has_store:
             yield frame.span, "a frame stores its progress in Postgres: set NOETL_POSTGRES, or remove the frame"
         for task in step.tasks if frame is not None else ():
@@ -117,8 +138,6 @@ def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     if task.kind in tools and isinstance(script, dict) and code_in(script) is None:
         is_fetched = source_of(cast("dict[str, Json]", script)) in FETCHED
         yield task.span, _UNFETCHED if is_fetched else str(REMOTE_CODE)
-    if task.policy is not None and task.policy.circuit is not None:
-        yield task.policy.circuit.span, str(CIRCUIT)
     for sink in task.sinks:
         if sink.kind not in KINDS:
             yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(KINDS))}"

@@ -24,7 +24,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from noetl_temporal.codec import Unread, is_kept_outside, payload_limit
+from noetl_temporal.codec import Unread, codec_of_stored, is_kept_outside, payload_limit
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.signed_converter import Refused
@@ -66,14 +66,15 @@ class ValueStore:
         if self._driver is None or self._is_short(value):
             return
         payloads = self._payload_converter().to_payloads([value])
-        if self.converter.payload_codec is not None:
-            payloads = await self.converter.payload_codec.encode(payloads)
+        codec = codec_of_stored(self.converter)
+        if codec is not None:
+            payloads = await codec.encode(payloads)
         if is_kept_outside(payloads[0]):
             await self._driver.store(StorageDriverStoreContext(), payloads)
 
     def _is_short(self, value: Any) -> bool:
         """Whether Temporal certainly leaves this value in history, told without signing it. A codec changes sizes."""
-        is_coded = self.converter.payload_codec is not None
+        is_coded = codec_of_stored(self.converter) is not None
         return not is_coded and len(msgspec.json.encode(value)) < STORE_FROM_BYTES - METADATA_BYTES
 
     async def read(self, unread: Unread, kind: type[T]) -> T:
@@ -97,8 +98,9 @@ class ValueStore:
     async def put_all(self, values: Sequence[bytes], encoding: bytes = b"json/plain") -> list[str]:
         """Store each of these; their keys. Raises the driver's errors."""
         payloads = [Payload(metadata={"encoding": encoding}, data=data) for data in values]
-        if self.converter.payload_codec is not None:
-            payloads = await self.converter.payload_codec.encode(payloads)
+        codec = codec_of_stored(self.converter)
+        if codec is not None:
+            payloads = await codec.encode(payloads)
         claims = await self._used_driver().store(StorageDriverStoreContext(), payloads)
         return [claim.claim_data["key"] for claim in claims]
 

@@ -1,4 +1,4 @@
-"""Tells the workflows of one playbook of each other's waits, by signals between them.
+"""Tells the workflows of one playbook of each other's waits and pauses, by signals between them.
 
 A workflow ends, or continues as new, only when what it sent has arrived: Temporal drops a message that is not sent yet.
 """
@@ -11,10 +11,10 @@ from typing import Any
 
 from temporalio import workflow
 
-from noetl_temporal.control_requests import ClosedWait, HandedAnswer
+from noetl_temporal.control_requests import ClosedWait, HandedAnswer, PauseNotice
 from noetl_temporal.machine.commands import AnswerWait, CloseWait, OpenWait
 from noetl_temporal.machine.events import WaitClosed
-from noetl_temporal.naming import ANSWER_SIGNAL, CLOSE_SIGNAL, OPEN_SIGNAL
+from noetl_temporal.naming import ANSWER_SIGNAL, CLOSE_SIGNAL, OPEN_SIGNAL, PAUSE_SIGNAL
 
 __all__ = ["WaitMessages"]
 
@@ -43,6 +43,10 @@ class WaitMessages:
         wait_id = f"{command.chunk_id} {command.wait_id}"
         back = WaitClosed(self._now(), wait_id, returned=command.answer.signal)
         self._send(workflow_id, ANSWER_SIGNAL, HandedAnswer(command.wait_id, command.answer), back)
+
+    def tell_paused(self, workflow_id: str, notice: PauseNotice) -> None:
+        """To a chunk or a called playbook: one that is over has nothing to pause."""
+        self._send(workflow_id, PAUSE_SIGNAL, notice, None)
 
     def _send(self, workflow_id: str, name: str, value: Any, otherwise: WaitClosed | None) -> None:
         async def send() -> None:

@@ -9,12 +9,13 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeAlias
 
 from temporalio.client import Client
 from temporalio.service import ServiceClient
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.duckdb_kept import keeping_processes
@@ -22,6 +23,7 @@ from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.tool import Tool
 from noetl_temporal.call_guard import CallGuard
 from noetl_temporal.codec import worker_converter
+from noetl_temporal.credential_check import credential_activity
 from noetl_temporal.frames.activity import frame_activity
 from noetl_temporal.frames.wire import FRAME_KIND
 from noetl_temporal.heartbeats import BEAT
@@ -30,19 +32,17 @@ from noetl_temporal.orphans import orphan_activity
 from noetl_temporal.run_tool import tool_activity
 from noetl_temporal.stored_values import value_activities
 from noetl_temporal.struct_types import prepare_structs
+from noetl_temporal.tracing import tracing_interceptors
 from noetl_temporal.trail import record_trail
 from noetl_temporal.value_store import ValueStore
+from noetl_temporal.worker_options import GRACE, SLOTS, WorkerOptions
 from noetl_temporal.workflows import WORKFLOWS, interceptors
 
-__all__ = ["GRACE", "UNTIL_DONE", "UnknownToolsError", "frame_worker", "serving", "tool_worker", "workflow_worker"]
+__all__ = ["UNTIL_DONE", "UnknownToolsError", "frame_worker", "serving", "tool_worker", "workflow_worker"]
 
 Activity: TypeAlias = Callable[..., Any]
 
-GRACE = timedelta(seconds=10)
-"""The grace period for calls in progress when a temporary worker stops."""
-
-SLOTS = 100
-"""Calls that a worker takes at once, for each tool."""
+DEFAULTS = WorkerOptions()
 
 DRAIN_SECONDS = 0.5
 """Calls that end sooner need no workflow to be served."""
@@ -60,9 +60,9 @@ class UnknownToolsError(ValueError):
     """No installed tool has this name: see `noetl worker --help` for those there are."""
 
 
-def workflow_worker(client: Client, build: WorkerDeploymentConfig | None = None) -> Worker:
-    """The worker that interprets playbooks and calls no tools; of a ``build``, if it is to serve its runs alone."""
-    return _shared_worker(client, [], GRACE, build)
+def workflow_worker(client: Client, options: WorkerOptions = DEFAULTS) -> Worker:
+    """The worker that interprets playbooks and calls no tools."""
+    return _shared_worker(client, {}, [], options)
 
 
 def tool_worker(
@@ -70,16 +70,16 @@ def tool_worker(
     tool: Tool,
     source: CredentialSource,
     queue: str | None = None,
-    grace: timedelta = GRACE,
-    build: WorkerDeploymentConfig | None = None,
+    options: WorkerOptions = DEFAULTS,
 ) -> Worker:
     """The worker of one tool kind, by default on its own queue."""
     run = tool_activity(tool, source, ValueStore(client.data_converter), client)
-    return _tool_worker(client, queue or tool_queue(tool.spec.kind), run, grace, build)
+    activities = [run, credential_activity(source)]
+    return _tool_worker(client, tool.spec.kind, activities, options, queue)
 
 
 def _shared_worker(
-    client: Client, activities: list[Activity], grace: timedelta, build: WorkerDeploymentConfig | None
+    client: Client, tools: Mapping[str, Activity], others: list[Activity], options: WorkerOptions
 ) -> Worker:
     """Interprets playbooks; what these call on the same queue starts here at once."""
     prepare_structs()
@@ -91,16 +91,16 @@ def _shared_worker(
             record_trail,
             orphan_activity(client),
             *value_activities(ValueStore(client.data_converter)),
-            *activities,
+            *tools.values(),
+            *others,
         ],
-        no_remote_activities=not activities,
+        no_remote_activities=not tools,
         workflow_runner=UnsandboxedWorkflowRunner(),
-        interceptors=[*interceptors(), CallGuard()],
+        interceptors=[*options.interceptors, *tracing_interceptors(), *interceptors(), CallGuard()],
         max_cached_workflows=1000,
-        max_concurrent_activities=SLOTS * len(activities) or None,
-        graceful_shutdown_timeout=grace,
+        max_concurrent_activities=sum(options.at_once.get(kind, SLOTS) for kind in tools) or None,
         max_heartbeat_throttle_interval=BEAT,
-        deployment_config=build,
+        **options.arguments(),
     )
 
 
@@ -108,26 +108,23 @@ def frame_worker(
     client: Client,
     tools: Mapping[str, Tool],
     source: CredentialSource,
-    grace: timedelta = GRACE,
-    build: WorkerDeploymentConfig | None = None,
+    options: WorkerOptions = DEFAULTS,
 ) -> Worker:
     """The worker of frames, which calls all tools in its own process."""
     run = frame_activity(tools, source, ValueStore(client.data_converter))
-    return _tool_worker(client, tool_queue(FRAME_KIND), run, grace, build)
+    return _tool_worker(client, FRAME_KIND, [run, credential_activity(source)], options)
 
 
 def _tool_worker(
-    client: Client, queue: str, run: Activity, grace: timedelta, build: WorkerDeploymentConfig | None
+    client: Client, kind: str, activities: list[Activity], options: WorkerOptions, queue: str | None = None
 ) -> Worker:
     return Worker(
         _reading_later(client),
-        task_queue=queue,
-        activities=[run],
-        interceptors=[CallGuard()],
-        max_concurrent_activities=SLOTS,
-        graceful_shutdown_timeout=grace,
+        task_queue=queue or tool_queue(kind),
+        activities=activities,
+        interceptors=[*options.interceptors, CallGuard()],
         max_heartbeat_throttle_interval=BEAT,
-        deployment_config=build,
+        **options.arguments_of_tool(kind),
     )
 
 
@@ -142,8 +139,7 @@ def _workers(
     tools: Mapping[str, Tool],
     only: Collection[str] | None,
     source: CredentialSource,
-    grace: timedelta,
-    build: WorkerDeploymentConfig | None,
+    options: WorkerOptions,
 ) -> list[Worker]:
     """One activity of a tool serves both queues, so that its limit (ToolSpec.at_once) holds for them together."""
     unknown = sorted(set(only or ()) - set(tools))
@@ -155,11 +151,12 @@ def _workers(
         for kind, tool in tools.items()
         if only is None or kind in only
     }
-    own = [_tool_worker(client, tool_queue(kind), run, grace, build) for kind, run in chosen.items()]
+    check = credential_activity(source)
+    own = [_tool_worker(client, kind, [run, check], options) for kind, run in chosen.items()]
     if only is not None:
         return own
-    frames = [frame_worker(client, tools, source, grace, build)] if values.is_available else []
-    return [_shared_worker(client, list(chosen.values()), grace, build), *frames, *own]
+    frames = [frame_worker(client, tools, source, options)] if values.is_available else []
+    return [_shared_worker(client, chosen, [check], options), *frames, *own]
 
 
 @asynccontextmanager
@@ -168,26 +165,25 @@ async def serving(
     tools: Mapping[str, Tool],
     source: CredentialSource,
     only: Collection[str] | None = None,
-    grace: timedelta = GRACE,
-    build: WorkerDeploymentConfig | None = None,
+    options: WorkerOptions = DEFAULTS,
 ) -> AsyncGenerator[None]:
     """Serve while the block runs. ``only`` these tools, each on its own queue; by default everything, on the shared
-    queue as well. When the block ends, calls in flight have ``grace`` to end; one that has not is run again elsewhere.
-    Until then workflows are served: a cancel of one of those calls comes from its workflow. A ``build`` (versioning.py)
-    serves its own runs alone. Raises UnknownToolsError.
+    queue as well. When the block ends, calls in flight have ``options.grace`` to end; one that has not is run again
+    elsewhere. Until then workflows are served: a cancel of one of those calls comes from its workflow. Raises
+    UnknownToolsError.
     """
-    workers = _workers(client, tools, only, source, grace, build)
+    workers = _workers(client, tools, only, source, options)
     async with keeping_connections(), keeping_processes(), AsyncExitStack() as stack:
         for worker in workers:
             await stack.enter_async_context(worker)
         try:
             yield
         finally:
-            await _drained(client, workers, build, serves_workflows=only is None)
+            await _drained(client, workers, options, serves_workflows=only is None)
 
 
 async def _drained(
-    client: Client, workers: Collection[Worker], build: WorkerDeploymentConfig | None, *, serves_workflows: bool
+    client: Client, workers: Collection[Worker], options: WorkerOptions, *, serves_workflows: bool
 ) -> None:
     """Stop all workers at once, so that none takes another call while one waits for its last.
 
@@ -202,7 +198,7 @@ async def _drained(
     try:
         config = client.config()
         config["service_client"] = await ServiceClient.connect(client.service_client.config)
-        async with workflow_worker(Client(**config), build):
+        async with workflow_worker(Client(**config), replace(options, grace=GRACE)):
             await asyncio.shield(stopping)
             await asyncio.sleep(SETTLE_SECONDS)
     except RuntimeError as error:

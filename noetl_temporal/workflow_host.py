@@ -41,8 +41,12 @@ from noetl_temporal.machine.events import (
     Event,
     HoldRequested,
     LimitReached,
+    PauseRequested,
     RestRequested,
+    RetryRequested,
     Signalled,
+    SkipRequested,
+    UnpauseRequested,
     WaitClosed,
     WaitOpened,
 )
@@ -61,7 +65,11 @@ HARD_EVENTS = 10_000
 HARD_BYTES = 20_000_000
 """Of history: above either, nothing begins until the run is idle. Temporal ends a run at 51,200 events or 50 MB."""
 
-_SENT = (Signalled, Decided, WaitOpened, WaitClosed, Answered)
+HARD_REQUESTS = 800
+"""Accepted by one run, with the same effect: Temporal refuses those after 2,000 (loops/chunks.py)."""
+
+_REQUESTS = (Signalled, Decided, PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
+_SENT = (*_REQUESTS, WaitOpened, WaitClosed, Answered)
 
 _STEPS_TO_FACT = 4
 """Steps of the event loop from a result that arrived to its fact: the call's future is set, its task goes on and ends,
@@ -79,6 +87,7 @@ class WorkflowHost:
         self._performer = performer
         self._limit = limit
         self._requests: list[str] = []
+        self._accepted = 0
         self._is_cancel_fed = False
         self._is_wait_logged = False
         self._soft_events = SOFT_EVENTS
@@ -99,6 +108,7 @@ class WorkflowHost:
 
     def take(self, fact: Event) -> None:
         """Note a fact that somebody sent; it is fed with the others."""
+        self._accepted += isinstance(fact, _REQUESTS)
         self._performer.note(fact)
 
     @property
@@ -125,7 +135,7 @@ class WorkflowHost:
             is_to_continue = self._performer.finish is None and self._is_to_continue()
             self._feed_news()
             self._performer.start()
-            if self._machine.state.waits:
+            if self._machine.waits_for_people:
                 self._performer.record_events()
             if self._performer.finish is not None:
                 return self._performer.finish
@@ -196,7 +206,7 @@ class WorkflowHost:
     def _may_continue(self) -> bool:
         info = workflow.info()
         is_long = info.is_continue_as_new_suggested() or info.get_current_history_length() > self._soft_events
-        return is_long and not self._machine.is_cancelled
+        return (is_long or self._has_many_requests()) and not self._machine.is_cancelled
 
     def _is_to_continue(self) -> bool:
         if not self._may_continue():
@@ -222,7 +232,11 @@ class WorkflowHost:
 
     def _is_at_hard_limit(self) -> bool:
         info = workflow.info()
-        return info.get_current_history_length() > HARD_EVENTS or info.get_current_history_size() > HARD_BYTES
+        is_long = info.get_current_history_length() > HARD_EVENTS or info.get_current_history_size() > HARD_BYTES
+        return is_long or self._has_many_requests()
+
+    def _has_many_requests(self) -> bool:
+        return self._accepted >= HARD_REQUESTS
 
     def _fits(self) -> bool:
         """Whether Temporal can carry the snapshot. One that is too large would hang the run, so the run is stopped."""

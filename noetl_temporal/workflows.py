@@ -13,17 +13,36 @@ from typing import Any
 
 import msgspec
 from temporalio import workflow
+from temporalio.common import SearchAttributeUpdate
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Interceptor
 
 from noetl_compiler.graph import Json
-from noetl_temporal.control_requests import ClosedWait, DecisionRequest, HandedAnswer, OpenWaits, SignalRequest
+from noetl_temporal.control_requests import (
+    ClosedWait,
+    DecisionRequest,
+    HandedAnswer,
+    HeldStep,
+    OpenWaits,
+    PauseNotice,
+    SignalRequest,
+)
+from noetl_temporal.controlled_workflow import ControlledWorkflow, fact_of_pause, refuse
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, joined
 from noetl_temporal.machine.commands import Emit, Finish
-from noetl_temporal.machine.events import Answered, Decided, Resumed, Signalled, Started, WaitClosed, WaitOpened
-from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.events import (
+    Answered,
+    Decided,
+    Resumed,
+    Signalled,
+    Started,
+    WaitClosed,
+    WaitOpened,
+)
+from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.machine.waits.refusals import decision_problem, is_repeated, signal_problem
+from noetl_temporal.machine.tasks.events import message_of
+from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
 from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.naming import (
     ANSWER_SIGNAL,
@@ -32,20 +51,20 @@ from noetl_temporal.naming import (
     DECIDE_UPDATE,
     LOOP_WORKFLOW,
     OPEN_SIGNAL,
+    PAUSE_SIGNAL,
     PLAYBOOK_CANCELLED,
     PLAYBOOK_FAILED,
     PLAYBOOK_WORKFLOW,
-    REFUSED_REQUEST,
     REPORT_MEMO,
     SIGNAL_UPDATE,
     WAITS_QUERY,
     keyword,
 )
 from noetl_temporal.orphans import ResetInterceptor
-from noetl_temporal.own_workflow import now
+from noetl_temporal.own_workflow import identified, now
 from noetl_temporal.performer import Performer
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
-from noetl_temporal.search_attributes import STATUS, STEP
+from noetl_temporal.search_attributes import EXECUTION_ID, STATUS, STEP
 from noetl_temporal.sub_playbooks import Caller
 from noetl_temporal.trail import HEADER, Trail, TrailInterceptor
 from noetl_temporal.ui_summary import Overview
@@ -56,11 +75,12 @@ __all__ = ["WORKFLOWS", "LoopWorkflow", "PlaybookWorkflow", "interceptors"]
 
 
 @workflow.defn(name=PLAYBOOK_WORKFLOW, sandboxed=False)
-class PlaybookWorkflow:
+class PlaybookWorkflow(ControlledWorkflow):
     """Runs one graph."""
 
     @workflow.init
     def __init__(self, given: RunInput, playbook: Playbook) -> None:
+        given = identified(given)
         state: dict[str, Any] = given.state or {}
         self.trail = Trail()
         self._overview = Overview(state.get("overview"))
@@ -74,6 +94,7 @@ class PlaybookWorkflow:
         caller = Caller(given.execution_id, playbook.graph.digest, given.depth, playbook.calls)
         self._performer = Performer(self.trail, given.queues, given.limit, caller, self._emitted)
         self._host = WorkflowHost(self._machine, self._performer, given.limit)
+        self._is_shown_paused = self._machine.stands_still
 
     @workflow.run
     async def run(self, given: RunInput, playbook: Playbook) -> RunReport:
@@ -81,6 +102,9 @@ class PlaybookWorkflow:
         cancels it.
         """
         workflow.register_random_seed_callback(self.on_reset)
+        if not given.execution_id:
+            given = identified(given)
+            _upsert([EXECUTION_ID.value_set(given.execution_id)])
         self._host.feed(Started(now(), given.payload, given.return_step) if given.state is None else Resumed(now()))
         finish = await self._host.drive()
         if finish is None:
@@ -98,12 +122,16 @@ class PlaybookWorkflow:
     def _emitted(self, emit: Emit) -> None:
         if self._overview.take(emit.event):
             workflow.set_current_details(self._overview.markdown())
+        if self._is_shown_paused != self._machine.stands_still:
+            self._is_shown_paused = self._machine.stands_still
+            status = STATUS.value_set("paused" if self._is_shown_paused else "running")
+            workflow.upsert_search_attributes([status])  # pyright: ignore[reportUnknownMemberType] - the SDK's type
 
     def _end(self, given: RunInput, finish: Finish) -> RunReport:
         changes = [STATUS.value_set(finish.status)]
         if finish.failures.cause is not None:
             changes.append(STEP.value_set(keyword(finish.failures.cause.step)))
-        workflow.upsert_search_attributes(changes)  # pyright: ignore[reportUnknownMemberType] - the SDK's type
+        _upsert(changes)
         trail = self.trail.take()
         report = RunReport(
             finish.status,
@@ -131,28 +159,27 @@ class PlaybookWorkflow:
     @workflow.update(name=SIGNAL_UPDATE, description="Send a signal to a step that waits, or will wait, for its name.")
     def signal(self, request: SignalRequest) -> None:
         """Accepted: the machine takes it with the next facts."""
-        if not is_repeated(request.id, self._machine.state, self._host.unfed):
+        if self._is_new(request.id):
             self._host.take(Signalled(now(), request.id, request.signal))
 
     @signal.validator
     def check_signal(self, request: SignalRequest) -> None:
         """Raises ApplicationError with the reason for what cannot be."""
-        state, unfed = self._machine.state, self._host.unfed
-        if not is_repeated(request.id, state, unfed):
-            _refuse(signal_problem(self._machine.graph, state, request.signal, unfed))
+        if self._is_new(request.id):
+            problem = signal_problem(self._machine.graph, self._machine.state, request.signal, self._host.unfed)
+            refuse(problem)
 
     @workflow.update(name=DECIDE_UPDATE, description="Approve or reject what a step waits for.")
     def decide(self, request: DecisionRequest) -> None:
         """Accepted: the machine takes it with the next facts."""
-        if not is_repeated(request.id, self._machine.state, self._host.unfed):
+        if self._is_new(request.id):
             self._host.take(_decided(request))
 
     @decide.validator
     def check_decision(self, request: DecisionRequest) -> None:
         """Raises ApplicationError with the reason for what cannot be."""
-        state, unfed = self._machine.state, self._host.unfed
-        if not is_repeated(request.id, state, unfed):
-            _refuse(decision_problem(state, _decided(request), unfed))
+        if self._is_new(request.id):
+            refuse(decision_problem(self._machine.state, _decided(request), self._host.unfed))
 
     @workflow.signal(name=OPEN_SIGNAL, description="An item of a loop waits.")
     def wait_opened(self, wait: Wait) -> None:
@@ -167,7 +194,12 @@ class PlaybookWorkflow:
     @workflow.query(name=WAITS_QUERY)
     def open_waits(self) -> OpenWaits:
         """What the run waits for."""
-        return OpenWaits(list(self._machine.state.waits.values()))
+        held = [
+            HeldStep(run.id, run.step, message_of(run.held.outcome) or "failed", run.held.due)
+            for run in self._machine.held_runs
+            if run.held is not None
+        ]
+        return OpenWaits(list(self._machine.state.waits.values()), held, self._machine.state.pause)
 
     @workflow.query
     def progress(self) -> Json:
@@ -180,13 +212,12 @@ class PlaybookWorkflow:
         return self._machine.snapshot()
 
 
+def _upsert(changes: Sequence[SearchAttributeUpdate[Any]]) -> None:
+    workflow.upsert_search_attributes(changes)  # pyright: ignore[reportUnknownMemberType] - the SDK's type
+
+
 def _decided(request: DecisionRequest) -> Decided:
     return Decided(now(), request.id, request.wait_id, request.approved, request.by, request.reason, request.form)
-
-
-def _refuse(why: str | None) -> None:
-    if why is not None:
-        raise ApplicationError(why, type=REFUSED_REQUEST, non_retryable=True)
 
 
 def _why(finish: Finish) -> str:
@@ -206,7 +237,7 @@ class LoopWorkflow:
         state: dict[str, Any] = given.state or {}
         self.trail = Trail()
         input_ = joined(given.input, body, items, scope)
-        self._machine = LoopMachine(input_, state.get("machine"), limit=given.limit)
+        self._machine = loop_machine(input_, state.get("machine"), limit=given.limit)
         caller = Caller(given.input.execution_id, body.caller, given.depth, body.calls)
         self._performer = Performer(self.trail, given.queues, given.limit, caller, lambda _emit: None)
         self._host = WorkflowHost(self._machine, self._performer, given.limit)
@@ -236,6 +267,11 @@ class LoopWorkflow:
     def answer(self, given: HandedAnswer) -> None:
         """A signal or a decision for an item that waits."""
         self._host.take(Answered(now(), given.wait_id, given.answer))
+
+    @workflow.signal(name=PAUSE_SIGNAL, description="The playbook of this loop is paused, or goes on.")
+    def playbook_paused(self, notice: PauseNotice) -> None:
+        """The playbook tells."""
+        self._host.take(fact_of_pause(notice))
 
     @workflow.query
     def state(self) -> Json:

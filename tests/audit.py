@@ -213,7 +213,7 @@ def _last_row(log: _Log, status: str, stopped: bool) -> Iterable[str]:
     turns = [row for row in log.rows if row["event_type"] in (*TERMINAL, "playbook.started", "playbook.resumed")]
     last = turns[-1] if turns and turns[-1]["event_type"] in TERMINAL else None
     if last is None:
-        if status != "RUNNING":
+        if status not in ("RUNNING", "PAUSED"):
             yield f"the execution is {status} and no row says so"
         return
     if status != last["status"] or _TYPES.get(status) != last["event_type"]:
@@ -234,13 +234,14 @@ def _is_of_loop(log: _Log, row: Row) -> bool:
 
 
 def _failures(log: _Log, status: str) -> Iterable[str]:
-    """A completed run has no failed step from which no arc led on."""
+    """A completed run has no failed step from which no arc led on, unless a person had it repeated."""
     if status != "COMPLETED":
         return
     handled = {
         row["meta"].get("step_run_id")
         for row in log.rows
-        if row["event_type"] == "next.evaluated" and row["meta"].get("chosen")
+        if (row["event_type"] == "next.evaluated" and row["meta"].get("chosen"))
+        or (row["event_type"] == "step.released" and row["meta"].get("action") == "retry")
     }
     for row in log.rows:
         if row["event_type"] == "step.failed" and row["meta"].get("step_run_id") not in handled:
@@ -259,7 +260,9 @@ def _whys(log: _Log, status: str) -> Iterable[str]:
 
 
 def _iterations(log: _Log) -> Iterable[str]:
-    """A loop that is done has the row of an end for each iteration that its counts name."""
+    """A loop that is done has the row of an end for each iteration that its counts name, but for those that it has from
+    the loop that it repeats.
+    """
     ended = (row for row in log.rows if row["event_type"].startswith("loop.iteration.") and "ends" in row["meta"])
     counts = Counter((_loop_of(log, row), row["event_type"]) for row in ended)
     for row in log.rows:
@@ -267,6 +270,8 @@ def _iterations(log: _Log) -> Iterable[str]:
             continue
         for count, word in (("success", "done"), ("failed", "failed")):
             found = counts[int(row["meta"]["ends"]), f"loop.iteration.{word}"]
+            if word == "done":
+                found += log.by_id[int(row["meta"]["ends"])]["meta"].get("kept", 0)
             if found != row["meta"]["stats"][count]:
                 yield f"{_named(row)} counts {row['meta']['stats'][count]} iterations as {word}, the log has {found}"
 

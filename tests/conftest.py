@@ -16,6 +16,7 @@ from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE, HOME_VARIABL
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import owned_stack
+from tests import nats_server
 
 
 def pytest_configure() -> None:
@@ -47,6 +48,13 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     """Temporal and Postgres on free loopback ports; no worker, no mirror."""
     with owned_stack(Home(tmp_path_factory.mktemp("servers")), "run") as (_, addresses):
         yield addresses
+
+
+@pytest.fixture(scope="session")
+def nats_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A NATS server with JetStream."""
+    with nats_server.served(tmp_path_factory.mktemp("nats")) as address:
+        yield address
 
 
 @pytest.fixture

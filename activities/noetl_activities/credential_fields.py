@@ -19,6 +19,15 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "bearer": frozenset({"token", "access_token", "api_key", "value"}),
         "basic": frozenset({"username", "user", "password"}),
         "api_key": frozenset({"api_key", "key", "value", "token", "header", "header_name"}),
+        "nats": frozenset(
+            {"nats_url", "url", "servers", "nats_user", "user", "username", "nats_password", "password", "token"}
+        ),
+        "snowflake": frozenset(
+            {"sf_account", "account", "sf_user", "user", "username", "sf_password", "password", "sf_role", "role"}
+            | {"sf_warehouse", "warehouse", "sf_database", "database", "sf_schema", "schema"}
+            | {"sf_host", "host", "sf_port", "port", "sf_protocol", "protocol"}
+        ),
+        "ibm_quantum": frozenset({"token", "instance", "channel"}),
     }
 )
 """Type -> the fields that the tools read."""

@@ -1,7 +1,7 @@
-"""The duckdb tool: SQL on a database file of the execution, or on one that the task names, in a process of its own
+"""The duckdb tool: runs SQL on a database file of the execution, or on one named by the task, in a separate process
 (duckdb_process.py).
 
-Statements that write run in one transaction, which keeps the outcome beside what they wrote (duckdb_once.py).
+Statements that write run in one transaction, which also stores the outcome (duckdb_once.py).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class DuckdbTool:
     spec = built_in("duckdb")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Result ``{status, rows, columns, row_count, statement_count, database_path, statements?}``."""
+        """Return ``{status, rows, columns, row_count, statement_count, database_path, statements?}``."""
         del context
         return (await self._run(request, None)).outcome
 
     async def run_once(self, request: Request, context: ToolContext, once: Once) -> Answer:
-        """The same, but for an outcome that the ledger of the file has. See noetl_activities.once.OnceTool."""
+        """Run the call unless the ledger of the file has its outcome. See noetl_activities.once.OnceTool."""
         del context
         return await self._run(request, once)
 

@@ -1,7 +1,7 @@
-"""One DuckDB process a database, shared by all calls that need it and kept for the next, while a worker serves.
+"""One DuckDB process per database, shared by concurrent calls and kept for later ones while a worker runs.
 
-DuckDB lets one process have a file open for writing; calls of the same file share a process, however they are made. To
-start one takes a tenth of a second, so it stays for a while, without the file (duckdb_instance.py).
+DuckDB allows a single process to open a file for writing, so all calls of a file share a process. Starting one takes a
+tenth of a second, so it is kept for a while, with the file closed (duckdb_instance.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["MAX_IDLE", "duckdb_process", "keeping_processes"]
 IDLE_SECONDS = 10.0
 
 MAX_IDLE = 4
-"""Idle processes of one worker; each has some 60 MB."""
+"""Maximum number of idle processes of a worker; each uses about 60 MB."""
 
 
 class _Kept:
@@ -47,7 +47,7 @@ class _Kept:
 
 
 class _Processes:
-    """Those of one event loop."""
+    """The processes of one event loop."""
 
     def __init__(self) -> None:
         self.keepers = 0
@@ -71,7 +71,7 @@ class _Processes:
             await self._close(*idle[0])
 
     async def close_older(self, seconds: float) -> None:
-        """End what has been idle for so long."""
+        """End processes that have been idle for at least ``seconds``."""
         for place, kept in self._idle():
             if _now() - kept.idle_since >= seconds:
                 await self._close(place, kept)
@@ -81,7 +81,7 @@ class _Processes:
         return sorted(found, key=lambda one: one[1].idle_since)
 
     async def _close(self, place: DatabaseFile, kept: _Kept) -> None:
-        """Nobody is given it any more; ends also when who waits for that is cancelled."""
+        """Remove a process from the pool and end it, even if the caller is cancelled."""
         if self.by_place.get(place) is kept:
             del self.by_place[place]
         await asyncio.shield(asyncio.create_task(kept.close()))

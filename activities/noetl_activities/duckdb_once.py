@@ -19,7 +19,7 @@ from noetl_activities.sinks.ledger import is_time_to_prune
 __all__ = ["LEDGER", "OUTSIDE", "keeps", "kinds_of", "run_once"]
 
 LEDGER = "ledger"
-"""The turn of those who make the ledger, or store rows with an entry of it."""
+"""The lock for creating the ledger, and for storing rows together with an entry."""
 
 _READS = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "LOAD", "CALL"})
 OUTSIDE = frozenset({"ATTACH", "DETACH", "TRANSACTION"})
@@ -36,7 +36,7 @@ def keeps(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> b
 
 
 def kinds_of(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> set[str]:
-    """DuckDB's words for what the statements are. Raises duckdb.Error when they cannot be read."""
+    """Return DuckDB's kinds of the statements. Raises duckdb.Error if they cannot be parsed."""
     return {str(one.type.name) for text in statements for one in connection.extract_statements(text)}
 
 

@@ -1,4 +1,4 @@
-"""Calls that run in a DuckDB process, and those that wait for their turn there; both end when they are cancelled."""
+"""Running and waiting calls of a DuckDB process; both end when they are cancelled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CancelledCallError(Exception):
 
 
 class Turns:
-    """What calls hold in turn: the ledger of the file, or an entry of it."""
+    """Named locks, for the ledger of the file or one of its entries, whose waiters can be cancelled."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -24,7 +24,7 @@ class Turns:
 
     @contextmanager
     def hold(self, name: Hashable, running: Running) -> Generator[None]:
-        """Wait until nobody has it, and have it. Raises CancelledCallError."""
+        """Hold the lock ``name``; waits until it is free. Raises CancelledCallError."""
         with self._changed:
             self._changed.wait_for(lambda: running.is_cancelled or name not in self._held)
             running.check()
@@ -37,13 +37,13 @@ class Turns:
                 self._changed.notify_all()
 
     def wake(self) -> None:
-        """Let those look who wait: a call was cancelled."""
+        """Wake all waiters, to check whether their call was cancelled."""
         with self._changed:
             self._changed.notify_all()
 
 
 class Running:
-    """One call. ``text`` is set with what the worker answers to Noting."""
+    """One call. ``text`` is the worker's answer to a Noting message."""
 
     def __init__(self, turns: Turns) -> None:
         self.turns = turns
@@ -54,7 +54,7 @@ class Running:
 
     @contextmanager
     def using(self, connection: duckdb.DuckDBPyConnection) -> Generator[None]:
-        """What is executed on the connection is interrupted when the call is cancelled."""
+        """Interrupt statements of the connection if the call is cancelled."""
         self._connection = connection
         try:
             self.check()
@@ -74,7 +74,7 @@ class Running:
             raise CancelledCallError
 
     def cancel(self) -> None:
-        """Interrupt it, wherever it is. Asked again, interrupt what was begun in the meantime."""
+        """Interrupt the call. If called again, interrupt statements started in the meantime."""
         self.is_cancelled = True
         self._answered.set()
         self.turns.wake()
@@ -84,7 +84,7 @@ class Running:
                 connection.interrupt()
 
     def answer(self, text: str) -> None:
-        """Hand over the worker's answer."""
+        """Pass on the worker's answer."""
         self._text = text
         self._answered.set()
 

@@ -1,4 +1,4 @@
-"""Errors a tool raises; ``run`` turns nothing else into an outcome.
+"""Errors that a tool may raise; ``run`` converts only these to an outcome.
 
     ToolError
     ├── ConfigError        the call is wrong: a missing or unknown field, a bad value
@@ -44,7 +44,7 @@ class RefusedError(ToolError):
 
 
 class FailedError(Exception):
-    """Another system than the tool's own failed: the outcome says what it answered, and whether to try again."""
+    """A system other than the tool's own failed: the outcome has its error, and whether to retry."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.error.message if outcome.error else "")
@@ -56,4 +56,4 @@ class SinkError(FailedError):
 
 
 class SecretError(FailedError):
-    """What keeps a secret did not give it."""
+    """The provider of a secret failed to return it."""

@@ -1,4 +1,4 @@
-"""The http tool: one request, its response or its error."""
+"""The http tool: sends one request and returns its response or error."""
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ class HttpTool:
     spec = built_in("http")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Result ``{status_code, headers, url, elapsed, data}``, also of a response that is an error: any but 2xx.
+        """Return ``{status_code, headers, url, elapsed, data}``, also for error responses, that is, any but 2xx.
 
-        The timeout is that of the whole exchange: a server that sends a byte now and then gains nothing.
+        The timeout limits the whole exchange, so a server that sends single bytes cannot extend it.
         """
         credential: Credential = await context.credential(request.auth) if request.auth is not None else {}
         limit = self.spec.timeout if request.timeout is None else request.timeout
+        as_text = _is_text(request.config)
         started = time.monotonic()
         timer = asyncio.timeout(limit)
         try:
             async with timer:
                 answer = await _exchange(request, credential)
-                return await outcome_of(answer, time.monotonic() - started, context)
+                return await outcome_of(answer, time.monotonic() - started, context, as_text=as_text)
         except TimeoutError:
             if not timer.expired():
                 raise
@@ -82,7 +83,7 @@ _TRUE, _FALSE = TRUE_WORDS | {"on"}, FALSE_WORDS | {"off"}
 
 
 def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool:
-    """A word that is no boolean is refused: one that is misspelt must not switch the check of a certificate off."""
+    """Read a boolean; refuse other words, so that a misspelling never disables the check of a certificate."""
     value = config.get(name, config.get(alias))
     if value is None or isinstance(value, bool):
         return default if value is None else value
@@ -92,11 +93,18 @@ def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool
     return word in _TRUE
 
 
+def _is_text(config: dict[str, Json]) -> bool:
+    wanted = config.get("response_type")
+    if wanted not in (None, "json", "text"):
+        raise ConfigError(f"response_type is {wanted!r:.40}: write json or text")
+    return wanted == "text"
+
+
 # ---- the response -------------------------------------------------------------------------------------------------
 
 
-async def outcome_of(answer: Answer, elapsed: float, context: ToolContext) -> Outcome:
-    """What a response means. ``elapsed`` in seconds."""
+async def outcome_of(answer: Answer, elapsed: float, context: ToolContext, *, as_text: bool = False) -> Outcome:
+    """Return the outcome of a response. ``elapsed``: in seconds; ``as_text``: do not parse a JSON body."""
     response, body = answer
     headers = {name.lower(): value for name, value in response.headers.items()}
     result = {
@@ -104,20 +112,20 @@ async def outcome_of(answer: Answer, elapsed: float, context: ToolContext) -> Ou
         "headers": headers,
         "url": str(response.url),
         "elapsed": round(elapsed, 4),
-        "data": await _data(response, body, context),
+        "data": await _data(response, body, context, as_text=as_text),
     }
     error = None if response.is_success else _error(response)
     return Outcome("error" if error else "ok", result, error, http={"status": response.status_code, "headers": headers})
 
 
-async def _data(response: httpx.Response, body: bytearray, context: ToolContext) -> Json:
-    """The body's value. That of an error is text where its end is missing, or where it has too much to be parsed."""
+async def _data(response: httpx.Response, body: bytearray, context: ToolContext, *, as_text: bool) -> Json:
+    """Return the value of the body. That of an error response is text if it is truncated or exceeds the JSON limits."""
     content_type = response.headers.get("content-type", "")
     if response.is_success:
-        return await data_of(body, content_type)
+        return await data_of(body, content_type, as_text=as_text)
     if len(body) <= MAX_ERROR_BYTES:
         with suppress(ConfigError):
-            return await data_of(body, content_type)
+            return await data_of(body, content_type, as_text=as_text)
     return context.cut(body.decode("utf-8", "replace"), MAX_ERROR_CHARS)
 
 
@@ -136,7 +144,7 @@ def _error(response: httpx.Response) -> ErrorInfo:
 
 
 def _location(response: httpx.Response) -> httpx.URL | str:
-    """Where a redirect leads to, as an address if it is one."""
+    """Return the target of a redirect, as a URL if it is one."""
     try:
         return response.url.join(response.headers["location"])
     except (httpx.InvalidURL, UnicodeError, ValueError):
@@ -144,12 +152,12 @@ def _location(response: httpx.Response) -> httpx.URL | str:
 
 
 def _without_query(url: httpx.URL | str) -> str:
-    """A query may hold what nobody should read in a log; the call has it all the same."""
+    """Remove the query, which may contain secrets, from a URL in a message."""
     return str(url) if isinstance(url, str) else str(url.copy_with(query=None, fragment=None))
 
 
 def _failed(error: httpx.HTTPError, request: Request) -> Outcome:
-    """No response. Raises ConfigError where the request itself could not be sent."""
+    """Return the outcome of a request without a response. Raises ConfigError if the request is invalid."""
     call = where(request.config)
     if isinstance(error, httpx.LocalProtocolError):
         raise ConfigError(f"{call}: {error}") from error
@@ -169,7 +177,7 @@ def _kind(error: httpx.HTTPError) -> str:
 
 
 def _late(error: httpx.TimeoutException, request: Request) -> str:
-    """What took too long, and how many seconds it had."""
+    """Describe what timed out, and after how many seconds."""
     if isinstance(error, httpx.ConnectTimeout):
         return f"no connection after {request.connect_timeout or 0:g} s"
     return f"no data for {request.read_timeout or 0:g} s"

@@ -1,8 +1,8 @@
-"""Reads a response's body within bounds, a piece at a time.
+"""Read a response's body in pieces, with limits.
 
-A piece of the wire may unpack to a thousand times its size, so a body is unpacked 64 KB at a time, and each piece is
-counted before the next is made. At most one content encoding is undone: encodings on top of each other multiply. Other
-calls of the process get their turn between pieces, and a timeout its chance.
+Compressed data may expand a thousandfold, so a body is decompressed 64 KB at a time, and each piece is counted before
+the next one. At most one content encoding is decoded, as nested encodings multiply. Between pieces, control returns to
+the event loop, for other calls and the timeout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import httpx
 __all__ = ["ACCEPT_ENCODING", "read_body"]
 
 _PIECE = 64 * 1024
-"""Bytes of a body that are unpacked at a time."""
+"""Bytes of a body that are decompressed at a time."""
 
 _GZIP, _ZLIB, _RAW = zlib.MAX_WBITS | 16, zlib.MAX_WBITS, -zlib.MAX_WBITS
 _ENCODINGS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
@@ -26,8 +26,9 @@ ACCEPT_ENCODING = "gzip, deflate"
 
 
 async def read_body(response: httpx.Response, enough: int) -> bytearray:
-    """Read until the body ends or has more than ``enough`` bytes. Raises httpx.HTTPError, also where it has far more
-    bytes on the wire than it unpacks to, as it would have without end.
+    """Read until the body ends or has more than ``enough`` bytes.
+
+    Raises httpx.HTTPError, also if far more bytes are received than they decompress to, which may never end.
     """
     decoder = _decoder(response)
     body, received = bytearray(), 0
@@ -45,7 +46,7 @@ async def read_body(response: httpx.Response, enough: int) -> bytearray:
 
 class _Decoder(Protocol):
     def pieces(self, part: bytes) -> Iterator[bytes]:
-        """What the part comes to. Raises httpx.DecodingError."""
+        """Yield the decompressed pieces of a part. Raises httpx.DecodingError."""
         ...
 
 
@@ -55,7 +56,7 @@ class _Identity:
 
 
 class _Unpacked:
-    """Undoes gzip or deflate, which some servers send without the header of zlib."""
+    """Decompresses gzip or deflate; some servers send deflate without the zlib header."""
 
     def __init__(self, bits: int) -> None:
         self._may_be_raw = bits == _ZLIB
@@ -88,7 +89,7 @@ class _Unpacked:
 
 
 def _decoder(response: httpx.Response) -> _Decoder:
-    """Of the one encoding. One that is not known is left as it is. Raises httpx.DecodingError for several."""
+    """Return the decoder of the encoding; unknown ones are not decoded. Raises httpx.DecodingError for several."""
     named = [one.strip().lower() for one in response.headers.get("content-encoding", "").split(",")]
     encodings = [one for one in named if one not in ("", "identity")]
     if len(encodings) > 1:

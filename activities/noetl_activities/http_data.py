@@ -1,8 +1,8 @@
-"""A response's body as a value: JSON where it is JSON, text where it is text, base64 otherwise.
+"""Convert a response's body to a value: JSON, text, or else base64.
 
-The server chooses all of it, so nothing here may take long, and no codec is used because a header names it: Python has
-some that take quadratic time (punycode) or unpack (zlib). Bodies of more than 64 KB are read in a thread. Most of that
-work keeps the interpreter to itself, so the bounds of json_limits.py and of the body's size are what limits it.
+The server controls the input, so all work is bounded, and codecs are allow-listed: some of Python's take quadratic time
+(punycode) or decompress (zlib). Bodies of more than 64 KB are converted in a thread. Most of that work holds the GIL,
+so its time is limited by json_limits.py and the size of the body.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from noetl_activities.tool import Json
 __all__ = ["CHARSETS", "data_of"]
 
 _AT_ONCE = 64 * 1024
-"""Bytes that are read without a thread, in about a millisecond."""
+"""Bytes that are converted without a thread, in about a millisecond."""
 
 _THREADS = ThreadPoolExecutor(2, "http-data")
-"""Of their own: names are looked up in asyncio's, where those of a slow name server may take all."""
+"""Separate from asyncio's default executor, whose threads a slow name server may occupy."""
 
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([a-z0-9_.:-]{1,40})""", re.IGNORECASE)
 _MAX_TYPE_CHARS = 200
-"""Of a Content-Type that are read. ``email.message`` would decode an extended parameter in any codec."""
+"""Parsed characters of a Content-Type. ``email.message`` is not used, as it decodes parameters with any codec."""
 
 _DEFAULT = "utf-8"
 CHARSETS = {
@@ -57,24 +57,27 @@ CHARSETS = {
     "gb18030": "gb18030",
     "big5": "big5",
 }
-"""The charsets that are read, as they are named (in lower case, with ``-`` for ``_``), and Python's codecs of them, all
-in C and linear. Others are read as UTF-8."""
+"""Charset (in lower case, with ``-`` for ``_``) -> Python's codec, implemented in C in linear time. Others are decoded
+as UTF-8."""
 
 
-async def data_of(body: bytes | bytearray, content_type: str) -> Json:
-    """Raises ConfigError for JSON beyond the limits."""
+async def data_of(body: bytes | bytearray, content_type: str, *, as_text: bool = False) -> Json:
+    """Return the value of a body; with ``as_text`` JSON stays text. Raises ConfigError for JSON beyond the limits."""
     if not body:
         return None
     if len(body) <= _AT_ONCE:
-        return _data(body, content_type[:_MAX_TYPE_CHARS])
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, _data, body, content_type[:_MAX_TYPE_CHARS])
+        return _data(body, content_type[:_MAX_TYPE_CHARS], as_text)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_THREADS, _data, body, content_type[:_MAX_TYPE_CHARS], as_text)
 
 
-def _data(body: bytes | bytearray, content_type: str) -> Json:
+def _data(body: bytes | bytearray, content_type: str, as_text: bool) -> Json:
     try:
         text = body.decode(_codec(content_type))
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(body).decode()}
+    if as_text:
+        return text
     if "json" in content_type.lower():
         return _json(text, is_declared=True)
     return _json(text, is_declared=False) if text.lstrip()[:1] in ("{", "[") else text
@@ -86,7 +89,7 @@ def _codec(content_type: str) -> str:
 
 
 def _json(text: str, *, is_declared: bool) -> Json:
-    """The value; the text where it is no JSON, or where nobody said that it is and it has too much to be parsed."""
+    """Parse JSON; return the text if it is not JSON, or if it exceeds the limits and was not declared as JSON."""
     problem = excess(text)
     if problem is not None and is_declared:
         raise ConfigError(f"the response is JSON with {problem}: request less at a time")

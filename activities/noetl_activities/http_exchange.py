@@ -1,9 +1,9 @@
-"""One exchange: a request, the redirects that it is sent on by, and the body of the last response.
+"""One exchange: a request, its redirects, and the body of the last response.
 
-Redirects are followed here and not by httpx, which would read the body of each without a bound, and takes along what
-only the first server may see. On the way to another origin (scheme, host or port differ) a request keeps the headers
-of an allow-list; it has no credential, cookie, key or body, whoever put them there. A request that is more than GET or
-HEAD is not repeated there at all. Back at the first origin, it does not get them back.
+Redirects are followed here instead of by httpx, which reads the body of each without a limit and forwards secrets. A
+request that is redirected to another origin (scheme, host or port differ) only keeps allow-listed headers, without
+credentials, cookies, keys or body. Requests other than GET and HEAD are not sent to another origin at all. A redirect
+back to the first origin does not restore the headers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["MAX_BODY_BYTES", "MAX_ERROR_BYTES", "MAX_ERROR_CHARS", "Answer", "ex
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_ERROR_BYTES = 128 * 1024
-"""Of the body of a response that is an error, and is read as a value."""
+"""Maximum size of the body of an error response that is parsed."""
 
 MAX_ERROR_CHARS = 10_000
-"""Of a larger one, which is a text. Secrets in it are masked before it is cut."""
+"""Maximum length of a larger body, which is kept as text. Secrets are masked before it is truncated."""
 
 assert MAX_ERROR_BYTES >= 4 * (MAX_ERROR_CHARS + CUT_MARGIN)  # noqa: S101 - a fact of the numbers
 
@@ -34,14 +34,14 @@ _SAFE_METHODS = ("GET", "HEAD")
 
 
 class Answer(NamedTuple):
-    """``body`` is unpacked; of a response that is an error it is the beginning."""
+    """A response with its decompressed body; the body of an error response may be truncated."""
 
     response: httpx.Response
     body: bytearray
 
 
 async def exchange(client: httpx.AsyncClient, request: httpx.Request, *, follow_redirects: bool) -> Answer:
-    """Raises httpx.HTTPError; ConfigError where the body is too large, RefusedError where a redirect is."""
+    """Send a request. Raises httpx.HTTPError, ConfigError for a too large body, RefusedError for a refused redirect."""
     for _ in range(MAX_REDIRECTS + 1):
         response = await _sent(client, request)
         try:
@@ -71,7 +71,7 @@ async def _body(response: httpx.Response) -> bytearray:
 
 
 def _redirected(request: httpx.Request, following: httpx.Request) -> httpx.Request:
-    """The request with which httpx would follow a redirect, as it may be sent. Raises RefusedError."""
+    """Return httpx's request for a redirect, stripped for another origin. Raises RefusedError."""
     if _origin(request.url) == _origin(following.url):
         return following
     if following.method not in _SAFE_METHODS:

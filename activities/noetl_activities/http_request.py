@@ -1,4 +1,4 @@
-"""Builds the request of an http task: query, body and authentication."""
+"""Build the request of an http task: query, body and authentication."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def _method(config: dict[str, Json]) -> str:
 
 
 def key_headers(request: Request) -> dict[str, str]:
-    """The header by which the server knows the attempts of one call, none unless the task names it."""
+    """Return the idempotency header, the same for all attempts of a call; empty unless the task names a header."""
     return {} if request.idempotency_key is None else {request.idempotency_key: key_digest(request.key, request.n)}
 
 
 def key_digest(key: str, n: int) -> str:
-    """The key of a call as others are given it: short whatever the names of steps are, and a plain token."""
+    """Return the key that servers receive for a call: a digest, so that it is short and alphanumeric."""
     return hashlib.sha256(f"{key}#{n}".encode()).hexdigest()[:_KEY_DIGITS]
 
 
 def build(
     client: httpx.AsyncClient, config: dict[str, Json], credential: Credential, more_headers: Mapping[str, str]
 ) -> httpx.Request:
-    """The request of a task; ``more_headers`` replace its own. Raises ConfigError, CredentialError."""
+    """Build the request of a task; ``more_headers`` override its own. Raises ConfigError, CredentialError."""
     url = config.get("url") or config.get("endpoint")
     if not isinstance(url, str) or not url.strip():
         raise ConfigError("an http task needs a url")
@@ -72,7 +72,7 @@ def _map(config: dict[str, Json], name: str) -> dict[str, Json]:
 
 
 def _route_data(config: dict[str, Json]) -> tuple[dict[str, Json], Json]:
-    """(query, body): ``data`` goes where its parts say, else where the method has its data."""
+    """Return (query, body). ``data`` is split into its parts ``query`` and ``body``, or placed by method."""
     query = {**_map(config, "params"), **_map(config, "query")}
     body = next((config[name] for name in _BODIES if config.get(name) is not None), None)
     data: Json = config.get("data")
@@ -101,7 +101,7 @@ def _text(value: Json) -> str:
 
 
 def _body(config: dict[str, Json], body: Json, headers: httpx.Headers) -> dict[str, Any]:
-    """JSON, unless the field or the Content-Type says form or multipart, or the body is a text already."""
+    """Encode the body as JSON, unless the field or the Content-Type declares form or multipart, or it is text."""
     if body is None:
         return {}
     if not isinstance(body, dict):
@@ -110,7 +110,7 @@ def _body(config: dict[str, Json], body: Json, headers: httpx.Headers) -> dict[s
     content_type = headers.get("content-type", "").lower()
     if "multipart/form-data" in content_type:
         if "boundary=" not in content_type:
-            del headers["content-type"]  # so that the client names the boundary it makes
+            del headers["content-type"]  # httpx sets it with the boundary
         return {"files": {name: (None, _text(value)) for name, value in fields.items()}}
     if "x-www-form-urlencoded" in content_type or (config.get("form") is body and not content_type):
         return {"data": _params(fields)}

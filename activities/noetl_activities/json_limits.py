@@ -1,4 +1,4 @@
-"""Whether a text may be parsed as JSON: how many values it has, and how deep they are nested, without parsing it.
+"""Check the number and nesting of JSON values in a text without parsing it.
 
 ``json.loads`` runs in C and cannot be interrupted, so its work is bounded beforehand: 12 MB of empty lists would be
 four million objects. Counting must cost less than parsing, for texts that are made to be slow too. So the text is
@@ -32,7 +32,7 @@ _LISTS_ONLY = bytes.maketrans(b"{}", b"[]")
 
 
 def excess(text: str) -> str | None:
-    """What the text has too much of, in words; None where it may be parsed."""
+    """Describe the limit that the text exceeds; None if it may be parsed."""
     if len(text) <= MAX_DEPTH:
         return None
     outside = _outside_of_strings(text.encode(), MAX_VALUES)
@@ -42,12 +42,12 @@ def excess(text: str) -> str | None:
 
 
 def has_more_values(text: bytes, most: int) -> bool:
-    """Whether the text has more values than ``most``, however deep they are."""
+    """Whether the text has more values than ``most``, at any depth."""
     return len(text) > most and _outside_of_strings(text, most) is None
 
 
 def _outside_of_strings(text: bytes, most: int) -> bytes | None:
-    """Its brackets and commas; None where there are more values than ``most``."""
+    """Return its brackets and commas; None if there are more values than ``most``."""
     kept = text.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHERS)
     strings = kept.count(b'"') // 2
     if strings > 2 * most:  # a value has at most one name

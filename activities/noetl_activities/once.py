@@ -1,7 +1,7 @@
 """The interface of tools that store the outcome of a call together with its writes (semantics.md 26a).
 
-Such a tool commits the outcome in the call's own transaction. Whoever makes the call again, after a crash or a reset of
-the workflow, finds it there: it is taken, and nothing runs again.
+Such a tool commits the outcome in the call's own transaction. When the call is repeated, after a crash or a reset of
+the workflow, the stored outcome is returned and nothing is executed.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ class LedgerOutcome(msgspec.Struct, frozen=True):
 
 
 class Once(NamedTuple):
-    """Under what the outcome is kept: the call's ``key``, and ``n`` for each time that it is meant to be made.
+    """The ledger key of an outcome: the call's ``key``, and ``n``, which a repetition after success increments.
 
-    ``text`` gives the JSON of the LedgerOutcome that is stored: without secrets, and an error instead of what is too
-    large.
+    ``text`` encodes the LedgerOutcome to store: secrets are masked, and a result that is too large becomes an error.
     """
 
     key: str
@@ -42,8 +41,10 @@ class Once(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """``is_taken``: the outcome was kept by an attempt before, the ``used``-th that reported, and nothing ran.
-    ``is_kept``: it is kept now.
+    """The outcome of a call.
+
+    ``is_taken``: it was stored by an earlier attempt, the ``used``-th that reported, and nothing was executed.
+    ``is_kept``: it is in the ledger now.
     """
 
     outcome: Outcome
@@ -60,20 +61,20 @@ class OnceTool(Protocol):
     def spec(self) -> ToolSpec: ...
 
     async def run_once(self, request: Request, context: ToolContext, once: Once) -> Answer:
-        """Make the call, unless its outcome is found; keep the outcome if the call wrote something."""
+        """Make the call unless its outcome is stored; store the outcome if the call wrote something."""
         ...
 
     async def find(self, request: Request, context: ToolContext, once: Once) -> Answer | None:
-        """The outcome that is kept; None when there is none. An error that nothing kept when nobody could be asked."""
+        """Return the stored outcome, None if there is none; an error outcome if the ledger cannot be read."""
         ...
 
 
 def keeps_outcomes(tool: Tool) -> TypeGuard[OnceTool]:
-    """Whether it is such a tool. Asked of every call, so without isinstance, which looks at all of the protocol."""
+    """Whether a tool stores outcomes. Called for every call, so without isinstance, which is slow for protocols."""
     return hasattr(tool, "run_once")
 
 
 def taken(text: str) -> Answer:
-    """The answer that a kept JSON is."""
+    """Decode the JSON of a stored outcome."""
     found = msgspec.json.decode(text, type=LedgerOutcome)
     return Answer(msgspec.convert(found.outcome, Outcome), is_taken=True, is_kept=True, used=found.used)

@@ -1,4 +1,4 @@
-"""What a tool call came to: one envelope for every tool (semantics.md 19)."""
+"""The outcome of a tool call: one envelope for all tools (semantics.md 19)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ __all__ = ["LEVELS", "TOO_DEEP", "ErrorInfo", "Json", "Outcome"]
 Json: TypeAlias = Any
 
 LEVELS = 200
-"""Of lists and maps in each other that the result of a call may have: masking, templates and the log walk through it,
-and Python allows a walk some hundred steps."""
+"""Maximum nesting of lists and maps in a result: masking, templates and the log recurse through it, and Python limits
+recursion."""
 
 TOO_DEEP = f"the result has more than {LEVELS} levels of nested lists and maps"
 
 
 class ErrorInfo(msgspec.Struct, frozen=True):
-    """Why a call failed. ``kind`` says what happened, by a word of ``language.error_kinds`` or a tool's own. ``code``
-    is the system's own (``HTTP_503``, an SQLSTATE), ``status`` an HTTP status where there is one. ``retryable`` follows
-    from kind and code; only a tool with kinds of its own sets it."""
+    """Why a call failed.
+
+    ``kind``: one of ``language.error_kinds``, or of the tool's own. ``code``: the system's error code (``HTTP_503``, an
+    SQLSTATE). ``status``: the HTTP status, if any. ``retryable`` is derived from kind and code; only tools with their
+    own kinds set it.
+    """
 
     kind: str
     message: str
@@ -38,8 +41,10 @@ class ErrorInfo(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``status`` is always present. ``http``, ``pg`` and ``py`` are filled by their tool, on success and on error. The
-    log of the run gets a warning of the text ``meta.warning``. ``set`` are names that the call itself sets in ctx.
+    """The outcome of a call.
+
+    ``http``, ``pg`` and ``py`` are set by their tool, on success and on error. ``meta.warning`` is written to the log
+    of the run. ``set``: names that the call itself sets in ctx.
     """
 
     status: Literal["ok", "error"]

@@ -1,8 +1,8 @@
-"""The postgres tool: the task's statements, in one transaction.
+"""The postgres tool: runs the statements of a task in one transaction.
 
-One transaction, so that an attempt that fails half-way leaves nothing behind and its retry doubles nothing.
-Where one of them refuses a transaction (VACUUM, CREATE DATABASE ...), all of it was undone, and all run without one.
-The transaction keeps the outcome beside what it wrote (postgres_once.py); without one the statements may run twice.
+An attempt that fails half-way is rolled back, so its retry duplicates nothing. If a statement cannot run in a
+transaction (VACUUM, CREATE DATABASE ...), all are rolled back and run again without one. The transaction also stores
+the outcome (postgres_once.py); without one the statements may run twice.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from noetl_activities.tool_spec import built_in
 __all__ = ["TOOL", "PostgresTool"]
 
 MAX_ROWS = 1_000_000
-"""Of one statement: what a row takes as a map is a multiple of what it takes on the wire."""
+"""Maximum rows per statement: a row in memory is several times as large as on the wire."""
 
 MAX_VALUES = 4_000_000
-"""Of one statement: a NULL takes 4 bytes on the wire, and 120 in a map."""
+"""Maximum values per statement: a NULL has 4 bytes on the wire, and 120 in memory."""
 
 _COUNT = re.compile(r"(\d+)$")
 _REFUSES = (asyncpg.ActiveSQLTransactionError, asyncpg.InvalidTransactionTerminationError)
@@ -46,11 +46,11 @@ class PostgresTool:
     spec = built_in("postgres")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Result ``{status, rows, columns, row_count, statement_count, statements?}``."""
+        """Return ``{status, rows, columns, row_count, statement_count, statements?}``."""
         return (await self._run(request, context, None)).outcome
 
     async def run_once(self, request: Request, context: ToolContext, once: Once) -> Answer:
-        """The same, but for an outcome that the ledger of the database has. See noetl_activities.once.OnceTool."""
+        """Run the call unless the ledger of the database has its outcome. See noetl_activities.once.OnceTool."""
         return await self._run(request, context, once)
 
     async def find(self, request: Request, context: ToolContext, once: Once) -> Answer | None:
@@ -72,7 +72,7 @@ class PostgresTool:
         except RecursionError:
             raise ConfigError("a value of the result is nested too deeply: select its parts") from None
         except SQL_ERRORS as error:
-            return Answer(sql_error(error))
+            return Answer(sql_error(error, request.config))
 
 
 def _params(params: Json, statements: list[str]) -> list[Any]:
@@ -102,7 +102,7 @@ async def _all(connection: Connection, statements: list[str], params: list[Any])
 
 
 async def _one(connection: Connection, text: str, params: list[Any]) -> tuple[Statement, str]:
-    """What it gave, and the tag with which Postgres ended it: ``INSERT 0 1``."""
+    """Run one statement; return its result and command tag: ``INSERT 0 1``."""
     sent = sendable(text)
     with _readable():
         prepared = await connection.prepare(sent)

@@ -10,6 +10,7 @@ import asyncpg
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.postgres_protocol import LoginRefusedError
 from noetl_activities.postgres_values import NUL
+from noetl_activities.sql import line_in
 from noetl_activities.tool import Json
 from noetl_compiler.language.error_kinds import sql_kind
 
@@ -45,12 +46,12 @@ class UnreachableError(OSError):
         return UnreachableError(self.place, self.reason, name, self.kind)
 
 
-def sql_error(error: BaseException) -> Outcome:
+def sql_error(error: BaseException, config: dict[str, Json] | None = None) -> Outcome:
     """A driver's error as an outcome; ``pg.code`` is the SQLSTATE, ``pg.position`` the character of the statement, from
-    1 on, where Postgres knows it.
+    1 on, where Postgres knows it, and ``pg.line`` its line in the SQL of the task with that ``config``.
     """
     if isinstance(error, asyncpg.PostgresError):
-        return _refused(error)
+        return _refused(error, config or {})
     facts: dict[str, Json] = {"code": None, "sqlstate": None, "position": None}
     if isinstance(error, LoginRefusedError):
         return Outcome("error", error=ErrorInfo("refused", str(error)), pg=facts)
@@ -65,18 +66,20 @@ def sql_error(error: BaseException) -> Outcome:
     return Outcome("error", error=ErrorInfo(kind, str(error)), pg=facts)
 
 
-def _refused(error: asyncpg.PostgresError) -> Outcome:
+def _refused(error: asyncpg.PostgresError, config: dict[str, Json]) -> Outcome:
     """What the server itself refused."""
     state, position = str(error.sqlstate or ""), _position(error)
+    query = str(getattr(error, "query", None) or "")
     facts: dict[str, Json] = {
         "code": state,
         "sqlstate": state,
         "position": position,
+        "line": line_in(config, query, position) if query and position is not None else None,
         "constraint": error.constraint_name,
         "table": error.table_name,
     }
     told = _words(error)
-    place = _place_in(str(getattr(error, "query", None) or ""), position)
+    place = _place_in(query, position)
     info = ErrorInfo(sql_kind(state, told), f"{told}{place} (SQLSTATE {state})", state)
     return Outcome("error", error=info, pg=facts)
 

@@ -3,8 +3,8 @@
     ledger ──► begin ──► statements ──► wrote something? ──► entry ──► commit
       │ has the outcome: taken                                 │ a rival was first: roll back, take its outcome
 
-The ledger is read before the transaction begins, so that it is not made, and not even named, where it is missing:
-a database that calls only read from stays as it is.
+The ledger is read before the transaction begins, and only created if something was written, so a database that is
+only read stays unchanged.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from noetl_activities.sinks.ledger import is_time_to_prune
 __all__ = ["Ran", "run_once"]
 
 _READ_ONLY = ("SELECT", "SHOW", "EXPLAIN")
-"""How Postgres tags statements that may have written nothing, though a function in them may have."""
+"""Command tags of statements that usually write nothing, unless they call a function that does."""
 
 
 class Ran(NamedTuple):
-    """What the statements came to, and the tags with which Postgres ended them."""
+    """The outcome of the statements, and their command tags."""
 
     outcome: Outcome
     tags: Sequence[str]
@@ -80,7 +80,7 @@ async def _run(connection: Connection, run: Callable[[], Awaitable[Ran]], once: 
 
 
 async def _keep(connection: Connection, ran: Ran, once: Once, access: ledger.Access) -> bool:
-    """Note the outcome in the running transaction, if that wrote something."""
+    """Store the outcome in the running transaction if it wrote something."""
     may_be_asked = access != "usable" or all(tag.startswith(_READ_ONLY) for tag in ran.tags)
     if may_be_asked and not await ledger.has_written(connection):
         return False
@@ -97,7 +97,7 @@ async def _keep(connection: Connection, ran: Ran, once: Once, access: ledger.Acc
 
 
 async def _found(connection: Connection, once: Once) -> str | None:
-    """After an error: a rival that committed what these statements wanted to write may be its cause."""
+    """Look up the outcome after an error, which a concurrent attempt that committed first may have caused."""
     with suppress(*SQL_ERRORS):
         return await ledger.find(connection, once.key, once.n)
     return None

@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from typing import Any, cast
 
 from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError
 from noetl_activities.exit_status import exit_words
 from noetl_activities.isolation.processes import run_task
+from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
 from noetl_activities.json_limits import has_more_values
 from noetl_activities.noetl_package import NAME
 from noetl_activities.outcome import TOO_DEEP, ErrorInfo, Outcome
@@ -29,6 +31,7 @@ MAX_VALUES = 4_000_000
 """Of a result: 60 MB of empty lists would take 1.2 GB, and seconds in which the worker does nothing else."""
 
 _CHILD = "noetl_activities.python_child"
+_NO_ACCESS = re.compile(r"PermissionError: \[Errno 13\] Permission denied: '")
 _FAILURE = ("type", "message", "traceback")
 """Fields of the answer that tells an exception: all of them texts."""
 
@@ -97,10 +100,19 @@ def _inputs(request: Request) -> dict[str, Json]:
 
 
 def _libs(libs: Json) -> tuple[dict[str, str], list[str]]:
-    """``{alias: module}``; a list names packages to install, which a task may not do: they must be there already."""
+    """``{alias: module}`` or ``{alias: {from: module, import: name}}``, as ``module`` and ``module:name``; a list names
+    packages to install, which a task may not do: they must be there already.
+    """
     if isinstance(libs, dict):
-        return {str(alias): str(module) for alias, module in cast("dict[str, Any]", libs).items()}, []
+        return {str(alias): _imported(module) for alias, module in cast("dict[str, Any]", libs).items()}, []
     return {}, [str(name) for name in cast("list[Any]", libs)] if isinstance(libs, list) else []
+
+
+def _imported(module: Any) -> str:
+    if not isinstance(module, dict):
+        return str(module)
+    told = cast("dict[str, Any]", module)
+    return f"{told.get('from') or told.get('module')}:{told['import']}" if told.get("import") else str(told.get("from"))
 
 
 def _environment(extra: Json) -> dict[str, str]:
@@ -117,6 +129,10 @@ def _outcome(answer: dict[str, Json], meta: dict[str, Json]) -> Outcome:
     line = line if isinstance(line, int) and not isinstance(line, bool) else None
     if line is not None:
         message += f" (line {line} of the code)"
+    if _NO_ACCESS.match(message):
+        message += (
+            f": a task uses files in its own folder and in the directories of {DIRECTORIES_VARIABLE} of the worker"
+        )
     error = ErrorInfo("exception", message, code=answer["type"])
     raised: dict[str, Json] = {"exception": answer["type"], "traceback": answer["traceback"], "line": line}
     return Outcome("error", error=error, meta=meta, py=raised)

@@ -126,7 +126,9 @@ def globals_of(call: dict[str, Any]) -> dict[str, Any]:
     if call["libs"]:
         import importlib
     for alias, module in call["libs"].items():
-        names[alias] = importlib.import_module(module)
+        whole, _, part = module.partition(":")
+        found = importlib.import_module(whole)
+        names[alias] = getattr(found, part) if part else found
     return names
 
 

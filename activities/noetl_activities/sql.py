@@ -13,7 +13,7 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
 from noetl_compiler.language.scripts import code_in
 
-__all__ = ["FIELDS", "first_statement", "has_statement", "params_of", "split", "statements_of"]
+__all__ = ["FIELDS", "first_statement", "has_statement", "line_in", "params_of", "split", "statements_of"]
 
 FIELDS = ("command", "commands", "query", "queries", "cmd", "cmds", "sql", "statement", "script")
 
@@ -28,6 +28,17 @@ def first_statement(config: dict[str, Json]) -> str:
     values = (config.get(name) for name in FIELDS)
     texts = (cast("list[Json]", value)[:1] if isinstance(value, list) else [value] for value in values)
     return next((text for some in texts for text in some if isinstance(text, str) and text.strip()), "")
+
+
+def line_in(config: dict[str, Json], statement: str, position: int) -> int | None:
+    """The line of the task's SQL where the ``position``-th character of one of its statements stands, from 1 on.
+
+    None where that is not certain: the SQL is encoded, or has the statement more than once.
+    """
+    text = first_statement(config)
+    if text.count(statement) != 1:
+        return None
+    return text.count("\n", 0, text.index(statement) + position - 1) + 1
 
 
 def statements_of(config: dict[str, Json], dialect: str) -> list[str]:

@@ -37,7 +37,12 @@ __all__ = [
 ]
 
 
-BUILT_IN = frozenset({"duckdb", "http", "noop", "postgres", "python", "secrets", "shell"})
+BUILT_IN = frozenset(
+    {
+        *("container", "duckdb", "http", "nats", "noop", "postgres", "python", "quantum"),
+        *("secrets", "shell", "snowflake", "snowflake_transfer", "transfer"),
+    }
+)
 """The kinds that this package registers."""
 
 Credential: TypeAlias = Mapping[str, Any]

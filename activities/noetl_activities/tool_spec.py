@@ -1,4 +1,4 @@
-"""What a tool says of itself: to the compiler, to editors, to ``noetl explain``, and to the worker that runs it."""
+"""The self-description of a tool for the compiler, editors, ``noetl explain``, and the worker."""
 
 from __future__ import annotations
 

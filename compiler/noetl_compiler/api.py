@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from noetl_compiler.diagnostics import Diagnostic, Severity, one_line, sort_and_dedupe
+from noetl_compiler.gc_pause import collector_paused
 from noetl_compiler.graph import Graph
 from noetl_compiler.source import SourceFile
 
@@ -45,6 +46,7 @@ class CompileError(ValueError):
         self.diagnostics = diagnostics
 
 
+@collector_paused()
 def compile_text(text: str, file: str = "<text>", tools: Tools | None = None) -> Result:
     """Compile a playbook's text; ``file`` is how diagnostics call it. Never raises, whatever the text.
 
@@ -56,6 +58,7 @@ def compile_text(text: str, file: str = "<text>", tools: Tools | None = None) ->
     return lowered(understand(SourceFile(file, text), tools))
 
 
+@collector_paused()
 def compile_file(path: str | Path, tools: Tools | None = None) -> Result:
     """Compile a playbook's file, as ``compile_text``. A file that cannot be read is a diagnostic."""
     from noetl_compiler.phases import lowered, understand

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from noetl_compiler.calling.call_cycles import Edge, way_back
+from noetl_compiler.calling.call_cycles import Edge, shortest_cycle
 from noetl_compiler.calling.entry import Call, Member, member_of
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest, sort_and_dedupe
@@ -184,7 +184,7 @@ def _check_called(call: Call, called: Member, report: Report) -> None:
 
 
 def _check_cycle(edge: Edge, catalog: Catalog, report: Report) -> None:
-    way = way_back(edge, catalog.called)
+    way = shortest_cycle(edge, catalog.called)
     if way:
         shown = " -> ".join(f'"{path}"' for path in (edge.caller.path, *(one.call.path for one in way)))
         message = f"recursive call: {shown}"

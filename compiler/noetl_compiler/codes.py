@@ -45,6 +45,7 @@ class Code(Enum):
     ENDLESS_CYCLE = "NT210"
     DEAD_ROUTE = "NT211"
     CONTROL_CHARACTER = "NT212"
+    EFFECT_AFTER_FAILURE = "NT213"
     TEMPLATE_SYNTAX = "NT301"
     FORBIDDEN_TEMPLATE = "NT302"
     UNDEFINED_NAME = "NT303"
@@ -122,6 +123,7 @@ _MEANINGS: dict[Code, str] = {
     Code.ENDLESS_CYCLE: "Steps form a cycle that no route leaves.",
     Code.DEAD_ROUTE: "A route can never be followed, because an earlier one always matches.",
     Code.CONTROL_CHARACTER: "A name contains a control character, such as a line break or NUL.",
+    Code.EFFECT_AFTER_FAILURE: "The final step changes something, and it runs after a failure too.",
     Code.TEMPLATE_SYNTAX: "A template is not valid Jinja2.",
     Code.FORBIDDEN_TEMPLATE: "A template uses something that is unsafe or not deterministic.",
     Code.UNDEFINED_NAME: "A template reads a name that is not defined there.",

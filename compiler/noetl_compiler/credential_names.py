@@ -16,10 +16,11 @@ import msgspec
 
 from noetl_compiler.checks.secret_shapes import shapes_in
 from noetl_compiler.conditions import bare
-from noetl_compiler.forecasting.static_scope import known_names, rendered
 from noetl_compiler.graph import Graph, Json, KeychainEntry, Span, Value
+from noetl_compiler.graph.calls import Task
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.keychain import ENTRY_CREDENTIAL, SECRETS_ENTRY, SECRETS_TOOL, origin_of
+from noetl_compiler.language.transfers import END_AUTH, ENDS, TRANSFERS
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["CredentialName", "credential_names", "credentials_json", "credentials_without_template"]
@@ -46,11 +47,27 @@ def credential_names(graph: Graph) -> tuple[CredentialName, ...]:
     """Each once, by name; those that only a run knows come last."""
     defaults = _Defaults(graph)
     found = {name for auth, _ in _auths(tuple(graph.steps.values())) for name in _named(auth.data, "", auth, defaults)}
+    found.update(name for task in _tasks(graph) for name in _of_ends(task, defaults))
     found = {one for one in found if one.template is None or not _OF_KEYCHAIN.match(one.template)}
     found.update(name for entry in graph.keychain for name in _of_entry(entry, defaults))
-    tasks = (task for step in graph.steps.values() for task in step.tasks if task.kind == SECRETS_TOOL)
+    tasks = (task for task in _tasks(graph) if task.kind == SECRETS_TOOL)
     found.update(name for task in tasks for name in _of_secret(task.config, defaults))
     return tuple(sorted(found, key=lambda one: (one.name is None, one.name or "", one.template or "")))
+
+
+def _tasks(graph: Graph) -> Iterator[Task]:
+    return (task for step in graph.steps.values() for task in step.tasks)
+
+
+def _of_ends(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
+    """What the source and the target of a transfer name."""
+    fields = names_in(task.config) if task.kind in TRANSFERS else {}
+    for end in ENDS:
+        inner: Json = fields.get(end)
+        given = cast("dict[str, Json]", inner) if isinstance(inner, dict) else {}
+        key = next((key for key in END_AUTH if given.get(key)), None)
+        if key is not None:
+            yield from _named(given[key], pointer(pointer("", end), key), task.config, defaults)
 
 
 def _of_entry(entry: KeychainEntry, defaults: _Defaults) -> Iterator[CredentialName]:
@@ -78,14 +95,21 @@ def _of_secret(config: Value, defaults: _Defaults) -> Iterator[CredentialName]:
         yield from _name(str(fields[key]), f"/{key}", config, defaults)
 
 
-def credentials_without_template(graph: Graph) -> Mapping[str, Span]:
-    """Those that are named outright, in the order of the text, each with the first task, sink or cursor that does."""
+def credentials_without_template(graph: Graph, task: Task | None = None) -> Mapping[str, Span]:
+    """Those that are named outright, in the order of the text, each with the first task, sink or cursor that does; of
+    a ``task`` alone if it is given.
+    """
     defaults = _Defaults(graph)
     found: dict[str, Span] = {}
-    for auth, span in sorted(_auths(tuple(graph.steps.values())), key=lambda one: one[1]):
+    part = tuple(graph.steps.values()) if task is None else task
+    for auth, span in sorted(_auths(part), key=lambda one: one[1]):
         for one in _named(auth.data, "", auth, defaults):
             if one.name is not None and one.template is None:
                 found.setdefault(one.name, span)
+    for called in _tasks(graph) if task is None else (task,):
+        for one in _of_ends(called, defaults):
+            if one.name is not None and one.template is None:
+                found.setdefault(one.name, called.span)
     return found
 
 
@@ -102,9 +126,13 @@ class _Defaults:
 
     @cached_property
     def _scope(self) -> Mapping[str, Json]:
+        from noetl_compiler.forecasting.static_scope import known_names  # templates, which few names are
+
         return known_names(self._graph.workload, {})
 
     def of(self, template: Value) -> str | None:
+        from noetl_compiler.forecasting.static_scope import rendered
+
         found = rendered(template, self._scope)
         return found if isinstance(found, str) and _is_name(found) else None
 

@@ -1,12 +1,11 @@
-"""What a run of a graph will cost on Temporal, foretold: events, bytes, calls, billable actions.
+"""Forecast the cost of a run on Temporal: history events, bytes, calls, billable actions.
 
-forecasting/counts.py tells how often each step runs, cost_model.py what each thing costs: both are held against real
-histories by tests/shell/test_forecast.py. Every number is of a run in which nothing fails, at least and at most: a
-condition may leave steps out, and what goes on at the same time shares workflow tasks.
+forecasting/counts.py estimates how often each step runs, cost_model.py what each part costs;
+tests/shell/test_forecast.py compares both with real histories. Numbers are minima and maxima of a run without failures:
+conditions may skip steps, and concurrent calls share workflow tasks.
 
-Actions are Temporal Cloud's: each workflow and child started, continued as new, each attempt of a call and the
-heartbeat that carries its record, each timer, each change of search attributes. A call that takes long has more
-heartbeats.
+Actions are those that Temporal Cloud bills: each start and continue-as-new of a workflow, each attempt of a call and
+the heartbeat with its record, each timer, each upsert of search attributes. Long calls send more heartbeats.
 """
 
 from __future__ import annotations
@@ -24,9 +23,10 @@ __all__ = ["Amount", "Forecast", "Sizes", "StepForecast", "forecast"]
 
 
 class StepForecast(msgspec.Struct, frozen=True):
-    """One step's share; ``items`` of its loop in all, 0 without one. ``assumed`` says what is not known before a run.
+    """The cost of one step. ``items``: the total number of iterations, 0 without a loop.
 
-    ``actions_with_retries``: if every attempt is made that rules allow.
+    ``actions_with_retries``: with every retry that the rules allow. ``assumed``: what could not be known before the
+    run.
     """
 
     step: str
@@ -40,9 +40,9 @@ class StepForecast(msgspec.Struct, frozen=True):
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """The whole run of the playbook in ``file``, its own workflow included.
+    """The cost of a whole run of the playbook in ``file``.
 
-    ``largest_history``: the events of the longest of its workflow runs.
+    ``largest_history``: the number of events of the longest history of a workflow run.
     """
 
     file: str
@@ -56,7 +56,7 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 def forecast(graph: Graph, request: Mapping[str, Json] | None = None, sizes: Sizes | None = None) -> Forecast:
-    """The forecast for a request (merged over the workload) and what is known of sizes."""
+    """Forecast a run with this request (merged over the workload) and the sizes given by the author."""
     known = sizes or Sizes()
     counts = count(graph, request or {}, known)
     least = Prices(graph, counts.least, counts.in_flight, counts.rows, known)

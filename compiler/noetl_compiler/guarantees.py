@@ -14,9 +14,10 @@ from typing import cast
 from noetl_compiler.conditions import bare, read_condition
 from noetl_compiler.graph import Graph, Json, Sink, Step, Task
 from noetl_compiler.language.scripts import code_in
-from noetl_compiler.language.sinks import CALLS, KEY_HEADER
+from noetl_compiler.language.sinks import CALLS, KEY_HEADER, STORES
 from noetl_compiler.language.tool_description import Guarantee, ToolDescription, Tools
 from noetl_compiler.language.tools import IDEMPOTENT_METHODS, KINDS, SAFE_METHODS, SQL_COMMANDS, sends_headers
+from noetl_compiler.language.transfers import target_of
 from noetl_compiler.sql_effects import sql_effect
 
 __all__ = ["guarantees_json", "name_of", "of_call", "of_rows", "tasks_of"]
@@ -34,10 +35,12 @@ def of_call(task: Task, tools: Tools = KINDS) -> Guarantee | None:
     match tool.effect:
         case "request":
             return _of_request(task)
-        case "code":
+        case "code" | "service":
             return _not_repeated(task) or Guarantee("at least once", f"repeated when a worker is lost {_until(task)}")
         case "transaction":
             return _of_sql(task)
+        case "rows":
+            return _of_transfer(task)
         case "run":
             return _of_run(task)
         case _:
@@ -64,6 +67,16 @@ def _of_request(task: Task) -> Guarantee:
 def _of_run(task: Task) -> Guarantee:
     retried = "; its policy starts another after an error" if _retries_errors(task) else ""
     return Guarantee("exactly once", f"one run is started, whose calls have guarantees of their own{retried}")
+
+
+def _of_transfer(task: Task) -> Guarantee:
+    kind = target_of(_config(task))
+    if kind in STORES:
+        caveat = f"; {_NO_LEDGER}" if kind == "postgres" else ""
+        return Guarantee("exactly once", f"the rows and the outcome of the call are committed together{caveat}")
+    return _not_repeated(task) or Guarantee(
+        "at least once", f"a batch is sent again when its worker is lost{_KEYS['http']}"
+    )
 
 
 def _of_sql(task: Task) -> Guarantee:

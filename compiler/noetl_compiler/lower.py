@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from noetl_compiler import graph, syntax
-from noetl_compiler.graph import Arc, Graph, Route, SourceRef, Step, Value
+from noetl_compiler.graph import Arc, Graph, Hold, Route, SourceRef, Step, Value
 from noetl_compiler.language import defaults
 from noetl_compiler.language.names_profile import PROFILES
+from noetl_compiler.lowering.cursors import lower_cursor
 from noetl_compiler.lowering.endings import Ending, arrival_name, ending_of
 from noetl_compiler.lowering.routes import Ways, passed_names, routers_of
 from noetl_compiler.lowering.secrets import sinks_of_keychain
@@ -45,6 +47,7 @@ def lower(playbook: syntax.Playbook, file: str) -> Graph:
             failure=playbook.failure or "best_effort",
             timeout=playbook.timeout,
             names=PROFILES[playbook.dialect],
+            priority=playbook.priority or UNSET,
         )
     )
 
@@ -101,11 +104,12 @@ class _Lowering:
             join=step.join or "wave",
             args=passed if step.loop and step.tasks else args,
             loop=self._loop(step, step.loop) if step.loop else None,
-            tasks=lower_tasks(step, args, self._playbook.dialect, self._workbook, self._secrets),
+            tasks=lower_tasks(step, args, self._playbook, self._workbook, self._secrets),
             set=assigns,
             result=result,
             route=self._route(step),
             timeout=step.timeout,
+            hold=_hold(step.on_failure or self._playbook.on_failure),
             enter=step.enter,
             failure=step.failure,
         )
@@ -114,9 +118,11 @@ class _Lowering:
         return ending_of(loop, end, self._passed.get(end.name.text, Value({})))
 
     def _route(self, step: syntax.Step) -> Route:
-        """Where a step goes on. A loop over steps goes to its end, and what it names are the ways into its region."""
+        """Where a step goes on. A loop over steps goes to its end whatever became of it; what it names are the ways
+        into its region.
+        """
         if (end := self._regions.ends.get(step.name.text)) is not None:
-            return Route(arcs=(Arc(end.name.text, step.span),))
+            return Route(arcs=(Arc(end.name.text, step.span, "any"),))
         ends_run = step.next is None and step.name.text == self._final
         return Route() if ends_run else self._ways_from(step).route(step)
 
@@ -136,12 +142,20 @@ class _Lowering:
             yield from routers_of(step)
 
 
+def _hold(said: syntax.OnFailure | None) -> Hold | None:
+    if said is None or said.action == "fail":
+        return None
+    return Hold(said.seconds or Value(defaults.HOLD_SECONDS), said.span)
+
+
 def _lower_loop(loop: syntax.Loop) -> graph.Loop:
     body = loop.body
     if body.mode == "parallel" and body.max_in_flight is None:
         body = replace(body, max_in_flight=Value(defaults.IN_FLIGHT))
     if body.frame is not None:
         body = replace(body, frame=_lower_frame(body.frame))
+    if body.cursor is not None:
+        body = replace(body, cursor=lower_cursor(body.cursor))
     return body
 
 

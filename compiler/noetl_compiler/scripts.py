@@ -40,7 +40,7 @@ from noetl_compiler.source import SourceFile, expressions
 from noetl_compiler.syntax import ForeignText, Playbook, Task
 from noetl_compiler.value_merge import names_in, overlay, picked
 
-__all__ = ["Download", "Fetch", "ScriptError", "with_scripts"]
+__all__ = ["Download", "Fetch", "ScriptError", "tasks_with_files", "with_scripts"]
 
 
 class Download(NamedTuple):
@@ -91,6 +91,15 @@ def with_scripts(
     playbook = pinning.playbook(found.playbook)
     diagnostics = sort_and_dedupe((*pinning.report.found, *pinning.findings))
     return replace(found, playbook=playbook, diagnostics=diagnostics, scripts=tuple(pinning.sources.values()))
+
+
+def tasks_with_files(playbook: Playbook) -> list[Task]:
+    """Those whose code lies in a file beside the playbook."""
+    return [task for task in _tasks(playbook) if _unfetched(task) and _source(task) == "file"]
+
+
+def _source(task: Task) -> str:
+    return source_of(cast("dict[str, Json]", names_in(task.config)["script"]))
 
 
 def _tasks(playbook: Playbook) -> tuple[Task, ...]:

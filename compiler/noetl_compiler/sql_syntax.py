@@ -57,12 +57,18 @@ class QuotedTemplate(NamedTuple):
     is_alone: bool
 
 
+_PERCENT = "%s"
+"""A parameter as the driver of Snowflake writes it."""
+
+
 def syntax_problem(sql: str, dialect: str) -> SqlProblem | None:
     """The first mistake that is certain; None where there is none."""
     if len(sql) > _LONGEST or _BLOCK.search(sql):
         return None
     templates = expressions(sql)
     text = _with_names(sql, templates)
+    if dialect == "snowflake":
+        text = text.replace(_PERCENT, ":s")  # sqlglot knows the parameters of other drivers
     tokens = _tokens(text, dialect)
     if tokens is None:
         return None if templates else SqlProblem(len(sql), len(sql))

@@ -21,6 +21,7 @@ from noetl_compiler.graph import (
     ItemRule,
     KeychainEntry,
     Output,
+    Priority,
     Sink,
     Span,
     Splice,
@@ -28,7 +29,16 @@ from noetl_compiler.graph import (
     Timeout,
     Value,
 )
-from noetl_compiler.language.words import BranchFailure, Dialect, Join, NoMatch, OnStatus, RouteMode, Unmatched
+from noetl_compiler.language.words import (
+    BranchFailure,
+    Dialect,
+    FailureAction,
+    Join,
+    NoMatch,
+    OnStatus,
+    RouteMode,
+    Unmatched,
+)
 from noetl_compiler.nodes import ScalarNode
 
 __all__ = [
@@ -40,6 +50,7 @@ __all__ = [
     "Loop",
     "Name",
     "Next",
+    "OnFailure",
     "Playbook",
     "Policy",
     "Reducer",
@@ -178,6 +189,14 @@ class Next(msgspec.Struct, frozen=True):
     on_no_match: NoMatch | None = None
 
 
+class OnFailure(msgspec.Struct, frozen=True):
+    """What follows when a step has failed; ``seconds`` is how long it is held at most, None where it does not say."""
+
+    action: FailureAction
+    span: Span
+    seconds: Value | None = None
+
+
 class Step(msgspec.Struct, frozen=True):
     """A node of the workflow. ``next`` None: the author named no way on.
 
@@ -199,9 +218,15 @@ class Step(msgspec.Struct, frozen=True):
     timeout: Timeout | None = None
     ends: Name | None = None
     sinks: tuple[Sink, ...] = ()
+    on_failure: OnFailure | None = None
     enter: tuple[EnterRule, ...] = ()
     failure: BranchFailure | None = None
     defaults: CallDefaults = NO_DEFAULTS
+
+    @property
+    def tells_of_loop(self) -> bool:
+        """Whether its arcs see the end of a loop: its own, or the one that it ends."""
+        return self.loop is not None or self.ends is not None
 
 
 class Playbook(msgspec.Struct, frozen=True):
@@ -224,4 +249,6 @@ class Playbook(msgspec.Struct, frozen=True):
     final: Name | None = None
     no_next_is_error: bool = False
     failure: BranchFailure | None = None
+    on_failure: OnFailure | None = None
     timeout: Timeout | None = None
+    priority: Priority | None = None

@@ -21,6 +21,7 @@ from noetl_compiler.language.names import (
     COUNTS,
     EVENT,
     ITERATION,
+    LEASE,
     OUTCOME,
     PIPELINE,
     RUN,
@@ -42,7 +43,7 @@ __all__ = [
     "VisibleNames",
 ]
 
-IN_LOOP = (RenderedAt.ITEM, RenderedAt.TASK, RenderedAt.OUTCOME)
+IN_LOOP = (RenderedAt.CURSOR, RenderedAt.ITEM, RenderedAt.TASK, RenderedAt.OUTCOME)
 """Where a template is rendered for each iteration of its step's loop."""
 
 _QUOTED_NAME = re.compile(r"""["']([A-Za-z]\w*)["']""")
@@ -250,8 +251,10 @@ class VisibleNames:
             names |= {"input", "args"}
         if any(True for _ in self._loops(use)):
             names |= ITERATION
-        if any(step.loop is not None and step.loop.body.cursor is not None for step in self._steps(use)):
+        if use.place is RenderedAt.CURSOR:
             names |= CLAIM
+        elif any(loop.body.cursor is not None for loop in self._loops(use)):
+            names.add(LEASE)
         return frozenset(names | _collected(use.task)) if use.place is RenderedAt.OUTCOME else frozenset(names)
 
     def _inputs(self, use: Use) -> list[Value]:

@@ -91,7 +91,7 @@ async def _histories(
     client: NoetlClient, source: CredentialSource, name: str, recording: Recording
 ) -> list[WorkflowHistory]:
     graph = compile_or_raise(whole(recording), f"{name}.yaml")
-    async with running(client, source, name, graph) as session:
+    async with running(client, source, name, graph, scheduled=recording.scheduled) as session:
         if recording.script is not None:
             await recording.script(session)
         async with _workflows(client, recording.early):

@@ -35,6 +35,8 @@ class Recording:
     """Whether the script comes before the workers: what it does stands in the run's first workflow task."""
     alone: bool = False
     """Whether it must be the only one that is recorded: it holds up the whole process."""
+    scheduled: bool = False
+    """Whether a schedule starts the run."""
 
 
 def whole(recording: Recording) -> str:

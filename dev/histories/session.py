@@ -20,7 +20,11 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, Tool, ToolContext
 from noetl_compiler.graph import Graph
 from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.run_input import Playbook, RunInput
+from noetl_temporal.schedule_facts import CATCH_UP, ScheduleTimes
+from noetl_temporal.schedules import TemporalSchedules
 from noetl_temporal.worker import tool_worker
+from noetl_temporal.worker_options import WorkerOptions
 
 __all__ = ["KINDS", "Session", "running"]
 
@@ -39,6 +43,7 @@ class Session:
         self._source = source
         self._name = name
         self._told: list[str] = []
+        self._rows = [{"id": 1}, {"id": 2}]
         self._news = asyncio.Condition()
         self._workers = AsyncExitStack()
         self._handle: RunHandle | None = None
@@ -53,6 +58,28 @@ class Session:
         """Start the run. It may call itself."""
         catalog = {graph.source.path: graph}
         self._handle = await self.client.submit(graph, content="", catalog=catalog, queues=self.queues)
+
+    async def schedule(self, graph: Graph) -> None:
+        """Have a schedule start the run."""
+        schedules, source = TemporalSchedules(self.client.temporal), graph.source
+        given = RunInput(0, source.path, source.version, graph.digest, queues=self.queues, schedule=self._name)
+        await schedules.add(
+            given,
+            Playbook(graph, ""),
+            1,
+            ScheduleTimes(cron=("0 0 29 2 *",)),
+            follows=False,
+            overlap="skip",
+            catch_up=CATCH_UP,
+            is_paused=False,
+        )
+        await schedules.trigger(self._name)
+        async with asyncio.timeout(WAIT_SECONDS):
+            runs = (await schedules.get(self._name)).runs
+            while not runs or runs[0].execution_id is None:
+                await asyncio.sleep(0.1)
+                runs = (await schedules.get(self._name)).runs
+        self._handle = await self.client.handle(runs[0].workflow_id)
 
     @property
     def handle(self) -> RunHandle:
@@ -103,7 +130,9 @@ class Session:
         """Workers of the tools come."""
         for kind, queue in self.queues.items():
             tool: Tool = FakeTool(kind, self._answer)
-            worker = tool_worker(self.client.temporal, tool, self._source, queue=queue, grace=GRACE)
+            worker = tool_worker(
+                self.client.temporal, tool, self._source, queue=queue, options=WorkerOptions(grace=GRACE)
+            )
             await self._workers.enter_async_context(worker)
 
     async def leave(self) -> None:
@@ -115,8 +144,8 @@ class Session:
         async with self._news:
             self._told.append(str(message))
             self._news.notify_all()
-        if request.kind == "http":
-            return _page(request)
+        if request.kind == "http" or "query" in request.config:
+            return _page(request) if request.kind == "http" else self._statement(request)
         match message:
             case "broken":
                 return _error("it is broken", retryable=False)
@@ -138,6 +167,14 @@ class Session:
                 pass
         return message
 
+    def _statement(self, request: Request) -> dict[str, Any]:
+        """The first claim of a cursor finds two rows."""
+        is_claim = str(request.config["query"]).startswith("claim")
+        if not is_claim:
+            return {"rows": [], "columns": [], "row_count": 1}
+        rows, self._rows = self._rows, []
+        return {"rows": rows, "columns": ["id"], "row_count": len(rows)}
+
 
 def hold_up() -> None:
     """Nothing of this process answers, heartbeats included, until Temporal takes its calls for lost."""
@@ -156,12 +193,14 @@ def _page(request: Request) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def running(client: NoetlClient, source: CredentialSource, name: str, graph: Graph) -> AsyncGenerator[Session]:
+async def running(
+    client: NoetlClient, source: CredentialSource, name: str, graph: Graph, *, scheduled: bool = False
+) -> AsyncGenerator[Session]:
     """A run whose tools are served while the block runs."""
     session = Session(client, source, name)
     await session.serve()
     try:
-        await session.submit(graph)
+        await (session.schedule if scheduled else session.submit)(graph)
         yield session
     finally:
         session.gate.set()

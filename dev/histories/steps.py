@@ -80,6 +80,14 @@ STEPS = {
   - {step: b, tool: {kind: noop, message: "{{ ctx.n }}"}}
 """
     ),
+    "scheduled": Recording(
+        """\
+  - {step: start, tool: {kind: noop, message: "{{ execution_id }}"}, next: {arcs: [{step: b}]}}
+  - {step: b, loop: {in: [1, 2], iterator: n}, tool: {kind: noop, message: "{{ n }}"}}
+""",
+        shows=("UPSERT_WORKFLOW_SEARCH_ATTRIBUTES", "CHILD_WORKFLOW_EXECUTION_COMPLETED"),
+        scheduled=True,
+    ),
     "no_call": Recording("  - {step: start, next: {arcs: [{step: after}]}}\n  - {step: after}\n"),
     "join_wave": Recording(FAN_OUT % "wave"),
     "join_any": Recording(FAN_OUT % "any"),

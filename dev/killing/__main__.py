@@ -4,10 +4,12 @@
     python -m dev.killing --kills 50 --which worker,postgres   these apart
     python -m dev.killing --items 500 --minutes 3              a shorter loop; no kill after so many minutes
     python -m dev.killing --framed --kills 20                  the items run in frames, many in one activity
+    python -m dev.killing --cursor --kills 20                  the items are rows that the loop claims
 
 Runs follow each other until enough kills fell between loop.started and loop.done. Each item must have its row once or
 a recorded failure, and no call that reported may be made again: of a framed item, none that a heartbeat had named
-before a kill. Other calls of frames may be, and are counted. The exit status is 1 when that does not hold.
+before a kill. Other calls of frames may be, and are counted. Each claimed row must be acknowledged once. The exit
+status is 1 when that does not hold.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dev.killing.named import Named
+from dev.killing import cursor
+from dev.killing.named import Named, calls_by_item
 from dev.killing.stack import PARTS, Api, Stack, wait_until
 from dev.killing.verdict import Verdict, judged, loop_times
 from noetl_compiler import compile_or_raise
@@ -72,7 +75,7 @@ class Killing:
         self.within: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
         self.verdicts: list[Verdict] = []
-        self.text = PLAYBOOK.replace(" FRAME", FRAME if given.framed else "")
+        self.text = cursor.PLAYBOOK if given.cursor else PLAYBOOK.replace(" FRAME", FRAME if given.framed else "")
 
     async def go(self) -> None:
         """Until enough kills fell into a loop, or the time is over."""
@@ -87,12 +90,15 @@ class Killing:
             for part, at in kills:
                 fell = began is not None and began <= at and (ended is None or at <= ended)
                 (self.within if fell else self.outside)[part] += 1
-            calls = self.api.calls(PROBE)
-            verdict = await judged(
-                self.stack.addresses, execution_id, self.given.items, calls, named, framed=self.given.framed
-            )
+            verdict = await self._judged(execution_id, named)
             self.verdicts.append(verdict)
             print(f"run {execution_id}: {len(kills)} kills, {verdict.status}, {len(verdict.wrong)} wrong", flush=True)
+
+    async def _judged(self, execution_id: int, named: Named) -> Verdict:
+        addresses, items, calls = self.stack.addresses, self.given.items, self.api.calls(PROBE)
+        if self.given.cursor:
+            return await cursor.judged_rows(addresses, execution_id, items, calls_by_item(calls, execution_id))
+        return await judged(addresses, execution_id, items, calls, named, framed=self.given.framed)
 
     @property
     def _dsn(self) -> str:
@@ -187,6 +193,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=60.0, help="no kill and no new run after these")
     parser.add_argument("--pause", type=float, nargs=2, default=(2.0, 6.0), metavar="S", help="between two kills")
     parser.add_argument("--framed", action="store_true", help="run the items in frames")
+    parser.add_argument("--cursor", action="store_true", help="claim the items as rows of a table")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 

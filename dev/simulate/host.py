@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ from noetl_temporal.machine.commands import (
     KeepValues,
     LoadValue,
     OpenWait,
+    PauseChildren,
     RunChunk,
     StartTimer,
 )
@@ -37,10 +39,12 @@ from noetl_temporal.machine.events import (
     Continued,
     Event,
     HoldRequested,
+    PauseRequested,
     PayloadRef,
     Resumed,
     TimerFired,
     ToolFinished,
+    UnpauseRequested,
     ValueLoaded,
     ValuesKept,
 )
@@ -96,6 +100,7 @@ class Host:
         self.machine = make(None)
         self.pending: dict[str, Pending] = {}
         self.mail: Mail | None = None
+        self._pauses: deque[PauseChildren] = deque()
         self.is_over = False
         self.wants_anew = ""
         self._is_anew = False
@@ -199,12 +204,39 @@ class Host:
                 self._cancel(command.id)
             case Finish():
                 self._finish(command)
-            case OpenWait() | CloseWait() if self.mail is not None:
-                self.mail.tell_playbook(command)
-            case AnswerWait():
-                self._chunk_mail(command.chunk_id).tell_chunk(command)
+            case OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
+                self._tell(command)
             case _:
                 pass
+
+    def _tell(self, command: OpenWait | CloseWait | AnswerWait | PauseChildren) -> None:
+        match command:
+            case AnswerWait():
+                self._chunk_mail(command.chunk_id).tell_chunk(command)
+            case PauseChildren():
+                self._pause_children(command)
+            case _:
+                if self.mail is not None:
+                    self.mail.tell_playbook(command)
+
+    def _pause_children(self, command: PauseChildren) -> None:
+        for one in self.pending.values():
+            if isinstance(one.child, Host):
+                one.child.hear_of_pause(command)
+
+    def hear_of_pause(self, command: PauseChildren) -> None:
+        """The parent is paused or goes on, and this one learns of it a moment later, in the same order."""
+        self._pauses.append(command)
+        self.world.later(self.world.draw(0, 40), self._take_pause)
+
+    def _take_pause(self) -> None:
+        if self.is_over:
+            return
+        if not self.tale.turns:
+            self.world.later(1, self._take_pause)
+            return
+        told = self._pauses.popleft()
+        self.feed((PauseRequested if told.is_paused else UnpauseRequested)(self.world.now, by=told.by))
 
     def _chunk_mail(self, chunk_id: str) -> Mail:
         child = self.pending[chunk_id].child

@@ -6,6 +6,7 @@ from dev.simulate.again import check_again
 from dev.simulate.budgets import check_budgets
 from dev.simulate.ids import check_ids
 from dev.simulate.loops import check_loops
+from dev.simulate.pauses import check_pauses
 from dev.simulate.pipelines import check_pipelines
 from dev.simulate.stops import check_stops
 from dev.simulate.story import Story
@@ -14,7 +15,19 @@ from dev.simulate.truth import check_truth
 __all__ = ["check"]
 
 
+LAWS = (
+    check_truth,
+    check_loops,
+    check_pipelines,
+    check_stops,
+    check_pauses,
+    check_budgets,
+    check_ids,
+    check_again,
+)
+
+
 def check(story: Story) -> None:
     """Raises Finding for the first law that does not hold."""
-    for law in (check_truth, check_loops, check_pipelines, check_stops, check_budgets, check_ids, check_again):
+    for law in LAWS:
         law(story)

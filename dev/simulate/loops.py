@@ -7,6 +7,7 @@ from typing import Any
 
 from dev.simulate.story import Finding, Story
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
+from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import ChunkFinished
 
 __all__ = ["check_loops"]
@@ -40,15 +41,33 @@ def _all_done(story: Story) -> None:
     """A loop that is done ran all of its items, but where fail_fast cut it off and best_effort forgave that."""
     asked = [one.input for turn in story.main.turns for one in turn.commands if isinstance(one, RunChunk)]
     runs = {given.loop_id: given.run for given in asked}
-    begun = {runs[loop]: items for loop, items in _begun(story).items()}
+    runs_of = {given.run: given.step.name for given in asked}
+    retried = {one.node for one in story.main.events if one.meta.get("action") == "retry"}
+    begun = {runs[loop]: items for loop, items in _begun(story).items() if loop in runs}
     for event in story.main.events:
         stats: dict[str, Any] = event.meta.get("stats") or {}
         loop = story.graph.steps[event.node].loop if event.type == "loop.done" else None
         is_cut = loop is not None and loop.on_error == "fail_fast" and stats["failed"]
         if loop is not None and not is_cut:
             items = begun.get(str(event.meta["step_run_id"]), Counter())
+            if event.node in retried:
+                _all_succeeded(story, event, {loop for loop, run in runs.items() if runs_of[run] == event.node})
+                continue
             if sorted(items) != list(range(stats["total"])):
                 raise Finding("a loop is done without all of its items", f"{len(items)} of {stats['total']} began")
+
+
+def _all_succeeded(story: Story, event: DomainEvent, loops: set[str]) -> None:
+    """A loop that repeats another has the items that succeeded there, and ran the others itself."""
+    done = {
+        one.meta["iteration"]
+        for tale in story.tales.values()
+        for one in (tale.events if tale.name else ())
+        if one.type == "loop.iteration.done" and one.meta["loop_id"] in loops
+    }
+    stats: dict[str, Any] = event.meta["stats"]
+    if len(done) != stats["success"]:
+        raise Finding("a loop is done without all of its items", f"{len(done)} of {stats['success']} succeeded")
 
 
 def _in_flight(story: Story) -> None:

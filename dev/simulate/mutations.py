@@ -19,6 +19,7 @@ from noetl_temporal.machine import playbook, protocol, quantities
 from noetl_temporal.machine.budget import Budget, ResultSizes
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.failure_log import FailureLog
+from noetl_temporal.machine.holding import Holding
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -27,6 +28,7 @@ from noetl_temporal.machine.state import Pending, state_snapshot
 from noetl_temporal.machine.steps import entry, exits, loops, routes
 from noetl_temporal.machine.tasks import plan
 from noetl_temporal.machine.tasks.pipeline import Pipeline
+from noetl_temporal.machine.timers import Timing
 
 __all__ = ["MUTATIONS"]
 
@@ -202,6 +204,9 @@ def _untyped(kinds_by_fact: Any) -> Any:
 ENGINE: Any = Engine
 
 MUTATIONS = (
+    Mutation("41: a paused run begins nothing", Timing, "is_paused", replaced_by(property(_no))),
+    Mutation("41: timeouts count unpaused time only", Timing, "_is_stopped_clock", replaced_by(_no)),
+    Mutation("42: a stop lets held steps go", Holding, "_let_go_all", replaced_by(_no)),
     Mutation("19a: the check where calls begin", ENGINE, "_is_stopped", replaced_by(_no)),
     Mutation("19a: the stop of a machine", ENGINE, "_is_stopped", replaced_by(_ignore_machine_stop)),
     Mutation("21: the stop of a late step", ENGINE, "_is_stopped", replaced_by(_ignore_run_stop)),

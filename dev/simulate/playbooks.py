@@ -61,6 +61,8 @@ def _v10(chance: Chance) -> dict[str, Any]:
         steps += _wide(chance, steps[0])
     if chance.once(0.06):
         steps += _twice(chance, steps[0])
+    if chance.once(0.15):
+        steps = _region(chance, steps)
     if chance.once(0.5):
         steps.append(_end(chance))
     path = chance.of("sim/run", "sim/run", "sim/run", "p" * 320, "sim/ünï")
@@ -189,6 +191,21 @@ def _arc(chance: Chance, target: str) -> dict[str, Any]:
     if chance.once(0.1):
         arc["set"] = {"ctx.way": chance.of(target[:10], "{{ nobody }}")}
     return arc
+
+
+def _region(chance: Chance, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A loop over all the steps, in which no loop has frames; some lie in a loop over a loop."""
+    for step in steps:
+        step.get("loop", {}).get("spec", {}).pop("frame", None)
+    loop: dict[str, Any] = {"in": f"{{{{ range({chance.number(0, 4)}) | list }}}}", "iterator": "each"}
+    loop["spec"] = chance.of({}, {"mode": "parallel", "max_in_flight": chance.number(1, 3)})
+    if chance.once(0.3):
+        loop["spec"] |= {"policy": {"failure": {"mode": chance.of("fail_fast", "best_effort")}}}
+    name = f"around {steps[0]['step']}"[:40]
+    steps[-1].setdefault("next", {"arcs": []})["arcs"].append({"step": f"{name} ends"})
+    first = {"step": name, "loop": loop, "next": {"arcs": [{"step": steps[0]["step"]}]}}
+    made = [first, *steps, {"step": f"{name} ends", "spec": {"end_loop": name}}]
+    return _region(chance, made) if chance.once(0.2) else made
 
 
 def _twice(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from dev.simulate.invariants import check
 from dev.simulate.limits import patched_limits
+from dev.simulate.operators import with_holds
+from dev.simulate.pauses import check_same_without_pauses
 from dev.simulate.playbooks import playbook
 from dev.simulate.story import Finding, Story
 from dev.simulate.unframed import check_unframed
@@ -30,7 +32,7 @@ class Result:
 
 def simulate(seed: int) -> Result:
     """Make, run and judge one playbook. The same seed gives the same result."""
-    text = with_waits(playbook(random.Random(f"{seed}/playbook")), seed)
+    text = with_holds(with_waits(playbook(random.Random(f"{seed}/playbook")), seed), seed)
     graph = compile_text(text, f"seed {seed}").graph
     if graph is None:
         return Result(seed, text, None)
@@ -40,6 +42,7 @@ def simulate(seed: int) -> Result:
             World(story).run()
             check(story)
             check_unframed(story)
+            check_same_without_pauses(story)
     except Finding as finding:
         return Result(seed, text, story, finding)
     except Exception as error:

@@ -17,7 +17,7 @@ from noetl_temporal.machine.events import (
     ToolFinished,
 )
 
-__all__ = ["check_stops", "is_stopped"]
+__all__ = ["BEGINS", "check_stops", "is_handled", "is_stopped", "released"]
 
 CLEANUP_MS = 60_000
 PLAYBOOK_TIMER = "playbook:timeout"
@@ -65,9 +65,17 @@ def _fails_fast(story: Story, tale: Tale, command: Emit) -> bool:
 
 
 def is_handled(tale: Tale, run: Any) -> bool:
-    """Whether an arc led on from this run of a step."""
+    """Whether an arc led on from this run of a step, or a person dealt with its failure."""
+    if released(tale, run):
+        return True
     routed = (one for one in tale.events if one.type == "next.evaluated" and one.meta.get("step_run_id") == run)
     return any(one.meta.get("chosen") for one in routed)
+
+
+def released(tale: Tale, run: Any) -> str:
+    """``retry`` or ``skip`` where someone did that to this run of a step."""
+    ends = (one for one in tale.events if one.type == "step.released" and one.meta.get("step_run_id") == run)
+    return next((one.meta["action"] for one in ends if one.meta["action"] in ("retry", "skip")), "")
 
 
 def _loop_stops(tale: Tale) -> Iterator[tuple[int, int, str]]:
@@ -162,7 +170,7 @@ def _end(story: Story) -> None:
     """`end` runs once, also after a stop, and its cleanup is bounded; a cancel after a stop skips it."""
     tale, final = story.main, story.graph.final
     started = [one for one in tale.events if one.type == "step.started" and one.node == final]
-    if len(started) > 1:
+    if len(started) - sum(released(tale, one.meta["step_run_id"]) == "retry" for one in started) > 1:
         raise Finding("the final step runs more than once", f"{len(started)} times")
     skips = _skips(tale)
     began = any(one.type == "workflow.started" for one in tale.events)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from dev.simulate.regions import ended_by, inside_of
 from dev.simulate.simulated_values import SimulatedValues
-from dev.simulate.stops import is_handled, is_stopped
+from dev.simulate.stops import is_handled, is_stopped, released
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.tasks import RAISING, RAISING_AFTER_FAILURE
 from noetl_compiler.graph import Route
@@ -62,7 +63,7 @@ def _steps(story: Story, finish: Finish) -> None:
         if event.type == "step.failed" and not is_handled(story.main, run):
             if finish.status == "completed":
                 raise Finding("a failure is forgiven", f"{run} failed, no arc led on, the run is completed")
-            if not _told(finish, event.node, run):
+            if not (_told(finish, event.node, run) or _told_of_items(story, finish, event.node)):
                 raise Finding("a failure is not told", f"{run}: {event.error}")
         if event.type == "step.cancelled" and finish.status == "completed":
             raise Finding("a failure is forgiven", f"{run} was cancelled, the run is completed")
@@ -75,6 +76,13 @@ def _told(finish: Finish, step: str, run: str) -> bool:
         return True
     counted = any(one.step == step and one.handled < one.count for one in finish.failures.counts)
     return counted and len(finish.failures.kept) < finish.failures.total
+
+
+def _told_of_items(story: Story, finish: Finish, end: str) -> bool:
+    """Whether the step is a loop over steps, or the end of one, and some step of the loop failed."""
+    loop = ended_by(story.graph, end) or end
+    inside = inside_of(story.graph, loop)
+    return any(one.step in inside and one.handled < one.count for one in finish.failures.counts)
 
 
 def _items(story: Story, finish: Finish) -> None:
@@ -91,15 +99,16 @@ def _items(story: Story, finish: Finish) -> None:
     counted: Counter[str] = Counter()
     for one in log.counts:
         counted[one.step] += one.count
-    if failed - counted:
-        raise Finding("failures are lost", f"{dict(failed)} items failed, counted are {dict(counted)}")
+    for loop, count in failed.items():
+        if sum(counted[step] for step in inside_of(story.graph, loop)) < count:
+            raise Finding("failures are lost", f"{dict(failed)} items failed, counted are {dict(counted)}")
 
 
 def _reached(story: Story, ends: dict[str, DomainEvent], finish: Finish) -> None:
     """What its calls and loops came to is what a run of a step came to."""
     for run, why in _doomed(story).items():
         event = ends.get(run)
-        if event is not None and event.type == "step.done":
+        if event is not None and event.type == "step.done" and not released(story.main, run):
             raise Finding("a failure is forgiven", f"{run} is done, though {why}")
         if event is not None and finish.status == "completed" and not is_handled(story.main, run):
             raise Finding("a failure is forgiven", f"the run is completed, though {run}: {why}")
@@ -191,11 +200,12 @@ def _counts(tale: Tale, store: SimulatedValues) -> None:
         raise Finding("counts of a loop are wrong", f"{stats} and {len(results)} results of {items} items")
     if stats["total"] != stats["success"] + stats["failed"] + stats["skipped"]:
         raise Finding("counts of a loop are wrong", f"{stats} do not add up")
-    failing = sorted(one.meta["iteration"] for one in tale.events if one.type == "loop.iteration.failed")
+    own = [one for one in tale.events if one.meta.get("loop_id") == tale.given.loop_id]
+    failing = sorted(one.meta["iteration"] for one in own if one.type == "loop.iteration.failed")
     kept, most = [one.iteration for one in report.failures.kept], failure_log.KEPT
     if report.failures.total != len(failing) or kept != [*failing[:most], *failing[most:][-most:]]:
         raise Finding("failures are lost", f"{report.failures.total} counted and {len(kept)} kept of {len(failing)}")
-    ends = Counter(event.type for event in tale.events)
+    ends = Counter(event.type for event in own)
     if stats["success"] != ends["loop.iteration.done"] or stats["failed"] != ends["loop.iteration.failed"]:
         done, failed = ends["loop.iteration.done"], ends["loop.iteration.failed"]
         raise Finding("counts of a loop are wrong", f"{stats}, in the log {done} done and {failed} failed")
@@ -214,7 +224,7 @@ def _results(tale: Tale, store: SimulatedValues) -> None:
     facts = [turn.fact for turn in tale.turns]
     if not any(results) and any(isinstance(one, CancelRequested | LimitReached) for one in facts):
         return
-    for event in tale.events:
+    for event in (one for one in tale.events if one.meta.get("loop_id") == tale.given.loop_id):
         result: Any = event.result
         if event.type == "loop.iteration.done" and "_truncated" not in str(result):
             found = results[event.meta["iteration"] - first]

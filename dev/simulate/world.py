@@ -15,6 +15,7 @@ from dev.simulate.answers import Answers
 from dev.simulate.calls import CALM, Performed, Weather, perform
 from dev.simulate.frames import Frame, FrameWorld, in_processes
 from dev.simulate.host import Host
+from dev.simulate.operators import Operators
 from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.waits import Mail, People
@@ -63,10 +64,12 @@ class Alarm:
 
 class World:
     """Runs the story's graph until no event is left. With ``calm``, the number of a random order, nothing goes wrong,
-    except that ``with_faults`` adds faults in the processes of frames.
+    except that ``with_faults`` adds faults in the processes of frames, and ``with_pauses`` people who pause the run.
     """
 
-    def __init__(self, story: Story, calm: int | None = None, *, with_faults: bool = False) -> None:
+    def __init__(
+        self, story: Story, calm: int | None = None, *, with_faults: bool = False, with_pauses: bool = False
+    ) -> None:
         self.story = story
         self.now = EPOCH_MS + 86_400_000
         self.chance = random.Random(f"{story.seed}/world/{calm or 0}")
@@ -80,6 +83,8 @@ class World:
         self._hosts: list[Host | Frame] = []
         self._mishaps = _mishaps(self.chance) if calm is None else {}
         self._with_faults = with_faults or calm is None
+        self._operators = Operators(f"{story.seed}/{calm or 0}", self.later)
+        self._has_pauses, self._is_decided = with_pauses or calm is None, calm is None
         longest = self.chance.choice((20, 400, 2000)) if with_faults else self._weather.longest_ms
         self._frame_world = FrameWorld(self, self._answers, longest, self._weather.sink_fails, story.stored)
 
@@ -169,8 +174,7 @@ class World:
         main = Host(self, tale, make, lambda _: None)
         self._hosts.insert(0, main)
         main.feed(Started(self.now, {"given": 1}))
-        if any(may_wait(step) for step in graph.steps.values()):
-            People(self.story.seed, self.later).attend(main)
+        self._attend(main)
         while self._queue:
             at, _, alarm = heapq.heappop(self._queue)
             if alarm.off:
@@ -188,6 +192,16 @@ class World:
             if not host.is_over:
                 waits = ", ".join(list(host.pending)[:5]) or "nothing"
                 raise Finding("a machine waits for nothing", f"{host.tale.name or 'the playbook'} waits for {waits}")
+
+    def _attend(self, main: Host) -> None:
+        """People who answer the run and control it."""
+        steps = self.story.graph.steps.values()
+        if any(may_wait(step) for step in steps):
+            People(self.story.seed, self.later).attend(main)
+        if self._has_pauses:
+            self._operators.pause_now_and_then(main)
+        if self._is_decided and any(step.hold is not None for step in steps):
+            self._operators.decide_now_and_then(main)
 
     def _befall(self, mishap: str) -> None:
         alive = [one for one in self._hosts if isinstance(one, Host) and not one.is_over and one.tale.turns]

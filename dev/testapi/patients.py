@@ -29,8 +29,9 @@ def _setting(name: str, default: float) -> float:
 
 
 def _patient(raw: str) -> int:
+    """The number of a patient: ``7`` or ``P-0007``."""
     try:
-        return int(raw)
+        return int(raw.removeprefix("P-"))
     except ValueError:
         raise HTTPException(422, f"patient ids are integers, not {raw!r}") from None
 
@@ -78,6 +79,7 @@ class Patients:
         page, size = number(request, "page", 1, least=1), number(request, "pageSize", PAGE, least=1)
         weight = number(request, "payload_kb", int(_setting("PATIENT_RECORDS_PAYLOAD_KB", 100)))
         body = _kind_page("records", patient, page, size)
+        body |= {"entry": body["data"], "meta": {"page": page, "totalPages": body["paging"]["total"]}}
         return JSONResponse({**body, "payload": random.randbytes(weight * 512).hex()})
 
     async def kind(self, request: Request) -> JSONResponse:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import getpass
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-import msgspec
 
-from noetl_activities import json_limits
 from noetl_temporal.cli.arguments import RUN_ID
-from noetl_temporal.cli.connection import reach_running
-from noetl_temporal.cli.importing import importing
-from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.cli.asking import ask_run, json_argument, user_name
 
 if TYPE_CHECKING:  # with Temporal, which --help need not wait for
     from noetl_temporal.machine.waits.wait import Wait
@@ -53,8 +46,8 @@ def signal_command(execution: int | str, name: str, data: str, key: str | None) 
     noetl signal 754318462739161088 paid
     noetl signal 754318462739161088 paid --key order-7 --data '{"amount": 3}'
     """
-    payload = _json(data, "--data")
-    execution_id, _ = _answered(execution, lambda handle: handle.signal(name, payload, key=key))
+    payload = json_argument(data, "--data")
+    execution_id, _ = ask_run(execution, lambda handle: handle.signal(name, payload, key=key))
     click.echo(f"run {execution_id}: signal {name} accepted")
 
 
@@ -92,7 +85,7 @@ def reject_command(
 def _decide(
     execution: int | str, step: str | None, fields: tuple[str, ...], by: str | None, reason: str, *, approved: bool
 ) -> None:
-    who = by or _user_name()
+    who = by or user_name()
 
     async def decide(handle: RunHandle) -> Wait:
         wait = await handle.approval(step)
@@ -100,33 +93,8 @@ def _decide(
         act = handle.approve if approved else handle.reject
         return await act(wait.name, by=who, reason=reason, form=form)
 
-    execution_id, wait = _answered(execution, decide)
+    execution_id, wait = ask_run(execution, decide)
     click.echo(f"run {execution_id}: {wait.name} {'approved' if approved else 'rejected'} by {who}")
-
-
-def _answered(execution: int | str, answer: Callable[[RunHandle], Awaitable[Any]]) -> tuple[int, Any]:
-    reach_running()
-    with importing():
-        from temporalio.service import RPCError
-
-        from noetl_temporal.cli.named_run import execution_of
-        from noetl_temporal.runs import RequestRefusedError, Runs, UnknownRunError
-        from noetl_temporal.temporal_problems import rpc_problem
-
-    log_nowhere()
-
-    async def ask() -> tuple[int, Any]:
-        runs = await Runs.connect()
-        execution_id = await execution_of(execution)
-        try:
-            handle = await runs.find(execution_id)
-            return handle.execution_id, await answer(handle)
-        except (RequestRefusedError, UnknownRunError) as error:
-            raise StackError(f"run {execution_id}: {error}") from None
-        except RPCError as error:
-            raise rpc_problem(error, runs.temporal.namespace) or error from error
-
-    return asyncio.run(ask())
 
 
 def _filled(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,23 +106,5 @@ def _filled(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, Any]:
             raise click.UsageError(f"--form takes FIELD=VALUE, such as amount=3; got {field!r}")
         told: Any = form.get(name)
         type_: Any = cast("dict[str, Any]", told).get("type") if isinstance(told, dict) else told
-        filled[name] = value if type_ == "text" else _json(value, f"--form {name}")
+        filled[name] = value if type_ == "text" else json_argument(value, f"--form {name}")
     return filled
-
-
-def _json(text: str, where: str) -> Any:
-    if too_much := json_limits.excess(text):
-        raise click.UsageError(f"{where} is too large ({too_much})")
-    try:
-        return msgspec.json.decode(text)
-    except ValueError as error:
-        hint = f": write '\"{text}\"' for a text" if text.isidentifier() else ""
-        raise click.UsageError(f"{where} is not JSON: {error}{hint}") from None
-
-
-def _user_name() -> str:
-    """Who asks, where they do not say it."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"

@@ -1,15 +1,26 @@
-"""Numbers on the command line, within the limits of Temporal, Postgres and timers."""
+"""Numbers and times on the command line, within the limits of Temporal, Postgres and timers."""
 
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
 from noetl_temporal.ids import LARGEST_ID, LENGTHS, SHORTEST_PREFIX, exact_id
 
-__all__ = ["LARGEST_SIZE", "RUN_ID", "Seconds", "read_sizes"]
+__all__ = [
+    "DURATION",
+    "HOST_AND_PORT",
+    "LARGEST_SIZE",
+    "MOMENT",
+    "RUN_ID",
+    "Seconds",
+    "moment_of",
+    "read_amounts",
+    "read_sizes",
+]
 
 LONGEST_NAME = 1000
 """Characters of a workflow id that Temporal takes."""
@@ -64,6 +75,51 @@ class Seconds(click.FloatRange):
         return self.fail(f"{value!r} is not a number of seconds", param, ctx) if math.isnan(found) else found
 
 
+LONGEST_DURATION = timedelta(days=3650)
+
+
+class _Duration(click.ParamType[Any]):
+    """``15m`` or ``1h`` as a timedelta, at most ten years."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """Raises click.BadParameter."""
+        from noetl_compiler.language.quantities import duration
+
+        if isinstance(value, timedelta):
+            return value
+        seconds = duration(str(value))
+        if seconds is None or not 0 < seconds <= LONGEST_DURATION.total_seconds():
+            return self.fail(f"{_shown(str(value))} is not a duration, such as 30s, 15m or 1h", param, ctx)
+        return timedelta(seconds=seconds)
+
+
+DURATION = _Duration()
+
+
+def moment_of(text: str) -> datetime:
+    """A date or a time, UTC unless it says so. Raises ValueError."""
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+class _Moment(click.ParamType[Any]):
+    """A date or a time with its zone."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Raises click.BadParameter."""
+        try:
+            return value if isinstance(value, datetime) else moment_of(str(value))
+        except ValueError:
+            return self.fail(f"{_shown(str(value))} is not a time, such as 2026-11-23 or 2026-11-23T08:00", param, ctx)
+
+
+MOMENT = _Moment()
+
+
 def read_sizes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
     """The values of an option as step -> size, the last one for each step. Raises click.BadParameter."""
     del ctx
@@ -74,3 +130,39 @@ def read_sizes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...
             raise click.BadParameter(f"{one!r} is not STEP=N, such as fetch=10000", param=param)
         sizes[step] = int(number)
     return sizes
+
+
+LARGEST_AMOUNT = 1_000_000
+
+
+def read_amounts(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
+    """The values of an option as tool -> a positive number, the last one for each tool. Raises click.BadParameter."""
+    del ctx
+    amounts: dict[str, float] = {}
+    for one in given:
+        tool, _, text = one.rpartition("=")
+        try:
+            amount = float(text)
+        except ValueError:
+            amount = 0.0
+        if not tool or not 0 < amount <= LARGEST_AMOUNT:
+            raise click.BadParameter(f"{one!r} is not TOOL=N, such as http=20", param=param)
+        amounts[tool] = amount
+    return amounts
+
+
+class _HostAndPort(click.ParamType[Any]):
+    """An address to listen on, as (host, port). Without a host it is the loopback."""
+
+    name = "host:port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Raises click.BadParameter."""
+        host, _, port = str(value).rpartition(":")
+        if not port.isdecimal() or not port.isascii() or int(port) > LARGEST_PORT:
+            return self.fail(f"{_shown(str(value))} is not HOST:PORT, such as 127.0.0.1:9100", param, ctx)
+        return host.strip("[]") or "127.0.0.1", int(port)
+
+
+HOST_AND_PORT = _HostAndPort()
+LARGEST_PORT = 65_535

@@ -35,9 +35,11 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from noetl_temporal.mirror.decryption import decrypted
 from noetl_temporal.mirror.incidents import NO_INCIDENT, cause_of
 from noetl_temporal.mirror.read import Problem
 from noetl_temporal.naming import WORKFLOW_QUEUE, activity_type, tool_queue
+from noetl_temporal.paused_calls import PAUSE_REASON
 
 __all__ = ["Attention", "attention_of", "unread"]
 
@@ -55,6 +57,7 @@ _CANCEL = "; or stop it with `noetl cancel {id}`"
 _WAYS_OUT = {
     "nondeterminism": "this build cannot replay the run; deploy one that can, or end it with `noetl terminate {id}`",
     "storage": "the run continues when Postgres is back" + _CANCEL,
+    "missing_key": "give all workers the same encryption keys (NOETL_ENCRYPTION_KEYS) and restart them" + _CANCEL,
     "missing_value": "give the workers the Postgres in which the value was stored (NOETL_POSTGRES)" + _CANCEL,
 }
 _FIXED = "the run continues when a fixed build is deployed" + _CANCEL
@@ -64,11 +67,12 @@ _ACTIVITY, _WORKFLOW = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TAS
 
 
 class Attention(msgspec.Struct, frozen=True):
-    """Something for a person to look at. ``kind`` is no_worker, incident or unread; ``since`` ISO 8601, UTC.
+    """Something for a person to look at. ``kind`` is no_worker, incident, paused_call or unread; ``since``
+    is ISO 8601, UTC.
 
     ``message`` says what it is, ``remedy`` what to do."""
 
-    kind: Literal["no_worker", "incident", "unread"]
+    kind: Literal["no_worker", "incident", "paused_call", "unread"]
     message: str
     since: str
     remedy: str
@@ -89,13 +93,15 @@ async def attention_of(client: Client, workflow_id: str, execution_id: int) -> l
     """All there is now, incidents first. Raises RPCError."""
     incidents: list[Attention] = []
     waiting: dict[_Queue, datetime] = {}
+    paused: list[Attention] = []
     async for found in _described(client, workflow_id):
         incident = await _incident(client, found, execution_id)
         incidents += [incident] if incident else []
+        paused += _paused_calls(found)
         for queue, since in _waits(found):
             waiting[queue] = min(since, waiting.get(queue, since))
     unserved = [_no_worker(queue, since) for queue, since in waiting.items() if not await _is_polled(client, queue)]
-    return [*incidents, *unserved]
+    return [*incidents, *unserved, *paused]
 
 
 async def _described(client: Client, workflow_id: str) -> AsyncIterator[DescribeWorkflowExecutionResponse]:
@@ -163,6 +169,23 @@ def _no_worker(queue: _Queue, since: datetime) -> Attention:
     )
 
 
+# ---- calls that an operator has paused ---------------------------------------------------------------------------
+
+
+def _paused_calls(found: DescribeWorkflowExecutionResponse) -> Iterator[Attention]:
+    """In Temporal's UI or command line; those that ``noetl pause`` has paused go on with their run."""
+    workflow_id = found.workflow_execution_info.execution.workflow_id
+    for call in found.pending_activities:
+        if call.paused and call.pause_info.manual.reason != PAUSE_REASON:
+            since = _time(call.pause_info.pause_time)
+            yield Attention(
+                "paused_call",
+                f"the call {call.activity_id} is paused in Temporal since {since:%Y-%m-%d %H:%M:%S} UTC",
+                since.isoformat(timespec="seconds"),
+                f"`temporal activity unpause --workflow-id {workflow_id} --activity-id {call.activity_id}`",
+            )
+
+
 # ---- workflow tasks that fail ------------------------------------------------------------------------------------
 
 
@@ -173,6 +196,7 @@ async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, ex
     failed = _last_failure(await _last_events(client, found.workflow_execution_info.execution))
     if failed is None:
         return None
+    failed = await decrypted(failed, client.data_converter)
     attributes = failed.workflow_task_failed_event_attributes
     if attributes.cause in NO_INCIDENT:
         return None

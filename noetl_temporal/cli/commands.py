@@ -18,6 +18,7 @@ from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.printed import print_safely
 from noetl_temporal.stack.errors import NotStartedError, StackError
 from noetl_temporal.stack.home import Home
+from noetl_temporal.tracing import export_all
 
 __all__ = ["COMMANDS", "cli", "main"]
 
@@ -36,6 +37,11 @@ COMMANDS = {
     "submit": LazyCommand("submit:submit_command", "Start a run of the playbook FILE and return at once."),
     "wait": LazyCommand("wait:wait_command", "Wait for the end of the run ID, and show how it ended."),
     "list": LazyCommand("list_runs:list_command", "List runs, the latest first."),
+    "register": LazyCommand("register:register_command", "Register playbooks in the catalog."),
+    "catalog": LazyCommand(
+        "catalog:catalog_group", "Show the playbooks that are registered, their versions and their texts."
+    ),
+    "schedule": LazyCommand("schedule:schedule_group", "Run registered playbooks by the clock."),
     "compile": LazyCommand("compile:compile_command", "Check playbooks and show their graphs."),
     "schema": LazyCommand(
         "schema:schema_command",
@@ -55,11 +61,24 @@ COMMANDS = {
     "signal": LazyCommand("answer:signal_command", "Send the signal NAME to the run ID."),
     "approve": LazyCommand("answer:approve_command", "Approve what the run ID waits for."),
     "reject": LazyCommand("answer:reject_command", "Reject what the run ID waits for."),
+    "pause": LazyCommand("pause:pause_command", "Pause the run ID: no call, loop or step starts until noetl resume."),
+    "resume": LazyCommand("pause:resume_command", "Go on with the run ID, which is paused."),
+    "retry": LazyCommand(
+        "pause:retry_command", "Repeat a held step of the run ID: a step that failed and has on_failure: hold."
+    ),
+    "skip": LazyCommand(
+        "pause:skip_command",
+        "Go on behind STEP of the run ID, which is held: a step that failed and has on_failure: hold.",
+    ),
     "cancel": LazyCommand("stop:cancel_command", "Ask the run ID to stop."),
     "terminate": LazyCommand("stop:terminate_command", "End the run ID immediately, without cleanup."),
     "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running for this folder."),
     "worker": LazyCommand("worker:worker_command", "Run playbooks and tools until stopped."),
     "mirror": LazyCommand("mirror:mirror_group", "Follow Temporal's history into the event log until stopped."),
+    "codec-server": LazyCommand(
+        "codec_server:codec_server_command",
+        "Decrypt values for Temporal's Web UI and the temporal command until stopped.",
+    ),
     "prune": LazyCommand("prune:prune_command", "Remove the large values and the logs of old runs from Postgres."),
     "ledger": LazyCommand(
         "ledger:ledger_group", "Print the SQL of the table that SQL calls and sinks need to store rows exactly once."
@@ -129,6 +148,7 @@ def main() -> NoReturn:
     """Run the command line and exit. Errors are printed as one sentence; NOETL_DEBUG adds a traceback."""
     print_safely()
     status = _status()
+    export_all()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             stream.flush()
@@ -177,7 +197,13 @@ def _of_the_folder(error: OSError) -> Exception:
     return StackError(problem) if problem else error
 
 
+_OF_THE_DEPLOYMENT = {
+    "noetl_temporal.deployment": "DeploymentError",
+    "noetl_temporal.encryption": "DecryptionError",
+}
+
+
 def _is_of_the_deployment(error: BaseException) -> bool:
     """Without importing what raises it: a command that does not speak to Temporal need not wait for it."""
-    deployment = sys.modules.get("noetl_temporal.deployment")
-    return deployment is not None and isinstance(error, deployment.DeploymentError)
+    loaded = ((sys.modules.get(module), name) for module, name in _OF_THE_DEPLOYMENT.items())
+    return any(module is not None and isinstance(error, getattr(module, name)) for module, name in loaded)

@@ -119,7 +119,21 @@ def _has_script(result: Result) -> bool:
 def _graphs(results: Sequence[Result], wanted: Wanted, *, strict: bool) -> list[Text]:
     for result in results:
         show_findings(result, "there is no graph", strict=strict)
+    if len(results) > 1:
+        click.echo(_summary(results), err=True)
     return [Text(graph.source.file, shown(graph, result, wanted)) for result in results if (graph := result.graph)]
+
+
+def _summary(results: Sequence[Result]) -> str:
+    """``12 playbooks: 10 compile (3 with warnings), 2 have errors``."""
+    compiled = [result for result in results if result.graph is not None]
+    warned = sum(bool(result.diagnostics) for result in compiled)
+    warnings = f" ({warned} with warnings)" if warned else ""
+    failed = len(results) - len(compiled)
+    errors = f", {failed} {'has' if failed == 1 else 'have'} errors" if failed else ""
+    return (
+        f"{len(results)} playbooks: {len(compiled)} {'compiles' if len(compiled) == 1 else 'compile'}{warnings}{errors}"
+    )
 
 
 def _findings(results: Sequence[Result], form: str) -> list[Text]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
+from temporalio.client import Client
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.credentials_file import read_credentials
@@ -17,9 +18,10 @@ from noetl_compiler.graph import Graph
 from noetl_compiler.regular_file import read_regular
 from noetl_temporal.cli.connection import Reach
 from noetl_temporal.cli.playbook import refuse_to_start
+from noetl_temporal.credential_check import missing_credentials, problem_of
 from noetl_temporal.credential_source import credential_source
 
-__all__ = ["check_credentials", "check_names", "warn_of_ignored_credentials"]
+__all__ = ["check_credentials", "check_names", "check_names_of_workers", "warn_of_ignored_credentials"]
 
 MAX_BYTES = 1_000_000
 
@@ -48,17 +50,14 @@ def check_names(graphs: Iterable[Graph], source: CredentialSource) -> None:
             f"{graph.source.file}:{span.line}:{span.col}: error: {problem}"
             for graph in graphs
             for name, span in credentials_without_template(graph).items()
-            if (problem := _problem(name, source))
+            if (problem := problem_of(name, source))
         ]
     )
 
 
-def _problem(name: str, source: CredentialSource) -> str:
-    try:
-        source.find(name)
-    except CredentialError as error:
-        return str(error)
-    return ""
+async def check_names_of_workers(graphs: Iterable[Graph], client: Client, queues: Mapping[str, str]) -> None:
+    """The same where other processes are the workers: they are asked."""
+    refuse_to_start(await missing_credentials(client, graphs, queues))
 
 
 def warn_of_ignored_credentials(reach: Reach) -> None:

@@ -14,7 +14,9 @@ from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.reading import reading_of
 from noetl_temporal.cli.run_report import RunSummary
-from noetl_temporal.cli.waiting import OpenWait, open_wait
+from noetl_temporal.cli.standstill import standstill_of
+from noetl_temporal.cli.waiting import open_wait
+from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror.read import StepSummary, steps_of
@@ -42,16 +44,18 @@ async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: st
         attention = await attention_of(runs.temporal, handle.workflow_id, handle.execution_id)
     read = await reading_of(log, found.namespace, handle, found.run_id)
     started = await _started(runs, handle, found)
-    waits = await _waits(handle) if is_running and not attention else ()
+    has_worker = is_running and all(one.kind == "paused_call" for one in attention)
+    open_ = await _open(handle) if has_worker else OpenWaits([])
+    standstill = tuple(standstill_of(handle.execution_id, open_))
     until = found.close_time or datetime.datetime.now(datetime.UTC)
     return RunSummary(
         execution_id=handle.execution_id,
         workflow_id=handle.workflow_id,
         run_id=found.run_id,
         path=found.typed_search_attributes.get(PATH) or "",
-        status=report.status,
+        status="paused" if standstill else report.status,
         result=report.result,
-        steps=report.steps or await _steps(log, handle, report.status, has_worker=is_running and not attention),
+        steps=report.steps or await _steps(log, handle, report.status, has_worker=has_worker),
         failures=report.failures,
         events=read.events,
         superseded=read.superseded,
@@ -59,20 +63,21 @@ async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: st
         called=read.called,
         calls=read.calls,
         warnings=read.warnings,
-        reason=await _cancel_reason(handle) if is_cancelling and not attention else read.reason,
+        reason=await _cancel_reason(handle) if is_cancelling and has_worker else read.reason,
         duration_seconds=round((until - started).total_seconds(), 3),
         ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
         attention=(*attention, *read.problems),
         cancelling=is_cancelling,
-        waits=waits,
+        waits=tuple(open_wait(handle.execution_id, wait) for wait in open_.waits),
+        standstill=standstill,
     )
 
 
-async def _waits(handle: RunHandle) -> tuple[OpenWait, ...]:
+async def _open(handle: RunHandle) -> OpenWaits:
     try:
-        return tuple(open_wait(handle.execution_id, wait) for wait in await handle.waits(_WITHIN))
+        return await handle.standstill(_WITHIN)
     except RPCError:
-        return ()  # no worker answers just now
+        return OpenWaits([])  # no worker answers just now
 
 
 async def _cancel_reason(handle: RunHandle) -> str:
@@ -103,12 +108,20 @@ async def _started(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescri
 async def _steps(
     log: EventLog | None, handle: RunHandle, status: str, *, has_worker: bool
 ) -> dict[str, dict[str, Json]]:
-    """Of a run that gave no report of them: from the workflow while it runs, else from the event log."""
-    if has_worker:
-        try:
-            return await handle.progress(_WITHIN)
-        except RPCError:
-            pass  # no worker answers just now
+    """Of a run that gave no report of them: their counts are in the event log, and while it runs the workflow knows how
+    they stand.
+    """
+    counted = await _counted_steps(log, handle, status)
+    if not has_worker:
+        return counted
+    try:
+        found = await handle.progress(_WITHIN)
+    except RPCError:
+        return counted  # no worker answers just now
+    return {name: {**counted.get(name, {}), **step} for name, step in found.items()}
+
+
+async def _counted_steps(log: EventLog | None, handle: RunHandle, status: str) -> dict[str, dict[str, Json]]:
     if log is None:
         return {}
     try:
@@ -119,15 +132,25 @@ async def _steps(
 
 
 def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str, Json]]:
-    """As a report has them: name -> {status, attempts, duration_seconds}.
+    """As a report has them: name -> {status, attempts, retries, iterations?, duration_seconds}.
 
     A step that the end of the run cut off was cancelled, whether its row says so yet or not."""
     found: dict[str, dict[str, Json]] = {}
-    open_word = "running" if status == "running" else "cancelled"
+    is_over = status not in ("running", "paused")
+    open_words = {"STARTED": "cancelled" if is_over else "running", "PAUSED": "cancelled" if is_over else "held"}
     for step in steps:
-        word = open_word if step.status == "STARTED" else step.status.lower()
-        found[step.step] = {"status": word, "attempts": step.attempts, "duration_seconds": step.duration_seconds}
+        word = open_words.get(step.status) or step.status.lower()
+        counts: dict[str, Json] = {"attempts": step.attempts, "retries": step.retries, **_iterations(step)}
+        found[step.step] = {"status": word, **counts, "duration_seconds": step.duration_seconds}
     return found
+
+
+def _iterations(step: StepSummary) -> dict[str, Json]:
+    total = step.iterations_total
+    if total is None:
+        return {}
+    ended, failed = step.iterations_ended, step.iterations_failed
+    return {"iterations": {"total": total, "success": ended - failed, "failed": failed, "skipped": total - ended}}
 
 
 def _page(ui: str | None, namespace: str, workflow_id: str, run_id: str) -> str | None:

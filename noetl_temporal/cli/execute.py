@@ -19,7 +19,7 @@ from temporalio.service import RPCError
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.causes import cause_of
 from noetl_temporal.cli.connection import Reach
-from noetl_temporal.cli.credentials import check_names
+from noetl_temporal.cli.credentials import check_names, check_names_of_workers
 from noetl_temporal.cli.event_log import EventLog, open_event_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import taken_interrupts
@@ -148,6 +148,7 @@ async def _submit(client: NoetlClient, order: Order, queues: Mapping[str, str], 
 async def _serve(served: AsyncExitStack, client: NoetlClient, order: Order, reach: Reach) -> dict[str, str]:
     """Have the run served where this process has to; the queues of its tools, where they are not the usual ones."""
     if not reach.serve and not order.credentials:
+        await check_names_of_workers(order.playbook.graphs, client.temporal, {})
         return {}
     from noetl_temporal.cli import serving_here  # with all tools and Temporal's worker, which take long to import
 

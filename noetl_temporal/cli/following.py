@@ -22,6 +22,7 @@ from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.reading import problems_of, until_read
 from noetl_temporal.cli.run_report import RunSummary
+from noetl_temporal.cli.standstill import StandstillLines
 from noetl_temporal.cli.view import View
 from noetl_temporal.cli.waiting import WaitLines
 from noetl_temporal.deployment import DeploymentError
@@ -70,6 +71,7 @@ class Following:
         self._interval = PollInterval()
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
         self._waits, self._attention = WaitLines(handle.execution_id), list[str]()
+        self._standstill = StandstillLines(handle.execution_id)
         self._why = "noetl run was stopped"
         self._stops = 0
         self._output = LogTail(handle.execution_id) if shows_output else None
@@ -102,7 +104,7 @@ class Following:
         ended = await account_of(self._runs, self._handle, self._log, ui)
         if timed_out and ended.status in STOPPED:
             ended = msgspec.structs.replace(ended, status="timed_out", reason="")
-        if ended.status == "running":
+        if ended.status in ("running", "paused"):
             ended = msgspec.structs.replace(ended, status="unknown", reason="left while the run was running")
         return ended, self._interrupts.count > 0
 
@@ -189,6 +191,7 @@ class Following:
                 for row in rows:
                     self._view.feed(row)
                     self._waits.feed(row)
+                    self._standstill.feed(row)
                 if rows:
                     self._warn()
                 if not tail.has_ended:
@@ -228,7 +231,7 @@ class Following:
 
     def _warn(self) -> None:
         """What keeps the run from going on, and what it waits for."""
-        self._view.warn([*self._attention, *self._waits.lines()])
+        self._view.warn([*self._attention, *self._standstill.lines(), *self._waits.lines()])
 
 
 @contextlib.contextmanager

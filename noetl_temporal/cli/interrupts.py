@@ -45,5 +45,8 @@ def taken_interrupts() -> Generator[Interrupts]:
     try:
         yield interrupts
     finally:
+        # Blocked meanwhile: a KeyboardInterrupt between the two would leave the loop's file descriptor to the signals.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)

@@ -11,6 +11,7 @@ import click
 import msgspec
 from rich.table import Table
 
+from noetl_temporal.cli.arguments import moment_of
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.console import print_table, styled
 from noetl_temporal.cli.logs import log_nowhere
@@ -36,13 +37,12 @@ def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> date
     try:
         if seconds is not None:
             return datetime.now(UTC) - timedelta(seconds=seconds)
-        found = datetime.fromisoformat(text)
+        return moment_of(text)
     except (ValueError, OverflowError):
         raise click.BadParameter(
             f"{text!r} is neither an age, such as 2h or 3d, nor a time, such as 2026-11-23 or 2026-11-23T08:00",
             param=param,
         ) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 @click.command("list")
@@ -110,10 +110,11 @@ async def _in_log(dsn: str, wanted: RunFilter) -> list[ListedRun]:
 
 
 def _table(runs: Sequence[ListedRun]) -> Table:
-    from noetl_temporal.cli.run_report import COLOURS
+    from noetl_temporal.cli.step_table import STATUS_COLOURS
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("execution", "status", "path", "started (UTC)"):
+    is_scheduled = any(run.schedule for run in runs)
+    for name in ("execution", "status", "path", *(["schedule"] if is_scheduled else []), "started (UTC)"):
         table.add_column(name, no_wrap=True)
     table.add_column("seconds", justify="right", no_wrap=True)
     table.add_column("", overflow="ellipsis", no_wrap=True, max_width=WIDEST_ERROR)
@@ -121,8 +122,9 @@ def _table(runs: Sequence[ListedRun]) -> Table:
         seconds = ((run.ended or datetime.now(UTC)) - run.started).total_seconds()
         table.add_row(
             str(run.execution_id),
-            styled((run.status.replace("_", " "), COLOURS.get(run.status, "default"))),
+            styled((run.status.replace("_", " "), STATUS_COLOURS.get(run.status, "default"))),
             run.path,
+            *([run.schedule or ""] if is_scheduled else []),
             run.started.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"),
             f"{seconds:,.1f}",
             " ".join((run.error or "").split()),

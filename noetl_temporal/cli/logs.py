@@ -6,18 +6,27 @@ Temporal's core, which is not written in Python, would print its own on standard
 
 from __future__ import annotations
 
+import json
 import logging
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from noetl_compiler.printable import printable
 from noetl_temporal.stack.files import open_log
 
-__all__ = ["log_nowhere", "log_to_file", "log_to_terminal"]
+if TYPE_CHECKING:
+    from temporalio.runtime import PrometheusConfig
+
+__all__ = ["LOG_FORMATS", "log_nowhere", "log_to_file", "log_to_terminal"]
 
 TASK_OUTPUT = "noetl_temporal.task_output"
 """The logger of that module, which brings Temporal along."""
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+LOG_FORMATS = ("text", "json")
+
+_IDS = ("execution_id", "step", "iteration", "attempt")
+"""What a record may say of the call that it is about."""
 
 
 def log_to_file(file: Path) -> None:
@@ -33,9 +42,9 @@ def log_nowhere() -> None:
     _log_to(logging.NullHandler())
 
 
-def log_to_terminal() -> None:
-    """For a service: warnings on stderr."""
-    _log_to(logging.StreamHandler())
+def log_to_terminal(form: str = "text", metrics: PrometheusConfig | None = None) -> None:
+    """For a service: warnings on stderr, as one of LOG_FORMATS. With ``metrics`` the SDK serves its own there."""
+    _log_to(logging.StreamHandler(), _Json() if form == "json" else None, metrics)
 
 
 class _File(logging.StreamHandler[TextIO]):
@@ -52,12 +61,32 @@ class _Printable(logging.Formatter):
         return printable(super().format(record))
 
 
-def _log_to(handler: logging.Handler) -> None:
+class _Json(logging.Formatter):
+    """An object a line: time, level, logger, message, and what is known of the call."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        found = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **{name: value for name in _IDS if (value := getattr(record, name, None)) is not None},
+        }
+        if record.exc_info:
+            found["exception"] = self.formatException(record.exc_info)
+        if "execution_id" in found:
+            found["execution_id"] = str(found["execution_id"])
+        return json.dumps(found, ensure_ascii=True, default=str)
+
+
+def _log_to(
+    handler: logging.Handler, formatter: logging.Formatter | None = None, metrics: PrometheusConfig | None = None
+) -> None:
     from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
-    handler.setFormatter(_Printable(FORMAT))
+    handler.setFormatter(formatter or _Printable(FORMAT))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger(TASK_OUTPUT).setLevel(logging.INFO)
     forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"))
     core = LoggingConfig(TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding)
-    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=core)))
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=core, metrics=metrics)))

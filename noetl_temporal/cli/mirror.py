@@ -17,6 +17,7 @@ from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it brings Temporal along, which a wrong call need not wait for
     from noetl_temporal.mirror.read import Problem
+    from noetl_temporal.mirror.rebuild import Rebuilt
 
 __all__ = ["mirror_group"]
 
@@ -41,15 +42,18 @@ def mirror_group(context: click.Context) -> None:
 @mirror_group.command("rebuild")
 def rebuild_command() -> None:
     """Rebuild noetl.event from the histories in noetl.history. The rows of pruned runs are unchanged."""
-    from noetl_temporal.codec import data_converter
-    from noetl_temporal.mirror.rebuild import rebuild
-
-    dsn = _reached()
-    rows, frozen = asyncio.run(rebuild(dsn, data_converter(dsn)))
+    rows, frozen = asyncio.run(_rebuilt(_reached()))
     click.echo(f"{rows} rows in noetl.event")
     if frozen:
         runs, their = ("run", "its") if frozen == 1 else ("runs", "their")
         click.echo(f"skipped {frozen} pruned {runs}: {their} rows are unchanged")
+
+
+async def _rebuilt(dsn: str) -> Rebuilt:
+    from noetl_temporal.config import reading_converter
+    from noetl_temporal.mirror.rebuild import rebuild
+
+    return await rebuild(dsn, await reading_converter(dsn))
 
 
 @mirror_group.command("problems")

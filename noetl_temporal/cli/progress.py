@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Protocol
 
 __all__ = ["Progress", "Row", "StepLine", "warning_text"]
@@ -26,6 +27,8 @@ class Row(Protocol):
     @property
     def node_name(self) -> str: ...
     @property
+    def event_time(self) -> datetime: ...
+    @property
     def duration(self) -> float | None: ...
     @property
     def error(self) -> str | None: ...
@@ -34,15 +37,18 @@ class Row(Protocol):
 
 
 class StepLine:
-    """What is known of one step."""
+    """What is known of one step. ``is_after_failure`` of the final one, when a failure led there."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, is_after_failure: bool = False) -> None:
         self.name, self.status, self.began = name, "running", time.monotonic()
         self.reported_at = self.began
         self.seconds: float | None = None
         self.total: int | None = None
         self.iterations = self.pages = self.retries = 0
+        self.loop_began: datetime | None = None
+        self.last_ended: datetime | None = None
         self.note = ""
+        self.is_after_failure = is_after_failure
 
     def counts(self) -> str:
         """``12/100 iterations, 40 pages, 2 retries``."""
@@ -52,6 +58,16 @@ class StepLine:
         parts += [f"{self.pages} pages"] if self.pages > 1 else []
         parts += [f"{self.retries} retr{'y' if self.retries == 1 else 'ies'}"] if self.retries else []
         return ", ".join(parts)
+
+    def pace(self) -> str:
+        """``2.5/s, 36 s left`` of a loop whose items end; by the times in the log, since it may be read later."""
+        if self.total is None or self.loop_began is None or self.last_ended is None:
+            return ""
+        seconds = (self.last_ended - self.loop_began).total_seconds()
+        if seconds <= 0:
+            return ""
+        left = max(0, self.total - self.iterations) * seconds / self.iterations
+        return f"{self.iterations / seconds:.1f}/s" + (f", {_rounded(left)} left" if left else "")
 
 
 class Progress:
@@ -69,14 +85,16 @@ class Progress:
             return None
         event, name = row.event_type, _step_of(row)
         if event == "step.started":
-            self.steps[name] = StepLine(name)
-            return f"{name} ..."
+            begun = self.steps[name] = StepLine(name, is_after_failure=bool(row.meta.get("routed_to_end")))
+            return f"{name} (after failure) ..." if begun.is_after_failure else f"{name} ..."
         line = self.steps.get(name)
         if line is None:
             return None
         if event in ENDS:
             return _end(line, ENDS[event], row)
-        _count(line, event, row.meta)
+        if event == "step.held":
+            return _held(line, row)
+        _count(line, event, row)
         return _retried(line, row) if event == "task.attempt.failed" else _so_far(line)
 
     def _warned(self, text: str) -> str | None:
@@ -101,20 +119,36 @@ def _step_of(row: Row) -> str:
     return str(row.meta.get("step") or row.meta.get("step_run_id", "").rpartition("#")[0])
 
 
+def _rounded(seconds: float) -> str:
+    """``36 s``, ``5 min``, ``2.5 h``."""
+    if seconds < 2 * 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} h"
+
+
 def _end(line: StepLine, status: str, row: Row) -> str:
     line.status, line.note = status, ""
     line.seconds = row.duration or time.monotonic() - line.began
     counts = f" ({line.counts()})" if line.counts() else ""
     error = f": {row.error}" if row.error else ""
-    return f"{line.name} {status} in {line.seconds:.2f} s{counts}{error}"
+    after = " (after failure)" if line.is_after_failure else ""
+    return f"{line.name}{after} {status} in {line.seconds:.2f} s{counts}{error}"
 
 
-def _count(line: StepLine, event: str, meta: Mapping[str, Any]) -> None:
+def _held(line: StepLine, row: Row) -> str:
+    line.status, line.note = "held", row.error or "failed"
+    line.seconds = time.monotonic() - line.began
+    return f"{line.name} held: {line.note}"
+
+
+def _count(line: StepLine, event: str, row: Row) -> None:
+    meta = row.meta
     iterator: dict[str, Any] = meta.get("iterator") or {}
     if event == "loop.started":
-        line.total = iterator.get("collection_size", iterator.get("total_count"))
+        line.total, line.loop_began = iterator.get("collection_size", iterator.get("total_count")), row.event_time
     elif event in ("loop.iteration.done", "loop.iteration.failed"):
         line.iterations += 1
+        line.last_ended = max(line.last_ended or row.event_time, row.event_time)
     elif event in ("loop.done", "loop.failed", "loop.cancelled"):
         # The rows of the last iterations may come after this one: they lie in other histories.
         line.iterations = sum(meta["stats"][which] for which in ("success", "failed"))

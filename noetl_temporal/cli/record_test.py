@@ -8,8 +8,7 @@ from temporalio.service import RPCError
 
 from noetl_activities.installed_tools import installed_tools
 from noetl_temporal.cli.named_run import execution_of
-from noetl_temporal.codec import data_converter
-from noetl_temporal.environment import dsn_from_environment
+from noetl_temporal.config import reading_converter
 from noetl_temporal.playbook_tests.expectations import Problem
 from noetl_temporal.playbook_tests.recorded import RecordedRun, recorded_run
 from noetl_temporal.playbook_tests.recording import recorded_test
@@ -35,7 +34,7 @@ async def _recorded(run: int | str) -> tuple[RecordedRun, RunReport]:
         if description.close_time is None:
             raise StackError(f"run {execution} has not ended: record it then")
         report = await handle.result()
-        recorded = await recorded_run(runs.temporal, data_converter(dsn_from_environment()), handle.workflow_id)
+        recorded = await recorded_run(runs.temporal, await reading_converter(), handle.workflow_id)
     except (UnknownRunError, LookupError) as error:
         raise StackError(str(error)) from None
     except RPCError as error:

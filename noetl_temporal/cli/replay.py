@@ -73,10 +73,9 @@ def _file(target: str) -> Path:
 
 async def _replay(files: list[Path], executions: list[int], of_open: bool) -> bool:
     """Whether all replay."""
-    from noetl_temporal.codec import data_converter
-    from noetl_temporal.environment import dsn_from_environment
+    from noetl_temporal.config import reading_converter
 
-    converter = data_converter(dsn_from_environment())
+    converter = await reading_converter()
     fine = True
     total = 0
     for histories in [_stored(files), _running(executions, of_open)]:

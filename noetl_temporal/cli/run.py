@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import click
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.arguments import Seconds
-from noetl_temporal.cli.connection import reach_to_run
+from noetl_temporal.cli.connection import Reach, reach_to_run, reach_to_submit
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED
 from noetl_temporal.cli.importing import importing
@@ -19,6 +20,8 @@ from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.registered import is_registered, read_registered
+from noetl_temporal.cli.traces import warn_of_missing_traces
 from noetl_temporal.cli.view import open_view
 from noetl_temporal.stack.home import Home
 from noetl_temporal.unsupported import tools_for
@@ -63,8 +66,8 @@ def run_command(
     """Run the playbook FILE and wait for its end. - means stdin.
 
     Uses the stack that is up in this folder (noetl dev up), or starts one for this run; or the cluster
-    that TEMPORAL_ADDRESS names. Values of --set are YAML (3 is a number, [a, b] a list, '3' text),
-    and a.b=1 sets b in a.
+    that TEMPORAL_ADDRESS names. PATH@VERSION in place of FILE is a playbook of the catalog (noetl register).
+    Values of --set are YAML (3 is a number, [a, b] a list, '3' text), and a.b=1 sets b in a.
 
     \b
     noetl run playbook.yaml
@@ -73,6 +76,7 @@ def run_command(
     noetl run playbook.yaml -v
     noetl run playbook.yaml --detach
     generate-playbook | noetl run -
+    noetl run etl/load@3
 
     Ctrl-C cancels the run and waits for its cleanup (the tools of step end); a second one skips the cleanup,
     a third exits without waiting. --timeout cancels in the same way.
@@ -87,16 +91,19 @@ def run_command(
     """
     with importing():
         request = read_payload(payload, settings)
-        playbook = read_playbook(file, request, catalog)
+        reach = reach_to_submit() if is_registered(file) else None
+        if reach is not None and catalog is not None:
+            raise click.UsageError("--catalog is for a FILE: what a registered playbook calls is registered too")
+        playbook = read_playbook(file, request, catalog) if reach is None else read_registered(str(file), request)
         check_request(request, playbook)
     if detach:
-        _detach(playbook, request, credentials, timeout, as_json=as_json, verbose=verbose)
+        _detach(playbook, request, credentials, timeout, as_json=as_json, verbose=verbose, reach=reach)
         return
     with importing():
         order = _order(playbook, request, credentials, timeout, verbose=verbose)
     report = _Report(as_json, playbook)
     try:
-        _run(order, report)
+        _run(order, report, reach)
     except KeyboardInterrupt:
         report.after_interrupt()
     sys.exit(report.exit_status)
@@ -110,6 +117,7 @@ def _detach(
     *,
     as_json: bool,
     verbose: bool,
+    reach: Reach | None,
 ) -> None:
     """Raises click.UsageError for what needs this process to stay."""
     given = {"--credentials": credentials is not None, "--timeout": timeout is not None, "--verbose": verbose}
@@ -117,7 +125,7 @@ def _detach(
         raise click.UsageError(f"{option} needs a command that stays until the run ends: omit it, or --detach")
     from noetl_temporal.cli.submit import leave_running
 
-    leave_running(playbook, request, key=None, as_json=as_json)
+    leave_running(playbook, request, key=None, as_json=as_json, reach=reach)
 
 
 def _order(
@@ -165,12 +173,13 @@ class _Report:
         return 0 if self._shown is not None and self._shown.status == "completed" else FAILED
 
 
-def _run(order: Order, report: _Report) -> None:
+def _run(order: Order, report: _Report, known: Reach | None) -> None:
     from noetl_temporal.cli.credentials import warn_of_ignored_credentials
     from noetl_temporal.cli.execute import execute
 
-    with reach_to_run() as reach:
+    with reach_to_run() if known is None else nullcontext(known) as reach:
         if order.credentials is None:
             warn_of_ignored_credentials(reach)
+            warn_of_missing_traces()
         log_to_file(Home().log("run"))
         asyncio.run(execute(order, reach, open_view(quiet=report.as_json), report.show))

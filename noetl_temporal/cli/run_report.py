@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TypeAlias, cast
 
 import msgspec
-from rich.table import Table
 from rich.text import Text
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention
 from noetl_temporal.cli.console import PrintableConsole, styled
+from noetl_temporal.cli.standstill import Standstill
+from noetl_temporal.cli.step_table import STATUS_COLOURS, last_steps, step_table
 from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.cli.waiting import OpenWait
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
@@ -33,27 +36,21 @@ MOST_ITEMS, MOST_CHARACTERS, LINE = 20, 500, 100
 FINAL = "end"
 """The step that a run comes to at its end, also after a failure."""
 
-COLOURS = {
-    "completed": "green",
-    "failed": "red",
-    "timed_out": "red",
-    "terminated": "red",
-    "cancelled": "yellow",
-    "running": "cyan",
-    "skipped": "dim",
-}
+STOPPED = ("failed", "cancelled", "timed_out", "terminated")
+"""How a run ends that did not complete."""
 
 
 class RunSummary(msgspec.Struct, frozen=True):
-    """``steps`` is name -> {status, attempts, duration_seconds}; ``events`` counts the rows of the event log,
+    """``steps`` is name -> {status, attempts, retries, iterations?, duration_seconds}, where ``attempts`` are all calls
+    and their retries; ``events`` counts the rows of the event log,
     which are all only where ``events_complete``: the mirror has read the event that closed the run. From these rows
     come ``warnings``, and ``reason``, why a person stopped the run. Rows that a reset superseded are counted in
     ``superseded`` alone. ``called`` are the first of the ``calls`` runs of other playbooks that it has called.
 
-    ``status`` is completed, failed, cancelled, terminated, timed_out, running (for a run one only looked at) or unknown
-    (for one whose end was not seen; ``reason`` then says why).
-    ``waits`` are what a running one waits for; ``attention`` is what keeps it from going on, or the event log from
-    telling of it; a run is ``cancelling`` when it was asked to stop.
+    ``status`` is completed, failed, cancelled, terminated, timed_out, running or paused (for a run one only looked at),
+    or unknown (for one whose end was not seen; ``reason`` then says why).
+    ``waits`` are what a running one waits for, ``standstill`` its pause and its held steps; ``attention`` is what keeps
+    it from going on, or the event log from telling of it; a run is ``cancelling`` when it was asked to stop.
     """
 
     execution_id: int
@@ -76,6 +73,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     called: tuple[CalledRun, ...] = ()
     calls: int = 0
     waits: tuple[OpenWait, ...] = ()
+    standstill: tuple[Standstill, ...] = ()
 
     def json(self) -> str:
         """One object; its ids are texts. Of a failure only what a reader needs: {step, task, file, line, col, message};
@@ -95,7 +93,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     def show(self, console: PrintableConsole, excerpt: Excerpt | None = None) -> None:
         """The steps, the result, failures at their places, and where to look further."""
         if self.steps:
-            console.print(self._table())
+            console.print(step_table(self.steps))
         for warning in self.warnings:
             console.print(styled((warning, "yellow")), soft_wrap=True)
         for line in _failures(self.failures, excerpt or _no_excerpt):
@@ -104,18 +102,16 @@ class RunSummary(msgspec.Struct, frozen=True):
             console.print(line, soft_wrap=True)
         if self.result is not None:
             console.print(styled(f"result: {_shown(self.result)}"), soft_wrap=True)
-        colour = COLOURS.get(self.status, "cyan")
-        status, time = self.status.replace("_", " "), "for" if self.status == "running" else "in"
+        colour = STATUS_COLOURS.get(self.status, "cyan")
+        status, time = self.status.replace("_", " "), "for" if self.status in ("running", "paused") else "in"
         stopping = f" ({self._stopping()})" if self.cancelling or self.reason else ""
         events = f"{self.events} event{'s' * (self.events != 1)}" + (
             f" ({self.superseded} superseded)" if self.superseded else ""
         )
         totals = f" {time} {self.duration_seconds:.1f} s{stopping}, {events}, execution {self.execution_id}"
         console.print(styled((status, colour), totals), soft_wrap=True)
-        for wait in self.waits:
-            console.print(styled((wait.line(), "cyan")), soft_wrap=True)
-        for one in self.attention:
-            console.print(styled((one.line(), "yellow")), soft_wrap=True)
+        for line in (*self._stopped(), *self._needs_someone()):
+            console.print(line, soft_wrap=True)
         if self.ui_url:
             console.print(f"web ui: {self.ui_url}", highlight=False, soft_wrap=True)
 
@@ -123,31 +119,40 @@ class RunSummary(msgspec.Struct, frozen=True):
         """The runs of the playbooks that it has called."""
         for one in self.called:
             status = one.status.replace("_", " ")
-            colour = COLOURS.get(one.status, "default")
+            colour = STATUS_COLOURS.get(one.status, "default")
             yield styled(f"called {one.path}: ", (status, colour), f", execution {one.execution_id}")
         if (more := self.calls - len(self.called)) > 0:
             yield styled(f"called {more:,} more playbooks")
+
+    def _needs_someone(self) -> Iterator[Text]:
+        """What the run waits for, and what keeps it."""
+        yield from (styled((one.line(), "yellow")) for one in self.standstill)
+        yield from (styled((one.line(), "cyan")) for one in self.waits)
+        yield from (styled((one.line(), "yellow")) for one in self.attention)
 
     def _stopping(self) -> str:
         """``now cancelling: wrong table``, or the reason alone when the run has ended."""
         return ": ".join([*(["now cancelling"] if self.cancelling else []), *([self.reason] if self.reason else [])])
 
-    def _table(self) -> Table:
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for name in ("step", "status"):
-            table.add_column(name)
-        for name in ("attempts", "seconds"):
-            table.add_column(name, justify="right")
-        for name, step in self.steps.items():
-            status = str(step.get("status", ""))
-            seconds = step.get("duration_seconds")
-            table.add_row(
-                name,
-                styled((status, COLOURS.get(status, "default"))),
-                str(step.get("attempts", "")),
-                "" if seconds is None else f"{seconds:.2f}",
-            )
-        return table
+    def _stopped(self) -> Iterator[Text]:
+        """Where a run that did not complete stopped, and how to go on."""
+        if self.status not in STOPPED:
+            return
+        where, cause = last_steps(self.steps, self.status, FINAL), self.failures.cause
+        if where:
+            yield styled(f"stopped in {', '.join(where)}")
+        step = cause.step if cause is not None else next(iter(where), "")
+        logs = f"noetl logs {self.execution_id}{f' --step {shlex.quote(step)}' if step else ''}"
+        yield styled((f"what its tasks printed: {logs}; what happened: noetl events {self.execution_id}", "dim"))
+        if cause is not None and _is_here(cause.file):
+            yield styled((f"to run it again from its start: noetl run {shlex.quote(cause.file)}", "dim"))
+
+
+def _is_here(file: str) -> bool:
+    try:
+        return Path(file).is_file()
+    except OSError:  # a name that no file can have
+        return False
 
 
 def _no_excerpt(_failure: Failure) -> Sequence[str]:

@@ -11,7 +11,7 @@ from noetl_temporal.cli.event_log import open_event_log
 from noetl_temporal.cli.find import find_run
 from noetl_temporal.cli.past import past_account
 from noetl_temporal.cli.run_report import RunSummary
-from noetl_temporal.codec import data_converter
+from noetl_temporal.config import reading_converter
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.runs import Runs, UnknownRunError
@@ -27,7 +27,7 @@ async def standing_of(execution: int | None, reach: Reach) -> RunSummary:
         return await _ask(reach, execution)
     except (UnknownRunError, DeploymentError) as error:
         dsn = dsn_from_environment()
-        past = await past_account(dsn, data_converter(dsn), execution) if dsn else None
+        past = await past_account(dsn, await reading_converter(dsn), execution) if dsn else None
         if past is None:
             raise _unknown(error, execution, dsn) if isinstance(error, UnknownRunError) else error from None
         if isinstance(error, DeploymentError):

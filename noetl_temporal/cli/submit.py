@@ -12,13 +12,15 @@ import click
 import msgspec
 
 from noetl_compiler.graph import Json
-from noetl_temporal.cli.connection import reach_to_submit
+from noetl_temporal.cli.connection import Reach, reach_to_submit
 from noetl_temporal.cli.exits import INTERRUPTED
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.registered import is_registered, read_registered
+from noetl_temporal.cli.traces import warn_of_missing_traces
 from noetl_temporal.unsupported import tools_for
 
 if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
@@ -36,6 +38,8 @@ __all__ = ["leave_running", "submit_command"]
 def submit_command(file: Path, settings: tuple[str, ...], payload: str | None, key: str | None, as_json: bool) -> None:
     """Start a run of the playbook FILE and return at once. - means stdin.
 
+    PATH@VERSION in place of FILE is a playbook of the catalog (noetl register), PATH@latest its newest version.
+
     The run is left to the workers of the stack that is up in this folder (noetl dev up), or of the cluster that
     TEMPORAL_ADDRESS names.
 
@@ -45,6 +49,7 @@ def submit_command(file: Path, settings: tuple[str, ...], payload: str | None, k
     \b
     noetl submit playbook.yaml --set city=Oslo
     noetl submit playbook.yaml --key 2026-11-23
+    noetl submit etl/load@3
     noetl wait $(noetl submit playbook.yaml --json | jq -r .execution_id)
 
     \b
@@ -55,20 +60,24 @@ def submit_command(file: Path, settings: tuple[str, ...], payload: str | None, k
     """
     with importing():
         request = read_payload(payload, settings)
-        playbook = read_playbook(file, request)
+        reach = reach_to_submit() if is_registered(file) else None
+        playbook = read_playbook(file, request) if reach is None else read_registered(str(file), request)
         check_request(request, playbook)
-    leave_running(playbook, request, key=key, as_json=as_json)
+    leave_running(playbook, request, key=key, as_json=as_json, reach=reach)
 
 
-def leave_running(playbook: Playbook, request: dict[str, Json], *, key: str | None, as_json: bool) -> None:
-    """Submit a run, and print its ids."""
+def leave_running(
+    playbook: Playbook, request: dict[str, Json], *, key: str | None, as_json: bool, reach: Reach | None = None
+) -> None:
+    """Submit a run, and print its ids. ``reach`` if the place is known already."""
     tools = tools_for(*playbook.graphs)
     check_support(playbook, tools)
     with importing():
         from noetl_temporal.cli.credentials import warn_of_ignored_credentials
 
-        reach = reach_to_submit()
+        reach = reach or reach_to_submit()
         warn_of_ignored_credentials(reach)
+        warn_of_missing_traces()
         log_nowhere()
     handle = asyncio.run(_submit(playbook, request, tools, key))
     if handle is None:
@@ -80,6 +89,7 @@ async def _submit(
     playbook: Playbook, request: dict[str, Json], tools: Collection[str], key: str | None
 ) -> RunHandle | None:
     """The run; None where it was interrupted, and the run cancelled."""
+    from noetl_temporal.cli.credentials import check_names_of_workers
     from noetl_temporal.cli.interrupts import taken_interrupts
     from noetl_temporal.cli.submission import UnansweredError, submitted
     from noetl_temporal.client import KeyTakenError, NoetlClient, NoEventLogError
@@ -87,6 +97,7 @@ async def _submit(
 
     client = await NoetlClient.connect(tools=tools)
     check_support(playbook, tools, has_store=client.has_store)
+    await check_names_of_workers(playbook.graphs, client.temporal, {})
 
     async def submit(execution_id: int) -> RunHandle:
         return await client.submit(

@@ -6,16 +6,27 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
+from rich.console import Group
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
+from rich.text import Text
 
 from noetl_temporal.cli.console import PrintableConsole, error_console, styled
-from noetl_temporal.cli.progress import Progress, Row
+from noetl_temporal.cli.progress import Progress, Row, StepLine
 
 __all__ = ["Lines", "Quiet", "Screen", "View", "open_view"]
 
-MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("-", "dim"), "cancelled": ("!", "yellow")}
+BAR_WIDTH = 20
+
+MARKS = {
+    "completed": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "skipped": ("-", "dim"),
+    "cancelled": ("!", "yellow"),
+    "held": ("‖", "yellow"),
+}
 
 
 def open_view(quiet: bool) -> View:
@@ -84,7 +95,7 @@ class Lines:
 
 
 class Screen:
-    """Progress on a terminal: a table of steps, redrawn in place."""
+    """Progress on a terminal: a table of steps, redrawn in place, which stays at the end."""
 
     def __init__(self, console: PrintableConsole) -> None:
         self._progress, self._message = Progress(), ""
@@ -93,9 +104,8 @@ class Screen:
         # Rich would read the escape sequences of what others print meanwhile, and obey them
         self._live = Live(
             console=console,
-            get_renderable=self._table,
+            get_renderable=self._shown,
             refresh_per_second=8,
-            transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
         )
@@ -123,18 +133,18 @@ class Screen:
         """Tell what keeps the run from going on now."""
         self._warnings = lines
 
-    def _table(self) -> Table:
-        table = Table.grid(padding=(0, 2, 0, 0))
+    def _shown(self) -> Group:
+        table, below = Table.grid(padding=(0, 2, 0, 0)), list[Text]()
         for line in self._progress.steps.values():
             running = line.status == "running"
             seconds = time.monotonic() - line.began if running or line.seconds is None else line.seconds
             mark = self._spinner if running else styled(MARKS[line.status])
-            table.add_row(mark, line.name, f"{seconds:.1f} s", line.counts(), styled((line.note, "yellow")))
+            table.add_row(mark, line.name, f"{seconds:.1f} s", _bar(line), line.counts(), styled(_note(line)))
         for warning in (*self._progress.warnings, *self._warnings):
-            table.add_row(styled(("!", "yellow")), styled((warning, "yellow")))
+            below.append(styled(("! ", "yellow"), (warning, "yellow")))
         if self._message:
-            table.add_row("", styled((self._message, "dim")))
-        return table
+            below.append(styled((self._message, "dim")))
+        return Group(table, *below)
 
 
 class Quiet(Lines):
@@ -142,6 +152,20 @@ class Quiet(Lines):
 
     def feed(self, row: Row) -> None:
         """Nothing is shown of it."""
+
+
+def _bar(line: StepLine) -> ProgressBar | str:
+    """How far a loop is; nothing of another step."""
+    if line.total is None:
+        return ""
+    return ProgressBar(total=max(1, line.total), completed=line.iterations if line.total else 1, width=BAR_WIDTH)
+
+
+def _note(line: StepLine) -> tuple[str, str]:
+    """What went wrong last, else how fast a loop goes."""
+    if line.is_after_failure:
+        return "after failure", "yellow"
+    return (line.note, "yellow") if line.note or line.status != "running" else (line.pace(), "dim")
 
 
 def _subject(line: str) -> str:

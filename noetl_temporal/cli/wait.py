@@ -65,7 +65,7 @@ def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
         echo_json(ended.json())
     else:
         ended.show(console())
-    if ended.status == "running":
+    if ended.status in ("running", "paused"):
         click.echo(f"still running after {timeout:g} s: noetl wait {ended.execution_id}", err=True)
         sys.exit(UNKNOWN)
     sys.exit(0 if ended.status == "completed" else FAILED)

@@ -13,7 +13,7 @@ from noetl_temporal.cli.progress import Row
 if TYPE_CHECKING:  # the machine's types, which --help need not wait for
     from noetl_temporal.machine.waits.wait import Wait
 
-__all__ = ["OpenWait", "WaitLines", "open_wait"]
+__all__ = ["OpenWait", "WaitLines", "open_wait", "shell_word"]
 
 _BEGINS = ("wait.started", "approval.requested")
 _ENDS = ("wait.done", "wait.timed_out", "wait.cancelled", "approval.decided")
@@ -76,14 +76,14 @@ class WaitLines:
 def _answer(execution_id: int, kind: str, name: str, signal: str, key: str | None) -> str:
     match kind:
         case "approval":
-            return f"noetl approve {execution_id} {_quoted(name)}, or noetl reject"
+            return f"noetl approve {execution_id} {shell_word(name)}, or noetl reject"
         case "time":
             return ""
         case _:
-            return f"noetl signal {execution_id} {_quoted(signal)}" + (f" --key {_quoted(key)}" if key else "")
+            return f"noetl signal {execution_id} {shell_word(signal)}" + (f" --key {shell_word(key)}" if key else "")
 
 
-def _quoted(word: str) -> str:
+def shell_word(word: str) -> str:
     """As a shell needs it, which may read ``[3]`` as a pattern."""
     is_plain = word.isascii() and word.replace("_", "").replace("-", "").replace(".", "").isalnum()
     return word if is_plain else "'" + word.replace("'", "'\\''") + "'"

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
-from noetl_temporal.cli.arguments import Seconds
+from noetl_temporal.cli.arguments import HOST_AND_PORT, Seconds, read_amounts
 from noetl_temporal.cli.connection import reach_running
-from noetl_temporal.cli.logs import log_to_terminal
+from noetl_temporal.cli.logs import LOG_FORMATS, log_to_terminal
 
-if TYPE_CHECKING:  # it brings the SDK along, which --help need not wait for
+if TYPE_CHECKING:  # they bring the SDK along, which --help need not wait for
     from temporalio.worker import WorkerDeploymentConfig
+
+    from noetl_temporal.worker_options import WorkerOptions
 
 __all__ = ["worker_command"]
 
@@ -28,7 +33,34 @@ __all__ = ["worker_command"]
 )
 @click.option("--build-id", metavar="ID", help="Build of this worker: it serves the runs of this build only.")
 @click.option("--deployment", metavar="NAME", help="Temporal deployment of the build. Default: noetl.")
-def worker_command(tools: str | None, grace: float | None, build_id: str | None, deployment: str | None) -> None:
+@click.option(
+    "--concurrency",
+    multiple=True,
+    metavar="TOOL=N",
+    callback=read_amounts,
+    help="Calls of a tool at once. Default: 100.",
+)
+@click.option(
+    "--rate",
+    multiple=True,
+    metavar="TOOL=N",
+    callback=read_amounts,
+    help="Calls a second that all workers of the tool's queue start together.",
+)
+@click.option("--autoscale", is_flag=True, help="Let the number of pollers follow the load.")
+@click.option("--health", type=HOST_AND_PORT, help="Serve /healthz, /readyz and /metrics there: 127.0.0.1:9100.")
+@click.option("--log-format", type=click.Choice(LOG_FORMATS), default="text", show_default=True, help="Of the log.")
+def worker_command(
+    tools: str | None,
+    grace: float | None,
+    build_id: str | None,
+    deployment: str | None,
+    concurrency: Mapping[str, float],
+    rate: Mapping[str, float],
+    autoscale: bool,
+    health: tuple[str, int] | None,
+    log_format: str,
+) -> None:
     """Run playbooks and tools until stopped.
 
     SIGTERM or Ctrl-C stops it: it takes no new calls and waits for those in progress. Calls that have not ended after
@@ -40,11 +72,13 @@ def worker_command(tools: str | None, grace: float | None, build_id: str | None,
 
     Finds Temporal by TEMPORAL_ADDRESS or a profile of temporal.toml, else in this folder's stack.
     Credentials come from the file that NOETL_CREDENTIALS names and from NOETL_CREDENTIAL_<NAME>.
-    With NOETL_SIGNING_KEY_FILE it runs only what was submitted with the same key.
+    With NOETL_SIGNING_KEY_FILE it runs only what was submitted with the same key. With NOETL_ENCRYPTION_KEYS it
+    encrypts values, and decrypts those that were encrypted with one of these keys.
 
     \b
     noetl worker
-    noetl worker --tools http,postgres
+    noetl worker --tools http,postgres --concurrency http=50 --rate http=20
+    noetl worker --health 127.0.0.1:9100 --log-format json
     noetl worker --build-id 2026-11-22
     """
     from noetl_temporal.worker import UnknownToolsError
@@ -53,10 +87,11 @@ def worker_command(tools: str | None, grace: float | None, build_id: str | None,
     if only == []:
         raise click.UsageError("--tools names no tool: omit it to serve workflows and all tools")
     build = _build(build_id, deployment)
+    options = _options(grace, build, concurrency, rate, autoscales=autoscale)
     reach_running()
-    log_to_terminal()
+    exporter = _log_and_export(log_format, is_exporting=health is not None)
     try:
-        asyncio.run(_serve(only, grace, build))
+        asyncio.run(_serve(only, grace, options, health, exporter))
     except UnknownToolsError as error:
         raise click.UsageError(str(error)) from None
 
@@ -72,26 +107,87 @@ def _build(build_id: str | None, deployment: str | None) -> WorkerDeploymentConf
         raise click.UsageError(str(error)) from None
 
 
-async def _serve(only: list[str] | None, grace: float | None, build: WorkerDeploymentConfig | None) -> None:
+def _options(
+    grace: float | None,
+    build: WorkerDeploymentConfig | None,
+    concurrency: Mapping[str, float],
+    rate: Mapping[str, float],
+    *,
+    autoscales: bool,
+) -> WorkerOptions:
+    from noetl_activities.tool import tool_names
+    from noetl_temporal.worker import UNTIL_DONE
+    from noetl_temporal.worker_options import WorkerOptions
+
+    unknown = sorted({*concurrency, *rate} - set(tool_names()))
+    if unknown:
+        raise click.UsageError(f"no tool {', '.join(map(repr, unknown))}: there are {', '.join(sorted(tool_names()))}")
+    if any(amount < 1 or amount != int(amount) for amount in concurrency.values()):
+        raise click.UsageError("--concurrency takes whole numbers from 1")
+    return WorkerOptions(
+        grace=UNTIL_DONE if grace is None else min(UNTIL_DONE, timedelta(seconds=grace)),
+        build=build,
+        at_once={kind: int(amount) for kind, amount in concurrency.items()},
+        per_second=rate,
+        autoscales=autoscales,
+    )
+
+
+def _log_and_export(log_format: str, *, is_exporting: bool) -> str:
+    """Have the log written, and with ``is_exporting`` the SDK's metrics served: the address of its exporter."""
+    from noetl_temporal.health import free_address
+    from noetl_temporal.metrics import exporter
+
+    address = free_address() if is_exporting else ""
+    log_to_terminal(log_format, exporter(address) if address else None)
+    return address
+
+
+async def _serve(
+    only: list[str] | None,
+    grace: float | None,
+    options: WorkerOptions,
+    health: tuple[str, int] | None,
+    exporter: str,
+) -> None:
     from noetl_activities.isolation.probe import CONFINED, isolation
     from noetl_activities.tool import load_tools
     from noetl_temporal.access import access_problem
     from noetl_temporal.cli.stop_signals import stop_asked
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.credential_source import credential_source
-    from noetl_temporal.worker import UNTIL_DONE, serving
+    from noetl_temporal.health import Listener, serving_health
+    from noetl_temporal.worker import serving
 
     client = await connect_temporal()
     problem = access_problem(client)
     if problem is not None:
         click.echo(f"warning: {problem}", err=True)
-    patience = UNTIL_DONE if grace is None else min(UNTIL_DONE, timedelta(seconds=grace))
+    build = options.build
     build_text = f" as build {build.version.build_id} of {build.version.deployment_name}" if build else ""
     limit = "" if grace is None else f", at most {grace:g} s"
-    with stop_asked() as stopped:
-        async with serving(client, load_tools(), credential_source(), only, patience, build):
-            click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}{build_text}; Ctrl-C stops")
+    served = ", ".join(only) if only else "workflows and all tools"
+    async with AsyncExitStack() as stack:
+        stopped = stack.enter_context(stop_asked())
+        if health is not None:
+            options = _counting(options)
+            answering = serving_health(Listener(*health), client, lambda: "" if stopped.is_set() else served, exporter)
+            try:
+                await stack.enter_async_context(answering)
+            except OSError as error:
+                raise click.UsageError(f"cannot listen on {health[0]}:{health[1]}: {error.strerror}") from None
+        async with serving(client, load_tools(), credential_source(), only, options):
+            click.echo(f"serving {served}{build_text}; Ctrl-C stops")
             if only is None or not CONFINED.isdisjoint(only):
                 click.echo(await isolation())
             await stopped.wait()
             click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C again stops immediately")
+
+
+def _counting(options: WorkerOptions) -> WorkerOptions:
+    """The options of a worker whose metrics somebody reads."""
+    from temporalio.runtime import Runtime
+
+    from noetl_temporal.metrics import MetricsInterceptor
+
+    return replace(options, interceptors=[MetricsInterceptor(Runtime.default().metric_meter)])

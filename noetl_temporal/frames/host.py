@@ -31,6 +31,7 @@ from noetl_temporal.machine.commands import (
     KeepValues,
     LoadValue,
     OpenWait,
+    PauseChildren,
     RunChunk,
     StartTimer,
 )
@@ -199,7 +200,7 @@ class FrameHost:
                 self._finish = command
             case RunChunk():
                 raise ProtocolError(f"{command.chunk_id}: a frame cannot run a loop")
-            case OpenWait() | CloseWait() | AnswerWait():
+            case OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
                 raise ProtocolError("no signal reaches a frame, so nothing in it can wait")
 
     # ---- calls and timers -------------------------------------------------------------------------------------------

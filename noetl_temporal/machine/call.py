@@ -21,6 +21,7 @@ __all__ = [
     "AttemptRecord",
     "AttemptStatus",
     "CallRule",
+    "LeaseRenewal",
     "Part",
     "PlainOutcome",
     "RuleFailure",
@@ -73,6 +74,20 @@ class SinkCall(msgspec.Struct, frozen=True, omit_defaults=True):
     guard: Guard | None = None
 
 
+class LeaseRenewal(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How to renew the lease of the claimed row that a call works on: a call of the tool ``kind`` every ``interval``
+    seconds. A lease lasts ``seconds``, and did at ``since``, in milliseconds since the epoch. A renewal that changes no
+    row tells that the lease is lost.
+    """
+
+    kind: str
+    config: dict[str, Json]
+    seconds: float
+    interval: float
+    since: int
+    auth: Json = None
+
+
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A rendered call.
 
@@ -82,7 +97,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     but its sinks, after the last page: the outcome to store, whose result may be a reference. The sinks of an ``aside``
     see the names in ``scope`` before those of its own outcome. ``idempotency_key`` is the header in which the call
     sends its key. ``names`` are those that the outcome binds for rules and sinks. ``secrets_key`` is that of the
-    references to secrets in it, if the run has any.
+    references to secrets in it, if the run has any. ``lease`` is that of the row that it works on.
     """
 
     id: str
@@ -109,6 +124,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     store: PlainOutcome | None = None
     aside: bool = False
     secrets_key: str = ""
+    lease: LeaseRenewal | None = None
 
 
 class SinkRecord(msgspec.Struct, frozen=True, omit_defaults=True):

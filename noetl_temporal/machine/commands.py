@@ -7,7 +7,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from noetl_compiler.graph import Json, NamesProfile, SourceRef, Step
+from noetl_compiler.language.words import BranchFailure
 from noetl_temporal.machine.call import Part, StoredRef, ToolCall
+from noetl_temporal.machine.circuit_state import CircuitState
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.ids import fitted
@@ -19,6 +21,7 @@ __all__ = [
     "Cancel",
     "ChunkInput",
     "ChunkItems",
+    "ClaimLimits",
     "CloseWait",
     "Command",
     "Emit",
@@ -27,6 +30,7 @@ __all__ = [
     "KeepValues",
     "LoadValue",
     "OpenWait",
+    "PauseChildren",
     "RunChunk",
     "StartTimer",
 ]
@@ -62,6 +66,20 @@ class FrameLimits(msgspec.Struct, frozen=True):
     row_concurrency: int
 
 
+class ClaimLimits(msgspec.Struct, frozen=True):
+    """What the claimers of a loop take: at most ``max_rows`` of a claim, ``row_concurrency`` of them at once, ``rows``
+    in all. A lease lasts ``lease_seconds`` and is renewed every ``renewal_seconds``. A row that was claimed
+    ``max_attempts`` times is not given back.
+    """
+
+    rows: int
+    max_rows: int
+    row_concurrency: int
+    lease_seconds: float
+    renewal_seconds: float
+    max_attempts: int
+
+
 class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a chunk of a loop has of its own: the items and the outer scope that its templates name.
 
@@ -69,8 +87,10 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     the first one here. ``event_id`` is that of ``loop.started``, the parent of every iteration. ``run`` is the run of
     the step whose loop this is. Ids of the log are those of ``slot``, above the millisecond ``after`` (event_ids.py).
     ``ctx`` is what the iterations before hand on; those of a loop that ``is_sequential`` do. With a ``frame`` the items
-    run in one activity. Items and scope of a large loop lie elsewhere: the items are those of ``kept_items``, the scope
+    run in one activity. With ``claims`` there are no items: the chunk claims rows, ``max_in_flight`` claimers at once.
+    Items and scope of a large loop lie elsewhere: the items are those of ``kept_items``, the scope
     is the value under ``kept_scope``. ``secrets_key`` is that of the run's references to secrets, if it has any.
+    ``circuits`` are as the chunks before left them.
     """
 
     execution_id: int
@@ -87,9 +107,11 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     is_sequential: bool = False
     ctx: dict[str, Json] = {}
     frame: FrameLimits | None = None
+    claims: ClaimLimits | None = None
     kept_items: Part | None = None
     kept_scope: str = ""
     secrets_key: str = ""
+    circuits: dict[str, CircuitState] = {}
 
     @property
     def chunk_id(self) -> str:
@@ -103,11 +125,15 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ChunkInput(ChunkItems, frozen=True, omit_defaults=True, kw_only=True):
-    """All that a chunk's machine needs: also what is the same for all chunks of a loop."""
+    """All that a chunk's machine needs: also what is the same for all chunks of a loop. ``steps`` are those of its
+    region and of the regions inside of that, ``failure`` is what a failed one means for its siblings.
+    """
 
     source: SourceRef
     step: Step
     names: NamesProfile = NamesProfile()
+    steps: dict[str, Step] = {}
+    failure: BranchFailure = "best_effort"
 
 
 class RunChunk(msgspec.Struct, frozen=True, tag=True):
@@ -159,6 +185,14 @@ class AnswerWait(msgspec.Struct, frozen=True, tag=True):
     answer: Answer
 
 
+class PauseChildren(msgspec.Struct, frozen=True, tag=True):
+    """Pause the chunks in flight and the playbooks that are waited for, or go on with them where not ``is_paused``."""
+
+    is_paused: bool
+    by: str = ""
+    reason: str = ""
+
+
 class Cancel(msgspec.Struct, frozen=True, tag=True):
     """Cancel a tool call, timer, loop or load by its id; the end of a call or loop is still fed back."""
 
@@ -193,6 +227,7 @@ Command: TypeAlias = (
     | OpenWait
     | CloseWait
     | AnswerWait
+    | PauseChildren
     | Cancel
     | Emit
     | Finish

@@ -11,6 +11,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.machine.commands import Finish
 from noetl_temporal.machine.failures import error_outcome, failure_at
 from noetl_temporal.machine.steps.execution import Execution
+from noetl_temporal.machine.steps.routes import add_deferred
 from noetl_temporal.machine.steps.summary import result_of, summary_of
 from noetl_temporal.machine.stored import NotLoaded
 
@@ -24,6 +25,7 @@ def finish(execution: Execution, limit: int) -> Finish:
     one that cannot be read. Raises NotLoaded.
     """
     state = execution.state
+    add_deferred(execution)
     result, refused = _result(execution, limit)
     if refused is not None:
         span = execution.graph.steps[execution.graph.final].span
@@ -66,10 +68,12 @@ def _status(execution: Execution) -> Status:
 
 def _emit_end(execution: Execution, status: Status, is_refused: bool) -> None:
     state, emit = execution.state, execution.journal.emit
-    failed = [name for name, record in state.records.items() if record.status == "failed"]
+    ended = summary_of(execution)
+    inside = [name for name, one in state.inside.items() if one.status == "failed"]
+    failed = [*inside, *(name for name, record in state.records.items() if record.status == "failed")]
     meta: dict[str, Any] = {
         "evaluated_by_end_step": execution.graph.final in state.records,
-        "total_steps": sum(1 for name in summary_of(execution) if state.records[name].status != "skipped"),
+        "total_steps": sum(1 for one in ended.values() if one["status"] != "skipped"),
         "failed_steps_count": len(failed),
         "failed_steps": failed or None,
         "failures": msgspec.to_builtins(list(state.failures.counts)) or None,

@@ -17,20 +17,22 @@ The law of stopping
 4. What a stop itself asks for is exempt: the final step of a playbook, as its cleanup (``_is_exempt``).
 5. A call or chunk that ends as cancelled although this machine did not ask for it has failed: it was cancelled from
    outside.
+
+While a machine is paused it begins nothing either, at the same place, and still takes what happens. A cancel ends the
+pause; any other stop waits with its cleanup until someone resumes the run.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Json
-from noetl_temporal.machine.call import PlainOutcome
-from noetl_temporal.machine.commands import Cancel, StartTimer
+from noetl_temporal.machine.commands import Cancel
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
     CancelRequested,
@@ -39,15 +41,16 @@ from noetl_temporal.machine.events import (
     Event,
     HoldRequested,
     LimitReached,
+    PauseRequested,
     RestRequested,
     Resumed,
     Started,
     TimerFired,
     ToolFinished,
+    UnpauseRequested,
     ValuesKept,
 )
 from noetl_temporal.machine.failures import cancelled_outside
-from noetl_temporal.machine.intake import Intake
 from noetl_temporal.machine.loads import ARRIVALS
 from noetl_temporal.machine.protocol import completed_id
 from noetl_temporal.machine.rollback import Runs
@@ -55,19 +58,16 @@ from noetl_temporal.machine.state import MachineState, Pending, PipelineState, R
 from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.pipeline import End, Pipeline
-from noetl_temporal.machine.tasks.waits import Ending, timed_out
-from noetl_temporal.machine.waits.wait import Wait, timer_id
+from noetl_temporal.machine.tasks.waits import end_at_due_time
+from noetl_temporal.machine.waits.waiting import Waiting
 
 __all__ = ["Engine"]
-
-OVER: PlainOutcome = {"status": "ok", "result": None}
-"""How a wait for a time ends."""
 
 S = TypeVar("S", bound=MachineState)
 R = TypeVar("R", bound=Run)
 
 
-class Engine(Intake[S, R], Generic[S, R]):
+class Engine(Waiting[S, R], Generic[S, R]):
     """Runs of pipelines under one stop, one budget, one log."""
 
     def _set_state(self, state: S) -> None:
@@ -94,6 +94,11 @@ class Engine(Intake[S, R], Generic[S, R]):
         return not self.is_idle and all(one.kind in ("keep", "load") or id_ in ended for id_, one in pending)
 
     @property
+    def waits_for_people(self) -> bool:
+        """Whether someone outside decides how the run goes on, and should learn of that now."""
+        return bool(self.state.waits) or self.is_paused
+
+    @property
     def chunks_in_flight(self) -> list[str]:
         """Their ids."""
         return [id_ for id_, one in self.state.pending.items() if one.kind == "chunk"]
@@ -101,7 +106,7 @@ class Engine(Intake[S, R], Generic[S, R]):
     @property
     def has_work(self) -> bool:
         """Something could begin that the budget deferred: feed Continued in the next workflow task."""
-        is_stopping = self.state.stop is not None
+        is_stopping = self.state.stop is not None and not self.is_paused
         may_begin = is_stopping or self._can_begin(ignoring_budget=True)
         return may_begin and self._is_waiting_for_budget()
 
@@ -118,7 +123,7 @@ class Engine(Intake[S, R], Generic[S, R]):
                 self.state.phase, self.state.started = "running", event.at
                 self._start(event)
             case ToolFinished():
-                self._tool_finished(event)
+                self._with_run(self.state.pending[event.call_id].owner)._tool_finished(event)
             case ChunkFinished():
                 found = self.state.pending.pop(event.chunk_id)
                 self._chunk_finished(self._runs[found.owner], event, was_asked=found.is_asked)
@@ -130,6 +135,8 @@ class Engine(Intake[S, R], Generic[S, R]):
                 self._timer_fired(event)
             case CancelRequested():
                 self._cancel_requested(event)
+            case PauseRequested() | UnpauseRequested():
+                self._take_pause(event)
             case LimitReached():
                 self._limit_reached(event)
             case _:
@@ -167,14 +174,19 @@ class Engine(Intake[S, R], Generic[S, R]):
         self._after(run, pipeline)
 
     def _timer_fired(self, event: TimerFired) -> None:
-        found = self.state.timers.pop(event.timer_id, None)
-        if found is None:
-            return
+        found = self.state.timers.get(event.timer_id)
+        if found is not None and found.stopped_at is None:
+            self._with_run(found.owner)._timer_over(event.timer_id, found)
+
+    def _timer_over(self, id_: str, found: Pending) -> None:
+        del self.state.timers[id_]
         if found.kind == "deadline":
             self._deadline_passed(found)
+        elif found.kind == "hold":
+            self._hold_ended(self._runs[found.owner])
         elif found.kind == "wait":
             wait = self.state.waits[found.owner]
-            self._end_wait(wait, *(("done", OVER) if wait.ends_well else ("timed_out", timed_out(wait))))
+            self._with_run(wait.run)._end_wait(wait, *end_at_due_time(wait))
         else:
             run = self._runs[found.owner]
             pipeline = self._pipeline(run)
@@ -182,6 +194,7 @@ class Engine(Intake[S, R], Generic[S, R]):
             self._after(run, pipeline)
 
     def _cancel_requested(self, event: CancelRequested) -> None:
+        self._unpause("", "cancelled")
         if self.state.stop is None:
             self._stop("cancel", event.reason)
         if self.state.stop is not None:
@@ -197,8 +210,7 @@ class Engine(Intake[S, R], Generic[S, R]):
         """Restart every timer for its remaining time; the mirror's count of derived rows starts over."""
         self.state.holding = False
         self.state.ids.begin_run()
-        for id_, timer in self.state.timers.items():
-            self._journal.send(StartTimer(id_, max(0, timer.due - event.at) / 1000, "continues in a new run"))
+        self._restart_timers(event.at)
 
     # ---- settling -------------------------------------------------------------------------------------------------
 
@@ -210,7 +222,8 @@ class Engine(Intake[S, R], Generic[S, R]):
                 else:  # the arrivals keep the values that they have until they may
                     self._reader = ARRIVALS
                 self._proceed()
-            if self.state.phase != "running" or not self._begin_ready():
+            has_ended = self.state.phase == "running" and self._begin_ready()
+            if self.state.phase != "running" or not (self._settle_inside() or has_ended):
                 return
 
     def _begin_ready(self) -> bool:
@@ -259,7 +272,7 @@ class Engine(Intake[S, R], Generic[S, R]):
 
     def _can_begin(self, *, ignoring_budget: bool = False) -> bool:
         state = self.state
-        if state.holding or (self.budget.is_spent and not ignoring_budget):
+        if state.holding or self.is_paused or (self.budget.is_spent and not ignoring_budget):
             return False
         return len(state.pending) < state.sizes.max_in_flight
 
@@ -299,46 +312,6 @@ class Engine(Intake[S, R], Generic[S, R]):
             self._start_timer(state.pending, "delay", run.id, pipeline.delay, pipeline.delay_summary)
         else:
             self._ready(run)
-
-    # ---- timers ---------------------------------------------------------------------------------------------------
-
-    def _start_timer(
-        self, id_: str, kind: Literal["delay", "deadline", "wait"], owner: str, seconds: float, summary: str
-    ) -> None:
-        due = self._journal.at + round(seconds * 1000)
-        self.state.timers[id_] = Pending(kind, owner, due)
-        self._journal.send(StartTimer(id_, seconds, summary))
-
-    def _drop_timer(self, id_: str) -> None:
-        if self.state.timers.pop(id_, None) is not None:
-            self._journal.send(Cancel(id_))
-
-    # ---- waits ----------------------------------------------------------------------------------------------------
-
-    def _open_wait(self, run: R, pipeline: Pipeline) -> None:
-        """The run waits; a run that stops does not begin to."""
-        wait = pipeline.opened
-        if wait is None:
-            raise ProtocolError(f"{run.id} waits for nothing")
-        if self._is_stopped(run):
-            pipeline.wait_ended(wait, "cancelled", None)
-            self._ready(run)
-            return
-        self.state.waits[wait.id] = wait
-        if wait.due:
-            seconds = max(0, wait.due - self._journal.at) / 1000
-            what = "waits until its time" if wait.ends_well else "times out"
-            self._start_timer(timer_id(wait.id), "wait", wait.id, seconds, f"{wait.name} {what}")
-        self._wait_opened(wait)
-
-    def _end_wait(self, wait: Wait, ending: Ending, outcome: PlainOutcome | None) -> None:
-        """The wait is over, and its run goes on; without an outcome because the run stops."""
-        del self.state.waits[wait.id]
-        self._drop_timer(timer_id(wait.id))
-        run = self._runs[wait.run]
-        self._pipeline(run).wait_ended(wait, ending, outcome)
-        self._wait_closed(wait, ending)
-        self._ready(run)
 
     # ---- stopping -------------------------------------------------------------------------------------------------
 
@@ -406,6 +379,29 @@ class Engine(Intake[S, R], Generic[S, R]):
             found = self._pipelines[run.id] = Pipeline(self._host(run), run.pipeline)
         return found
 
+    # ---- machines inside of this one (regions/) -------------------------------------------------------------------
+
+    def _inside(self) -> Iterable[tuple[str, Engine[Any, Any]]]:
+        """The run that each machine inside belongs to, and the machine."""
+        return ()
+
+    def _settle_inside(self) -> bool:
+        """Settle the machines inside; True when one of them ended, so that there is more to settle."""
+        return False
+
+    def has_run(self, id_: str) -> bool:
+        """Whether the run is this machine's, or that of a machine inside of it."""
+        return id_ in self._runs or any(inner.has_run(id_) for _, inner in self._inside())
+
+    def _with_run(self, id_: str) -> Engine[Any, Any]:
+        """The machine of a run: this one, or one inside. What belongs to no run is this one's."""
+        if id_ not in self._runs:
+            for owner, inner in self._inside():
+                if inner.has_run(id_):
+                    self._runs[owner]  # its state is about to change: a checkpoint copies it
+                    return inner._with_run(id_)
+        return self
+
     # ---- what each machine decides --------------------------------------------------------------------------------
 
     @abstractmethod
@@ -418,13 +414,6 @@ class Engine(Intake[S, R], Generic[S, R]):
     @abstractmethod
     def _values_kept(self, owner: str, event: ValuesKept) -> None:
         """What was to be kept of the run ``owner``, or of the whole machine, has been."""
-
-    @abstractmethod
-    def _wait_opened(self, wait: Wait) -> None:
-        """Find out whether there is an answer for it already."""
-
-    @abstractmethod
-    def _wait_closed(self, wait: Wait, ending: Ending) -> None: ...
 
     @abstractmethod
     def _proceed(self) -> None:
@@ -452,6 +441,10 @@ class Engine(Intake[S, R], Generic[S, R]):
 
     @abstractmethod
     def _warn(self, message: str) -> None: ...
+
+    def _hold_ended(self, run: R) -> None:
+        """Nobody has decided in time about a held run."""
+        raise ProtocolError(f"{run.id} cannot be held")
 
     # ---- loops, which only a playbook's machine has; a loop's own has none ------------------------------------------
 

@@ -8,8 +8,10 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import PlainOutcome, StoredRef, ToolReport
+from noetl_temporal.machine.circuit_state import CircuitState
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.mistake import Mistake
+from noetl_temporal.machine.tally import StepTally
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
 __all__ = [
@@ -22,13 +24,17 @@ __all__ = [
     "Event",
     "HoldRequested",
     "LimitReached",
+    "PauseRequested",
     "PayloadRef",
     "RestRequested",
     "Resumed",
+    "RetryRequested",
     "Signalled",
+    "SkipRequested",
     "Started",
     "TimerFired",
     "ToolFinished",
+    "UnpauseRequested",
     "ValueLoaded",
     "ValuesKept",
     "WaitClosed",
@@ -40,11 +46,14 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a chunk of a loop came to, or a whole loop.
 
     ``results`` has one entry an item in index order, ``stats`` counts {total, success, failed, skipped}, ``failures``
-    are those of items; ``failure`` is how the loop itself failed, as an outcome. ``assigns`` are (target, value) pairs
+    are those of items; ``failure`` is how the loop itself failed, as an outcome. ``assigns`` are (index, target, value)
     for the playbook's ctx in index order, ``ctx`` what later iterations of a sequential loop see of them, ``attempts``
-    all tool calls. ``rest`` is how many items at the end were given back; neither results nor stats have them.
-    ``clock`` is the last millisecond of which the chunk had ids, 0 when its workflow ended without a report.
-    ``mistakes`` are warnings, one a place. Large results are ``stored``, and then there are none in ``results``.
+    all tool calls, of which ``retries`` repeat one. ``rest`` is how many items at the end were given back; neither
+    results nor stats have them. ``clock`` is the last millisecond of which the chunk had ids, 0 when its workflow ended
+    without a report. ``unfinished`` are the items without success, as ranges of (first index, size), where some
+    succeeded. ``mistakes`` are warnings, one a place. Large results are ``stored``, and then there are none in
+    ``results``. ``steps`` are those inside of a loop over steps, and their calls are told with them alone.
+    ``circuits`` are as they were left.
     """
 
     status: Literal["ok", "error", "cancelled"]
@@ -52,13 +61,17 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     stats: dict[str, int] = {}
     failures: FailureLog = FailureLog()
     failure: PlainOutcome | None = None
-    assigns: tuple[tuple[str, Json], ...] = ()
+    assigns: tuple[tuple[int, str, Json], ...] = ()
     ctx: dict[str, Json] = {}
     attempts: int = 0
+    retries: int = 0
     rest: int = 0
     clock: int = 0
     mistakes: tuple[Mistake, ...] = ()
     stored: StoredRef | None = None
+    steps: dict[str, StepTally] = {}
+    unfinished: tuple[tuple[int, int], ...] = ()
+    circuits: dict[str, CircuitState] = {}
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
@@ -146,6 +159,47 @@ class Decided(msgspec.Struct, frozen=True, tag=True):
     form: dict[str, Json] = {}
 
 
+class PauseRequested(msgspec.Struct, frozen=True, tag=True):
+    """Someone paused the run: nothing begins until UnpauseRequested. ``by`` is who they say they are. The pause of a
+    playbook reaches its loops and the playbooks that it waits for without a ``request_id``.
+    """
+
+    at: int
+    request_id: int = 0
+    by: str = ""
+    reason: str = ""
+
+
+class UnpauseRequested(msgspec.Struct, frozen=True, tag=True):
+    """Someone resumed a paused run."""
+
+    at: int
+    request_id: int = 0
+    by: str = ""
+    reason: str = ""
+
+
+class RetryRequested(msgspec.Struct, frozen=True, tag=True):
+    """Someone has the held ``run`` of a step repeated by the next run of the step."""
+
+    at: int
+    request_id: int
+    run: str
+    by: str = ""
+    reason: str = ""
+
+
+class SkipRequested(msgspec.Struct, frozen=True, tag=True):
+    """Someone gives the held ``run`` of a step its result."""
+
+    at: int
+    request_id: int
+    run: str
+    data: Json = None
+    by: str = ""
+    reason: str = ""
+
+
 class WaitOpened(msgspec.Struct, frozen=True, tag=True):
     """An iteration of a loop waits. The wait has the id that it has in the playbook's machine."""
 
@@ -214,6 +268,10 @@ Event: TypeAlias = (
     | CancelRequested
     | Signalled
     | Decided
+    | PauseRequested
+    | UnpauseRequested
+    | RetryRequested
+    | SkipRequested
     | WaitOpened
     | WaitClosed
     | Answered

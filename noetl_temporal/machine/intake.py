@@ -56,7 +56,10 @@ class Intake(ABC, Generic[S, R]):
     def _set_state(self, state: S) -> None:
         """Replace the state, and everything derived from it."""
         self.state = state
-        self._journal = Journal(state.ids, self._file, self.budget)
+        self._journal = self._new_journal(state)
+
+    def _new_journal(self, state: S) -> Journal:
+        return Journal(state.ids, self._file, self.budget)
 
     @abstractmethod
     def _take(self, event: Event) -> None:

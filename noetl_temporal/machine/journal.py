@@ -25,20 +25,45 @@ _NO_META: Mapping[str, Any] = MappingProxyType({})
 _encoded = msgspec.json.Encoder().encode
 
 
+class _Feed:
+    """One feed's time and commands, which the journals of a machine and of those inside of it share."""
+
+    def __init__(self) -> None:
+        self.at = 0
+        self.commands: list[Command] = []
+
+
 class Journal:
     """The commands of one feed, in order; what they cost is charged to the budget."""
 
     def __init__(self, ids: EventIds, file: str, budget: Budget) -> None:
-        self.at = 0
-        self.commands: list[Command] = []
+        self._feed = _Feed()
         self._ids = ids
         self._file = file
         self._budget = budget
+        self._meta = _NO_META
+
+    def within(self, meta: Mapping[str, Any]) -> Journal:
+        """The same journal, which adds ``meta`` to each event."""
+        inner = Journal(self._ids, self._file, self._budget)
+        inner._feed = self._feed
+        inner._meta = {**self._meta, **meta}
+        return inner
+
+    @property
+    def at(self) -> int:
+        """The time of the feed, milliseconds since the epoch."""
+        return self._feed.at
+
+    @property
+    def commands(self) -> list[Command]:
+        """The commands of the feed so far."""
+        return self._feed.commands
 
     def open(self, at: int) -> None:
         """Begin a feed at a time, milliseconds since the epoch."""
-        self.at = at
-        self.commands = []
+        self._feed.at = at
+        self._feed.commands = []
 
     def send(self, command: Command) -> None:
         """Append a command."""
@@ -71,7 +96,7 @@ class Journal:
         """Record an event and return its id. ``started`` gives a duration, ``span`` the place; ``more`` is added to
         ``meta``, its None values left out.
         """
-        found = dict(meta)
+        found = {**self._meta, **meta}
         if span is not None:
             found["source"] = {"file": self._file, "line": span.line, "col": span.col}
         if more:

@@ -18,7 +18,7 @@ from noetl_temporal.machine.state import PlaybookState, StepRecord, StepRun, Tas
 from noetl_temporal.machine.stored import result_in, view_of
 from noetl_temporal.machine.views import ErrorView, ResultView, result_view
 
-__all__ = ["LOOP", "assign", "playbook_scope", "record_view", "task_view"]
+__all__ = ["LOOP", "assign", "playbook_scope", "record_view", "results_of", "task_view"]
 
 LOOP = "loop"
 """The kind under which a loop's results are recorded."""
@@ -106,6 +106,12 @@ def _partial(record: StepRecord) -> dict[str, Any]:
     return {"results": found, "data": found, "stats": record.outcome["meta"]["stats"]}
 
 
+def results_of(records: Mapping[str, StepRecord], names: NamesProfile) -> Mapping[str, Any]:
+    """Results by the name of the step, and of the task where the profile says so."""
+    steps = _Results(records)
+    return Chain(steps, _TaskResults(records)) if names.task_results else steps
+
+
 def playbook_scope(
     state: PlaybookState,
     names: NamesProfile,
@@ -116,8 +122,7 @@ def playbook_scope(
     layers: Sequence[Mapping[str, Any]],
 ) -> Chain:
     """Everything in effect at a time, the given layers innermost; also for a template that asks later."""
-    steps = _Results(state.records)
-    results = Chain(steps, _TaskResults(state.records)) if names.task_results else steps
+    results = results_of(state.records, names)
     values = _values(state)
     secrets = _NOTHING if keychain.is_empty else keychain.names(values.workload, values.payload)
     reserved = Late(partial(_reserved, values, results, secrets, names, str(execution_id), at))

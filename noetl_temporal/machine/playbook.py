@@ -28,25 +28,27 @@ from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, LimitReached, Started, ValuesKept
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import cancelled_outside, error_outcome, failure_at, template_outcome
+from noetl_temporal.machine.holding import Holding
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.join import Joins
 from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.loads import ARRIVALS
-from noetl_temporal.machine.loops.chunks import joined, take_report
+from noetl_temporal.machine.loops.chunks import begin_no_more, joined, take_report
 from noetl_temporal.machine.loops.offload import items_to_store, replace_by_refs
 from noetl_temporal.machine.loops.result import loop_end, too_large
-from noetl_temporal.machine.names import LOOP, assign, playbook_scope
+from noetl_temporal.machine.loops.unfinished import without_success
+from noetl_temporal.machine.names import LOOP, playbook_scope
 from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import LoopProgress, Pending, PlaybookState, StepRun, restored
+from noetl_temporal.machine.steps import loops as step_loops
 from noetl_temporal.machine.steps.entry import deadline_id, emit_started, enter, is_admitted, new_run
-from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.steps.exits import in_time, leave, skip
+from noetl_temporal.machine.steps.execution import Execution, ends_of
+from noetl_temporal.machine.steps.exits import completed, in_time, leave, skip
 from noetl_temporal.machine.steps.host import StepHost
-from noetl_temporal.machine.steps.loops import begin_chunk, emit_loop_end, moved_slot, open_loop, record_slot
 from noetl_temporal.machine.steps.routes import OK, StepExit
+from noetl_temporal.machine.tally import tallied
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
-from noetl_temporal.machine.waits.answering import Answering
 from noetl_temporal.machine.workload import workload_of
 
 __all__ = ["MAX_IDLE_STARTS", "Machine"]
@@ -59,9 +61,10 @@ _VALUES = "values"
 """The id under which large values of the request and of ``set`` are stored."""
 
 
-class Machine(Answering):
-    """One run of a graph. ``state`` is that of an earlier machine's ``snapshot``. ``secrets_key`` is what references to
-    secrets are made with, the same in the whole run and unknown outside; without one templates see no secrets.
+class Machine(Holding):
+    """One run of a graph. ``state`` is that of an earlier machine's ``snapshot``, or the state itself of a machine
+    inside of another. ``secrets_key`` is what references to secrets are made with, the same in the whole run and
+    unknown outside; without one templates see no secrets.
     """
 
     def __init__(
@@ -69,21 +72,22 @@ class Machine(Answering):
         graph: Graph,
         *,
         execution_id: int,
-        state: Json = None,
+        state: Json | PlaybookState = None,
         limit: int = INLINE_BYTES,
         secrets_key: str = "",
     ) -> None:
-        machine_state = PlaybookState() if state is None else restored(state, PlaybookState)
+        machine_state = state if isinstance(state, PlaybookState) else _restored(state)
         self.graph = graph
         self.execution_id = execution_id
         self._joins = Joins(graph)
+        self._ends = ends_of(graph)
         self._keychain = Keychain(graph, execution_id, secrets_key)
         super().__init__(machine_state, graph.source.file, limit)
 
     def _set_state(self, state: PlaybookState) -> None:
         super()._set_state(state)
         self._running = Counter(run.step for run in state.runs.values())
-        self._execution = Execution(self.graph, self.execution_id, state, self._journal, {}, self._keychain)
+        self._execution = Execution(self.graph, self.execution_id, state, self._journal, {}, self._keychain, self._ends)
 
     def _runs_in(self, state: PlaybookState) -> Runs[StepRun]:
         state.runs = runs = Runs(state.runs)
@@ -91,7 +95,7 @@ class Machine(Answering):
 
     def move_slots(self, seed: int) -> None:
         """The run was reset: its chunks do not share id slots with those of the run before."""
-        self.state.first_slot = moved_slot(self.state.first_slot, seed)
+        self.state.first_slot = step_loops.moved_slot(self.state.first_slot, seed)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -133,10 +137,10 @@ class Machine(Answering):
         if deadline.owner:
             run = self._runs.get_mutable(deadline.owner)
             if run is not None:
-                run.limit = (deadline.due - run.started) / 1000
+                run.limit = deadline.limit(run.started)
                 self._stop_run(run)
         elif self.state.stop is None:
-            seconds = (deadline.due - self.state.started) / 1000
+            seconds = deadline.limit(self.state.started)
             self._fail("timeout", "playbook", f"the playbook timed out after {seconds:g} s")
             self._stop("timeout")
 
@@ -157,7 +161,7 @@ class Machine(Answering):
         self.state.idle_starts = 0
         self._forget_waits(event.chunk_id)
         chunk = progress.chunks.pop(event.chunk_id)
-        record_slot(self._execution, chunk.slot, report)
+        step_loops.record_slot(self._execution, chunk.slot, report)
         if report.status == "cancelled" and not was_asked:
             progress.failure = cancelled_outside("loop")
         goes_on = not self._is_stopped(run) and not _is_cut(step, progress, report)
@@ -178,11 +182,13 @@ class Machine(Answering):
         if progress.chunks or progress.ranges:
             return False
         report = joined(progress)
-        run.loop_attempts = report.attempts
-        end = self._loop_end(step, run, progress, report)
+        run.loop_attempts, run.loop_retries, run.loop_stats = report.attempts, report.retries, report.stats
+        if report.steps:
+            self.state.inside = tallied(self.state.inside, report.steps)
+        end, host = self._loop_end(step, run, progress, report), self._host(run)
         try:
-            for target, value in report.assigns:
-                assign(self.state, run, target, value)
+            for _, target, value in report.assigns:
+                host.write([(target, value)])
         except templates.TemplateFailure as failure:
             end = end._replace(status="error", outcome={**end.outcome, **template_outcome(failure)})
         self._end_loop(run, end)
@@ -204,7 +210,7 @@ class Machine(Answering):
         state = self.state
         if state.holding:
             self._keep_large_values()
-        while state.phase == "running":
+        while state.phase == "running" and not self.is_paused:
             while state.arrivals and state.phase == "running" and self._may_start():
                 self._arrive(*state.arrivals.pop(0))
             if state.phase != "running" or state.arrivals or not self._release():
@@ -212,6 +218,8 @@ class Machine(Answering):
 
     def _may_start(self) -> bool:
         """Under a stop tokens only go to the final step, which takes no budget."""
+        if self.is_paused:
+            return False
         return self.state.stop is not None or not (self.state.holding or self.budget.is_spent)
 
     def _is_waiting_for_budget(self) -> bool:
@@ -267,14 +275,25 @@ class Machine(Answering):
             if not is_admitted(self._execution, step, run):
                 self._go_on(skip(self._execution, step, run))
                 return
+        except templates.TemplateFailure as failure:
+            self._begin_failed(run, step, failure)
+            return
+        self._enter(step, run)
+
+    def _begin_failed(self, run: StepRun, step: Step, failure: templates.TemplateFailure) -> None:
+        if not run.event_id:
+            run.event_id = emit_started(self._execution, step, run)
+            self._add_run(run)
+        self._leave(run, End("error", template_outcome(failure), None, failure.span or step.span))
+
+    def _enter(self, step: Step, run: StepRun) -> None:
+        """Begin a run that was admitted."""
+        try:
             run.event_id = emit_started(self._execution, step, run)
             self._add_run(run)
             self._set_deadline(step, run, enter(self._execution, step, run))
         except templates.TemplateFailure as failure:
-            if not run.event_id:
-                run.event_id = emit_started(self._execution, step, run)
-                self._add_run(run)
-            self._leave(run, End("error", template_outcome(failure), None, failure.span or step.span))
+            self._begin_failed(run, step, failure)
             return
         if step.loop is not None:
             self._ready(run)
@@ -282,6 +301,12 @@ class Machine(Answering):
             self._begin_pipeline(run)
         else:
             self._leave(run, End("ok", OK, None, step.span))
+
+    def _repeat(self, step: Step, failed: StepRun) -> None:
+        run = new_run(self._execution, step)
+        if failed.loop is not None and failed.loop.claims is None:
+            run.loop = without_success(failed.loop, step_loops.loop_id(run))
+        self._enter(step, run)
 
     def _add_run(self, run: StepRun) -> None:
         self._runs[run.id] = run
@@ -301,11 +326,13 @@ class Machine(Answering):
         assert step.loop is not None  # noqa: S101 - only a step with a loop is ready without a pipeline
         try:
             if run.loop is None:
-                if open_loop(self._execution, step, step.loop, run, self.budget, self._limit) is None:
+                if step_loops.open_loop(self._execution, step, step.loop, run, self.budget, self._limit) is None:
                     self._ready(run)
                     return False
                 if self._keeps_items(run):
                     return False
+            elif not run.loop_event_id:
+                step_loops.emit_loop_started(self._execution, step, step.loop, run, run.loop)
             self._begin_chunks(run, step, step.loop)
         except templates.TemplateFailure as failure:
             return self._loop_failed(run, failure)
@@ -353,7 +380,7 @@ class Machine(Answering):
         """As many as may begin now; the run stays ready where only the budget or the calls in flight forbid more."""
         progress = _loop_of(run)
         while self._can_begin():
-            command = begin_chunk(self._execution, step, loop, run, progress)
+            command = step_loops.begin_chunk(self._execution, step, loop, run, progress)
             if command is None:
                 return
             self.state.pending[command.chunk_id] = Pending("chunk", run.id)
@@ -368,12 +395,12 @@ class Machine(Answering):
             self._leave(run, End("error", outcome, None, failure.span or step.span))
             return True
         run.loop.failure = outcome
-        run.loop.ranges.clear()
+        begin_no_more(run.loop)
         return self._end_loop_when_over(run)
 
     def _loop_stopped(self, run: StepRun) -> None:
         if run.loop is not None:
-            run.loop.ranges.clear()
+            begin_no_more(run.loop)
             self._end_loop_when_over(run)
             return
         step = self.graph.steps[run.step]
@@ -386,7 +413,7 @@ class Machine(Answering):
     def _end_loop(self, run: StepRun, end: End) -> None:
         step = self.graph.steps[run.step]
         end = in_time(step, run, end)
-        emit_loop_end(self._execution, step, run, end)
+        step_loops.emit_loop_end(self._execution, step, run, end)
         self._leave(run, end, LOOP)
 
     def _run_ended(self, run: StepRun, end: End, kind: str) -> None:
@@ -396,10 +423,21 @@ class Machine(Answering):
         self._drop_timer(deadline_id(run))
         if run.pipeline is not None and run.pipeline.executions:
             self.state.idle_starts = 0
+        step = self.graph.steps[run.step]
+        end = completed(self._execution, step, run, end, kind)
+        if self._is_to_hold(step, end):
+            self._begin_hold(step, run, end, kind)
+        else:
+            self._leave_for_good(run, end, kind)
+
+    def _leave_for_good(self, run: StepRun, end: End, kind: str) -> None:
+        self._remove_run(run)
+        self._go_on(leave(self._execution, self.graph.steps[run.step], run, end, kind))
+
+    def _remove_run(self, run: StepRun) -> None:
         self._running[run.step] -= 1
         if not self._running[run.step]:
             del self._running[run.step]
-        self._go_on(leave(self._execution, self.graph.steps[run.step], run, end, kind))
 
     def _go_on(self, ended: StepExit) -> None:
         """A run of a step is over: its token moves on."""
@@ -417,8 +455,9 @@ class Machine(Answering):
         return run.step == self.graph.final and not (stop is not None and stop.skips_cleanup)
 
     def _ask_to_end(self) -> None:
-        """The final step that runs already is the cleanup, and has its time."""
+        """The final step that runs already is the cleanup, and has its time; no step is held any more."""
         super()._ask_to_end()
+        self._let_go_all()
         for run in self._runs.all_mutable():
             if self._is_exempt(run) and deadline_id(run) not in self.state.timers:
                 self._set_deadline(self.graph.steps[run.step], run, None)
@@ -437,6 +476,10 @@ class Machine(Answering):
 
     def _warn(self, message: str) -> None:
         self._journal.warn(message, self.graph.source.path, "playbook", self.state.playbook_id)
+
+
+def _restored(snapshot: Json) -> PlaybookState:
+    return PlaybookState() if snapshot is None else restored(snapshot, PlaybookState)
 
 
 def _loop_of(run: StepRun) -> LoopProgress:

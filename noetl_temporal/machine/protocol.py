@@ -13,12 +13,16 @@ from noetl_temporal.machine.events import (
     Event,
     HoldRequested,
     LimitReached,
+    PauseRequested,
     RestRequested,
     Resumed,
+    RetryRequested,
     Signalled,
+    SkipRequested,
     Started,
     TimerFired,
     ToolFinished,
+    UnpauseRequested,
     ValueLoaded,
     ValuesKept,
     WaitClosed,
@@ -29,10 +33,11 @@ from noetl_temporal.machine.state import MachineState
 __all__ = ["ADMITTED", "ANSWERED", "completed_id", "unexpected"]
 
 _CONTROL = (CancelRequested, LimitReached, HoldRequested, RestRequested, Continued, Resumed)
+_OF_PEOPLE = (PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
 _OF_WAITS = (Signalled, Decided, WaitOpened, WaitClosed, Answered)
 ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
     "new": (Started,),
-    "running": (ToolFinished, ChunkFinished, TimerFired, ValuesKept, ValueLoaded, *_OF_WAITS, *_CONTROL),
+    "running": (ToolFinished, ChunkFinished, TimerFired, ValuesKept, ValueLoaded, *_OF_PEOPLE, *_OF_WAITS, *_CONTROL),
     "ended": (),
 }
 """Phase -> the facts that it admits."""
@@ -40,7 +45,7 @@ ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
 ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
     ToolFinished: ("call",),
     ChunkFinished: ("chunk",),
-    TimerFired: ("delay", "deadline", "wait"),
+    TimerFired: ("delay", "deadline", "wait", "hold"),
     ValuesKept: ("keep",),
     ValueLoaded: ("load",),
 }

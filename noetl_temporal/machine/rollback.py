@@ -17,6 +17,8 @@ from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin, get
 
 import msgspec
 
+from noetl_temporal.machine.state import LoopState
+
 __all__ = ["Checkpoint", "Runs"]
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -25,6 +27,10 @@ _Copier = Callable[[Any], Any]
 
 _RUNS = "runs"
 """The field of a state that has its runs."""
+
+
+_RECURSIVE = (LoopState,)
+"""Types that contain themselves: a loop's state has those of the loops inside of its iterations."""
 
 
 class Runs(dict[str, R]):
@@ -102,9 +108,16 @@ def _copier(hint: Any) -> _Copier | None:
         return _of_list(_copier(arguments[0]))
     if origin is dict:
         return _of_dict(_copier(arguments[1]))
+    if hint in _RECURSIVE:
+        return _copied_recursively
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct) and not hint.__struct_config__.frozen:
         return _struct_copier(hint)
     return None
+
+
+def _copied_recursively(value: msgspec.Struct) -> msgspec.Struct:
+    """A copy of a value whose type contains itself."""
+    return cast("msgspec.Struct", _struct_copier(type(value))(value))
 
 
 def _of_union(arguments: tuple[Any, ...]) -> _Copier | None:

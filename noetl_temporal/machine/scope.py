@@ -105,7 +105,7 @@ def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int 
         "result": seen,
         "data": seen,
         "response": view_of(outcome, partial(response_view, kind)),
-        "this": Names({"data": seen, "result": seen}),
+        "this": _this(outcome, seen),
         "success": outcome["status"] == "ok",
         "last_error": None,
         "attempt": attempt,
@@ -122,6 +122,12 @@ def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int 
         code = templates.Absent("status_code") if status_code is None else status_code
         names["response"] = ResultView({"status": "error", "status_code": code, "error": names["error"]})
     return names
+
+
+def _this(outcome: PlainOutcome, seen: Any) -> Any:
+    """``this.data``, ``this.result``, and the parts of a result that is a map by their names."""
+    whole, result = {"data": seen, "result": seen}, outcome.get("result")
+    return Names({**result, **whole}) if isinstance(result, dict) else Names(whole)
 
 
 def call_names(

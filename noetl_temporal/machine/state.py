@@ -5,25 +5,32 @@ Every snapshot carries ``VERSION``. It is raised when an old snapshot would be m
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from noetl_compiler.graph import Json
+from noetl_compiler.graph import Json, Span
+from noetl_compiler.language.words import RowError
 from noetl_temporal.machine.budget import ResultSizes
 from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef
-from noetl_temporal.machine.commands import FrameLimits
+from noetl_temporal.machine.circuit_state import CircuitState
+from noetl_temporal.machine.commands import ClaimLimits, FrameLimits
 from noetl_temporal.machine.events import ChunkReport, Event, PayloadRef
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
+from noetl_temporal.machine.pause import Pause
+from noetl_temporal.machine.tally import StepStatus, StepTally
 from noetl_temporal.machine.undefined import Mistake
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
 __all__ = [
     "VERSION",
     "Chunk",
+    "Claimer",
+    "CursorProgress",
     "Deferral",
+    "Held",
     "Iteration",
     "LoopProgress",
     "LoopState",
@@ -32,11 +39,13 @@ __all__ = [
     "PipelineState",
     "PlaybookState",
     "Run",
+    "Settlement",
     "StepRecord",
     "StepRun",
     "Stop",
     "TaskProgress",
     "TaskRecord",
+    "TimerKind",
     "restored",
     "state_snapshot",
 ]
@@ -45,7 +54,7 @@ VERSION = 3
 
 S = TypeVar("S", bound="MachineState")
 
-StepStatus = Literal["running", "completed", "failed", "skipped", "cancelled"]
+TimerKind: TypeAlias = Literal["delay", "deadline", "wait", "hold"]
 
 
 class TaskRecord(msgspec.Struct):
@@ -83,10 +92,10 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
     """Where a pipeline stands.
 
     ``ready``: its next call may begin. In ``call``, ``delay`` and ``wait`` it waits for ``pending``; ``answered`` when
-    the wait has ended, with ``answer``, and what follows from it may begin. ``index`` is that of the
-    ``task``, ``executions`` counts task executions and ``attempts`` those of all calls. ``last`` is the last task that
-    went well, ``subject`` the task that asides stand beside; ``failure`` is the outcome with which the pipeline ends
-    after them, and ``failed`` the index of its task.
+    the wait has ended or a call was refused, with ``answer``, and what follows from it may begin. ``index`` is that of
+    the ``task``, ``executions`` counts task executions and ``attempts`` those of all calls, of which ``retries`` repeat
+    one. ``last`` is the last task that went well, ``subject`` the task that asides stand beside; ``failure`` is the
+    outcome with which the pipeline ends after them, and ``failed`` the index of its task.
     """
 
     phase: Literal["ready", "call", "delay", "wait", "answered", "done"] = "ready"
@@ -96,6 +105,7 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
     task: TaskProgress = msgspec.field(default_factory=TaskProgress)
     executions: int = 0
     attempts: int = 0
+    retries: int = 0
     records: dict[str, TaskRecord] = {}
     last: str | None = None
     subject: str | None = None
@@ -108,13 +118,20 @@ class Pending(msgspec.Struct, omit_defaults=True):
     ``keep`` of it, its ``deadline``, the ``load`` of a stored value, or the end of the ``wait`` that is the owner.
 
     What concerns the whole machine has no owner. ``due`` is when a timer fires, milliseconds since the epoch.
-    ``is_asked`` when it has been asked to end.
+    ``is_asked`` when it has been asked to end. A deadline does not count since ``stopped_at``, where that is set;
+    earlier it did not for ``stopped_ms`` (timers.py). A ``hold`` is the time until a held run of a step fails.
     """
 
-    kind: Literal["call", "chunk", "keep", "load", "delay", "deadline", "wait"]
+    kind: Literal["call", "chunk", "keep", "load", "delay", "deadline", "wait", "hold"]
     owner: str
     due: int = 0
     is_asked: bool = False
+    stopped_at: int | None = None
+    stopped_ms: int = 0
+
+    def limit(self, began: int) -> float:
+        """The seconds that a deadline allows, without the time for which it did not count."""
+        return (self.due - self.stopped_ms - began) / 1000
 
 
 class Stop(msgspec.Struct, omit_defaults=True):
@@ -129,6 +146,19 @@ class Stop(msgspec.Struct, omit_defaults=True):
     def skips_cleanup(self) -> bool:
         """A second request to cancel skips the cleanup (semantics.md 6a)."""
         return self.cancels > 1
+
+
+class Held(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a run of a step failed that waits for a person (steps/holds.py): as End, with the tool's ``kind``. ``since``
+    and ``due`` are milliseconds since the epoch: at ``due`` the run fails.
+    """
+
+    outcome: PlainOutcome
+    span: Span
+    since: int
+    due: int
+    task: str | None = None
+    kind: str = ""
 
 
 class Run(msgspec.Struct):
@@ -157,12 +187,14 @@ class Chunk(msgspec.Struct, frozen=True):
 class LoopProgress(msgspec.Struct, omit_defaults=True):
     """How far the loop of a step's run is (loops/chunks.py).
 
-    ``ranges`` are (first, size) of items that no chunk has yet, in order; ``chunks`` are in flight, by id; ``reports``
-    are those of chunks that ended, by their first item; their ``failures`` are merged here. ``scope`` has what the
-    body's templates name, ``ctx`` what the iterations so far hand on. Chunks run as activities where there is a
-    ``frame``. ``failure`` is that of the loop as a whole: nothing more begins then. Of a large loop neither the
-    ``items``, ``total`` of them, nor the scope stand here, once they have been stored: ``kept`` has where the items of
-    each range lie, by its first item, ``kept_scope`` the scope's key.
+    ``ranges`` are (first, size) of items that no chunk has yet, in order, ``unbegun`` of those that none will have;
+    ``chunks`` are in flight, by id; ``reports`` are those of chunks that ended, by their first item; their ``failures``
+    are merged here. ``scope`` has what the body's templates name, ``ctx`` what the iterations so far hand on. Chunks
+    run as activities where there is a ``frame``. ``failure`` is that of the loop as a whole: nothing more begins then.
+    Of a large loop neither the ``items``, ``total`` of them, nor the scope stand here, once they have been stored:
+    ``kept`` has where the items of each range lie, by its first item, ``kept_scope`` the scope's key. A loop with
+    ``claims`` has no items: its ranges have the rows that it may still claim, and ``total`` counts those that were.
+    ``circuits`` are as the chunks that ended knew them.
     """
 
     id: str
@@ -176,26 +208,37 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     failures: FailureLog = FailureLog()
     ctx: dict[str, Json] = {}
     frame: FrameLimits | None = None
+    claims: ClaimLimits | None = None
     failure: PlainOutcome | None = None
     kept: dict[int, Part] = {}
     kept_scope: str = ""
+    unbegun: list[tuple[int, int]] = []
+    circuits: dict[str, CircuitState] = {}
 
 
 class StepRecord(msgspec.Struct, omit_defaults=True):
-    """How a step ended last: what its name gives to templates and what the run's summary says of it."""
+    """How a step ended last: what its name gives to templates and what the run's summary says of it. ``iterations``
+    counts those of its loops: {total, success, failed, skipped}. ``failures`` are those of the items of a loop over
+    steps, until the step that ends it decides what becomes of them.
+    """
 
     status: StepStatus
     kind: str = ""
     outcome: PlainOutcome = {}
     tasks: dict[str, TaskRecord] = {}
     attempts: int = 0
+    retries: int = 0
+    iterations: dict[str, int] = {}
     duration: float = 0.0
+    failures: FailureLog = FailureLog()
 
 
 class StepRun(Run, omit_defaults=True, kw_only=True):
     """One run of a step. ``id`` is ``<step>#<n>``; ``args`` are the names bound for it, ``bound`` what ``set iter.x``
     wrote. ``before`` is the step's record of the runs before, ``selection`` the items of its loop that begins,
-    ``loop`` the loop that has begun. ``limit`` is the seconds after which it timed out.
+    ``loop`` the loop that has begun. One inside of another loop's iteration runs there, as the machine of which
+    ``inner`` is the state (regions/). ``limit`` is the seconds after which it timed out. It is ``held`` where it has
+    failed and waits for a person.
     """
 
     step: str
@@ -204,17 +247,68 @@ class StepRun(Run, omit_defaults=True, kw_only=True):
     bound: dict[str, Json] = {}
     loop_event_id: int = 0
     loop_attempts: int = 0
+    loop_retries: int = 0
+    loop_stats: dict[str, int] = {}
     selection: Selection | None = None
     loop: LoopProgress | None = None
+    inner: LoopState | None = None
     before: StepRecord | None = None
+    held: Held | None = None
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """What becomes of a claimed row, and how its iteration ended: ``status``, ``outcome``, ``task`` and ``span`` as in
+    pipeline.End, ``kind`` that of its last tool.
+    """
+
+    action: RowError
+    status: Literal["ok", "error", "cancelled"]
+    outcome: PlainOutcome
+    kind: str
+    task: str | None
+    span: Span
+
+
+class Claimer(msgspec.Struct, omit_defaults=True):
+    """A claim, ``asked`` for so many rows at ``since``, until none of its rows is left: those that wait, and how many
+    are worked on.
+    """
+
+    asked: int
+    since: int
+    is_claiming: bool = True
+    waiting: list[Json] = []
+    running: int = 0
+
+
+class CursorProgress(msgspec.Struct, omit_defaults=True):
+    """How far a chunk of a loop over a cursor is: the ``claims`` that it made, how many of them ``found`` rows since
+    one found nothing, and how many ``rows`` all took. ``claimers`` are at work, by the number of their claim. It
+    ``is_drained`` once a claim found nothing, until a claimer is done with its rows.
+    """
+
+    claims: int = 0
+    found: int = 0
+    rows: int = 0
+    is_drained: bool = False
+    claimers: dict[int, Claimer] = {}
 
 
 class Iteration(Run, omit_defaults=True, kw_only=True):
     """One iteration of a loop; ``id`` is its index as text. ``bound`` has what ``set iter.x`` wrote, ``ctx`` what
-    ``set ctx.x`` wrote.
+    ``set ctx.x`` wrote. Where it runs a region, ``region`` is the state of those steps, and ``arrived`` has the result
+    of each arrival at the region's end.
+
+    In a loop over a cursor ``row`` is what the ``claim`` of this number took for it, and ``settlement`` is set when its
+    tasks are done; a run without a row is the claim itself.
     """
 
     index: int
+    claim: int = 0
+    row: Json = None
+    settlement: Settlement | None = None
+    region: PlaybookState | None = None
+    arrived: list[Json] = []
     bound: dict[str, Json] = {}
     ctx: dict[str, Json] = {}
     assigns: list[tuple[str, Json]] = []
@@ -234,7 +328,7 @@ class MachineState(msgspec.Struct, omit_defaults=True):
     ``ready`` names the runs whose next call may begin, in order. ``deferred`` are facts, in order, that wait for stored
     values; ``readers`` are runs that do, by id, and the arrivals at steps (loads.ARRIVALS). None ever waits before one
     ``has_stored``; ``stored_bytes`` is the size of all results of calls that were stored. ``waits`` are open, by id,
-    the oldest first.
+    the oldest first. ``circuits`` are those of tasks that have a circuit breaker, as <step>/<task>.
     """
 
     phase: Literal["new", "running", "ended"] = "new"
@@ -243,8 +337,10 @@ class MachineState(msgspec.Struct, omit_defaults=True):
     pending: dict[str, Pending] = {}
     timers: dict[str, Pending] = {}
     waits: dict[str, Wait] = {}
+    circuits: dict[str, CircuitState] = {}
     ready: list[str] = []
     stop: Stop | None = None
+    pause: Pause | None = None
     holding: bool = False
     sizes: ResultSizes = msgspec.field(default_factory=ResultSizes)
     deferred: list[Deferral] = []
@@ -256,8 +352,9 @@ class MachineState(msgspec.Struct, omit_defaults=True):
 class PlaybookState(MachineState, omit_defaults=True):
     """A playbook's run.
 
-    ``arrivals`` are tokens on their way, (step, origin). ``waiting`` maps a join to the steps whose tokens wait there,
-    ``leads`` are those whose tokens arrived at the final step. Id slots for chunks are looked for from ``first_slot``
+    ``inside`` has the steps of loops over steps that have ended. ``arrivals`` are tokens on their way, (step, origin).
+    ``waiting`` maps a join to the steps whose tokens wait there, ``leads`` are those whose tokens arrived at the final
+    step. Id slots for chunks are looked for from ``first_slot``
     on; ``lost_slots`` are those of chunks that ended without a report. ``idle_starts`` counts the steps that started
     since a call ended. ``warned`` are the places, line:col, of which the log has a warning. The result is that of
     ``return_step``, where one is named and has run. Large values of
@@ -275,6 +372,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     ctx: dict[str, Json] = {}
     vars: dict[str, Json] = {}
     records: dict[str, StepRecord] = {}
+    inside: dict[str, StepTally] = {}
     runs: dict[str, StepRun] = {}
     counts: dict[str, int] = {}
     arrivals: list[tuple[str, str]] = []
@@ -299,7 +397,8 @@ class LoopState(MachineState, omit_defaults=True):
     """A run of a chunk of a loop. Results and assigns wait under their index until the end, where large results lie
     under ``stored``; ``succeeded`` counts those that ended well; ``failures`` are those of items, ``failure`` is how
     the loop itself failed. ``is_closed`` when no further item may begin here. ``mistakes`` are what the playbook is to
-    warn of. ``kept`` is where the results lie that are here, once they do.
+    warn of. ``kept`` is where the results lie that are here, once they do. ``cursor`` is set where rows are claimed.
+    ``steps`` are those of a region, over the iterations so far.
     """
 
     next: int = 0
@@ -313,8 +412,11 @@ class LoopState(MachineState, omit_defaults=True):
     failure: PlainOutcome | None = None
     succeeded: int = 0
     attempts: int = 0
+    steps: dict[str, StepTally] = {}
+    retries: int = 0
     is_closed: bool = False
     mistakes: list[Mistake] = []
+    cursor: CursorProgress | None = None
 
 
 def state_snapshot(state: MachineState) -> dict[str, Json]:

@@ -48,6 +48,9 @@ _NO_VALUE = {LookupError.__name__}
 _STORE_AWAY = "StoreAwayError"
 """The error of the workers' converter while the payload store is unavailable."""
 
+_MISSING_KEY = "DecryptionError"
+"""The error of a worker that lacks an encryption key."""
+
 _NOT_STORED = "Failed encoding completion"
 """How the SDK begins when what a workflow wrote cannot be sent. Of the values in it only the large ones are still to be
 stored then; the SDK gives neither the error's type nor its trace."""
@@ -113,9 +116,11 @@ def _open(writer: RowWriter, cause: str, message: str, worker: str) -> None:
 
 def cause_of(attributes: WorkflowTaskFailedEventAttributes) -> str:
     """In a word: exception, nondeterminism, storage (Postgres did not answer), missing_value (it has no such large
-    value), or what Temporal calls it.
+    value), missing_key (a worker cannot decrypt a value), or what Temporal calls it.
     """
     cause, failure = attributes.cause, attributes.failure
+    if _MISSING_KEY in _types(failure):
+        return "missing_key"
     if _STORE_AWAY in _types(failure) or failure.message.startswith(_NOT_STORED):
         return "storage"
     if _from_storage(failure):
@@ -134,6 +139,9 @@ def _from_storage(failure: Failure) -> bool:
 
 
 def _message(failure: Failure) -> str:
+    """Of a missing key, the innermost: it names the key."""
+    if _MISSING_KEY in _types(failure) and failure.application_failure_info.type != _MISSING_KEY:
+        return _message(failure.cause)
     type_ = failure.application_failure_info.type
     return f"{type_}: {failure.message}" if type_ else failure.message or "no reason was given"
 

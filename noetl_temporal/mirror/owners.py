@@ -6,14 +6,15 @@ The rows of noetl.payload_owner are written in the transaction that stores the h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from google.protobuf.message import Message
 from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.decryption import parts_of
 from noetl_temporal.mirror.event_table import Connection
 from noetl_temporal.mirror.payloads import REFERENCE, Reference, value
 
@@ -23,9 +24,9 @@ _KEY = re.compile(rb'"(?:key|kept_scope)":"([0-9a-f]{64})"')
 
 
 class ReadEvent(NamedTuple):
-    """A history event as ``stored`` by the server, and ``plain`` as the fold reads it: values decoded to JSON, and a
-    frame's result expanded to its entries. ``segments`` are the keys of the frame's segments, ``keys`` those in the
-    event's values before they were expanded.
+    """A history event as ``stored`` by the server but decrypted, and ``plain`` as the fold reads it: values decoded to
+    JSON, and a frame's result expanded to its entries. ``segments`` are the keys of the frame's segments, ``keys``
+    those in the event's values before they were expanded.
     """
 
     stored: HistoryEvent
@@ -50,26 +51,8 @@ def references(message: Message) -> set[str]:
     """The keys of the references to external storage anywhere in a message."""
     if REFERENCE not in message.SerializeToString():  # most have none, and the search takes ten times as long
         return set()
-    found = (value(payload) for payload in _payloads(message))
+    found = (value(payload) for payload in parts_of(message, Payload))
     return {one.claim["key"] for one in found if isinstance(one, Reference) and "key" in one.claim}
-
-
-def _payloads(message: Message) -> Iterator[Payload]:
-    if isinstance(message, Payload):
-        yield message
-        return
-    for field, found in message.ListFields():
-        if field.message_type is not None:
-            for inner in _messages(found):
-                yield from _payloads(inner)
-
-
-def _messages(found: Any) -> Iterable[Message]:
-    """The messages in a field: one, a list of them, or the values of a map."""
-    if isinstance(found, Message):
-        return [found]
-    values = cast("Mapping[Any, Any]", found).values() if isinstance(found, Mapping) else cast("Iterable[Any]", found)
-    return [one for one in values if isinstance(one, Message)]
 
 
 async def own(connection: Connection, execution_id: int, events: Iterable[ReadEvent]) -> None:

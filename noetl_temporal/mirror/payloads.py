@@ -2,7 +2,7 @@
 
 Values travel as payloads, ``json/plain`` or a packed trail unless someone configured a codec or external storage.
 ``plain`` turns those others into ``json/plain`` with the client's data converter, so that the fold need not wait for
-anything.
+anything. What is encrypted has been decrypted before (decryption.py).
 noetl.history keeps the event as the server has it; a reference whose storage is not configured stays one, and
 ``value`` tells so.
 """
@@ -10,6 +10,7 @@ noetl.history keeps the event as the server has it; a reference whose storage is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -18,6 +19,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import DataConverter
 
+from noetl_temporal.ids import scheduled_execution_id
 from noetl_temporal.mirror.storable import storable
 from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, unpack
 
@@ -86,14 +88,18 @@ def first(payloads: Sequence[Payload]) -> Json:
 def input_of(event: HistoryEvent) -> dict[str, Json] | None:
     """The arguments of the run that begins with this event, as one map; None when one lies elsewhere.
 
-    They are a run_input.RunInput and a Playbook, or a loop_run.LoopRun and a LoopBody."""
-    given = event.workflow_execution_started_event_attributes.input.payloads[:_ARGUMENTS]
-    parts = [as_map(value(one)) for one in given]
+    They are a run_input.RunInput and a Playbook, or a loop_run.LoopRun and a LoopBody. The input of a schedule has no
+    execution id: each of its runs has its own."""
+    started = event.workflow_execution_started_event_attributes
+    parts = [as_map(value(one)) for one in started.input.payloads[:_ARGUMENTS]]
     found: dict[str, Json] = {}
     for part in parts:
         if part is None:
             return None
         found |= part
+    if "graph" in found and not found.get("execution_id"):
+        began = event.event_time.ToDatetime(UTC)
+        found["execution_id"] = scheduled_execution_id(began, started.first_execution_run_id)
     return found or None
 
 

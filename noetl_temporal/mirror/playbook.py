@@ -14,7 +14,7 @@ __all__ = ["Playbook", "playbook_of"]
 
 
 class Playbook(msgspec.Struct, frozen=True):
-    """``started`` is naive UTC, as upstream's tables have it."""
+    """``started`` is naive UTC, as upstream's tables have it; ``schedule`` is the one that has started the run."""
 
     execution_id: int
     parent_execution_id: int | None
@@ -22,6 +22,7 @@ class Playbook(msgspec.Struct, frozen=True):
     content: str
     meta: dict[str, Json]
     started: datetime
+    schedule: str | None = None
 
 
 def playbook_of(event: HistoryEvent) -> Playbook | None:
@@ -37,4 +38,5 @@ def playbook_of(event: HistoryEvent) -> Playbook | None:
         content=given["content"],
         meta={**source, "digest": given["graph"].get("digest")},
         started=to_row(event)[2].replace(tzinfo=None),
+        schedule=given.get("schedule"),
     )

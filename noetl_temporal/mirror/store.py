@@ -17,6 +17,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
 from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.decryption import decrypted
 from noetl_temporal.mirror.event_table import ConflictError, Connection, UnknownExecutionError, add_events, to_json
 from noetl_temporal.mirror.frames import with_entries
 from noetl_temporal.mirror.migrations import migrate
@@ -159,6 +160,7 @@ class Store:
 
     async def _read(self, event: HistoryEvent) -> ReadEvent:
         """The event with its values, wherever they lie."""
+        event = await decrypted(event, self.converter)
         decoded = await plain(event, self.converter)
         return ReadEvent(event, *await with_entries(decoded, self.converter), keys_in(decoded))
 
@@ -183,8 +185,10 @@ class Store:
         found = {event.event_id: event for event in events}
         missing = sorted(needs(events) - found.keys())
         records = await connection.fetch(sql.query("history_events"), *run[:3], missing) if missing else []
-        stored = {record["event_id"]: await plain(from_row(record["proto"]), self.converter) for record in records}
-        return found | stored
+        for record in records:
+            event = await decrypted(from_row(record["proto"]), self.converter)
+            found[record["event_id"]] = await plain(event, self.converter)
+        return found
 
 
 @asynccontextmanager
@@ -254,7 +258,7 @@ async def _register(connection: Connection, playbook: Playbook) -> None:
     if catalog_id is None:
         meta = to_json(playbook.meta)
         catalog_id = await connection.fetchval(sql.query("add_catalog"), playbook.path, playbook.content, meta)
-    values = playbook.execution_id, catalog_id, playbook.parent_execution_id, playbook.started
+    values = playbook.execution_id, catalog_id, playbook.parent_execution_id, playbook.started, playbook.schedule
     await connection.execute(sql.query("add_execution"), *values)
 
 

@@ -45,6 +45,7 @@ from noetl_temporal.machine.events import (
     WaitOpened,
 )
 from noetl_temporal.machine.failures import error_outcome
+from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.run_tool import Attempt
@@ -185,7 +186,7 @@ class _Host:
                 timer = self._start(command.timer_id, self._wait(command))
                 timer.add_done_callback(partial(self._fired, command.timer_id))
             case RunChunk():
-                machine = LoopMachine(command.input)
+                machine = loop_machine(command.input)
                 loop = self._loops[command.chunk_id] = _Host(machine, self._world, self._run, self)
                 chunk = self._start(command.chunk_id, loop.drive({}))
                 chunk.add_done_callback(partial(self._chunk_ended, command.chunk_id, loop, machine))

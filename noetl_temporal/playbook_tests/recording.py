@@ -13,6 +13,7 @@ from noetl_compiler.graph import Json
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.playbook_tests import read_tests
 from noetl_compiler.source import SourceFile
+from noetl_temporal.catalog_store import named
 from noetl_temporal.machine.call import AttemptRecord
 from noetl_temporal.playbook_tests.expectations import Problem, route_of
 from noetl_temporal.playbook_tests.recorded import RecordedCall, RecordedRun
@@ -36,13 +37,19 @@ def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[st
         test["payload"] = run.payload
     test["stubs"] = _stubs(run)
     test["expect"] = _expectation(run, report)
-    document: dict[str, Json] = {"playbook": Path(run.graph.source.file).name, "tests": [test]}
+    document: dict[str, Json] = {"playbook": _file_name(run.graph.source.file), "tests": [test]}
     [read] = read_tests(SourceFile("recorded.test.yaml", _yaml(document))).tests
     verdict = run_test(read, run.graph, tools)
     if verdict.is_passed:
         test["expect"] = {"route": route_of(verdict.run), **test["expect"]}
         del test["expect"]["steps"]
     return _yaml(document), verdict.problems
+
+
+def _file_name(source: str) -> str:
+    """The file that the test is for: load.yaml for a version of the catalog such as ``etl/load@3``, which has none."""
+    path, version = named(source)
+    return Path(source).name if version is None else f"{Path(path).name}.yaml"
 
 
 def _yaml(document: dict[str, Json]) -> str:

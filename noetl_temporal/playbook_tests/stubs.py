@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import httpx
+from msgspec.structs import replace
 from temporalio.converter import DataConverter
 
 from noetl_activities.credentials import Credentials, CredentialSource
@@ -105,6 +106,7 @@ class StubbedWorld:
         sinks = _Sinks(self.stored, stub.sink_error if stub else None)
         tool = _StubTool(call.kind, stub, self.tools[call.kind].timeout) if stub else NoopTool()
         credentials = Credentials(self._source)
+        call = replace(call, lease=None)  # no row is another's
         return Attempt(tool, call, credentials, log, self._values, asyncio.Event(), performer=sinks)
 
     def _stub(self, call: ToolCall, attempt: int) -> Stub | None:

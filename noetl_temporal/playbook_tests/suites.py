@@ -100,7 +100,7 @@ def _unknown_call(suite: Suite, graph: Graph, calls: Calls) -> Iterator[Diagnost
     if step is None:
         yield from _unknown_step(suite, graph, calls.step)
         return
-    labels = [task.label for task in step.tasks]
+    labels = [task.label for task in step.calls]
     if calls.task is not None and calls.task.text not in labels:
         message = f'the step "{step.name}" has no task "{calls.task.text}"'
         hint = nearest_or_all(calls.task.text, labels, "its tasks are")
@@ -113,7 +113,7 @@ def _foreign_answer(suite: Suite, graph: Graph, stub: Stub) -> Iterator[Diagnost
     step = graph.steps.get(stub.calls.step.text)
     if step is None or not (stub.http or stub.rows is not None):
         return
-    tasks = [task for task in step.tasks if stub.calls.task is None or stub.calls.task.text == task.label]
+    tasks = [task for task in step.calls if stub.calls.task is None or stub.calls.task.text == task.label]
     if tasks and not any(task.kind in kinds for task in tasks):
         called = ", ".join(sorted({task.kind for task in tasks}))
         message = f'"{key}" answers calls of {" and ".join(kinds)}, and this stub is for {called}'

@@ -43,6 +43,7 @@ WITHOUT_A_STACK = {
     "worker": [["worker"]],
     "mirror": [["mirror"], ["mirror", "problems"]],
     "prune": [["prune"]],
+    "codec-server": [["codec-server"]],
     "ledger": [["ledger", "sql"]],
     "setup": [["setup", "--help"]],
     "replay": [["replay", "7"]],
@@ -54,7 +55,14 @@ WITHOUT_A_STACK = {
     "signal": [["signal", "7", "paid"]],
     "approve": [["approve", "7"]],
     "reject": [["reject", "7"]],
+    "pause": [["pause", "7"]],
+    "resume": [["resume", "7"]],
+    "retry": [["retry", "7"]],
+    "skip": [["skip", "7", "start"]],
     "test": [["test"], ["test", "--record", "7"]],
+    "register": [["register", "playbook.yaml"], ["register", "."]],
+    "catalog": [["catalog", "list"], ["catalog", "show", "a@1"], ["catalog", "diff", "a@1", "playbook.yaml"]],
+    "schedule": [["schedule", "list"], ["schedule", "add", "a", "--every", "1h"], ["schedule", "pause", "a"]],
 }
 
 

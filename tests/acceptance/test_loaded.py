@@ -31,6 +31,7 @@ main()
 TOOLS = {"duckdb", "httpx", "sqlglot", "noetl_activities.http", "noetl_activities.python", "noetl_activities.postgres"}
 COMPILER = {"jinja2", "yaml", "noetl_compiler.phases", "noetl_compiler.templates"}
 WORKER = {
+    "opentelemetry",
     "pydantic",
     "temporalio.worker",
     "noetl_temporal.machine.engine",

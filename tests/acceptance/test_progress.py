@@ -6,21 +6,27 @@ import datetime
 import functools
 import io
 import json
+import re
 import time
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
+from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.console import PrintableConsole
 from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.log_facts import LogFacts
 from noetl_temporal.cli.progress import Progress
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.text_ids import with_text_ids
-from noetl_temporal.cli.view import Lines
+from noetl_temporal.cli.view import Lines, Screen
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.mirror.read import Event
+from noetl_temporal.ui_summary import playbook_summary
+
+AFTER = ("how it ended", "where to look further")
+"""The last lines about a run that failed."""
 
 FAILURE = Failure("fetch", "HTTP 503 [x]", task="page", file="p.yaml", line=12, col=9)
 
@@ -31,6 +37,7 @@ class Row(NamedTuple):
     meta: dict[str, Any]
     duration: float | None = None
     error: str | None = None
+    event_time: datetime.datetime = datetime.datetime(2026, 11, 23, 12)
 
 
 def row(event: str, duration: float | None = None, error: str | None = None, **meta: Any) -> Row:
@@ -109,6 +116,61 @@ def test_a_long_loop_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        ([], ""),
+        ([0], ""),
+        ([2], "0.5/s, 4 s left"),
+        ([1, 2], "1.0/s, 1 s left"),
+        ([2, 1], "1.0/s, 1 s left"),
+        ([600], "0.0/s, 20 min left"),
+        ([7200], "0.0/s, 4.0 h left"),
+        ([1, 2, 3], "1.0/s"),
+    ],
+)
+def test_how_fast_a_loop_goes(ends: list[int], told: str) -> None:
+    progress = Progress()
+    began = row("loop.started", iterator={"collection_size": 3})
+    items = [row("loop.iteration.done")._replace(event_time=began.event_time + datetime.timedelta(0, s)) for s in ends]
+    for one in [row("step.started"), began, *items]:
+        progress.feed(one)
+    assert progress.steps["fetch"].pace() == told
+
+
+def test_a_final_step_after_a_failure_says_so() -> None:
+    progress = Progress()
+    start, end = Row("step.started", "end", {"routed_to_end": True}), Row("step.done", "end", {}, 0.5)
+    assert [progress.feed(one) for one in (start, end)] == [
+        "end (after failure) ...",
+        "end (after failure) completed in 0.50 s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "summary"), [("", "shop/orders"), (', version: "2"', "shop/orders@2")], ids=["no version", "version"]
+)
+def test_a_list_of_workflows_names_path_and_version(version: str, summary: str) -> None:
+    head = f"apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {{name: orders, path: shop/orders{version}}}\n"
+    graph = compile_or_raise(f"{head}workflow: [{{step: start, tool: {{kind: noop}}}}]\n")
+    assert playbook_summary(graph) == summary
+
+
+def on_screen(rows: list[Row]) -> str:
+    out = io.StringIO()
+    with Screen(PrintableConsole(file=out, width=120, force_terminal=True, color_system=None)) as screen:
+        for one in rows:
+            screen.feed(one)
+    return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", out.getvalue()).rsplit("\r", 1)[-1]
+
+
+def test_a_loop_is_a_bar_that_stays() -> None:
+    shown = on_screen([row("step.started"), *LOOP, retried(True), row("step.done", duration=2.0)])
+    assert "fetch" in shown
+    assert "━" in shown
+    assert "2/3 iterations, 2 pages, 1 retry" in shown
+
+
 def test_rows_of_a_step_that_never_began_are_ignored() -> None:
     progress = Progress()
     assert progress.feed(row("step.done")) is None
@@ -139,6 +201,7 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "attention",
         "cancelling",
         "waits",
+        "standstill",
         "warnings",
         "called",
         "calls",
@@ -170,6 +233,55 @@ def test_text_names_the_place_and_escapes_markup() -> None:
     ended(failures=FailureLog().with_failure(FAILURE), steps=steps).show(PrintableConsole(file=out, width=80))
     assert "p.yaml:12:9: fetch/page: HTTP 503 [x]" in out.getvalue()
     assert "fetch  failed" in out.getvalue()
+
+
+STEPS: dict[str, dict[str, Any]] = {
+    "load": {"status": "completed", "attempts": 9, "retries": 2, "duration_seconds": 1.0},
+    "each": {
+        "status": "failed",
+        "attempts": 4,
+        "retries": 0,
+        "iterations": {"total": 1200, "success": 3, "failed": 1, "skipped": 1196},
+        "duration_seconds": 2.0,
+    },
+    "end": {"status": "completed", "attempts": 0, "retries": 0, "duration_seconds": 0.0},
+}
+
+
+def test_calls_retries_and_iterations_are_told_apart() -> None:
+    out = io.StringIO()
+    ended(steps=STEPS).show(PrintableConsole(file=out, width=100))
+    assert [line.split() for line in out.getvalue().splitlines()[:4]] == [
+        ["step", "status", "iterations", "calls", "retries", "seconds"],
+        ["load", "completed", "7", "2", "1.00"],
+        ["each", "failed", "4", "of", "1,200,", "1", "failed", "4", "2.00"],
+        ["end", "completed", "0", "0.00"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "steps", "where"),
+    [
+        ("failed", STEPS, "stopped in each"),
+        ("failed", {"beside": {"status": "cancelled"}, **STEPS}, "stopped in each"),
+        ("cancelled", {**STEPS, "wait": {"status": "cancelled"}}, "stopped in wait"),
+        ("timed_out", {"end": {"status": "cancelled"}}, "stopped in end"),
+        ("terminated", {}, None),
+    ],
+)
+def test_where_a_run_stopped_and_how_to_go_on(status: str, steps: dict[str, dict[str, Any]], where: str | None) -> None:
+    out = io.StringIO()
+    msgspec.structs.replace(ended(steps=steps), status=status).show(PrintableConsole(file=out, width=200))
+    lines = out.getvalue().splitlines()
+    assert [line for line in lines if line.startswith("stopped")] == ([where] if where else [])
+    step = f" --step {where.split()[-1]}" if where else ""
+    assert lines[-1] == f"what its tasks printed: noetl logs 7{step}; what happened: noetl events 7"
+
+
+def test_a_run_that_completed_needs_no_advice() -> None:
+    out = io.StringIO()
+    msgspec.structs.replace(ended(steps=STEPS), status="completed").show(PrintableConsole(file=out, width=200))
+    assert "noetl" not in out.getvalue()
 
 
 def item(index: int, kind: str = "http", *, handled: bool = False) -> Failure:
@@ -216,7 +328,7 @@ def test_many_failures_of_a_step_are_told_by_their_counts(failures: list[Failure
     out = io.StringIO()
     log = functools.reduce(FailureLog.with_failure, failures, FailureLog())
     ended(failures=log).show(PrintableConsole(file=out, width=80))
-    assert out.getvalue().splitlines()[:-1] == lines
+    assert out.getvalue().splitlines()[: -len(AFTER)] == lines
 
 
 WARNING = Row(
@@ -298,7 +410,7 @@ def test_what_failed_after_the_cause_is_marked_below_it() -> None:
     out = io.StringIO()
     log = FailureLog().with_failure(Failure("end", '"start.body" is undefined')).with_failure(FAILURE)
     ended(failures=log, events=1).show(PrintableConsole(file=out, width=200))
-    first, second, last = out.getvalue().splitlines()
+    first, second, last, *_ = out.getvalue().splitlines()
     assert first == "p.yaml:12:9: fetch/page: HTTP 503 [x]"
     assert second == 'end: "start.body" is undefined (after failure)'
     assert "1 event, execution" in last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,20 @@ def test_a_run_that_is_not_there(site: Site) -> None:
 
 def test_recording_runs_no_tests(site: Site) -> None:
     assert "takes no files" in site.noetl("test", "--record", "1", ".").stderr
+
+
+def test_a_run_of_the_catalog_is_a_test_of_its_text(site: Site) -> None:
+    place = site.folder / "registered"
+    place.mkdir()
+    file = place / "p.yaml"
+    file.write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: one, path: tests/one}\n"
+        "workflow: [{step: start, tool: {kind: noop, result: done}}]\n"
+    )
+    assert site.noetl("register", str(file)).returncode == 0
+    told = json.loads(site.noetl("run", "tests/one@latest", "--json").stdout)
+    done = site.noetl("test", "--record", str(told["execution_id"]))
+    (place / "one.test.yaml").write_text(done.stdout)
+    (place / "one.yaml").write_text(site.noetl("catalog", "show", "tests/one").stdout)
+    done = site.noetl("test", str(place))
+    assert (done.returncode, done.stdout[:6]) == (0, "passed"), done.stdout

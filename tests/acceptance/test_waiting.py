@@ -55,6 +55,7 @@ def test_what_a_run_waits_for_is_told_with_the_command_that_answers_it(site: Sit
     assert site.noetl("signal", run, "paid", "--data", '{"amount": 3}').stdout == f"run {run}: signal paid accepted\n"
 
     assert wait_until(lambda: waits(site, run) == ["review"])
+    assert wait_until(lambda: status(site, run)["steps"]["paid"].get("attempts") == 1), "also while it runs"
     told = site.noetl("status", run).stdout
     assert f"review waits for an approval (Refund it?): noetl approve {run} review, or noetl reject" in told
     assert "amount must be a number" in site.noetl("approve", run, "--form", 'amount="x"').stderr

@@ -95,7 +95,14 @@ async def data(web: WebRequest) -> Response:
     return kinds[web.path_params["kind"]]
 
 
+async def people(web: WebRequest) -> Response:
+    """Ten rows below ``data.people``."""
+    rows = [{"id": number, "user": {"name": f"name {number}"}} for number in range(1, 11)]
+    return JSONResponse({"data": {"people": rows}})
+
+
 ROUTES = [
+    Route("/people", people),
     Route("/echo", echo, methods=["GET", "POST", "PUT", "DELETE"]),
     Route("/status/{code}", status),
     Route("/slow", slow),

@@ -74,8 +74,8 @@ def test_the_fields_that_tools_read_are_allowed(tmp_path: Path, fields: str) -> 
     ("entry", "says"),
     [
         (
-            "{type: snowflake, account: hush, private_key: hush}",
-            "is of type 'snowflake', which no tool here knows; known",
+            "{type: kafka, account: hush, private_key: hush}",
+            "is of type 'kafka', which no tool here knows; known",
         ),
         (
             "{type: gcs, data: {hmac: hush}}",

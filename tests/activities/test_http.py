@@ -37,6 +37,14 @@ async def test_the_result_has_status_headers_and_parsed_body(web: str) -> None:
     assert (outcome.http or {})["status"] == 200
 
 
+async def test_a_body_that_is_json_as_text(web: str) -> None:
+    outcome = await get(f"{web}/echo", params={"a": 1}, response_type="text")
+    assert json.loads(outcome.result["data"])["query"] == {"a": "1"}
+    assert (await get(f"{web}/echo", response_type="json")).result["data"]["query"] == {}
+    with pytest.raises(ConfigError, match="response_type is 'xml': write json or text"):
+        await get(f"{web}/echo", response_type="xml")
+
+
 @pytest.mark.parametrize("value", ["ture", "maybe", "", "/etc/ssl/certs/ca-certificates.crt", [], 7])
 async def test_what_is_no_boolean_switches_nothing_off(web: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=r"verify_ssl is .*: write true or false"):

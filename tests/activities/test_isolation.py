@@ -119,6 +119,31 @@ async def test_the_project_that_the_worker_runs_from_is_out_of_reach() -> None:
         assert await attacked("open(path)", path=str(root / "README.md")) == "PermissionError"
 
 
+async def test_a_task_that_may_not_open_a_file_is_told_which_it_may(tmp_path: Path) -> None:
+    file = tmp_path / "order.yaml"
+    file.write_text("a: 1")
+    outcome = await TOOL.run(request("python", code="open(path)", input={"path": str(file)}), Context())
+    assert outcome.error is not None
+    assert outcome.error.message == (
+        f"PermissionError: [Errno 13] Permission denied: '{file}' (line 1 of the code): a task uses files in its own "
+        "folder and in the directories of NOETL_TASK_DIRECTORIES of the worker"
+    )
+
+
+def test_a_file_may_be_among_the_folders_that_are_listed(tmp_path: Path) -> None:
+    """As beside credentials in a project on the import path; the kernel refuses the rule that this would make."""
+    file = tmp_path / "module.py"
+    file.write_text("")
+    code = f"""
+from noetl_activities.isolation import landlock, system
+system.prctl(system.PR_SET_NO_NEW_PRIVS, 1)
+landlock.restrict(landlock.abi(), [({str(file)!r}, landlock.LIST), ({str(tmp_path)!r}, landlock.LIST)], [])
+import os; print(os.listdir({str(tmp_path)!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("['module.py']\n", 0), done.stderr
+
+
 async def test_named_directories_are_accessible_except_credentials_in_them(
     task_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

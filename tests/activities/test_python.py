@@ -202,10 +202,15 @@ async def test_what_it_leaves_behind_ends_with_it(escapes: bool) -> None:
 
 @pytest.mark.parametrize(
     ("libs", "expected", "meta"),
-    [({"m": "math"}, 4, {}), (["requests"], None, {"libs_not_installed_here": ["requests"]})],
+    [
+        ({"m": "math"}, 4, {}),
+        ({"m": {"from": "math"}}, 4, {}),
+        ({"m": {"from": "os", "import": "path"}}, "here", {}),
+        (["requests"], None, {"libs_not_installed_here": ["requests"]}),
+    ],
 )
 async def test_libs_are_modules_by_alias(libs: Any, expected: Any, meta: dict[str, Any]) -> None:
-    code = "result = m.isqrt(16) if 'm' in globals() else None"
+    code = "result = None if 'm' not in globals() else m.isqrt(16) if hasattr(m, 'isqrt') else m.basename('/is/here')"
     outcome = await TOOL.run(request("python", code=code, libs=libs), Context())
     assert (outcome.result, outcome.meta) == (expected, meta)
 

@@ -96,20 +96,24 @@ async def test_an_sql_error_has_its_sqlstate(
 
 
 @pytest.mark.parametrize(
-    ("sql", "position", "told"),
+    ("sql", "position", "line", "told"),
     [
-        ("select nope", 8, "at line 1, column 8 of the statement: select nope"),
-        ("select 1;\n\nselect 2\n  from nowhere", 17, "at line 2, column 8 of the statement: from nowhere"),
-        (f"select '{'x' * 200}', nope", 212, "at line 1, column 212 of the statement: nope..."),
-        ("select 1/0", None, ""),
-        ("do $$ begin perform nope(); end $$", None, ""),
+        ("select nope", 8, 1, "at line 1, column 8 of the statement: select nope"),
+        ("select 1;\n\nselect 2\n  from nowhere", 17, 4, "at line 2, column 8 of the statement: from nowhere"),
+        ("\n\nselect 1;\nselect\n\n nope\n", 10, 6, "at line 3, column 2 of the statement: nope"),
+        ("select nope;\nselect nope", 8, None, "at line 1, column 8 of the statement: select nope"),
+        (f"select '{'x' * 200}', nope", 212, 1, "at line 1, column 212 of the statement: nope..."),
+        ("select 1/0", None, None, ""),
+        ("do $$ begin perform nope(); end $$", None, None, ""),
     ],
 )
-async def test_an_sql_error_has_its_position(postgres: Context, sql: str, position: int | None, told: str) -> None:
+async def test_an_sql_error_has_its_position(
+    postgres: Context, sql: str, position: int | None, line: int | None, told: str
+) -> None:
     outcome = await run(postgres, sql)
     assert outcome.pg is not None
     assert outcome.error is not None
-    assert outcome.pg["position"] == position
+    assert (outcome.pg["position"], outcome.pg["line"]) == (position, line)
     assert told in outcome.error.message
     assert ("of the statement" in outcome.error.message) is (position is not None)
 

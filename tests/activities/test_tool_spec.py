@@ -178,7 +178,7 @@ def test_an_installed_tool_is_among_them(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "greet" in tools
     assert "grete" not in tools
     assert tools["http"] is KINDS["http"]
-    assert tools["snowflake"] is KINDS["snowflake"]
+    assert tools["gcs"] is KINDS["gcs"]
 
 
 @pytest.mark.parametrize(

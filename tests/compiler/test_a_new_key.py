@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "dev/decisions/0043-keys-of-v10-in-one-table.md"
-ENTRY, USE = re.findall(r"^````diff\n(.*?)^````", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+from tests.page_diffs import answers_after, diffs_of
+
+ENTRY, USE = diffs_of("dev/decisions/0043-keys-of-v10-in-one-table.md")
 
 ASK = """
 import json
@@ -59,30 +53,9 @@ print(json.dumps({
 """
 
 
-def hunks(diff: str) -> Iterator[tuple[str, str, str]]:
-    """The path of a file, and a part of it as it was and as it becomes."""
-    for file in re.split(r"^--- ", diff, flags=re.MULTILINE)[1:]:
-        path = re.search(r"^\+\+\+ b/(.+)$", file, re.MULTILINE)
-        assert path is not None
-        for hunk in file.split("\n@@\n")[1:]:
-            lines = hunk.removesuffix("\n").split("\n")
-            before = [line[1:] for line in lines if not line.startswith("+")]
-            yield path[1], "\n".join(before), "\n".join(line[1:] for line in lines if not line.startswith("-"))
-
-
 def asked(root: Path, *diffs: str) -> dict[str, Any]:
     """What a copy of the compiler says of the key ``owner``, after these diffs."""
-    shutil.copytree(ROOT / "compiler", root / "compiler", ignore=shutil.ignore_patterns("__pycache__"))
-    (root / "dev").mkdir()
-    shutil.copy(ROOT / "dev/extensions.md", root / "dev")
-    for path, before, after in (hunk for diff in diffs for hunk in hunks(diff)):
-        text = (root / path).read_text(encoding="utf-8")
-        assert text.count(before) == 1, f"the page does not show {path} as it is"
-        (root / path).write_text(text.replace(before, after), encoding="utf-8")
-    env = {**os.environ, "PYTHONPATH": str(root / "compiler")}
-    run = subprocess.run([sys.executable, "-c", ASK], env=env, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    answers: dict[str, Any] = json.loads(run.stdout)
+    answers: dict[str, Any] = answers_after(root, ["compiler", "dev/extensions.md"], ASK, *diffs)
     return answers
 
 

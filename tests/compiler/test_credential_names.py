@@ -31,6 +31,15 @@ SQL = "kind: postgres, query: select 1"
         (f"{{{SQL}, auth: '{{{{ workload.deep.pg }}}}'}}", ["workload.deep.pg (default pg_local)"]),
         (f"{{{SQL}, auth: '{{{{ workload.of_tenant }}}}'}}", ["workload.of_tenant"]),
         (f"{{{SQL}, auth: {{key: 'pg_{{{{ ctx.name }}}}'}}}}", ["pg_{{ ctx.name }}"]),
+        (
+            "{kind: transfer, source: {type: postgres, auth: a, query: q}, target: {type: postgres, auth: {key: b}}}",
+            ["a", "b"],
+        ),
+        ("{kind: transfer, auth: a, source: {type: http, url: u}, target: {type: postgres, table: t}}", ["a"]),
+        (
+            "{kind: transfer, source: {type: http, url: u, auth: '{{ workload.pg }}'}, target: {type: http, url: u}}",
+            ["workload.pg (default pg_local)"],
+        ),
         (f"{{{SQL}, auth: sk-{'Ab1' * 12}}}", []),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_long_loop_runs_in_chunks_that_give_items_back() -> None:
 @pytest.mark.parametrize(
     ("request_", "sizes", "says"),
     [
-        ({}, Sizes(), "700 in flight are asked for, 500 are allowed"),
+        ({}, Sizes(), "max_in_flight is 700, at most 500 items run at once"),
         ({}, Sizes(result_bytes={"fetch": 100_000}), "over 64 KB are kept in Postgres"),
         ({}, Sizes(result_bytes={"fetch": 3_000_000}), "a result over 2 MB fails its call"),
         (
@@ -99,7 +99,7 @@ def test_a_long_loop_runs_in_chunks_that_give_items_back() -> None:
             Sizes(items={"fetch": 3_000}),
             "its results have 3,000,000 bytes together: over 2 MB they need a Postgres",
         ),
-        ({}, Sizes(items={"fetch": 200_000}), "let it run in frames"),
+        ({}, Sizes(items={"fetch": 200_000}), "add a frame"),
     ],
 )
 def test_limits_are_warned_of(request_: Json, sizes: Sizes, says: str) -> None:
@@ -131,7 +131,7 @@ def test_a_history_that_temporal_would_warn_of_is_foretold() -> None:
     fan = f"workflow:\n  - step: start\n    tool: {{kind: noop}}\n    next: [{names}]\n"
     found = forecast(compile_or_raise(HEAD + fan + steps))
     assert 10_240 < found.largest_history <= found.most.events
-    assert any("Temporal warns from 10,240" in warning for warning in found.warnings)
+    assert any("Temporal warns at 10,240" in warning for warning in found.warnings)
     assert any("may be pending at once" in warning for warning in found.warnings)
 
 

@@ -24,6 +24,8 @@ ROWS = "sink: {kind: postgres, auth: pg, table: t}"
 AFTER_ANSWER = "at least once: repeated when a worker is lost after the server has answered"
 NOT_AFTER_A_LOSS = "its policy retries errors, and a call may fail after it took effect"
 POST = "kind: http, url: 'http://x', method: POST"
+FROM = "kind: transfer, source: {type: http, url: u}"
+COMMITTED = "exactly once: the rows and the outcome of the call are committed together"
 CODE = "kind: python, code: 'result = 1'"
 
 
@@ -82,6 +84,20 @@ def sql(kind: str, text: str, more: str = "") -> str:
         ),
         ("kind: noop", "None"),
         ("kind: shell, cmds: [ls]", "at least once: repeated when a worker is lost before it has reported"),
+        ("kind: nats, operation: kv_keys", "at least once: repeated when a worker is lost before it has reported"),
+        (
+            f"{FROM}, target: {{type: postgres, table: t}}",
+            f"{COMMITTED}; at least once for a role that may not use the ledger",
+        ),
+        (f"{FROM}, target: {{type: duckdb, table: t}}", COMMITTED),
+        (
+            f"{FROM}, target: {{type: http, url: u}}",
+            "at least once: a batch is sent again when its worker is lost, with the same Idempotency-Key",
+        ),
+        (
+            f"{FROM}, target: {{type: http, url: u}}, spec: {{idempotent: false}}",
+            "at most once: not repeated when a worker is lost: it fails with kind unknown_outcome",
+        ),
         ("kind: rhai, code: x", "None"),
     ],
 )
@@ -186,8 +202,9 @@ def test_the_tables_agree_with_the_tools() -> None:
     tools = load_tools()
     effects = {kind: tool.effect for kind, tool in KINDS.items() if tool.effect}
     assert set(effects) == set(tools) | IN_WORKFLOW
-    assert {kind for kind, one in tools.items() if isinstance(one, OnceTool)} == of(effects, "transaction")
-    assert {kind for kind, one in tools.items() if keeps_outcomes(one)} == of(effects, "transaction")
+    keeping = of(effects, "transaction") | of(effects, "rows")
+    assert {kind for kind, one in tools.items() if isinstance(one, OnceTool)} == keeping
+    assert {kind for kind, one in tools.items() if keeps_outcomes(one)} == keeping
     assert {kind for kind, one in tools.items() if not one.spec.effects} == of(effects, "none") - WAITS
     assert set(SINKS_WITH_LEDGER) == of(effects, "transaction")
 
@@ -212,14 +229,14 @@ def test_the_tree_has_the_word_at_the_call_and_each_reason_once() -> None:
 def test_an_explanation_has_word_and_reason() -> None:
     text = preview.explain(graph_of(f"{POST}, {ROWS}, spec: {{idempotency_key: X-Key}}"), "start")
     assert "exactly once: if the server honours X-Key, which is the same in all attempts of the call" in text
-    assert "sends its key in the header X-Key: the same in all its attempts" in text
+    assert "sends its idempotency key in the header X-Key, the same for every attempt" in text
     assert f"rows exactly once: {TOGETHER}; {NO_ROLE}" in text
 
 
 def test_a_playbook_that_changes_nothing_says_so() -> None:
     graph = graph_of("kind: noop")
-    assert "how often" not in preview.tree(graph)
-    assert preview.guarantees(graph) == "no call changes anything"
+    assert "delivery guarantees" not in preview.tree(graph)
+    assert preview.guarantees(graph) == "no call has an effect"
 
 
 def test_as_json() -> None:

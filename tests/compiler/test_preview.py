@@ -60,7 +60,7 @@ workflow:
 
 TREE = """\
 etl (examples/etl): 3 steps, dialect v10
-starts at start, ends at end; a failed step without a way on goes to end
+starts at start, ends at end; an unhandled failure goes to end
 task queues: http, noop, postgres
 credentials: pg_local
 
@@ -83,7 +83,7 @@ store
 
 end (added)  runs when every path has ended
 
-how often calls take effect and rows are stored, whatever is lost
+delivery guarantees of calls and rows
 ├─ at least once: a GET changes nothing on the server, so repeating it does no harm
 │  └─ start.fetch
 └─ exactly once: if it writes, its transaction stores the outcome in the ledger; at least once for a role that may \
@@ -139,7 +139,7 @@ def test_a_failure_route_and_the_unreached_are_told_apart() -> None:
         "a",
         "├─ t [http, at most once] on queue gpu",
         "├─ when x > 1 -> b",
-        "├─ if it fails when error.code == 1 -> c",
+        "├─ on failure when error.code == 1 -> c",
         "└─ otherwise -> end",
         "",
         "b",
@@ -148,7 +148,7 @@ def test_a_failure_route_and_the_unreached_are_told_apart() -> None:
         "c",
         "└─ then -> end",
         "",
-        "d (no way leads here)",
+        "d (unreachable)",
         "└─ then -> end",
         "",
         "end",
@@ -172,7 +172,10 @@ def test_the_steps_of_a_loop_stand_in_a_frame() -> None:
     lines = tree(graph).splitlines()
     titles = [line for line in lines if line.strip()[:1].isalpha()][3:]
     assert titles == ["a", "    b (each city)", "    c (each city)", "d", "end"]
-    assert [line for line in lines if "each time" in line] == ["│  ├─ each time then -> b", "│  └─ each time over at c"]
+    assert [line for line in lines if "each iteration" in line] == [
+        "│  ├─ each iteration: then -> b",
+        "│  └─ each iteration ends at c",
+    ]
 
 
 @pytest.mark.parametrize("name", ['end"]', "end", "a|b", "<b>", "#35;", "a`b", "日本", "\x1b[2J", "x\ny"])

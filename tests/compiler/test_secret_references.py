@@ -111,9 +111,7 @@ def test_a_template_can_do_nothing_else_with_a_secret(expression: str) -> None:
 
 
 def test_the_failure_names_the_secret() -> None:
-    message = (
-        '"billing.token" is a secret, whose value only the called tool knows: a template can pass it on, but neither'
-    )
+    message = '"billing.token" is a secret, whose value is only available to the called tool: a template can pass it on'
     with pytest.raises(TemplateFailure, match=message):
         templates.render_text("{{ keychain.billing.token | upper }}", SCOPE)
     with pytest.raises(TemplateFailure, match=message):

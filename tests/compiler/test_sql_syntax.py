@@ -82,6 +82,7 @@ def test_a_certain_mistake_has_its_place(dialect: str, sql: str, near: str) -> N
         ("duckdb", "create or replace secret s (type gcs, key_id 'a'); select * exclude (a) from t"),
         ("duckdb", "select struct_pack(a := 1), {'a': 1}, [x for x in [1, 2]] from t qualify true"),
         ("snowflake", "copy into @stage from t file_format = (type = csv); use warehouse w"),
+        ("snowflake", "select '%s', %s as a from t where b = %s and c in (%s, %s)"),
         ("snowflake", "select a:b.c::string, $1 from t, lateral flatten(input => a)"),
         ("postgres", "select " + "(" * 2000 + "1" + ")" * 2000),
         ("postgres", "selct 1 " * 10_000),

@@ -129,20 +129,12 @@ def test_a_cursor_with_its_frame_is_all_in_the_graph() -> None:
     loop = graph_of(f"loop: {{{cursor}, iterator: row, spec: {{mode: cursor, {frame}}}}}, {TOOL}")["steps"]["start"][
         "loop"
     ]
-    config = loop["cursor"]["config"]
-    assert (loop["cursor"]["kind"], loop["cursor"]["auth"]["data"]) == ("postgres", "pg")
-    assert (config["data"]["claim"], config["templates"]) == ("SELECT {{ __frame_max_rows }}", ["/claim"])
-    assert config["data"]["frame"] == {
-        "max_rows": 5,
-        "max_seconds": 30,
-        "max_bytes": "64MiB",
-        "lease_seconds": 120,
-        "heartbeat_seconds": 30,
-        "row_concurrency": 2,
-        "process": "row",
-        "retry_mode": "whole_frame",
-        "max_attempts": 3,
-    }
+    cursor = loop["cursor"]
+    assert (cursor["kind"], cursor["claim"]["auth"]["data"]) == ("postgres", "pg")
+    assert cursor["claim"]["config"]["data"] == {"query": "SELECT $1", "params": ["{{ __frame_max_rows }}"]}
+    sizes = ("max_rows", "lease_seconds", "heartbeat_seconds", "row_concurrency", "max_attempts")
+    assert [cursor[name]["data"] for name in sizes] == [5, 120, 30, 2, 3]
+    assert cursor["process"] == "row"
 
 
 def test_secrets_of_the_keychain_are_all_in_the_graph() -> None:

@@ -1,5 +1,8 @@
 """Every example of the reference compiles, runs, and has the result that its page shows."""
 
+# The client of NATS has types in part.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import itertools
@@ -15,6 +18,8 @@ import asyncpg
 import httpx
 import pytest
 import yaml
+from nats import connect
+from nats.js.api import KeyValueConfig
 
 from noetl_activities import http
 from noetl_activities.credentials import CredentialSource
@@ -36,6 +41,7 @@ from noetl_temporal.playbook_tests.suites import load
 from noetl_temporal.playbook_tests.trial import run_test
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.unsupported import check_calls
+from tests.nats_server import LOGIN
 
 from .reference_api import transport
 from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, scripts
@@ -109,7 +115,10 @@ async def test_an_example_has_the_result_that_its_page_shows(block: Block, reque
     called = {one.source.path: one for one in _beside(block)}
     assert check_calls(graph, pin_graphs(called.items()), TOOLS)[1] == []
     dsn = await _new_database(request.getfixturevalue("servers")) if "postgres" in block.text else ""
-    source = CredentialSource(environment=_credentials(dsn))
+    nats = request.getfixturevalue("nats_address") if "kind: nats" in block.text else ""
+    if nats:
+        await _make_bucket(nats)
+    source = CredentialSource(environment=_credentials(dsn, nats))
     told = Told(notes.get("signals") or {}, notes.get("decisions") or {})
     run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, called, told)
     cause = run.finish.failures.cause
@@ -179,14 +188,23 @@ def _beside(block: Block) -> list[Graph]:
     return [one for one in found if one is not None and one.source.path]
 
 
-def _credentials(dsn: str) -> dict[str, str]:
+def _credentials(dsn: str, nats: str) -> dict[str, str]:
     """Those that the examples name."""
     named: dict[str, dict[str, str]] = {"api": {"type": "bearer", "token": "s3cret-token"}}
     named["billing"] = {"type": "secret", "token": "s3cret-token", "client_secret": "cl1ent-secret"}
     named["billing_token"] = {"type": "secret", "value": "s3cret-token"}
     if dsn:
         named["warehouse"] = {"type": "postgres", "dsn": dsn}
+    if nats:
+        named["cache"] = {"type": "nats", "nats_url": nats, **LOGIN}
     return {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in named.items()}
+
+
+async def _make_bucket(address: str) -> None:
+    """That of the examples, which playbooks do not make."""
+    client = await connect(address, user=LOGIN["nats_user"], password=LOGIN["nats_password"])
+    await client.jetstream().create_key_value(KeyValueConfig("sessions"))
+    await client.close()
 
 
 async def _new_database(servers: Addresses) -> str:

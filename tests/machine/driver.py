@@ -25,6 +25,7 @@ from noetl_temporal.machine.commands import (
     KeepValues,
     LoadValue,
     OpenWait,
+    PauseChildren,
     RunChunk,
     StartTimer,
 )
@@ -38,6 +39,7 @@ from noetl_temporal.machine.events import (
     TimerFired,
     ToolFinished,
 )
+from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
@@ -140,7 +142,7 @@ class Driver:
                     ids.append(chunk_id)
                 case Cancel(id_):
                     self._cancelled(id_, in_flight, ids)
-                case KeepValues() | LoadValue() | OpenWait() | CloseWait() | AnswerWait():
+                case KeepValues() | LoadValue() | OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
                     raise AssertionError(f"there is no payload store here, and nobody who answers: {command}")
                 case Finish():
                     return command
@@ -160,7 +162,7 @@ class Driver:
         return ToolFinished(at, call.id, report_of(self.answer(call)))
 
     def _loop(self, loop_id: str, input_: Any, at: int) -> Event:
-        machine = LoopMachine(input_)
+        machine = loop_machine(input_)
         self.drive(machine)
         assert machine.report is not None
         return ChunkFinished(max(at, self._tick()), loop_id, machine.report)

@@ -127,6 +127,12 @@ def test_no_loop_has_more_chunks_than_its_history_holds() -> None:
     assert len(cut([0] * 1_000_000, 100, 10**9)) == chunks.MAX_CHUNKS
 
 
+def test_a_loop_that_may_wait_is_one_chunk_while_a_run_can_take_its_requests() -> None:
+    most = chunks.WHOLE_ITEMS
+    assert cut([0] * most, 5, 10**6, is_whole=True) == [(0, most)]
+    assert max(size for _, size in cut([0] * (most + 1), 5, 10**6, is_whole=True)) <= chunks.CHUNK_ITEMS
+
+
 def test_two_chunks_share_what_may_be_in_flight() -> None:
     run = Watched(16, "mode: parallel, max_in_flight: 5")
     assert run.chunks() == [("start/1", 0, 4, 3), ("start/1/4", 4, 4, 2)]

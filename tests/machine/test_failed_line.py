@@ -1,4 +1,4 @@
-"""A failure of Python code stands at the line of the YAML where it was raised."""
+"""A failure of Python code or SQL stands at its line of the YAML."""
 
 from __future__ import annotations
 
@@ -63,10 +63,30 @@ SPLICED = """  - step: start
 """
 
 
+SQL = """  - step: start
+    tool:
+      kind: postgres
+      command: |
+        select 1;
+        select {{ workload.column }}
+          from nowhere
+workload: {column: COLUMN}
+"""
+QUERIES = """  - step: start
+    tool:
+      kind: postgres
+      commands:
+        - select 1
+        - select nope
+"""
+
+
 def failure_of(text: str, line: Any) -> Failure:
     def answer(call: ToolCall) -> ToolReport:
-        facts = {"exception": "ZeroDivisionError", "traceback": "", "line": line}
         error = {"kind": "exception", "message": "division by zero", "retryable": False}
+        if call.kind == "postgres":
+            return ToolReport({"status": "error", "error": error, "pg": {"position": 8, "line": line}})
+        facts = {"exception": "ZeroDivisionError", "traceback": "", "line": line}
         return ToolReport(
             {"status": "error", "error": error, "py": facts} if call.kind == "python" else {"status": "ok"}
         )
@@ -90,6 +110,8 @@ def failure_of(text: str, line: Any) -> Failure:
         (FLAT, 2, (9, 7)),
         (WORKBOOK, 1, (11, 7)),
         (SPLICED, 3, (11, 9)),
+        (SQL, 3, (11, 11)),
+        (SQL, 2, (10, 9)),
     ],
 )
 def test_the_line_of_the_code(text: str, line: int, place: tuple[int, int]) -> None:
@@ -98,7 +120,7 @@ def test_the_line_of_the_code(text: str, line: int, place: tuple[int, int]) -> N
     assert (HEAD + text).splitlines()[found.line - 1][found.col - 1 :].strip(), "something stands there"
 
 
-@pytest.mark.parametrize("text", [FOLDED, ESCAPED])
+@pytest.mark.parametrize("text", [FOLDED, ESCAPED, QUERIES, SQL.replace("COLUMN", '"a,\\nb"')])
 def test_code_whose_lines_are_none_of_the_yaml(text: str) -> None:
     assert failure_of(text, 2).line == failure_of(text, None).line
 

@@ -290,6 +290,17 @@ def test_a_hundred_signals_of_a_name_are_kept() -> None:
     assert "100 signals" in (refused(run, "paid", unfed=[Signalled(run.now, 999, Signal("paid"))]) or "")
 
 
+def test_what_an_open_wait_takes_is_accepted_however_much_is_kept() -> None:
+    run = Waited("  - step: start\n    tool: {kind: wait, signal: paid, key: 0}\n")
+    for _ in range(KEPT_SIGNALS):
+        run.signal("paid", key="1")
+    state, awaited, later = run.machine.state, Signal("paid", key="0"), Signal("paid", key="1")
+    first = Signalled(run.now, 999, awaited)
+    assert signal_problem(run.graph, state, awaited, []) is None
+    assert "100 signals" in (signal_problem(run.graph, state, later, []) or "")
+    assert "100 signals" in (signal_problem(run.graph, state, awaited, [first]) or "")
+
+
 def test_two_approvals_at_once_are_one() -> None:
     run = Waited(REVIEW, head="workload: {boss: eve}\n")
     [wait] = run.waits

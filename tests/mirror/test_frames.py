@@ -17,6 +17,7 @@ from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import frame_worker, workflow_worker
+from noetl_temporal.worker_options import WorkerOptions
 from tests.audit import audit_execution
 from tests.mirror.conftest import Log
 from tests.shell.conftest import HEAD, Shell
@@ -60,7 +61,7 @@ async def test_a_frame_that_nobody_goes_on_with_leaves_a_log_that_holds(servers:
     client = await NoetlClient.connect(servers.temporal, tools=tools)
     source = Shell(servers.temporal).credentials
     async with asyncio.timeout(90), workflow_worker(client.temporal):
-        async with frame_worker(client.temporal, tools, source, grace=timedelta(seconds=0.1)):
+        async with frame_worker(client.temporal, tools, source, WorkerOptions(grace=timedelta(seconds=0.1))):
             run = await client.submit(compile_or_raise(f"{HEAD}workflow:\n{LOOP}", "frames.yaml"))
             await waiting.wait()
         await run.workflow.cancel()

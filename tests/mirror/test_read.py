@@ -242,6 +242,7 @@ task.attempt.started task.attempt.done task.attempt.failed policy.task.evaluated
 loop.started loop.done loop.failed loop.cancelled loop.iteration.started loop.iteration.done loop.iteration.failed
 loop.iteration.cancelled next.evaluated ctx.updated warning incident.opened incident.resolved
 wait.started wait.done wait.timed_out wait.cancelled signal.received approval.requested approval.decided
+circuit.opened circuit.probed circuit.closed
 """
 """All that machine and mirror write today."""
 

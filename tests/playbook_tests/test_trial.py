@@ -269,3 +269,30 @@ def test_runs_are_the_same_each_time(tmp_path: Path) -> None:
     one, other = verdicts(tmp_path, LOOP, tests)
     assert one.problems == other.problems == ()
     assert one.run.events == other.run.events
+
+
+def test_statements_of_a_cursor_are_stubbed_by_their_names(tmp_path: Path) -> None:
+    playbook = """
+    workflow:
+      - step: drain
+        loop:
+          cursor:
+            kind: postgres
+            claim: "UPDATE jobs SET token = {{ lease.token }} RETURNING id"
+            renew: "UPDATE jobs SET until = now() WHERE id = {{ row.id }}"
+            ack: "UPDATE jobs SET status = {{ output.status }} WHERE id = {{ row.id }}"
+          iterator: job
+        tool: {kind: python, input: {n: "{{ iter.job.id }}"}, code: "result = n"}
+    """
+    body = """
+    stubs:
+      - {step: drain, task: claim, rows: [{id: 1}, {id: 2}], times: 1}
+      - {step: drain, task: claim, rows: []}
+      - {step: drain, task: ack, iteration: 0, result: {row_count: 1}}
+      - {step: drain, task: ack, iteration: 1, result: {row_count: 0}}
+      - {step: drain, task: drain_task, result: 5}
+    expect:
+      status: failed
+      failures: [{step: drain, kind: lease_lost}]
+    """
+    assert problems(tmp_path, playbook, body) == []

@@ -23,7 +23,7 @@ from tests.replay.sandbox import Sandbox
 from tests.replay.sandboxed import ReadsAFile, ReadsTheClock, ReadsTheClockBelow, SandboxedLoop, SandboxedPlaybook
 
 FILES = sorted(FOLDER.glob("*.json"))
-MAX_BYTES = 4_000_000
+MAX_BYTES = 5_000_000
 
 each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 

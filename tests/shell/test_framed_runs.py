@@ -62,6 +62,10 @@ CASES = {
         TOLERANT,
     ),
     "break": (PIPELINE, ""),
+    "a circuit breaker": (
+        TASK[:-1] + ", spec: {policy: {circuit: {failures: 1}, on_unmatched: fail}}}",
+        f"mode: sequential, {TOLERANT}",
+    ),
     "pages": (
         policy(
             "{when: '{{ output.status == \"ok\" and page < 3 }}', then: {do: again, delay: 0.01}}",

@@ -15,8 +15,12 @@ from noetl_temporal.unsupported import check_calls, tools_for, unsupported
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
 TOOLS = ("http", "noop", "postgres", "python")
-CURSOR = '{cursor: {kind: postgres, auth: a, claim: "SELECT 1"}, iterator: row}'
-REGION = "  next: {arcs: [{step: inside}]}\n- {step: inside, tool: {kind: noop}, next: {arcs: [{step: done}]}}\n"
+CURSOR = '{cursor: {kind: duckdb, auth: a, claim: "SELECT 1"}, iterator: row}'
+REGION = """\
+  next: {arcs: [{step: inside}]}
+- {step: inside, tool: {kind: noop}, next: {arcs: [{step: done}]}}
+- {step: done, spec: {end_loop: start}}
+"""
 
 
 REFUSED = [
@@ -25,18 +29,24 @@ REFUSED = [
         "- step: start\n  loop: {in: [1], frame: {}}\n  tool: {kind: playbook, path: a/b}\n",
         "7:9: error: a frame cannot call playbooks: remove the frame",
     ),
-    (f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n", "6:9: error: cursor loops are not supported yet"),
+    (f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n", "6:9: error: a cursor claims rows of postgres only"),
     (
-        f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}- {{step: done, spec: {{end_loop: start}}}}\n",
-        "6:9: error: loops over several steps are not supported yet",
+        f"- step: start\n  loop: {{in: [1], iterator: i, frame: {{}}}}\n{REGION}",
+        "6:39: error: frames are not supported in loops over several steps",
+    ),
+    (
+        f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}".replace("tool:", "on_failure: hold, tool:"),
+        "8:30: error: a step inside of a loop over several steps cannot be held",
+    ),
+    (
+        f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}".replace(
+            "tool:", "loop: {in: [2], frame: {}}, tool:"
+        ),
+        "8:41: error: frames are not supported in loops over several steps",
     ),
     (
         "- step: start\n  tool: {kind: noop, sink: {kind: gcs, url: u}}\n",
         "6:28: error: there is no sink 'gcs'",
-    ),
-    (
-        "- step: start\n  tool: {kind: noop, spec: {policy: {circuit: {failures: 3}, on_unmatched: fail}}}\n",
-        "6:47: error: circuit breakers are not supported yet",
     ),
     (
         "- step: start\n  tool: {kind: python, script: {uri: a.py, source: {type: s3}}}\n",
@@ -118,3 +128,13 @@ def test_a_playbook_that_only_a_template_may_name_is_refused_when_it_is_called()
     calls, problems = check_calls(graph, pin_graphs([("c", child)]), TOOLS)
     assert problems == []
     assert "there is no tool 'shell' here" in calls.problems[child.digest]
+
+
+def test_a_cursor_does_not_span_several_steps() -> None:
+    loop = '{cursor: {kind: postgres, claim: "SELECT 1"}, iterator: i}'
+    over_steps = f"- step: start\n  loop: {loop}\n{REGION}"
+    inside = f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}".replace("tool:", f"loop: {loop}, tool:")
+    for steps in (over_steps, inside):
+        graph = compile_or_raise(f"{HEAD}workflow:\n{steps}")
+        [told] = [line.partition("error: ")[2] for line in unsupported(graph, TOOLS)]
+        assert told.startswith("a loop over a cursor cannot span several steps, or be inside a loop that does")

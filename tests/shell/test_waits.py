@@ -7,11 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from temporalio.client import Client, Interceptor, OutboundInterceptor, StartWorkflowUpdateInput
+from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
+from noetl_temporal import workflow_host
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.ids import new_execution_id
+from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.runs import RequestRefusedError, RunHandle
 from noetl_temporal.stack.addresses import Addresses
@@ -21,6 +25,7 @@ from tests.shell.conftest import Shell
 from .worker_process import worker_process
 
 PAID = "  - step: start\n    tool: {kind: wait, signal: paid, timeout: 1h}\n"
+TWICE = f"{PAID}    next: {{arcs: [{{step: again}}]}}\n" + PAID.replace("start", "again")
 REVIEW = """\
   - step: start
     tool: {kind: approval, message: Pay it?, form: {amount: number}}
@@ -201,3 +206,61 @@ async def test_a_retry_waits_until_somebody_has_fixed_it(shell: Shell) -> None:
         await handle.signal("fixed")
         found = await asyncio.wait_for(handle.result(), 30)
     assert (found.status, found.result, len(calls)) == ("completed", "mended", 2)
+
+
+class Aborting(OutboundInterceptor):
+    """Stands for a server that aborts the first requests of each id, as Temporal does where many come at once. The run
+    has had them.
+    """
+
+    async def start_workflow_update(self, input: StartWorkflowUpdateInput) -> Any:  # noqa: A002 - the SDK's name
+        handle = await super().start_workflow_update(input)
+        if input.update_id not in aborted:
+            aborted.add(input.update_id)
+            raise RPCError("workflow update was aborted", RPCStatusCode.UNAVAILABLE, b"")
+        return handle
+
+
+class Aborts(Interceptor):
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002 - the SDK's name
+        return Aborting(next)
+
+
+aborted: set[str | None] = set()
+
+
+async def test_a_request_that_the_server_aborts_is_sent_again_and_counts_once(shell: Shell) -> None:
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, TWICE)
+        await waits_for(handle, "start")
+        config = client.temporal.config()
+        config["interceptors"] = [*config["interceptors"], Aborts()]
+        aborting = NoetlClient(Client(**config), None, {"noop"})
+        through = await aborting.find(handle.execution_id)
+        await through.signal("paid", 1)
+        await waits_for(handle, "again")
+        await through.signal("paid", 2)
+        found = await asyncio.wait_for(handle.result(), 30)
+    assert len(aborted) == 2
+    assert (found.status, found.result) == ("completed", 2)
+
+
+async def test_a_run_that_gets_many_requests_continues_as_new_between_chunks(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Temporal refuses the requests to one run after 2,000: the loop would wait for ever."""
+    monkeypatch.setattr(chunks, "WHOLE_ITEMS", 4)
+    monkeypatch.setattr(chunks, "CHUNK_ITEMS", 3)
+    monkeypatch.setattr(workflow_host, "HARD_REQUESTS", 4)
+    numbers = list(range(12))
+    loop = f"  - step: start\n    loop: {{in: {numbers}, iterator: n}}\n    tool: {{kind: wait, signal: paid}}\n"
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, loop)
+        first = (await handle.workflow.describe()).run_id
+        for number in numbers:
+            await waits_for(handle, f"start[{number}]")
+            await handle.signal("paid", number)
+        found = await asyncio.wait_for(handle.result(), 30)
+        last = (await client.temporal.get_workflow_handle(handle.workflow_id).describe()).run_id
+    assert found.result["results"] == numbers
+    assert first != last

@@ -23,6 +23,7 @@ from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
 from noetl_temporal.run_tool import MAX_LOST
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
+from noetl_temporal.worker_options import WorkerOptions
 
 from .conftest import HEAD
 from .reports import reports_of
@@ -76,7 +77,9 @@ class Deploys:
 
     def worker(self) -> Any:
         tools = {"noop": FakeTool("noop", self.answer)}
-        return serving(self.client.temporal, tools, CredentialSource(environment={}), grace=GRACE)
+        return serving(
+            self.client.temporal, tools, CredentialSource(environment={}), options=WorkerOptions(grace=GRACE)
+        )
 
     async def cut_one(self) -> None:
         """A worker that is told to stop while the tool runs."""

@@ -88,6 +88,8 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
     try:
         if not stat.S_ISDIR(os.fstat(opened).st_mode):
             rights &= _FILE_RIGHTS
+        if not rights:  # such as listing what is no folder: the kernel refuses a rule without rights
+            return
         rule = _Path(rights, opened)
         system.system_call(_ADD_RULE, ruleset, _PATH_RULE, system.address(rule), 0)
     finally:

@@ -1,1 +1,1 @@
-"""Inside of the catalog: what one playbook needs and calls, and the ways that calls lead."""
+"""Parts of the catalog: what a playbook requires and calls, and cycles of calls."""

@@ -1,4 +1,4 @@
-"""Ways of calls through a catalog."""
+"""Cycles of calls in a catalog."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from noetl_compiler.calling.entry import Call, Member
 
-__all__ = ["Edge", "way_back"]
+__all__ = ["Edge", "shortest_cycle"]
 
 
 class Edge(NamedTuple):
@@ -17,8 +17,8 @@ class Edge(NamedTuple):
     call: Call
 
 
-def way_back(start: Edge, called: Callable[[Edge], Member | None]) -> Sequence[Edge]:
-    """The shortest way of calls that begins with ``start`` and leads to its caller; nothing when there is none."""
+def shortest_cycle(start: Edge, called: Callable[[Edge], Member | None]) -> Sequence[Edge]:
+    """Return the shortest cycle of calls that begins with ``start``; empty if there is none."""
     ways: list[tuple[Edge, ...]] = [(start,)]
     seen: set[tuple[str, str]] = set()
     for way in ways:

@@ -1,8 +1,8 @@
-"""One playbook of a catalog, as those that call it see it.
+"""The interface of a playbook to its callers.
 
-What it *needs* are the names that only a request can bring: read by a template outside of a predicate (predicates may
-do without), and bound neither by its workload nor by a step. A default of null counts as none. What it *mentions* is
-every word of its text: a name that stands nowhere in it, not even in its SQL, cannot be of use to it.
+It *needs* the names that only a request can provide: read by a template outside of a predicate (predicates may read
+undefined names), and bound neither by its workload nor by a step. A default of null counts as no default. It *mentions*
+every word of its text: a name that does not occur there, not even in SQL, is unused.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _WORD = re.compile(r"[^\W\d]\w*")
 class Call(NamedTuple):
     """A call of a playbook by name; ``version`` is empty for the newest.
 
-    ``said`` are the names that the call itself passes, ``given`` also those that its step has for all its tasks; both
-    are None when they are known at run time only.
+    ``said`` are the names that the call itself passes, ``given`` also those that its step binds for all its tasks; both
+    are None if they are only known at run time.
     """
 
     path: str
@@ -46,8 +46,10 @@ class Call(NamedTuple):
 
 
 class Member(msgspec.Struct, frozen=True):
-    """``path`` and ``version`` are those of the metadata, ``span`` is where the path stands. ``calls`` is empty when it
-    has errors, and so is everything else when it could not be read at all. Without errors it has a ``graph``."""
+    """A playbook of the catalog. ``path`` and ``version`` are those of its metadata, ``span`` is that of the path.
+
+    With errors, ``calls`` is empty and there is no ``graph``; if the file could not be parsed, all fields are empty.
+    """
 
     found: ParsedPlaybook
     graph: Graph | None = None
@@ -61,27 +63,27 @@ class Member(msgspec.Struct, frozen=True):
 
     @property
     def file(self) -> str:
-        """Its file, as the user named it."""
+        """The name of its file, as given by the user."""
         return self.found.source.file
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What tells it from others, whatever file it is read from."""
+        """Path and version, which identify a playbook independently of its file."""
         return (self.path, self.version) if self.path else (self.file, "")
 
     def lacks(self, call: Call) -> list[str]:
-        """What it needs and a call does not pass."""
+        """Return the names that the playbook needs but the call does not pass."""
         return [] if call.given is None else sorted(self.needs - call.given)
 
     def leaves_unused(self, call: Call) -> list[str]:
-        """What a call passes in vain."""
+        """Return the names that the call passes but the playbook does not mention."""
         if self.mentions is None or call.said is None:
             return []
         return sorted(call.said - self.workload - self.mentions)
 
 
 def member_of(found: ParsedPlaybook) -> Member:
-    """What a text is to others."""
+    """Build the catalog entry of a parsed playbook."""
     playbook = found.playbook
     if playbook is None or found.root is None:
         return Member(found)
@@ -115,7 +117,7 @@ def _needs(playbook: Playbook) -> Iterator[str]:
 
 
 def _mentions(playbook: Playbook, text: str) -> frozenset[str] | None:
-    """None when the request is read as a whole, so that any name in it may be of use."""
+    """Return the words of the text; None if the request is read as a whole, so that any name may be used."""
     if any(path in _REQUEST for use in uses(playbook) for path in examine(use.template.source).reads):
         return None
     return frozenset(_WORD.findall(text))
@@ -135,7 +137,7 @@ def _names(value: Value) -> frozenset[str] | None:
 
 
 def _place(root: Node, within: Span, text: str) -> Span:
-    """Where a text stands in a task; tasks know their own place only."""
+    """Return the span of a text inside a task, or that of the task."""
     return next((span for span in _places(root, text) if _holds(within, span)), within)
 
 

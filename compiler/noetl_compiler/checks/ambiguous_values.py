@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 
 from noetl_compiler.checks.secret_shapes import is_secret_key
 from noetl_compiler.checks.sizes import DATA_KEYS
 from noetl_compiler.codes import Code
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 
@@ -30,7 +29,10 @@ _NUMBER = re.compile(r"[+-]?0[0-7_]+|\+[0-9_]+|[+-]?[0-9_]+(?::[0-9_]+)+(?:\.[0-
 
 def warn_of_ambiguous_values(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
     """NT113."""
-    for key, node, is_text in _data("", report.root, None) if report.root is not None else ():
+    found: list[tuple[str, ScalarNode, bool]] = []
+    if report.root is not None:
+        _collect("", report.root, None, found)
+    for key, node, is_text in found:
         if _is_ambiguous(node, is_text):
             report.warning(Code.AMBIGUOUS_VALUE, node.span, *_message_and_hint(key, node, is_text))
 
@@ -44,19 +46,18 @@ def _message_and_hint(key: str, node: ScalarNode, is_text: bool) -> tuple[str, s
     return f"the value {node.text} is read as {meaning}", hint if is_text else f"{hint}, or write {meaning}"
 
 
-def _data(key: str, node: Node, is_text: bool | None) -> Iterator[tuple[str, ScalarNode, bool]]:
-    """Every plain boolean and number of the data with the key it stands under, and whether it becomes text;
+def _collect(key: str, node: Node, is_text: bool | None, found: list[tuple[str, ScalarNode, bool]]) -> None:
+    """Add every plain boolean and number of the data, with the key it stands under and whether it becomes text;
     ``is_text`` is None outside of data.
     """
-    if isinstance(node, ScalarNode):
-        if is_text is not None and node.style == "plain" and isinstance(node.value, int | float):
-            yield key, node, is_text
-    elif isinstance(node, MappingNode):
+    if isinstance(node, MappingNode):
         for name, item in node.entries:
-            yield from _data(name.text, item, _kind(name.text) if is_text is None else is_text)
-    else:
+            _collect(name.text, item, _kind(name.text) if is_text is None else is_text, found)
+    elif isinstance(node, SequenceNode):
         for item in node.items:
-            yield from _data(key, item, is_text)
+            _collect(key, item, is_text, found)
+    elif is_text is not None and node.style == "plain" and isinstance(node.value, int | float):
+        found.append((key, node, is_text))
 
 
 def _kind(key: str) -> bool | None:

@@ -32,7 +32,7 @@ def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
 
 
 def _check_routes(following: Next, step: Step, report: Report) -> None:
-    seen = _Seen(report, of_loop=step.loop is not None)
+    seen = _Seen(report, of_loop=step.tells_of_loop)
     for group in following.groups:
         if group[0].item_rule is not None:
             continue  # no other route says what an item matched

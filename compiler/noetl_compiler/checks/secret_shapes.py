@@ -144,7 +144,6 @@ def secret_defaults(key: str, text: str) -> Iterator[tuple[int, int]]:
     return (found.span("secret") for found in _DEFAULT.finditer(text) if is_secret_value(key, found["secret"]))
 
 
-@lru_cache(maxsize=1024)
 @lru_cache(maxsize=4096)
 def is_secret_key(key: str) -> bool:
     """Whether what stands under a key is secret: ``db_password``, ``clientSecret``, ``X-API-Key``."""

@@ -31,9 +31,10 @@ _CODE = frozenset({"code", "script"})
 def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
     """NT111. Told by the key a text stands under, by its own shape, or by what it is assigned to."""
     shapes, is_assigning = shapes_in(report.source.text), may_assign(report.source.text)
-    for key, node in _scalars(report.root) if report.root is not None else ():
-        if not (shapes or is_assigning or is_secret_key(key)):
-            continue  # so it is of nearly everything
+    suspects: list[tuple[str, ScalarNode]] = []
+    if report.root is not None:
+        _collect("", report.root, suspects, is_any=bool(shapes) or is_assigning)
+    for key, node in suspects:
         found = [*_of_shape(node.text, shapes), *_of_key(key, node)]
         if is_assigning and may_assign(node.text):
             found += assigned_secrets(node.text, is_code=key in _CODE)
@@ -42,17 +43,18 @@ def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa
             report.warning(Code.CREDENTIAL_IN_TEXT, span, f"{what} is written in plain text", _HINT)
 
 
-def _scalars(root: Node) -> Iterator[tuple[str, ScalarNode]]:
-    """Every text or number with the key it stands under, in reading order."""
-    waiting: list[tuple[str, Node]] = [("", root)]
-    while waiting:
-        key, node = waiting.pop()
-        if isinstance(node, MappingNode):
-            waiting += [(name.text, item) for name, item in reversed(node.entries)]
-        elif isinstance(node, SequenceNode):
-            waiting += [(key, item) for item in reversed(node.items)]
-        elif node.value is not None and not isinstance(node.value, bool):
-            yield key, node
+def _collect(key: str, node: Node, found: list[tuple[str, ScalarNode]], *, is_any: bool) -> None:
+    """Add every text or number with the key it stands under, in reading order; unless ``is_any``, those alone whose
+    key says that they are secret.
+    """
+    if isinstance(node, MappingNode):
+        for name, item in node.entries:
+            _collect(name.text, item, found, is_any=is_any)
+    elif isinstance(node, SequenceNode):
+        for item in node.items:
+            _collect(key, item, found, is_any=is_any)
+    elif (is_any or is_secret_key(key)) and node.value is not None and not isinstance(node.value, bool):
+        found.append((key, node))
 
 
 def _apart(found: list[Match]) -> Iterator[Match]:

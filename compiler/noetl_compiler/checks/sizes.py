@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.codes import Code
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode
+from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 
@@ -31,17 +31,18 @@ def warn_of_oversized_data(playbook: Playbook, report: Report) -> None:  # noqa:
 
 def _measure(node: Node, is_data: bool, found: list[tuple[Node, int]]) -> int:
     """The size of a node in bytes. The values in it that are too large are added to those found."""
-    if isinstance(node, ScalarNode):
-        size = _bytes(node.text)
-        if size > LARGEST_VALUE:
-            found.append((node, size))
-        return size
     size, before = 0, len(found)
     if isinstance(node, MappingNode):
         for key, item in node.entries:
             size += _bytes(key.text) + _measure(item, is_data or key.text in DATA_KEYS, found)
+    elif isinstance(node, SequenceNode):
+        for item in node.items:
+            size += _measure(item, is_data, found)
     else:
-        size = sum(_measure(item, is_data, found) for item in node.items)
+        size = _bytes(node.text)
+        if size > LARGEST_VALUE:
+            found.append((node, size))
+        return size
     if is_data and size > LARGEST_VALUE and len(found) == before:
         found.append((node, size))
     return size

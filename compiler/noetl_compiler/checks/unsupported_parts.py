@@ -9,10 +9,20 @@ from noetl_compiler.codes import Code
 from noetl_compiler.graph import Json, Span
 from noetl_compiler.language.scripts import FETCHED, source_of
 from noetl_compiler.language.tools import PLAYBOOK
-from noetl_compiler.language.unsupported import CIRCUIT, CURSOR, FRAMED_CALL, REGION, REMOTE_CODE, Unsupported
+from noetl_compiler.language.unsupported import (
+    CURSOR,
+    CURSOR_REGION,
+    CURSORS,
+    FRAMED_CALL,
+    FRAMED_REGION,
+    HELD_REGION,
+    REMOTE_CODE,
+    Unsupported,
+)
+from noetl_compiler.regions import regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step, Task
-from noetl_compiler.syntax_queries import all_tasks
+from noetl_compiler.syntax_queries import all_tasks, entry_of, final_of
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["warn_of_unsupported_parts"]
@@ -27,25 +37,30 @@ def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
 
 
 def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupported]]:
+    inside = regions_of(playbook, entry_of(playbook), final_of(playbook)).owner if playbook.steps else {}
     for step in playbook.steps:
         if not report.has_error_in(step.name.span):
-            yield from _of_loop(step)
+            yield from _of_loop(step, is_inside=step.name.text in inside)
+            held = step.on_failure or playbook.on_failure
+            if step.name.text in inside and held is not None and held.action == "hold":
+                yield held.span, HELD_REGION
     for task in all_tasks(playbook):
         yield from _of_task(task, report)
 
 
-def _of_loop(step: Step) -> Iterator[tuple[Span, Unsupported]]:
-    if step.loop is not None and step.loop.body.cursor is not None:
-        yield step.loop.body.cursor.span, CURSOR
-    elif step.loop is not None and not step.tasks and not step.sinks:
-        yield step.loop.body.span, REGION
+def _of_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, Unsupported]]:
+    cursor = step.loop.body.cursor if step.loop is not None else None
+    if cursor is not None and cursor.kind not in CURSORS:
+        yield cursor.span, CURSOR
+    if cursor is not None and (is_inside or not (step.tasks or step.sinks)):
+        yield cursor.span, CURSOR_REGION
     if step.loop is not None and step.loop.body.frame is not None:
+        if is_inside or not (step.tasks or step.sinks):
+            yield step.loop.body.frame.span, FRAMED_REGION
         yield from ((task.span, FRAMED_CALL) for task in step.tasks if task.kind.text == PLAYBOOK)
 
 
 def _of_task(task: Task, report: Report) -> Iterator[tuple[Span, Unsupported]]:
-    if task.policy is not None and task.policy.circuit is not None:
-        yield task.policy.circuit.span, CIRCUIT
     script, tool = names_in(task.config).get("script"), report.tools.get(task.kind.text)
     if isinstance(script, dict) and tool is not None and tool.has_executor:
         source = source_of(cast("dict[str, Json]", script))

@@ -1,4 +1,4 @@
-"""The front ends: a file or a folder for each era, all yielding the one syntax tree."""
+"""The front ends, one file or folder per dialect. All produce the same syntax tree."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _FRONT_ENDS: Mapping[Dialect, tuple[Construct, ReadStep]] = MappingProxyType(
         "v10": (STEP, v10.read_step),
     }
 )
-"""The form of a dialect's steps, and what reads them."""
+"""Dialect -> the construct of its steps, and the function that reads them."""
 
 
 def parse(root: MappingNode, report: Report) -> Playbook:
-    """The syntax tree of a document. Never raises."""
+    """Return the syntax tree of a document. Never raises; errors go to the report."""
     dialect = detect(root, report)
     playbook = read_playbook(root, ParseContext(dialect, report), *_FRONT_ENDS[dialect])
     return with_timeout_routes(settle(playbook) if dialect == "v1" else playbook, report)

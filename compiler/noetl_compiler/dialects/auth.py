@@ -1,4 +1,4 @@
-"""``auth`` under all its names and in all its shapes.
+"""Read ``auth`` in all its spellings and forms.
 
 auth: pg_local                                    a credential by its name
 auth: {type: postgres, credential: pg_local}      the same in full
@@ -18,11 +18,11 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, va
 __all__ = ["auth_value", "has_alias", "read_auth"]
 
 _FIELDS = frozenset({"inline", "fields", "data", "headers"})
-"""Keys that hold a mapping without being an alias."""
+"""Keys whose value may be a mapping, but which are not aliases."""
 
 
 def read_auth(fields: Fields, kind: str) -> Value | None:
-    """The credentials of a tool of this kind, None when it names none."""
+    """Return the credentials of a tool of this kind, None if it names none."""
     first, others = fields.node.get("credential"), fields.node.get("credentials")
     if isinstance(first, ScalarNode) and isinstance(others, MappingNode):
         fields.rest({"credential", "credentials"})
@@ -36,14 +36,14 @@ def read_auth(fields: Fields, kind: str) -> Value | None:
 
 
 def auth_value(node: Node | None, kind: str) -> Value | None:
-    """Credentials as the tool takes them."""
+    """Return credentials in the form that the tool expects."""
     if node is None:
         return None
     return value_of(node.entries[0][1] if isinstance(node, MappingNode) and has_alias(node, kind) else node)
 
 
 def has_alias(node: MappingNode, kind: str) -> bool:
-    """Whether this is one credential under an alias, for a tool that takes one."""
+    """Whether this is a single credential with an alias, for a tool that expects one credential."""
     if kind in SEVERAL_CREDENTIALS or len(node.entries) != 1:
         return False
     key, inner = node.entries[0]

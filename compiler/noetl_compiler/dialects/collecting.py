@@ -1,4 +1,4 @@
-"""``collect``: how the results of repeated calls become one."""
+"""Read ``collect``: how the results of repeated calls are combined."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["read_collect"]
 
 
 def read_collect(fields: Fields) -> Collect | None:
-    """``{strategy, path, into}``, or the strategy alone beside ``merge_path``."""
+    """Read ``{strategy, path, into}``, or just the strategy, next to a ``merge_path``."""
     found, path = fields.node_of("collect"), fields.text("merge_path")
     if isinstance(found, ScalarNode):
         strategy = fields.choice("collect", STRATEGIES)

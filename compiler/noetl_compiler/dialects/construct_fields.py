@@ -1,8 +1,8 @@
-"""Reading a construct of the table of keys (language/constructs).
+"""Read a construct that is declared in the table of keys (language/constructs).
 
-The table says which keys there are and under which names, so a reader asks for a key by its name alone, and what no
-reader asks for is still known, checked by its type, or told to have no effect. A reader that takes a key for another
-type than the table does is a mistake in the compiler, and raises.
+The table declares the keys with their synonyms and types, so a reader requests a key by its canonical name. Declared
+keys that no reader requests are type-checked or reported as having no effect. A reader that requests a key with another
+type than the declared one is a bug in the compiler, and raises TypeError.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from noetl_compiler.dialects import values
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Template, Timeout, Value
 from noetl_compiler.language.construct import Construct, Key
-from noetl_compiler.language.value_types import TIMEOUT, Choice, ListOf, Plain, Suggested
+from noetl_compiler.language.value_types import TIMEOUT, Choice, ListOf, Plain, Range, Suggested
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.report import Report
 from noetl_compiler.source import Span
@@ -37,19 +37,19 @@ class ConstructFields(Fields):
 
     @classmethod
     def below(cls, fields: Fields, key: str, construct: Construct) -> Self | None:
-        """A field that is this construct, None when it is absent."""
+        """Return the field ``key`` as this construct, None if it is absent."""
         found = fields.mapping(key)
         return cls(found, fields.report, construct) if found else None
 
     @classmethod
     def empty(cls, span: Span, report: Report, construct: Construct) -> Self:
-        """The construct where it is absent: without any field."""
+        """Return an absent construct: one without fields."""
         return cls(MappingNode((), span), report, construct)
 
     # ---- values of one type ------------------------------------------------------------------------------------------
 
     def choice(self, key: str, meanings: Mapping[str, Meaning]) -> Meaning | None:
-        """One of several words, as what it means."""
+        """Read one of several words; return its meaning."""
         declared = self._known.get(key)
         if declared is not None and isinstance(declared.type, Choice) and declared.type.words is not meanings:
             raise TypeError(f'"{key}" in {self.place} has other words than those it is read by')
@@ -65,8 +65,25 @@ class ConstructFields(Fields):
         self._expect(keys[0], Plain.NUMBER)
         return super().number(*keys)
 
+    def within(self, key: str, expected: Range) -> float | None:
+        """A number between two others."""
+        declared = self._known.get(key)
+        if declared is not None and declared.type != expected:
+            raise TypeError(f'"{key}" in {self.place} is {declared.type}, and is read as {expected}')
+        found = self.scalar(key)
+        if found is None:
+            return None
+        number = found.value
+        if isinstance(number, int if expected.whole else int | float) and not isinstance(number, bool):
+            if expected.least <= number <= expected.most:
+                return number
+            self.report.error(Code.WRONG_VALUE, found.span, f'"{key}" must be {expected.words}')
+            return None
+        self._wrong_type(key, found, expected.words)
+        return None
+
     def index(self, key: str) -> ScalarNode | None:
-        """The number of an item, from 0."""
+        """Read a 0-based index."""
         self._expect(key, Plain.INDEX)
         found = self.scalar(key)
         if found is None or (isinstance(found.value, int) and not isinstance(found.value, bool) and found.value >= 0):
@@ -111,31 +128,30 @@ class ConstructFields(Fields):
     # ---- the rest ----------------------------------------------------------------------------------------------------
 
     def rest(self, allowed: Collection[str] | None) -> tuple[tuple[ScalarNode, Node], ...]:
-        """The entries nobody asked for so far whose key is allowed; None allows any that the table does not have."""
+        """Return the entries not read so far whose key is allowed; None allows all undeclared keys."""
         if allowed is None:
             allowed = self._entries.keys() - self._known.keys()
         return super().rest(allowed)
 
     def missing(self, key: str, hint: str = "", mistaken: str = "") -> None:
-        """Report that a field must be there."""
+        """Report that a required field is missing."""
         self._told_missing.add(key)
         super().missing(key, hint, mistaken)
 
     def close(self, also: Collection[str] = (), spec: Collection[str] = ()) -> None:
-        """Report what is missing, has no effect, is from an older dialect, or has the wrong type, and every key that
-        the construct does not have, with the nearest that it has.
-        """
+        """Report missing, ineffective, deprecated and wrongly typed keys, and unknown keys with the nearest known."""
         for key in self._construct.required:
             if key.name not in self._told_missing and self._present.keys().isdisjoint(key.names):
                 self.missing(key.name)
         for key in self._construct.superseded:
             self._warn_of_older_form(key)
-        for name in sorted(self._entries.keys() - self._asked):
-            self._close_key(name)
+        if unread := self._entries.keys() - self._asked:
+            for name in sorted(unread):
+                self._close_key(name)
         super().close((*also, *self._known) if also else self._known, spec)
 
     def _close_key(self, name: str) -> None:
-        """What no reader asks for."""
+        """Check a key that no reader has requested."""
         known = self._known.get(name)
         if known is not None and known.no_effect:
             self.ignore(name, why=known.no_effect)
@@ -148,10 +164,12 @@ class ConstructFields(Fields):
             self.report.warning(Code.DEPRECATED_FORM, self._present[key.name].span, message, key.successor)
 
     def _check(self, key: Key) -> None:
-        """Read a key that no reader asks for, so that a wrong type is told."""
+        """Read a key that no reader has requested, to report a wrong type."""
         match key.type:
             case Choice(words):
                 self.choice(key.name, words)
+            case Range():
+                self.within(key.name, key.type)
             case ListOf():
                 self.items(key.name)
             case Plain() | Suggested():

@@ -1,42 +1,120 @@
-"""Cursors: loops that claim rows of a database until none is left, a frame of them at a time.
+"""Read cursors: loops that claim rows of a database until none is left (semantics.md 24).
 
 loop:
-  cursor: {kind: postgres, auth: pg, claim: "UPDATE ... FOR UPDATE SKIP LOCKED ... RETURNING *"}
+  cursor:
+    kind: postgres
+    auth: pg
+    claim: "UPDATE ... SET token = {{ lease.token }} ... FOR UPDATE SKIP LOCKED ... RETURNING *"
+    renew: "UPDATE ... WHERE id = {{ row.id }} AND token = {{ lease.token }}"
+    ack: "UPDATE ... SET status = {{ output.status }} WHERE id = {{ row.id }} AND token = {{ lease.token }}"
+    release: "UPDATE ... SET token = NULL WHERE id = {{ row.id }} AND token = {{ lease.token }}"
   spec: {mode: cursor, max_in_flight: 10, frame: {max_rows: 100, lease_seconds: 120, process: row}}
 """
 
 from __future__ import annotations
 
+from noetl_compiler.dialects.bound_sql import bound_sql
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.graph import Cursor, Value
+from noetl_compiler.graph import Cursor, Json, Task, Value
 from noetl_compiler.language.constructs.loops import CURSOR, FRAME
-from noetl_compiler.nodes import MappingNode, ScalarNode, value_of
+from noetl_compiler.language.words import FRAME_PROCESSES, ROW_ERRORS, RowProcess
+from noetl_compiler.nodes import MappingNode, ScalarNode, SequenceNode, value_of
 
 __all__ = ["read_cursor"]
 
+_ATTEMPTS = {"row": "{{ row.attempts }}", "frame": "{{ row | map(attribute='attempts') | max }}"}
+"""The number of claims of a row, or the maximum over the rows of a frame."""
+
+_NO_PARAMS = Value([])
+
+_NO_FRAME = "each task of a claimed row runs in an activity of its own"
+
 
 def read_cursor(loop: Fields) -> Cursor | None:
-    """``cursor`` of a loop, with the ``frame`` beside it in its config."""
+    """Read the ``cursor`` of a loop, with the ``frame`` next to it in the loop's spec."""
     inner = ConstructFields.below(loop, "cursor", CURSOR)
     if inner is None:
         return None
-    frame = _read_frame(loop)
-    kind, auth = inner.required_name("kind"), inner.node_of("auth")
-    entries = inner.rest({"claim", "params", "database"})
+    kind = inner.required_name("kind")
+    auth, database = inner.node_of("auth"), inner.node_of("database")
+    params = value_of(SequenceNode(inner.items("params"), inner.span), "/params")
+    place = value_of(database, "/database") if database is not None else None
+    statement = _Statement(kind.text if kind else "", value_of(auth) if auth else None, place)
+    frame = _Frame(loop)
+    attempts = inner.amount("attempts") or Value(_ATTEMPTS[frame.process], {"": inner.span})
+    on_row_error = inner.choice("on_row_error", ROW_ERRORS) or "ack"
+    if on_row_error == "release" and "release" not in inner:
+        inner.missing("release", "write the statement that gives a row back")
+    found = Cursor(
+        statement.kind,
+        inner.span,
+        _as_written(inner, frame.node),
+        statement.auth,
+        claim=statement.task(inner, "claim", params),
+        renew=statement.task(inner, "renew"),
+        ack=statement.task(inner, "ack"),
+        release=statement.task(inner, "release"),
+        process=frame.process,
+        on_row_error=on_row_error,
+        attempts=attempts if on_row_error == "release" else None,
+        max_attempts=frame.max_attempts,
+        max_rows=frame.max_rows,
+        row_concurrency=frame.row_concurrency,
+        lease_seconds=frame.lease_seconds,
+        heartbeat_seconds=frame.heartbeat_seconds,
+    )
+    inner.close()
+    return found
+
+
+def _as_written(cursor: ConstructFields, frame: MappingNode | None) -> Value:
+    apart = ("kind", "auth", "credential")
+    entries = tuple(entry for entry in cursor.node.entries if entry[0].text not in apart)
     if frame is not None:
         entries += ((ScalarNode("frame", "frame", frame.span, "plain"), frame),)
-    inner.close()
-    config: Value = value_of(MappingNode(entries, inner.span))
-    stored = value_of(auth) if auth else None
-    return Cursor(kind.text if kind else "", config, inner.span, stored)
+    return value_of(MappingNode(entries, cursor.span))
 
 
-def _read_frame(loop: Fields) -> MappingNode | None:
-    frame = ConstructFields.below(loop, "frame", FRAME)
-    if frame is None:
-        return None
-    if isinstance(frame.node.get("max_bytes"), ScalarNode):
-        frame.node_of("max_bytes")  # which may have a unit
-    frame.close()
-    return frame.node
+class _Statement:
+    """Turns the statements of a cursor into calls of the tool of its database."""
+
+    def __init__(self, kind: str, auth: Value | None, database: Value | None) -> None:
+        self.kind = kind
+        self.auth = auth
+        self._database = database
+
+    def task(self, cursor: ConstructFields, name: str, given: Value = _NO_PARAMS) -> Task | None:
+        node = cursor.scalar(name)
+        if node is None:
+            return None
+        sql = bound_sql(node, cursor.report, after=len(given.data))
+        values: list[Json] = [*given.data, *(template for template, _ in sql.values)]
+        templates = {f"/params/{len(given.data) + index}": span for index, (_, span) in enumerate(sql.values)}
+        config: dict[str, Json] = {"query": sql.query, "params": values}
+        if self._database is not None:
+            config["database"], templates = self._database.data, {**templates, **self._database.templates}
+        return Task(
+            label=name,
+            kind=self.kind,
+            queue=self.kind,
+            span=node.span,
+            config=Value(config, {**given.templates, **templates}),
+            auth=self.auth,
+        )
+
+
+class _Frame:
+    """The ``frame`` of a cursor: how many rows are claimed at once, and for how long they are leased."""
+
+    def __init__(self, loop: Fields) -> None:
+        fields = ConstructFields.below(loop, "frame", FRAME) or ConstructFields.empty(loop.span, loop.report, FRAME)
+        self.node = fields.node if fields.node.entries else None
+        self.process: RowProcess = fields.choice("process", FRAME_PROCESSES) or "row"
+        self.max_rows = fields.count("max_rows")
+        self.row_concurrency = fields.count("row_concurrency")
+        self.max_attempts = fields.count("max_attempts")
+        self.lease_seconds = fields.seconds("lease_seconds")
+        self.heartbeat_seconds = fields.seconds("heartbeat_seconds")
+        fields.ignore("max_seconds", "max_bytes", "retry_mode", why=_NO_FRAME)
+        fields.close()

@@ -1,9 +1,8 @@
-"""Which dialect is this playbook written in? Told by its shape, never by apiVersion: v10 files say
-noetl.io/v2.
+"""Detect the dialect of a playbook by its constructs, not by apiVersion: v10 files have noetl.io/v2, as older ones do.
 
-Every construct that only one dialect had is a mark of it. The rarest decides: ``type`` before ``case``, a
-tool that is a word before one that is a mapping. Marks of another dialect in the same file are reported, and
-the front ends read them where their meaning is clear.
+Each construct that only one dialect has is a mark of that dialect. The rarest mark decides: ``type`` before ``case``, a
+tool that is a word before one that is a mapping. Marks of another dialect in the same file are reported, and the front
+ends read them if their meaning is clear.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class _Mark(msgspec.Struct, frozen=True):
 
 
 def detect(root: MappingNode, report: Report) -> Dialect:
-    """The dialect of a document, with a warning when it mixes two."""
+    """Return the dialect of a document; warn if it mixes two."""
     marks = [mark for step in _steps(root) for mark in _marks(step)]
     dialect = _decide(root, marks)
     foreign = next((mark for mark in marks if _is_foreign(mark, dialect)), None)
@@ -54,15 +53,15 @@ def _is_iterator(step: MappingNode) -> bool:
 
 
 def _is_foreign(mark: _Mark, dialect: Dialect) -> bool:
-    """``tool: {kind}`` belongs to v10 and to case before it."""
+    """Whether a mark belongs to another dialect. ``tool: {kind}`` belongs to both v10 and case."""
     return mark.dialect != dialect and not (dialect == "case" and mark.what == _TOOL_KIND)
 
 
 def _decide(root: MappingNode, marks: list[_Mark]) -> Dialect:
     count = {dialect: sum(mark.dialect == dialect for mark in marks) for dialect in DIALECTS}
     tools = sum(mark.what.startswith('"tool') for mark in marks)
-    is_iterating = any(map(_is_iterator, _steps(root)))  # of late v1, when tools were words already
-    if is_iterating or (count["v1"] and count["v1"] >= tools):  # what later dialects took over says nothing against it
+    is_iterating = any(map(_is_iterator, _steps(root)))  # late v1, in which tools were already words
+    if is_iterating or (count["v1"] and count["v1"] >= tools):  # later dialects share other marks of v1
         return "v1"
     if count["case"]:
         return "case"
@@ -81,7 +80,7 @@ def _steps(root: MappingNode) -> Iterator[MappingNode]:
 
 
 def _marks(step: MappingNode) -> Iterator[_Mark]:
-    """One mark a construct, in the order of the text."""
+    """Yield the marks of a step in document order, one for each construct."""
     for key, node in step.entries:
         found = _mark_of(key.text, node)
         if found is not None:

@@ -1,4 +1,4 @@
-"""``executor``: where a run begins and ends, what a failure means for it, and what holds for every call in it."""
+"""Read ``executor``: the entry and final step of a run, the effect of a failure, and defaults for all calls."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.holds import read_on_failure
 from noetl_compiler.dialects.policies import read_failure
 from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
 from noetl_compiler.dialects.tasks import ParseContext
@@ -15,25 +16,26 @@ from noetl_compiler.graph import Timeout
 from noetl_compiler.language.constructs.playbook import EXECUTOR, EXECUTOR_POLICY, EXECUTOR_SPEC, REQUIREMENTS
 from noetl_compiler.language.words import DIALECTS, BranchFailure, Dialect
 from noetl_compiler.nodes import ScalarNode
-from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Name
+from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Name, OnFailure
 
 __all__ = ["Executor", "read_executor"]
 
 
 class Executor(msgspec.Struct, frozen=True):
-    """What the executor says of the playbook. ``dialect`` is that which it was migrated from."""
+    """The settings of an executor. ``dialect`` is the one that the playbook was migrated from."""
 
     entry: Name | None = None
     final: Name | None = None
     no_next_is_error: bool = False
     failure: BranchFailure | None = None
+    on_failure: OnFailure | None = None
     timeout: Timeout | None = None
     dialect: Dialect | None = None
     defaults: CallDefaults = NO_DEFAULTS
 
 
 def read_executor(root: Fields, around: ParseContext) -> Executor:
-    """The executor of a document."""
+    """Read the executor of a document."""
     executor = ConstructFields.below(root, "executor", EXECUTOR)
     if executor is None:
         return Executor()
@@ -44,7 +46,7 @@ def read_executor(root: Fields, around: ParseContext) -> Executor:
 
 
 def _check_required(executor: Fields) -> None:
-    """``requires: {tools, features}``: a tool that nobody knows is told before it is missed."""
+    """Check ``requires: {tools, features}``: unknown tools are reported at compile time."""
     required = ConstructFields.below(executor, "requires", REQUIREMENTS)
     if required is None:
         return
@@ -65,6 +67,7 @@ def _read_spec(spec: ConstructFields, around: ParseContext) -> Executor:
         spec.name("final_step"),
         spec.flag("no_next_is_error") or False,
         read_failure(policy),
+        read_on_failure(spec),
         total_of(limit),
         _read_dialect(spec, around),
         read_call_defaults(spec, policy, limit, "ctx"),
@@ -75,7 +78,7 @@ def _read_spec(spec: ConstructFields, around: ParseContext) -> Executor:
 
 
 def _read_dialect(spec: Fields, around: ParseContext) -> Dialect | None:
-    """Whose names and defaults count in a playbook that has been given the form of v10 (dev/decisions/0012)."""
+    """Read the dialect whose names and defaults apply in a playbook migrated to v10 (dev/decisions/0012)."""
     if around.dialect == "v10":
         return spec.choice("dialect", DIALECTS)
     spec.ignore("dialect", why="only a v10 playbook can name another dialect")

@@ -1,9 +1,9 @@
-"""Texts in somebody else's language: where they stand, and which ``{{`` in them are templates of ours.
+"""Find code, SQL and commands in a tool's fields, and decide which ``{{`` in them are templates.
 
-Python code is not rendered: ``{{`` may stand in any format string of it. What may be a template is in splices.py.
+Python code is not rendered, as ``{{`` may occur in its format strings; splices.py handles templates in it.
 
-Shell commands are templates, but they also carry Go templates for docker and kubectl: ``--format
-"{{.ID}}"``. No Jinja expression begins with a dot, so one that does is Go's.
+Shell commands are rendered, but may contain Go templates for docker and kubectl: ``--format "{{.ID}}"``. No Jinja
+expression begins with a dot, so one that does is a Go template.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
 
 
 def foreign_texts(kind: str, entries: Iterable[tuple[ScalarNode, Node]]) -> tuple[ForeignText, ...]:
-    """The code, SQL and commands among the fields of a tool, those of a list one by one."""
+    """Return the code, SQL and commands among the fields of a tool; lists are flattened."""
     fields = _FIELDS.get(kind, frozenset())
     own = ((key.text, node) for key, node in entries if key.text in fields)
     return tuple(ForeignText(field, text) for field, node in own for text in _texts(node))
@@ -47,7 +47,7 @@ def _texts(node: Node) -> Iterator[ScalarNode]:
 
 
 def code_place(texts: Iterable[ForeignText], source: SourceFile) -> Span | None:
-    """Where the lines of the Python code stand; None without code. ``code`` comes before ``script``, as in the tool."""
+    """Return the span of the code or SQL, None without any. ``code`` precedes ``script``, as in the tool."""
     found = sorted(texts, key=lambda one: one.field)
     if not found:
         return None
@@ -62,12 +62,12 @@ def code_place(texts: Iterable[ForeignText], source: SourceFile) -> Span | None:
 
 
 def is_go(expression: str) -> bool:
-    """Whether it is a template of Go."""
+    """Whether an expression belongs to a Go template."""
     return _GO.match(expression) is not None
 
 
 def with_go_quoted(node: Node) -> Node:
-    """The node with every Go template in it written as a string of ours: ``{{ "{{.ID}}" }}``."""
+    """Replace every Go template in a node by a Jinja string: ``{{ "{{.ID}}" }}``."""
     if isinstance(node, MappingNode):
         return MappingNode(tuple((key, with_go_quoted(item)) for key, item in node.entries), node.span)
     if isinstance(node, SequenceNode):

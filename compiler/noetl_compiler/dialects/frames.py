@@ -1,4 +1,4 @@
-"""Frames: how many items of a loop run in one activity (semantics.md 22d).
+"""Read frames: how many items of a loop run in one activity (semantics.md 22d).
 
 loop:
   in: "{{ workload.items }}"
@@ -18,7 +18,7 @@ __all__ = ["read_frame"]
 
 
 def read_frame(loop: Fields) -> Frame | None:
-    """``frame`` of a loop over a collection; what it does not say is settled by lowering."""
+    """Read the ``frame`` of a loop over a collection; lowering adds the defaults."""
     fields = ConstructFields.below(loop, "frame", FRAME)
     if fields is None:
         return None

@@ -1,4 +1,4 @@
-"""``guard`` of a task, a sink or what a step sets on entering: in which cases it is done. An extension of v10.
+"""Read ``guard``: the condition of a task, a sink or an assignment on entry. An extension of v10.
 
 guard: {on_status: ok | error | any, when: "{{ ... }}", unless: ["{{ ... }}"]}
 """
@@ -16,7 +16,7 @@ __all__ = ["read_guard"]
 
 
 def read_guard(fields: Fields) -> Guard | None:
-    """The guard among these fields."""
+    """Read the guard among these fields."""
     inner = ConstructFields.below(fields, "guard", GUARD)
     if inner is None:
         return None

@@ -1,4 +1,4 @@
-"""``spec.idempotency_key``: the header in which each HTTP call sends a key of its own."""
+"""Read ``spec.idempotency_key``: the header in which each HTTP call sends a unique key."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NAME = re.compile(HEADER_NAME)
 _TAKEN = frozenset(
     {"authorization", "connection", "content-length", "content-type", "cookie", "host", "te", "transfer-encoding"}
 )
-"""Headers with a meaning of their own, which a key would destroy."""
+"""Headers with a defined meaning, which cannot carry a key."""
 
 
 def read_idempotency_key(spec: Fields) -> Name | None:
-    """The name of the header that a spec gives for the calls in it."""
+    """Return the name of the header that a spec declares for its calls."""
     found = spec.scalar(_KEY)
     if found is None:
         return None
@@ -36,7 +36,7 @@ def read_idempotency_key(spec: Fields) -> Name | None:
 
 
 def read_own_idempotency_key(spec: Fields, kind: str) -> Name | None:
-    """The same in the spec of one call, whose kind must send headers. Of a workbook call the kind is not known here."""
+    """Read the header in the spec of one call, whose kind must support headers; not checked for workbook calls."""
     found = read_idempotency_key(spec)
     if found is None or kind == "workbook" or sends_headers(kind):
         return found

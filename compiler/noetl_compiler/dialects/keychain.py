@@ -1,4 +1,4 @@
-"""``keychain``: the secrets a playbook names, each with how it is found."""
+"""Read ``keychain``: the secrets of a playbook, each with its provider."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["read_keychain"]
 
 
 def read_keychain(fields: Fields) -> tuple[KeychainEntry, ...]:
-    """The entries of the root's ``keychain``."""
+    """Read the entries of the root's ``keychain``."""
     found = (_read_entry(node, fields.report) for node in fields.items("keychain"))
     return tuple(entry for entry in found if entry is not None)
 
 
 def _read_entry(node: Node, report: Report) -> KeychainEntry | None:
-    """``{name, kind, ...}``; what else it needs is up to its kind."""
+    """Read ``{name, kind, ...}``; the other fields depend on the kind."""
     mapping = node if isinstance(node, MappingNode) else MappingNode((), node.span)
     fields = ConstructFields(mapping, report, KEYCHAIN_ENTRY)
     name, kind = fields.required_name("name"), fields.text("kind")

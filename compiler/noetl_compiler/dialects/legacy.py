@@ -1,4 +1,4 @@
-"""The legacy dialect, December 2025: ``tool`` is a word and its fields lie flat on the step."""
+"""The legacy dialect, December 2025: ``tool`` is a word, and its fields are directly on the step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["read_step"]
 
 
 def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
-    """One step. A step without a tool only routes; what it binds, it binds for its routes."""
+    """Read a step. A step without a tool only routes; its arguments are bound for its routes."""
     report = around.report
     desc, following = fields.text("desc", "description"), read_next(fields.node_of("next"), report)
     loop = read_loop(fields.node_of("loop"), report)

@@ -1,4 +1,4 @@
-"""``loop`` in the legacy and in the v10 form; both may stand in either dialect, for they mean the same."""
+"""Read ``loop`` in the legacy and the v10 form. Either dialect may use both, as they mean the same."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ from noetl_compiler.syntax import Loop, Name
 
 __all__ = ["read_loop"]
 
+_OF_LISTS = ("where", "order_by", "chunk_size")
+"""Keys that select and order the items of a list."""
+
 _EMPTY = re.compile(r"\s*(?:\{\{\s*\}\})?\s*")
 
 
 def read_loop(node: Node | None, report: Report) -> Loop | None:
-    """The loop of a step."""
+    """Read the loop of a step."""
     if node is None:
         return None
     if not isinstance(node, MappingNode):
@@ -40,6 +43,8 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     element = _read_iterator(fields) or Name(ITERATOR, node.span)
     collection, cursor = fields.node_of("in"), read_cursor(fields)
     _check_source(fields, collection, cursor)
+    if cursor is not None:
+        fields.ignore(*_OF_LISTS, why="the claim of the cursor decides which rows it takes, and in which order")
     policy = ConstructFields.below(fields, "policy", LOOP_POLICY)
     policy = policy or ConstructFields.empty(node.span, report, LOOP_POLICY)
     body = graph.Loop(
@@ -49,10 +54,10 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
         cursor=cursor,
         mode=_mode(fields, policy),
         max_in_flight=fields.count("max_in_flight") or policy.count("max_in_flight"),
-        chunk_size=fields.count("chunk_size"),
+        chunk_size=fields.count("chunk_size") if cursor is None else None,
         limit=fields.amount("limit"),
-        where=_read_filter(fields),
-        order_by=expression(fields.node_of("order_by"), report),
+        where=_read_filter(fields) if cursor is None else None,
+        order_by=expression(fields.node_of("order_by"), report) if cursor is None else None,
         on_error=fields.choice("on_error", ITEM_ERRORS) or "continue",
         failure=_read_failure(policy),
         frame=None if cursor is not None else read_frame(fields),
@@ -75,7 +80,7 @@ def _read_iterator(fields: ConstructFields) -> Name | None:
 
 
 def _read_filter(fields: Fields) -> Template | None:
-    """``filter: "{{}}"`` stands in old files and keeps every item."""
+    """Read the filter. ``filter: "{{}}"``, found in old files, keeps every item."""
     found = fields.node_of("where")
     if isinstance(found, ScalarNode) and _EMPTY.fullmatch(found.text):
         fields.ignore("where", "filter", why="an empty filter keeps every item")
@@ -84,7 +89,7 @@ def _read_filter(fields: Fields) -> Template | None:
 
 
 def _with_spec(node: MappingNode) -> MappingNode:
-    """``spec`` of a loop counts as standing in the loop itself; an empty one says nothing."""
+    """Merge the ``spec`` of a loop into the loop itself."""
     spec = node.get("spec")
     if spec is None or isinstance(spec, SequenceNode) or (isinstance(spec, ScalarNode) and spec.value is not None):
         return node

@@ -1,4 +1,4 @@
-"""``loop: {pagination: ...}``, November and December 2025: one more call after each success, until all pages are there.
+"""Read ``loop: {pagination: ...}``, November and December 2025: call again after each success, until the last page.
 
     loop:
       pagination:
@@ -10,9 +10,9 @@
         max_iterations: 10
         retry: {max_attempts: 3}
 
-It became ``retry: {on_success: ...}`` (retry.py). One thing was different: ``response`` was the whole response, and
-``response.data`` its body; later ``response`` is the body. Where a pagination speaks of ``response.data``, that is the
-body, also as the start of ``merge_path``.
+It became ``retry: {on_success: ...}`` (retry.py), with one difference: here ``response`` is the whole response and
+``response.data`` its body; later ``response`` is the body. If a pagination reads ``response.data``, that is the body,
+also at the start of ``merge_path``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WHOLE_RESPONSE = re.compile(r"\bresponse\.data\b")
 
 
 def read_repeats(fields: Fields, report: Report) -> Retry | None:
-    """When the call of a step or task is made again: by its ``retry``, or by the pagination of its loop."""
+    """Read the rules that repeat the call of a step or task: its ``retry``, or the pagination of its loop."""
     retry, pages = read_retry(fields, report), read_pages(fields, report)
     if retry is None or pages is None:
         return retry or pages
@@ -47,7 +47,7 @@ def read_repeats(fields: Fields, report: Report) -> Retry | None:
 
 
 def read_pages(fields: Fields, report: Report) -> Retry | None:
-    """The pagination of a step's loop, None when it has none."""
+    """Read the pagination of a step's loop, None if it has none."""
     loop = fields.node.get("loop")
     node = loop.get("pagination") if isinstance(loop, MappingNode) else None
     if not isinstance(node, MappingNode):
@@ -92,7 +92,7 @@ def _with_body(node: MappingNode) -> MappingNode:
 
 
 def _reading_body(node: Node) -> Node:
-    """Both words are equally long, so what is wrong in a template is still found at its place."""
+    """Rename the body in a template. Both words have the same length, so offsets of errors stay correct."""
     match node:
         case MappingNode():
             return replace(node, entries=tuple((key, _reading_body(item)) for key, item in node.entries))

@@ -1,4 +1,4 @@
-"""Policies of the v10 dialect: task rules and admission rules, in both spellings."""
+"""Read the policies of the v10 dialect: task rules and admission rules, in both spellings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = [
 
 
 def read_policy(fields: Fields, bare: str) -> Policy | None:
-    """``spec.policy`` of a task; ``bare`` is the root of names that ``set`` gives without one."""
+    """Read ``spec.policy`` of a task; ``bare`` is the root of names that ``set`` gives without a root."""
     inner = ConstructFields.below(fields, "policy", POLICY)
     if inner is None:
         return None
@@ -55,7 +55,7 @@ def read_policy(fields: Fields, bare: str) -> Policy | None:
 
 
 def read_rules(policy: Fields, bare: str) -> Policy | None:
-    """What a policy says to follow calls, None when nothing."""
+    """Read the rules of a policy, None if it has none."""
     nodes = policy.items("rules")
     rules = tuple(rule for node in nodes if (rule := _read_rule(node, bare, policy.report)) is not None)
     unmatched, circuit = policy.choice("on_unmatched", UNMATCHED), _read_circuit(policy)
@@ -63,7 +63,7 @@ def read_rules(policy: Fields, bare: str) -> Policy | None:
 
 
 def read_failure(policy: Fields) -> BranchFailure | None:
-    """``failure: {mode}``: what an unhandled failure means for the other branches."""
+    """Read ``failure: {mode}``: how an unhandled failure affects the other branches."""
     inner = ConstructFields.below(policy, "failure", FAILURE_MODE)
     if inner is None:
         return None
@@ -73,13 +73,13 @@ def read_failure(policy: Fields) -> BranchFailure | None:
 
 
 def _read_mode(policy: Fields) -> None:
-    """``inclusive`` was never given a meaning."""
+    """Read ``mode``, which has no effect: ``inclusive`` was never defined."""
     if policy.choice("mode", ROUTE_MODES) == "inclusive":
         policy.ignore("mode", why="the first rule that matches decides")
 
 
 def _read_circuit(policy: Fields) -> Circuit | None:
-    """``circuit: {failures, window, probe}``."""
+    """Read ``circuit: {failures, window, probe}``."""
     inner = ConstructFields.below(policy, "circuit", CIRCUIT)
     if inner is None:
         return None
@@ -89,7 +89,7 @@ def _read_circuit(policy: Fields) -> Circuit | None:
 
 
 def _read_rule(node: Node, bare: str, report: Report) -> Rule | None:
-    """``{when, then}``, ``{then}``, ``{else: {do}}``, ``{else: {then: {do}}}`` or ``{else:, then: {do}}``."""
+    """Read ``{when, then}``, ``{then}``, ``{else: {do}}``, ``{else: {then: {do}}}`` or ``{else:, then: {do}}``."""
     found = _condition_and_action(node, report, RULE)
     if found is None:
         return None
@@ -104,7 +104,7 @@ def _read_rule(node: Node, bare: str, report: Report) -> Rule | None:
 def _condition_and_action(
     node: Node, report: Report, construct: Construct
 ) -> tuple[Template | None, MappingNode | None, OnStatus | None] | None:
-    """Of a rule the condition, what to do, and after which status; an admission rule has none."""
+    """Read the condition of a rule, its action and the status that it applies to; admission rules have no status."""
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f"a policy rule must be a mapping, not {kind_of(node)}")
         return None
@@ -151,7 +151,7 @@ def _read_action(fields: ConstructFields, when: Template | None, bare: str) -> R
 
 
 def read_eval(fields: Fields, bare: str) -> Policy | None:
-    """``eval`` of a tool, before policies had rules: ``[{expr, do, ...}, {else: {do, ...}}]``."""
+    """Read ``eval`` of a tool, the predecessor of policy rules: ``[{expr, do, ...}, {else: {do, ...}}]``."""
     nodes = fields.items("eval")
     if not nodes:
         return None
@@ -172,7 +172,7 @@ def _read_eval_rule(node: Node, bare: str, report: Report) -> Rule | None:
 
 
 def read_assigns(fields: Fields, bare: str) -> tuple[Assign, ...]:
-    """``set`` (once ``set_vars``) and its first spellings ``set_ctx`` and ``set_iter``, in this order."""
+    """Read ``set`` (once ``set_vars``) and its first spellings ``set_ctx`` and ``set_iter``, in this order."""
     found = (
         *((node, bare) for node in _in_turn(fields, *keys.SET)),
         (fields.mapping("set_ctx"), "ctx"),
@@ -182,7 +182,7 @@ def read_assigns(fields: Fields, bare: str) -> tuple[Assign, ...]:
 
 
 def _in_turn(fields: Fields, *spellings: str) -> tuple[MappingNode | None, ...]:
-    """One mapping, or a list of them where a name is set twice."""
+    """Return the mappings in order: one, or several if a list sets a name twice."""
     found = fields.node_of(*spellings)
     if isinstance(found, SequenceNode) and all(isinstance(item, MappingNode) for item in found.items):
         return tuple(item for item in found.items if isinstance(item, MappingNode))
@@ -190,7 +190,7 @@ def _in_turn(fields: Fields, *spellings: str) -> tuple[MappingNode | None, ...]:
 
 
 def read_enter(fields: Fields) -> tuple[EnterRule, ...]:
-    """``enter`` of a step's spec: what is set before its loop or its first task."""
+    """Read ``enter`` of a step's spec: assignments before its loop or its first task."""
     found = (
         ConstructFields(node, fields.report, ENTER) for node in fields.items("enter") if isinstance(node, MappingNode)
     )
@@ -204,7 +204,7 @@ def _enter_rule(fields: Fields) -> EnterRule:
 
 
 def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
-    """``spec.policy.admit`` of a step."""
+    """Read ``spec.policy.admit`` of a step."""
     inner = ConstructFields.below(fields, "admit", ADMISSION)
     if inner is None:
         return ()

@@ -1,4 +1,4 @@
-"""``reduce`` of a loop: how what its iterations set becomes one value (semantics.md 16).
+"""Read ``reduce`` of a loop: how the values set by its iterations are combined (semantics.md 16).
 
 reduce: {ctx.rows: append, ctx.total: sum, ctx.seen: merge}
 
@@ -26,7 +26,7 @@ __all__ = ["read_reducers", "reduced"]
 
 
 def read_reducers(fields: Fields) -> tuple[Reducer, ...]:
-    """What a loop reduces. A bare name is one of ``ctx``."""
+    """Read the reducers of a loop. A bare name belongs to ``ctx``."""
     node = fields.mapping("reduce")
     if node is None:
         return ()
@@ -41,7 +41,7 @@ def _target(name: str) -> str:
 
 
 def reduced(step: Step, report: Report) -> Step:
-    """The step of a loop, whose tasks add to what the loop reduces."""
+    """Return the step with its tasks' assignments to reduced names turned into additions."""
     if step.loop is None or not step.loop.reducers:
         return step
     targets = {assign.target for task in step.tasks for assign in set_by_task(task)}

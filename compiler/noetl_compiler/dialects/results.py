@@ -1,4 +1,4 @@
-"""How a result is kept, and which parts of it have names of their own.
+"""Read how a result is stored, and which of its parts are named.
 
 output: {store: {kind: kv, scope: execution}, inline_max_bytes: 0, select: [{path: "$.meta.count", as: count}]}
 spec: {result: {...}}                                 the same in v10's first spelling
@@ -27,7 +27,7 @@ _PART = re.compile(r"\['([^']+)'\]|\[(\d+)\]|([^.\[\]]+)")
 
 
 def read_output(fields: Fields, *keys: str) -> Output | None:
-    """What one of these fields says of a result; anything else that stands there has no effect."""
+    """Read the settings of a result from one of these fields; others in it have no effect."""
     found = fields.node_of(*keys)
     beside = fields.node.get("output_select") if "output" in keys else None
     if not _is_about_result(found):
@@ -53,7 +53,7 @@ def _is_about_result(node: Node | None) -> bool:
 
 
 def _store(fields: Fields) -> Value:
-    """Where to, with ``scope`` as one of its fields, and a word as its kind."""
+    """Read the store: a mapping that includes ``scope``, or a word, its kind."""
     store, entries = fields.node.get("store"), list[tuple[ScalarNode, Node]]()
     if isinstance(store, MappingNode):
         entries += store.entries
@@ -78,7 +78,7 @@ def _read_select(fields: Fields, *keys: str) -> tuple[Select, ...]:
 
 
 def _select(node: Node, report: Report) -> Select | None:
-    """``{path, as}``, or the name of a part as it is."""
+    """Read ``{path, as}``, or the name of a part, which then keeps its name."""
     if isinstance(node, ScalarNode):
         path = _dotted(node, report)
         return Select(path.rpartition(".")[2], path) if path else None

@@ -1,4 +1,4 @@
-"""Legacy ``retry`` in all its shapes, as policy rules.
+"""Convert legacy ``retry`` in all its forms to policy rules.
 
     retry: true | 5                                    any error, 3 or that many calls
     retry: {max_attempts, initial_delay, ...,          the same, with when to retry and when to stop
@@ -10,8 +10,8 @@
     retry: [{when, then: {...}}, ...]                  first match wins; a rule about the error is a failure
                                                        rule, any other repeats
 
-Failure rules become ``retry``, repetition becomes ``again``. An error that no rule covers fails the task, as
-it always did here (the v10 default is to continue).
+Failure rules become ``retry``, repetition becomes ``again``. An error that no rule matches fails the task, unlike in
+v10, whose default is to continue.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _INITIAL_DELAY, _MAX_DELAY = Value(defaults.DELAY), Value(defaults.RETRY_MAX_DEL
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """``sinks`` are those of single pages (``per_iteration``)."""
+    """A policy, and the ``sinks`` of single pages (``per_iteration``)."""
 
     policy: Policy
     sinks: tuple[Sink, ...] = ()
 
 
 def read_retry(fields: Fields, report: Report) -> Retry | None:
-    """The ``retry`` of a task or step, None when there is none or it is switched off."""
+    """Read the ``retry`` of a task or step; None if it is absent or disabled."""
     node = fields.node_of("retry")
     if node is None:
         return None
@@ -115,9 +115,9 @@ def _is_about_error(when: Template | None) -> bool:
 
 
 def _failure(fields: Fields, when: Template | None = None, on: Literal["any", "error"] | None = None) -> _Part:
-    """Rules for a failed call, in the order of old: when to stop, when to retry, else any error.
+    """Return the rules for a failed call, in the order of evaluation: when to stop, when to retry, any other error.
 
-    A flat ``retry_when`` that does not ask about the error may also call again after a success.
+    A flat ``retry_when`` that does not read the error may also repeat a successful call.
     """
     report = fields.report
     stop = condition(fields.node_of("stop_when"), report)
@@ -137,7 +137,7 @@ def _boundary(when: Template | None) -> Literal["any", "error"]:
 
 
 def _predicates(fields: Fields) -> tuple[Template, ...]:
-    """``when``, one or a list of which any suffices, or ``retry_on_status``."""
+    """Read ``when``, one condition or a list of alternatives, or ``retry_on_status``."""
     found = fields.node_of("when", "retry_when")
     nodes = found.items if isinstance(found, SequenceNode) else (found,)
     whens = (condition(node, fields.report) for node in nodes)
@@ -146,7 +146,7 @@ def _predicates(fields: Fields) -> tuple[Template, ...]:
 
 
 class _Pace(msgspec.Struct, frozen=True):
-    """How long to wait before the next call."""
+    """The delay before the next call."""
 
     delay: Value = _INITIAL_DELAY
     backoff: Backoff = "exponential"
@@ -168,9 +168,7 @@ def _pace(fields: Fields) -> _Pace:
 
 
 def _with_flat_backoff(node: MappingNode) -> MappingNode:
-    """The whitepaper's ``backoff: {type, base_seconds, max_seconds}`` counts as standing beside it; a number is the
-    delay.
-    """
+    """Merge the whitepaper's ``backoff: {type, base_seconds, max_seconds}`` into the retry; a number is the delay."""
     backoff = node.get("backoff")
     if isinstance(backoff, ScalarNode) and isinstance(backoff.value, int | float):
         return MappingNode(
@@ -196,7 +194,7 @@ def _on_status(fields: Fields) -> Template | None:
 
 
 def _stopping(when: Template | None, span: Span) -> tuple[Rule, ...]:
-    """``stop_when``: the call's outcome stands, good or bad."""
+    """Read ``stop_when``: keep the outcome of the call, success or failure."""
     if when is None:
         return ()
     return (
@@ -228,7 +226,7 @@ def _backing_off(
 
 
 def _repetition(fields: Fields, when: Template | None = None, calls: int = defaults.PAGES) -> _Part:
-    """A rule that calls once more after success, as long as ``while`` holds."""
+    """Return a rule that repeats the call after success while ``while`` is true."""
     report = fields.report
     when = when or condition(fields.node_of("while", "when"), report)
     if when is None:
@@ -254,7 +252,7 @@ def _repetition(fields: Fields, when: Template | None = None, calls: int = defau
 
 
 def warn_of_unbounded_pages(span: Span, key: str, report: Report) -> None:
-    """NT405."""
+    """Report NT405: the number of pages has no limit of its own."""
     message = f"no limit on the number of calls: pages after {defaults.PAGES} are silently skipped"
     report.warning(Code.UNBOUNDED_PAGES, span, message, f"set {key}")
 

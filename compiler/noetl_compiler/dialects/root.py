@@ -1,4 +1,4 @@
-"""What every dialect's document has around its steps: metadata, workload, keychain, executor."""
+"""Read what all dialects have in common: metadata, workload, keychain, executor."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from noetl_compiler.dialects.reducers import reduced
 from noetl_compiler.dialects.spec_defaults import layered
 from noetl_compiler.dialects.tasks import ParseContext, read_workbook
 from noetl_compiler.dialects.values import mapping_value
-from noetl_compiler.graph import Value
+from noetl_compiler.graph import Priority, Value
 from noetl_compiler.language.construct import Construct
-from noetl_compiler.language.constructs.playbook import METADATA, PLAYBOOK
+from noetl_compiler.language.constructs.playbook import FAIRNESS_WEIGHTS, METADATA, PLAYBOOK, PRIORITIES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.syntax import Name, Playbook, Step, Task
 from noetl_compiler.syntax_queries import called_tasks, final_name
@@ -29,17 +29,21 @@ from noetl_compiler.value_merge import overlay
 
 __all__ = ["ReadStep", "read_playbook"]
 
+FAIRNESS_KEY_BYTES = 64
+"""Temporal truncates longer keys."""
+
 _API_VERSION = re.compile(r"noetl\.io/v[0-9]+[a-z0-9]*")
 
 ReadStep: TypeAlias = Callable[[ConstructFields, Name, ParseContext], Step]
 
 
 def read_playbook(root: MappingNode, around: ParseContext, form: Construct, read_step: ReadStep) -> Playbook:
-    """The document, its steps of this form read by ``read_step``."""
+    """Read a document; ``read_step`` reads its steps, which have the form ``form``."""
     fields = ConstructFields(root, around.report, PLAYBOOK)
     fields.node_of("kind")
     _check_api_version(fields)
-    name, path, version = _identity(fields)
+    metadata = ConstructFields.below(fields, "metadata", METADATA)
+    name, path, version = _identity(fields, metadata)
     executor = read_executor(fields, around)
     final = final_name(executor.final, _step_names(fields, around))
     around = replace(around, dialect=executor.dialect or around.dialect, final=final)
@@ -60,14 +64,16 @@ def read_playbook(root: MappingNode, around: ParseContext, form: Construct, read
         final=executor.final,
         no_next_is_error=executor.no_next_is_error,
         failure=executor.failure,
+        on_failure=executor.on_failure,
         timeout=executor.timeout,
+        priority=None if metadata is None else _priority(metadata),
     )
     fields.close()
     return playbook
 
 
 def _check_api_version(fields: Fields) -> None:
-    """NT106. It decides nothing, so that a file of any origin compiles, but who mistypes it should know."""
+    """Warn of an unknown apiVersion (NT106). It has no effect, so it is no error."""
     found = fields.scalar("apiVersion")
     if found is not None and not _API_VERSION.fullmatch(found.text):
         message = f'unknown apiVersion "{found.text}"'
@@ -88,12 +94,11 @@ def _step_names(fields: Fields, around: ParseContext) -> Iterator[str]:
             yield name.text
 
 
-def _identity(fields: Fields) -> tuple[str, str, str]:
-    """Name, catalog path and version; the path falls back to the name and the name to the path.
+def _identity(fields: Fields, meta: ConstructFields | None) -> tuple[str, str, str]:
+    """Return name, catalog path and version; the path defaults to the name and the name to the path.
 
-    They stand in the metadata, in v1 files at the root, in some at both places.
+    They are in the metadata, in v1 files at the root, in some files in both.
     """
-    meta = ConstructFields.below(fields, "metadata", METADATA)
     places = (meta, fields) if meta else (fields,)
     name, path, version = (_first_text(places, key) for key in ("name", "path", "version"))
     if meta is None and not (name or path):
@@ -103,6 +108,16 @@ def _identity(fields: Fields) -> tuple[str, str, str]:
         if not (name or path):
             meta.missing("name")
     return name or path, path or name, version
+
+
+def _priority(meta: ConstructFields) -> Priority | None:
+    """Read the priority from the metadata, None if absent."""
+    number, weight = meta.within("priority", PRIORITIES), meta.within("fairness_weight", FAIRNESS_WEIGHTS)
+    key = meta.scalar("fairness_key")
+    if key is not None and len(key.text.encode()) > FAIRNESS_KEY_BYTES:
+        meta.report.error(Code.WRONG_VALUE, key.span, f'"fairness_key" has at most {FAIRNESS_KEY_BYTES} bytes')
+    found = Priority(None if number is None else int(number), key.text if key else "", weight)
+    return None if found == Priority() else found
 
 
 def _first_text(places: tuple[Fields, ...], key: str) -> str:
@@ -135,7 +150,7 @@ def _read_steps(
 
 
 def _with_step_name(node: MappingNode, around: ParseContext) -> MappingNode:
-    """In v1 a step that tells its type may have its name as ``name``."""
+    """Move ``name`` to ``step``: in v1, a step with a ``type`` may have its name there."""
     if around.dialect != "v1" or node.get("step") or not node.get("type"):
         return node
     return MappingNode(
@@ -144,7 +159,7 @@ def _with_step_name(node: MappingNode, around: ParseContext) -> MappingNode:
 
 
 def _workbook_items(fields: Fields) -> tuple[Node, ...]:
-    """A list of tasks, or the documented ``{tasks: {name: {...}}}``."""
+    """Return the tasks of the workbook: a list, or the documented ``{tasks: {name: {...}}}``."""
     found = fields.node_of("workbook")
     tasks = found.get("tasks") if isinstance(found, MappingNode) else None
     if isinstance(tasks, SequenceNode):
@@ -155,7 +170,7 @@ def _workbook_items(fields: Fields) -> tuple[Node, ...]:
 
 
 def _read_workbook(fields: Fields, around: ParseContext, steps: tuple[Step, ...]) -> tuple[Task, ...]:
-    """What a task misses that nobody calls keeps no run from beginning."""
+    """Read the workbook. Errors in a task that is never called are downgraded to warnings."""
     found, read = around.report.found, list[tuple[tuple[Task, ...], slice]]()
     for item in _workbook_items(fields):
         before = len(found)
@@ -179,9 +194,9 @@ def _named(name: ScalarNode, body: Node) -> Node:
 
 
 def _read_workload(fields: Fields) -> Value:
-    """Defaults of the run's parameters, and what ``ctx`` (``vars``) begins with: reading it falls through to them.
+    """Read the defaults of the run's parameters, which are also the initial values of ``ctx`` (``vars``).
 
-    Old files have their parameters in a root ``spec`` and say ``spec.x``.
+    Old files have their parameters in a root ``spec`` and read them as ``spec.x``.
     """
     workload = Value({})
     for key in ("vars", "ctx", "workload"):

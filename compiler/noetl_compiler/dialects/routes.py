@@ -1,4 +1,4 @@
-"""``next`` in every shape it ever had.
+"""Read ``next`` in all its forms.
 
 next: end                                         one step
 next: [a, b]                                      several at once
@@ -36,7 +36,7 @@ Group = tuple[Arc, ...]
 
 
 def read_next(node: Node | None, report: Report, mode: RouteMode | None = None) -> Next | None:
-    """A step's ways on; None when it names none. A ``mode`` makes of each entry of a list a way of its own."""
+    """Read the route of a step, None if it has none. With a ``mode``, each entry of a list is an edge of its own."""
     if node is None:
         return None
     if isinstance(node, MappingNode) and (node.get("arcs") or node.get("spec")):
@@ -47,7 +47,7 @@ def read_next(node: Node | None, report: Report, mode: RouteMode | None = None) 
 
 
 def _mode_of(groups: tuple[Group, ...]) -> RouteMode:
-    """A list without any condition is taken as a whole; with one it is a choice."""
+    """Return inclusive for a list without conditions, exclusive for one with a condition."""
     return "exclusive" if any(arc.is_conditional for group in groups for arc in group) else "inclusive"
 
 
@@ -63,7 +63,7 @@ def _read_arcs(fields: ConstructFields, mode: RouteMode | None) -> Next | None:
 
 
 def _read_arc(node: Node, report: Report) -> tuple[Group, ...]:
-    """An arc leads to one step; with ``then`` to all of a list at once."""
+    """Read an arc to one step, or with ``then`` to all steps of a list."""
     if isinstance(node, MappingNode) and node.get("then"):
         return _read_entry(node, report)
     arc = _read_target(node, report)
@@ -71,7 +71,7 @@ def _read_arc(node: Node, report: Report) -> tuple[Group, ...]:
 
 
 def _read_list(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
-    """Entries without a condition that stand together are one group."""
+    """Read a list of targets; consecutive entries without a condition form one group."""
     groups: list[Group] = []
     for item in items:
         for group in _read_ways((item,), report):
@@ -91,7 +91,7 @@ def _is_choice(item: Node) -> bool:
 
 
 def _read_entry(node: Node, report: Report) -> tuple[Group, ...]:
-    """A step, or a choice; ``else`` may stand beside ``then`` or in an entry of its own."""
+    """Read a step or a choice; ``else`` may be next to ``then`` or in an entry of its own."""
     if not isinstance(node, MappingNode) or not _is_choice(node) or node.get("step"):
         arc = _read_target(node, report)
         return ((arc,),) if arc else ()
@@ -110,7 +110,7 @@ def _read_entry(node: Node, report: Report) -> tuple[Group, ...]:
 
 
 def _read_item_rule(fields: ConstructFields) -> ItemRule | None:
-    """``item_rule: 0``, the number of a rule."""
+    """Read ``item_rule: 0``, the index of a rule."""
     found = fields.index("item_rule")
     return ItemRule(int(str(found.value)), found.span) if found is not None else None
 
@@ -125,7 +125,7 @@ def _read_targets(then: Node | None, when: Template | None, shared: Value, field
 
 
 def _read_target(node: Node, report: Report, when: Template | None = None) -> Arc | None:
-    """A step's name, or ``{step, when, set, args}``."""
+    """Read a step's name, or ``{step, when, set, args}``."""
     if isinstance(node, ScalarNode) and node.text:
         return Arc(Name(node.text, node.span), node.span, when)
     if not isinstance(node, MappingNode):

@@ -1,4 +1,4 @@
-"""``script`` as a mapping: code that lies elsewhere.
+"""Check ``script`` as a mapping: code that is stored outside of the playbook.
 
 script: {uri: gs://bucket/job.py, source: {type: gcs, auth: gcs_service_account}}
 script: {uri: ./job.sql, source: {type: file}}
@@ -18,7 +18,7 @@ __all__ = ["check_script"]
 
 
 def check_script(node: Node, report: Report) -> None:
-    """Report what is wrong with a ``script`` that is a mapping."""
+    """Report errors in a ``script`` that is a mapping."""
     if not isinstance(node, MappingNode):
         return
     fields = Fields(node, report, "a script")

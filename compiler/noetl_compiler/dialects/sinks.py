@@ -1,4 +1,4 @@
-"""Sinks: where a step's result is stored, under all the names their fields ever had."""
+"""Read sinks, which store a step's result, with all synonyms of their fields."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = [
 
 
 def read_sinks(fields: Fields, report: Report, level: SinkLevel, *keys: str) -> tuple[Sink, ...]:
-    """The ``sink`` of a step, one or a list of them."""
+    """Read the ``sink`` of a step, one or a list of them."""
     found = fields.node_of(*(keys or ("sink", "save")))
     if isinstance(found, MappingNode) and found is fields.node.get("save") and not sink_kind(found):
-        _warn_of_event_log_sink(found.span, report)  # where a save without a storage went
+        _warn_of_event_log_sink(found.span, report)  # the default of a save without a storage
         return ()
     nodes = found.items if isinstance(found, SequenceNode) else (found,) if found else ()
     found_sinks = (read_sink(node, report, level) for node in nodes)
@@ -35,7 +35,7 @@ def read_sinks(fields: Fields, report: Report, level: SinkLevel, *keys: str) -> 
 
 
 def read_sink(node: Node, report: Report, level: SinkLevel) -> Sink | None:
-    """One sink out of its mapping."""
+    """Read one sink."""
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f'"sink" must be a mapping, not {kind_of(node)}')
         return None
@@ -61,7 +61,7 @@ def read_sink(node: Node, report: Report, level: SinkLevel) -> Sink | None:
 
 
 def _read_when(fields: ConstructFields) -> Guard | None:
-    """``when``, the guard of old sinks."""
+    """Read ``when``, the guard of older sinks."""
     when = fields.condition("when")
     return Guard("ok", when) if when else None
 
@@ -72,14 +72,14 @@ def _warn_of_event_log_sink(span: Span, report: Report) -> None:
 
 
 def sink_kind(node: MappingNode) -> str:
-    """The kind that a sink names, ``""`` when it names none."""
+    """Return the kind of a sink, ``""`` if it names none."""
     inner = with_tool_fields(node)
     found = (inner.get(key) for key in sinks.KIND_KEYS)
     return next((kind.text for kind in found if isinstance(kind, ScalarNode)), "")
 
 
 def with_tool_fields(node: MappingNode) -> MappingNode:
-    """``tool: {kind, ...}`` and ``storage: {type, ...}`` count as their fields standing in the sink itself."""
+    """Merge the fields of ``tool: {kind, ...}`` and ``storage: {type, ...}`` into the sink itself."""
     tool = node.get("tool") or node.get("storage")
     if not isinstance(tool, MappingNode):
         return node

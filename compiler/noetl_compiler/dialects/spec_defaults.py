@@ -1,14 +1,13 @@
-"""Layers of ``spec``: what the specs around a task say for its calls.
+"""Layers of ``spec``: the defaults that enclosing specs give for the calls of a task.
 
     kind < executor.spec < step.spec < loop.spec < task.spec
 
-The layer nearer to the task wins, part by part: a mapping is laid over the one outside of it, a list replaces it. What
-a tool does unasked is the outermost layer, and no business of the compiler's. Every other layer may say for the calls
-in it: ``policy`` (rules, on_unmatched, circuit), ``idempotent``, ``idempotency_key``, ``result``, and of ``timeout``
-what only a call has, ``connect`` and ``read``. A timeout's total is that of the playbook, step or loop that says it;
-``policy.defaults`` has the calls' own.
+The innermost layer wins, part by part: mappings are merged, lists are replaced. The outermost layer, the defaults of
+the tool, is not handled by the compiler. Every other layer may give its calls ``policy`` (rules, on_unmatched,
+circuit), ``idempotent``, ``idempotency_key``, ``result``, and the parts ``connect`` and ``read`` of ``timeout``. The
+total of a timeout applies to the playbook, step or loop that declares it; ``policy.defaults`` has the timeout of calls.
 
-A call of a workbook task has two specs, and both are nearer than any around them.
+A call of a workbook task has two specs, its own and the task's, both inside of all other layers.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = ["layered", "read_call_defaults", "total_of"]
 
 
 def read_call_defaults(spec: Fields, policy: Fields | None, limit: Timeout | None, bare: str) -> CallDefaults:
-    """What this ``spec`` says for the calls in it; ``limit`` is its own timeout. The caller closes both."""
+    """Read the defaults of a ``spec`` for its calls; ``limit`` is its own timeout. The caller closes both."""
     rules = read_rules(policy, bare) if policy else None
     of_calls = _over(_parts_of(limit), _read_defaults(policy)) if policy else _parts_of(limit)
     return CallDefaults(
@@ -43,7 +42,7 @@ def read_call_defaults(spec: Fields, policy: Fields | None, limit: Timeout | Non
 
 
 def total_of(limit: Timeout | None) -> Timeout | None:
-    """Of a timeout what is that of the playbook, step or loop itself."""
+    """Return the part of a timeout that applies to the playbook, step or loop itself."""
     return Timeout(total=limit.total) if limit and limit.total else None
 
 
@@ -62,7 +61,7 @@ def _read_defaults(policy: Fields) -> Timeout | None:
 
 
 def layered(step: Step, workbook: Mapping[str, Task], executor: CallDefaults) -> Step:
-    """The step with what the layers around say for its tasks; the time of a loop is that of its step."""
+    """Return the step with the defaults of all layers merged into its tasks. A loop's timeout is that of its step."""
     defaults = _laid_over(executor, step.defaults)
     if (loop := step.loop) is not None:
         step = replace(step, timeout=loop.timeout or step.timeout)

@@ -1,8 +1,8 @@
-"""Templates in Python code where an expression is expected: ``total = {{ workload.total }}``.
+"""Find templates in Python code in place of an expression: ``total = {{ workload.total }}``.
 
-In Python that is a set in a set, which always fails, so it can only be meant as a template. The literal of its value
-takes its place when the task is called (semantics.md 13a). In a string or a comment nothing is replaced: ``{{`` may be
-part of any format string.
+In Python that is a set of a set, which always raises TypeError, so it can only be a template. It is replaced by the
+literal of its value when the task is called (semantics.md 13a). Strings and comments are left alone, as ``{{`` may be
+part of a format string.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["is_one_template", "read_splices"]
 
 
 def is_one_template(code: str) -> bool:
-    """Whether the value of a template is the code itself."""
+    """Whether the code is a single template, which renders to the code itself."""
     return expressions(code.strip()) == ((0, len(code.strip())),) and code.strip().startswith("{{")
 
 
 def read_splices(texts: Iterable[ForeignText], report: Report) -> tuple[Splice, ...]:
-    """The splices of a task's code, those of a text in their order."""
+    """Return the splices of a task's code, in order within each text."""
     return tuple(splice for text in texts for splice in _of_text(text.field, text.node, report))
 
 
@@ -39,7 +39,7 @@ def _of_text(field: str, node: ScalarNode, report: Report) -> Iterator[Splice]:
 
 
 def _ranges(code: str) -> tuple[tuple[int, int], ...]:
-    """Where templates stand that a number could stand for."""
+    """Return the ranges of templates that could be replaced by a number without a syntax error."""
     if "{{" not in code or is_one_template(code):
         return ()
     found = tuple(one for one in expressions(code) if _is_template(code[slice(*one)]))

@@ -1,8 +1,7 @@
-"""One tool call out of its fields, whether they stand in a ``tool`` mapping or flat on a step.
+"""Read one tool call from its fields, which are in a ``tool`` mapping or directly on a step.
 
-What is told apart here: fields of the tool (its config, by the table in language/tools.py), names bound for it
-(``input`` and all its older spellings), and what belongs to the engine (auth, timeout, policy, retry, sinks,
-set).
+Fields are of three kinds: those of the tool (its config, declared in language/tools.py), arguments (``input`` and its
+older spellings), and those of the engine (auth, timeout, policy, retry, sinks, set).
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.foreign_code import code_place, foreign_texts, with_go_quoted
 from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.dialects.idempotency_keys import read_own_idempotency_key
+from noetl_compiler.dialects.json_arguments import with_values_of_json
 from noetl_compiler.dialects.pagination import read_repeats
 from noetl_compiler.dialects.policies import read_assigns, read_eval, read_policy
 from noetl_compiler.dialects.results import read_output
@@ -34,7 +34,7 @@ from noetl_compiler.graph import Output, Sink, Timeout, Value
 from noetl_compiler.language import keys
 from noetl_compiler.language.constructs.calls import ASSERT, CALL, TASK_SPEC
 from noetl_compiler.language.tool_description import ToolDescription, Tools
-from noetl_compiler.language.tools import CALLED, PSEUDO_KINDS, WAITS
+from noetl_compiler.language.tools import CALLED, PSEUDO_KINDS, SQL_KINDS, WAITS
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
@@ -54,8 +54,8 @@ _OTHER_FIELDS = frozenset({"name", "kind", "spec", *CALL.by_name, *keys.INPUT})
 
 
 class ParseContext(msgspec.Struct, frozen=True):
-    """What reading a step or task needs to know of its place. ``bare`` is the root of names set without one,
-    ``final`` the step where all paths meet.
+    """The context of a step or task. ``bare``: the root of names that are set without a root; ``final``: the step
+    where all branches end.
     """
 
     dialect: Dialect
@@ -73,7 +73,7 @@ class _Spec(NamedTuple):
 
 
 def read_tool(node: Node | None, step: Name, around: ParseContext) -> tuple[Task, ...]:
-    """The tasks of a ``tool`` field: a mapping, or a list of them with names or labels."""
+    """Read the tasks of a ``tool`` field: a mapping, or a list of mappings with names or labels."""
     if node is None:
         return ()
     if isinstance(node, ScalarNode):
@@ -92,12 +92,12 @@ def read_tool(node: Node | None, step: Name, around: ParseContext) -> tuple[Task
 
 
 def label_of_only_task(step: Name, dialect: Dialect) -> str:
-    """What the one task of a step is called that gives it no name: before tools were mappings, a step was its task."""
+    """Return the label of a step's only task if it has no name; in older dialects, that of the step."""
     return step.text if dialect in ("v1", "legacy") else f"{step.text}_task"
 
 
 def read_workbook(items: tuple[Node, ...], around: ParseContext) -> tuple[Task, ...]:
-    """The named tasks of the workbook: ``{name, tool: {kind}}``, or ``{name, tool: kind, ...flat}``."""
+    """Read the tasks of the workbook: ``{name, tool: {kind}}``, or ``{name, tool: kind, ...flat}``."""
     tasks = (_read_workbook_task(item, around) for item in items)
     return tuple(task for task in tasks if task is not None)
 
@@ -132,7 +132,7 @@ def _read_workbook_task(node: Node, around: ParseContext) -> Task | None:
 
 
 def _read_item(node: Node, label: str, around: ParseContext) -> Task | None:
-    """``{name, kind, ...}``, ``{kind, ...}`` or ``{label: {kind, ...}}``."""
+    """Read ``{name, kind, ...}``, ``{kind, ...}`` or ``{label: {kind, ...}}``."""
     if not isinstance(node, MappingNode):
         around.report.error(Code.WRONG_TYPE, node.span, "a task must be a mapping", "write {kind: ...}")
         return None
@@ -152,13 +152,13 @@ def _read_item(node: Node, label: str, around: ParseContext) -> Task | None:
 
 
 def known_fields(kind: Name | ScalarNode | None, tools: Tools) -> frozenset[str]:
-    """The fields that a call of this kind may have, to tell the nearest to one that it has not."""
+    """Return the fields that a call of this kind may have, to suggest the nearest one for an unknown field."""
     tool = tools.get(kind.text) if kind else None
     return _OTHER_FIELDS | tool.field_names | tool.renamed.keys() if tool and tool.fields else _OTHER_FIELDS
 
 
 def _with_spec_fields(node: MappingNode) -> MappingNode:
-    """Tool fields that stand in ``spec`` count as standing beside it."""
+    """Move tool fields out of ``spec``."""
     spec = node.get("spec")
     if not isinstance(spec, MappingNode):
         return node
@@ -167,7 +167,7 @@ def _with_spec_fields(node: MappingNode) -> MappingNode:
 
 
 def read_task(fields: Fields, kind: Name, label: Name, around: ParseContext) -> Task | None:
-    """A task out of its fields, which the caller closes. None when it neither calls nor stores anything."""
+    """Read a task from its fields, which the caller closes. None if it neither calls nor stores anything."""
     spec = _read_spec(fields, kind, around)
     retry = read_repeats(fields, around.report)
     fields.node_of("desc", "description")
@@ -196,9 +196,9 @@ def read_task(fields: Fields, kind: Name, label: Name, around: ParseContext) -> 
 
 
 def _expects(fields: Fields) -> tuple[Name, ...]:
-    """``assert: {expects: [...], returns: [...]}``; of ``a.b`` and of ``data.a`` the name is ``a``.
+    """Read ``assert: {expects: [...], returns: [...]}``; the name in ``a.b`` and in ``data.a`` is ``a``.
 
-    Below ``auth`` are credentials, which are not bound.
+    Names below ``auth`` are left out, as credentials are not bound.
     """
     inner = ConstructFields.below(fields, "assert", ASSERT)
     if inner is None:
@@ -238,13 +238,15 @@ def _one_policy(policy: Policy | None, retry: Retry | None, report: Report) -> P
 
 
 def _sinks(fields: Fields, retry: Retry | None, report: Report) -> tuple[Sink, ...]:
-    """A sink stores every call's result, so every page's; beside one for single pages it stores the whole."""
+    """Read the sinks. A sink stores the result of each call, that is, each page; if there is one for single pages, the
+    others store the combined result.
+    """
     pages = retry.sinks if retry else ()
     return pages + read_sinks(fields, report, "task" if pages else "attempt")
 
 
 def _input(fields: Fields, tool: ToolDescription, around: ParseContext) -> Value:
-    """The names bound for the call; a later spelling wins over an earlier one."""
+    """Read the arguments of the call; later spellings take precedence."""
     taken = tool.field_names
     bound = Value({})
     for key in (*(name for name in keys.LOOSE_INPUT if name not in taken), *keys.INPUT):
@@ -254,8 +256,10 @@ def _input(fields: Fields, tool: ToolDescription, around: ParseContext) -> Value
 
 
 def _with_config(task: Task, fields: Fields, tool: ToolDescription, around: ParseContext) -> Task:
-    """The names bound for the call, and the tool's own fields, each under its one name; code in them is no template."""
+    """Add the arguments and the tool's own fields under their canonical names; code in them is not a template."""
     bound = _input(fields, tool, around)
+    if task.kind.text == "python" and around.dialect != "v10" and isinstance(bound.data, dict):
+        bound = with_values_of_json(bound)
     fields.ignore(*sorted(tool.ignored), why="the tool does not use it")
     allowed = None if tool.fields is None else tool.field_names | tool.renamed.keys()
     written = tuple((_renamed(key, tool), node) for key, node in fields.rest(allowed))
@@ -276,9 +280,11 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, around: Pars
     config = value_of(MappingNode(entries, fields.span), literal=code)
     texts = foreign_texts(task.kind.text, written)
     task = replace(task, input=bound, config=config, texts=texts)
-    if task.kind.text != "python":
+    if task.kind.text == "python":
+        task = replace(task, splices=read_splices(texts, fields.report))
+    elif task.kind.text not in SQL_KINDS or len(texts) != 1:
         return task
-    return replace(task, splices=read_splices(texts, fields.report), code=code_place(texts, fields.report.source))
+    return replace(task, code=code_place(texts, fields.report.source))
 
 
 def _bound_fields(tool: ToolDescription, bound: Value, around: ParseContext) -> frozenset[str]:
@@ -291,5 +297,5 @@ def _renamed(key: ScalarNode, tool: ToolDescription) -> ScalarNode:
 
 
 def _is_template(code: Node, around: ParseContext) -> bool:
-    """Before v10, a template could give the code itself."""
+    """Whether the code is a template, which only dialects before v10 allow."""
     return around.dialect != "v10" and isinstance(code, ScalarNode) and is_one_template(code.text)

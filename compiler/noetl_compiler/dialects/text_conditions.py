@@ -1,8 +1,8 @@
-"""Conditions whose comparison stands outside the braces: ``{{ workload.action }} == deploy``.
+"""Convert conditions with a comparison outside the braces: ``{{ workload.action }} == deploy``.
 
-The engine that ran such files rendered the text first and then compared words, so ``deploy`` is a word and
-both sides are texts. As a template it would be a text that is never empty, so always true. Here it becomes
-the expression that was meant: ``{{ (workload.action) | string == 'deploy' }}``.
+The engine that ran such files rendered the text and then compared words, so both sides are texts. As a template, the
+condition would be a non-empty text, which is always true. It is converted to the intended expression:
+``{{ (workload.action) | string == 'deploy' }}``.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class _Token(NamedTuple):
 
 
 def compares_outside(text: str) -> bool:
-    """Whether a comparison operator stands between or after the templates of a text."""
+    """Whether a text has a comparison operator between or after its templates."""
     outside = "".join(chunk for is_template, chunk in _chunks(text) if not is_template)
     return re.search(r"==|!=|>=|<=|>|<", outside) is not None
 
 
 def as_expression(text: str) -> str | None:
-    """The text as one template, None when its words make no comparison."""
+    """Return the text as one template, None if it is not a comparison."""
     tokens: list[_Token] = []
     for is_template, chunk in _chunks(text):
         found = [_Token("value", chunk[2:-2].strip("-+ \n\t"))] if is_template else _tokens(chunk)
@@ -51,7 +51,7 @@ def as_expression(text: str) -> str | None:
 
 
 def _chunks(text: str) -> list[tuple[bool, str]]:
-    """(whether it is a template, its text), in order; without Jinja's comments."""
+    """Split a text into (is_template, text), without Jinja comments."""
     text = _COMMENT.sub("", text)
     chunks: list[tuple[bool, str]] = []
     position = 0
@@ -62,7 +62,7 @@ def _chunks(text: str) -> list[tuple[bool, str]]:
 
 
 def _tokens(chunk: str) -> list[_Token] | None:
-    """The tokens of plain text, None when it has anything else."""
+    """Tokenise plain text; None if it contains anything but words, texts and operators."""
     tokens: list[_Token] = []
     rest = chunk.rstrip()
     position = 0
@@ -76,7 +76,7 @@ def _tokens(chunk: str) -> list[_Token] | None:
 
 
 def _operand(tokens: list[_Token], index: int) -> str | None:
-    """A token as part of the expression; a word that nothing is compared with has no meaning."""
+    """Convert a token to a part of the expression; None for a word that is not compared with anything."""
     kind, text = tokens[index]
     if kind in ("operator", "link"):
         return text
@@ -92,7 +92,7 @@ def _operand(tokens: list[_Token], index: int) -> str | None:
 
 
 def _comparison(tokens: list[_Token], index: int) -> tuple[str | None, _Token]:
-    """The operator beside a token and what stands on its other side."""
+    """Return the operator next to a token, and its other operand."""
     for step in (1, -1):
         beside, beyond = index + step, index + 2 * step
         if 0 <= beside < len(tokens) and tokens[beside].kind == "operator" and 0 <= beyond < len(tokens):

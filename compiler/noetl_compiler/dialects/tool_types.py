@@ -1,7 +1,4 @@
-"""Whether the fields of a tool have the types that its description names, and go together.
-
-A template may yield any type.
-"""
+"""Check the fields of a tool against the types of its description, and for conflicts. A template has any type."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ _FLAGS = (TRUE_WORDS | FALSE_WORDS) - {"0", "1"}
 
 
 def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
-    """NT103 and NT106 for the fields of one call."""
+    """Report NT103 and NT106 for the fields of one call."""
     for key, node in entries:
         field = (tool.fields or {}).get(key.text)
         if field is None or (isinstance(node, ScalarNode) and (node.value is None or node.template_span)):
@@ -38,14 +35,14 @@ def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescriptio
 
 
 def forbid_two_statements(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
-    """NT109 for SQL in more than one field: a run would execute all of it, one field after the other."""
+    """Report NT109 for SQL in more than one field: a run would execute all of them in turn."""
     if tool.field_names >= SQL_FIELDS:
         keys = [key for key, node in entries if key.text in SQL_FIELDS and not _is_empty(node)]
         _forbid_two(keys, "SQL", "run both", report)
 
 
 def check_commands(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
-    """NT109 for commands in more than one field, NT103 for one of a list that is no text."""
+    """Report NT109 for commands in more than one field, NT103 for a command of a list that is not text."""
     found = [(key, node) for key, node in entries if key.text in tool.commands]
     _forbid_two([key for key, _ in found], "commands", "run one of them alone", report)
     for _, node in found:
@@ -64,7 +61,7 @@ def _forbid_two(keys: list[ScalarNode], what: str, outcome: str, report: Report)
 
 
 def _written(key: ScalarNode, report: Report) -> str:
-    """The key as the playbook has it, which may be an older word for the field."""
+    """Return the key as written in the playbook, which may be an older synonym."""
     return report.source.slice(key.span).strip("'\"") or key.text
 
 
@@ -73,7 +70,7 @@ def _is_empty(node: Node) -> bool:
 
 
 def _check_choice(written: str, node: ScalarNode, field: ToolField, report: Report) -> None:
-    """``choices`` of which case does not matter are in capitals."""
+    """Check a choice; choices in capitals are case-insensitive."""
     word = node.text.upper() if field.ignores_case else node.text
     if word not in field.choices:
         hint = nearest(word, field.choices) or f"expected one of {', '.join(field.choices)}"

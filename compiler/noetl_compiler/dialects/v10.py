@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.holds import read_on_failure
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.pagination import read_repeats
 from noetl_compiler.dialects.policies import read_admission, read_assigns, read_enter, read_failure
@@ -28,7 +29,7 @@ __all__ = ["StepSpec", "read_step", "read_step_spec", "with_older_wrappers"]
 
 
 class StepSpec(NamedTuple):
-    """What the ``spec`` of a step says beside its policy."""
+    """The ``spec`` of a step."""
 
     admit: tuple[AdmitRule, ...] = ()
     join: Join | None = None
@@ -43,7 +44,7 @@ class StepSpec(NamedTuple):
 
 
 def read_step(fields: ConstructFields, name: Name, around: ParseContext) -> Step:
-    """One step: admission, loop, tasks, what it sets, ways on."""
+    """Read a step: admission, loop, tasks, assignments, route."""
     report = around.report
     spec = _read_spec(fields)
     loop = read_loop(fields.node_of("loop"), report)
@@ -66,6 +67,7 @@ def read_step(fields: ConstructFields, name: Name, around: ParseContext) -> Step
         ends=spec.ends,
         sinks=spec.sinks,
         enter=spec.enter,
+        on_failure=read_on_failure(fields),
         failure=spec.failure,
         defaults=replace(spec.defaults, output=output or spec.defaults.output),
     )
@@ -74,7 +76,7 @@ def read_step(fields: ConstructFields, name: Name, around: ParseContext) -> Step
 
 
 def with_older_wrappers(fields: Fields, tasks: tuple[Task, ...], around: ParseContext) -> tuple[Task, ...]:
-    """A step-level ``retry`` or ``sink`` of older dialects belongs to the step's last task."""
+    """Move a step-level ``retry`` or ``sink`` of older dialects to the step's last task."""
     retry = read_repeats(fields, around.report)
     sinks = read_sinks(fields, around.report, "task" if retry and retry.sinks else "attempt")
     if not tasks or not (retry or sinks):
@@ -86,13 +88,13 @@ def with_older_wrappers(fields: Fields, tasks: tuple[Task, ...], around: ParseCo
 
 
 def _read_when(fields: ConstructFields) -> tuple[AdmitRule, ...]:
-    """``when`` on a step: admission in short."""
+    """Read ``when`` on a step, the short form of admission."""
     when = fields.condition("when")
     return (AdmitRule(True, when.span, when), AdmitRule(False, when.span)) if when else ()
 
 
 def _warn_of_bare_next(fields: Fields) -> None:
-    """``next: end`` and lists are older forms."""
+    """Warn of ``next: end`` and of lists, which are older forms."""
     node = fields.node_of("next")
     if node is None or isinstance(node, MappingNode) or not fields.report.first("deprecated next"):
         return
@@ -110,7 +112,7 @@ def _read_spec(fields: Fields) -> StepSpec:
 
 
 def read_step_spec(spec: ConstructFields) -> StepSpec:
-    """The fields of a step's ``spec``, which the caller closes."""
+    """Read the fields of a step's ``spec``, which the caller closes."""
     policy = ConstructFields.below(spec, "policy", STEP_POLICY)
     policy = policy or ConstructFields.empty(spec.span, spec.report, STEP_POLICY)
     limit = spec.timeout()
@@ -142,7 +144,7 @@ def _lifecycle(policy: Fields) -> Timeout | None:
 
 
 def _shorter(one: Value | None, other: Value | None) -> Value | None:
-    """Both hold, so the shorter one tells; one that only a run knows is taken to be it."""
+    """Return the shorter of two timeouts, as both apply; a template counts as shorter."""
     if one is None or other is None:
         return one or other
     return min((one, other), key=lambda limit: limit.data if not limit.templates else 0.0)

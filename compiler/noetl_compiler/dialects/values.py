@@ -1,4 +1,4 @@
-"""Values, conditions, durations and assignments out of YAML nodes."""
+"""Read values, conditions, durations and assignments from YAML nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+)*(?:\[[*+|]?\])?")
 
 
 def mapping_value(node: Node | None, report: Report, key: str) -> Value:
-    """A mapping as a Value, the empty one when absent. A lone template may yield the mapping at run time."""
+    """Read a mapping as a Value, empty if absent. A lone template may render to the mapping at run time."""
     if node is None:
         return Value({})
     if not isinstance(node, MappingNode) and not (isinstance(node, ScalarNode) and node.template_span):
@@ -39,7 +39,7 @@ def mapping_value(node: Node | None, report: Report, key: str) -> Value:
 
 
 def condition(node: Node | None, report: Report) -> Template | None:
-    """A predicate: ``"{{ ... }}"`` or a plain true/false. Other text would always come to the same."""
+    """Read a predicate: ``"{{ ... }}"``, true or false. Report other text, whose truth is constant."""
     found = _text(node, report, "a condition")
     if found is None:
         return None
@@ -63,7 +63,7 @@ def _compared(node: ScalarNode, span: Span, report: Report) -> Template:
 
 
 def expression(node: Node | None, report: Report) -> Template | None:
-    """An expression that may leave out the braces: ``item.age > 3``."""
+    """Read an expression with or without braces: ``item.age > 3``."""
     found = _text(node, report, "an expression")
     if found is None:
         return None
@@ -80,7 +80,7 @@ def _text(node: Node | None, report: Report, expected: str) -> ScalarNode | None
 
 
 def amount(node: Node | None, report: Report) -> Value | None:
-    """A number, or a template that yields one."""
+    """Read a number, or a template that renders to one."""
     if node is None:
         return None
     if isinstance(node, ScalarNode):
@@ -94,7 +94,7 @@ def amount(node: Node | None, report: Report) -> Value | None:
 
 
 def count(node: Node | None, report: Report) -> Value | None:
-    """A number from 1, or a template that yields one."""
+    """Read a number of at least 1, or a template that renders to one."""
     found = amount(node, report)
     if found is not None and node is not None and isinstance(found.data, int | float) and 0 <= found.data < 1:
         report.error(Code.WRONG_VALUE, node.span, f'"{found.data}" is below 1', "give 1 or more")
@@ -102,7 +102,7 @@ def count(node: Node | None, report: Report) -> Value | None:
 
 
 def seconds(node: Node | None, report: Report) -> Value | None:
-    """A duration in seconds: ``30``, ``"30s"``, ``"500ms"``, ``"5m"``, or a template that yields one."""
+    """Read a duration as seconds: ``30``, ``"30s"``, ``"500ms"``, ``"5m"``, or a template that renders to one."""
     if node is None:
         return None
     if isinstance(node, ScalarNode):
@@ -117,7 +117,7 @@ def seconds(node: Node | None, report: Report) -> Value | None:
 
 
 def timeout(node: Node | None, report: Report) -> Timeout | None:
-    """Seconds as a whole, or ``{connect, read, total}``."""
+    """Read a total duration, or ``{connect, read, total}``."""
     if not isinstance(node, MappingNode):
         total = seconds(node, report)
         return Timeout(total=total) if total else None
@@ -133,7 +133,7 @@ _PARTS = frozenset({"connect", "read", "total"})
 
 
 def assigns(node: MappingNode | None, root: str, report: Report) -> tuple[Assign, ...]:
-    """``set`` entries. A bare name is set under ``root``; ``step.x`` means ``ctx.x``."""
+    """Read the entries of ``set``. A bare name is set under ``root``; ``step.x`` means ``ctx.x``."""
     if node is None:
         return ()
     return tuple(_assign(key, item, root, report) for key, item in node.entries)
@@ -153,7 +153,7 @@ def _assign(key: ScalarNode, item: Node, root: str, report: Report) -> Assign:
 
 
 def forbid_negative(node: ScalarNode, report: Report) -> None:
-    """NT106 for a number below 0."""
+    """Report NT106 for a negative number."""
     if isinstance(node.value, int | float) and node.value < 0:
         report.error(Code.WRONG_VALUE, node.span, f'"{node.text}" is below 0', "give 0 or more")
 

@@ -1,6 +1,6 @@
-"""Tasks that wait: for a time, a signal or a person; and retries that wait for a signal.
+"""Read tasks that wait for a duration, a signal or a person, and retries that wait for a signal.
 
-``on_timeout`` is short for a route of the step: it becomes the first one, which matches when that task has timed out.
+``on_timeout`` is shorthand for an edge of the step: it becomes the first edge, which matches if that task timed out.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _OF_SIGNALS = ("key", "schema")
 _PROBLEMS: Mapping[str, Callable[[Any], str | None]] = MappingProxyType(
     {"schema": schema_problem, "form": form_problem}
 )
-"""Fields that are checked when the playbook is compiled, so they have no templates."""
+"""Fields that are checked at compile time, so they may not have templates."""
 
 
 def read_wait_for(fields: ConstructFields, *, retries: bool) -> tuple[str | None, Value | None]:
-    """The signal that a retry waits for, and for how long."""
+    """Read the signal that a retry waits for, and its timeout."""
     awaited, limit = fields.name("wait_for"), fields.seconds("timeout")
     for key in ("wait_for", "timeout"):
         if key in fields and (not retries or awaited is None):
@@ -44,12 +44,12 @@ def read_wait_for(fields: ConstructFields, *, retries: bool) -> tuple[str | None
 
 
 def read_on_timeout(fields: Fields, kind: Name) -> Name | None:
-    """The step to go to when a wait has timed out."""
+    """Read the step that follows a wait that timed out."""
     return fields.name("on_timeout") if kind.text in WAITS else None
 
 
 def check_wait(entries: tuple[tuple[ScalarNode, Node], ...], fields: Fields) -> None:
-    """Whether the fields of a wait go together, and are what a run can check signals and forms by."""
+    """Check that the fields of a wait are consistent, and that its signals and forms can be validated at run time."""
     report, found = fields.report, {key.text: (key, node) for key, node in entries}
     first, *others = [key for key in _WAITED_FOR if key in found] or [""]
     for other in others:
@@ -67,14 +67,14 @@ def check_wait(entries: tuple[tuple[ScalarNode, Node], ...], fields: Fields) -> 
 
 
 def _forbid_template(name: Name, node: ScalarNode | None, key: str, report: Report) -> None:
-    """A run refuses signals that no step waits for, so their names are known before it."""
+    """Report a template in the name of a signal: a run rejects unknown signals, so names must be known in advance."""
     if not name.text.strip() or (node is not None and node.template_span):
         message = f'"{key}" must be the name of a signal, without templates'
         report.error(Code.WRONG_VALUE, name.span, message, 'tell several waits apart by their "key"')
 
 
 def with_timeout_routes(playbook: Playbook, report: Report) -> Playbook:
-    """The playbook with ``on_timeout`` of its tasks as routes of their steps."""
+    """Return the playbook with ``on_timeout`` of its tasks converted to edges of their steps."""
     for task in playbook.workbook:
         if task.on_timeout is not None:
             message = '"on_timeout" names a step, and a task of the workbook is in none'

@@ -6,7 +6,7 @@ from noetl_compiler.emission.context import Draft, unless_empty
 from noetl_compiler.emission.entries import Entries
 from noetl_compiler.emission.extensions import DIALECT
 from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
-from noetl_compiler.emission.steps import emit_failure, emit_step
+from noetl_compiler.emission.steps import emit_failure, emit_on_failure, emit_step
 from noetl_compiler.emission.tasks import emit_workbook
 from noetl_compiler.emission.values import emit_names
 from noetl_compiler.language.constructs.playbook import EXECUTOR, EXECUTOR_POLICY, EXECUTOR_SPEC, PLAYBOOK
@@ -76,6 +76,7 @@ def _executor_spec(draft: Draft, region: Region) -> MappingNode:
     written.node("final_step", scalar(playbook.final.text, playbook.final.span) if playbook.final else None)
     written.plain("no_next_is_error", playbook.no_next_is_error)
     written.timeout(playbook.timeout)
+    written.node("on_failure", emit_on_failure(draft, region, playbook.on_failure))
     written.node("policy", unless_empty(policy.mapping()))
     written.plain("dialect", playbook.dialect)
     return written.mapping()

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from noetl_compiler.graph import Graph, Json, Span, encode
+from noetl_compiler.graph import Graph, Json, Span, Task, encode
 
 __all__ = ["first_difference", "without_places"]
 
@@ -23,6 +23,8 @@ def without_places(graph: Graph) -> Graph:
 def _without(value: Any) -> Any:
     if isinstance(value, Span):
         return _NO_SPAN
+    if isinstance(value, Task):
+        value = msgspec.structs.replace(value, code=None)  # SQL has a place only where it is text
     if isinstance(value, msgspec.Struct):
         fields = value.__struct_fields__
         return msgspec.structs.replace(value, **{name: _without(getattr(value, name)) for name in fields})

@@ -9,7 +9,7 @@ from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.emission.values import emit_condition, emit_value
 from noetl_compiler.graph import Cursor
 from noetl_compiler.language import defaults
-from noetl_compiler.language.constructs.loops import FRAME, LOOP, LOOP_FAILURE, LOOP_POLICY, LOOP_SPEC
+from noetl_compiler.language.constructs.loops import CURSOR, FRAME, LOOP, LOOP_FAILURE, LOOP_POLICY, LOOP_SPEC
 from noetl_compiler.nodes import MappingNode, Node
 from noetl_compiler.syntax import Loop
 
@@ -23,7 +23,7 @@ def emit_loop(draft: Draft, step: Region, loop: Loop) -> MappingNode:
     body, region = loop.body, draft.origins.region(loop.body.span, step)
     written = Entries(draft, LOOP, region, body.span)
     written.value("in", body.collection)
-    written.node("cursor", _cursor(region, body.cursor) if body.cursor else None)
+    written.node("cursor", _cursor(draft, region, body.cursor) if body.cursor else None)
     written.node("iterator", scalar(loop.element.text, loop.element.span))
     written.node("where", emit_condition(body.where))
     written.node("order_by", emit_condition(body.order_by))
@@ -32,12 +32,16 @@ def emit_loop(draft: Draft, step: Region, loop: Loop) -> MappingNode:
     return written.mapping()
 
 
-def _cursor(around: Region, cursor: Cursor) -> MappingNode:
+def _cursor(draft: Draft, around: Region, cursor: Cursor) -> MappingNode:
     """What the author says below it keeps his order."""
+    own = [entry for entry in around.entries(cursor.config) if entry[0].text != _FRAME]
+    for extension in (CURSOR.by_name[key.text].extension for key, _ in own):
+        if extension is not None:
+            draft.extend(extension, cursor.span)
     return mapping(
         (scalar("kind", cursor.span), around.scalar(cursor.kind, "kind")),
         (around.key("auth", "credential"), emit_value(around, cursor.auth, "auth", "credential")),
-        *(entry for entry in around.entries(cursor.config) if entry[0].text != _FRAME),
+        *own,
     )
 
 

@@ -12,13 +12,13 @@ from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.emission.tasks import emit_sinks, emit_tool
 from noetl_compiler.emission.values import emit_assigns, emit_names
 from noetl_compiler.language import keys
-from noetl_compiler.language.constructs.policies import FAILURE_MODE
+from noetl_compiler.language.constructs.policies import FAILURE_MODE, ON_FAILURE
 from noetl_compiler.language.constructs.steps import STEP, STEP_POLICY, STEP_SPEC
 from noetl_compiler.language.words import BranchFailure
-from noetl_compiler.nodes import MappingNode
-from noetl_compiler.syntax import Step
+from noetl_compiler.nodes import MappingNode, ScalarNode
+from noetl_compiler.syntax import OnFailure, Step
 
-__all__ = ["emit_failure", "emit_step"]
+__all__ = ["emit_failure", "emit_on_failure", "emit_step"]
 
 
 def emit_step(draft: Draft, step: Step) -> MappingNode:
@@ -32,6 +32,7 @@ def emit_step(draft: Draft, step: Step) -> MappingNode:
     written.node("loop", emit_loop(draft, region, step.loop) if step.loop else None)
     written.node("tool", emit_tool(draft, region, step))
     written.node("set", emit_assigns(draft, region, step.set), "set_ctx", "vars")
+    written.node("on_failure", emit_on_failure(draft, region, step.on_failure))
     written.node("next", emit_next(draft, region, step.next) if step.next else None)
     return written.mapping()
 
@@ -53,6 +54,17 @@ def _policy(draft: Draft, region: Region, step: Step) -> MappingNode | None:
     written.node("admit", emit_admission(region, step.admit))
     written.node("failure", emit_failure(draft, region, step.failure), at=NOWHERE)
     return unless_empty(written.mapping())
+
+
+def emit_on_failure(draft: Draft, region: Region, said: OnFailure | None) -> ScalarNode | MappingNode | None:
+    """Whether a failed step waits for a person: a word, unless it says for how long."""
+    if said is None or said.seconds is None:
+        return scalar(said.action, said.span) if said else None
+    own = draft.origins.region(said.span, region)
+    written = Entries(draft, ON_FAILURE, own, said.span)
+    written.plain("do", said.action)
+    written.duration("for", said.seconds)
+    return written.mapping(said.span)
 
 
 def emit_failure(draft: Draft, region: Region, failure: BranchFailure | None) -> MappingNode | None:

@@ -1,1 +1,1 @@
-"""Inside of the forecast: how often each part of a graph runs, what each costs on Temporal, and what to beware of."""
+"""Parts of the forecast: how often each part of a graph runs, what it costs on Temporal, and warnings."""

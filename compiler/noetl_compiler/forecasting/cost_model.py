@@ -1,14 +1,13 @@
-"""What calls, loops, timers and workflow runs cost in Temporal's events and actions, and about how many bytes.
+"""The cost of calls, loops, timers and workflow runs in Temporal's events and actions, and approximate sizes in bytes.
 
-A call is six events (scheduled, started, completed, and the workflow task that follows), a chunk of a loop nine in its
-parent and a workflow of its own, a frame one call. What goes on at the same time may share a workflow task, so it costs
-three events at least. Where large values are stored or loaded for a workflow itself, that is one more event and
-action each. When its history has grown long, in events or in bytes, a playbook's workflow continues as new,
-and a chunk's gives back the items that it has not begun, which become another chunk.
+A call costs six events (scheduled, started, completed, and the workflow task that follows); a chunk of a loop costs
+nine in its parent and a workflow of its own; a frame costs one call. Concurrent calls may share workflow tasks, so each
+costs at least three events. Each large value that is stored or loaded for the workflow itself costs one more event and
+action. When a history exceeds its limit of events or bytes, the workflow of a playbook continues as new, and that of a
+chunk returns its unstarted items, which become another chunk.
 
-Sizes are fitted to real histories: a small result stands in the history of its call and, compressed, in records of
-what happened, a larger one with its call alone, and one that is kept in Postgres nowhere. A graph and a loop's step
-are kept there too.
+Sizes are fitted to real histories: a small result is in the history of its call and, compressed, in its record; a
+larger one only with its call; one that is stored in Postgres only there, as are graphs and the steps of loops.
 """
 
 from __future__ import annotations
@@ -35,33 +34,33 @@ __all__ = [
 ]
 
 LOOP_EVENTS = 2_000
-"""History events after which a chunk of a loop begins no further item."""
+"""History events after which a chunk of a loop starts no more items."""
 PLAYBOOK_EVENTS = 4_096
-"""History events after which Temporal suggests it to a playbook's."""
+"""History events after which Temporal suggests continue-as-new to the workflow of a playbook."""
 HISTORY_BYTES = 4 * 1024 * 1024
-"""Bytes of a history after which Temporal suggests it to any workflow."""
+"""Bytes of history after which Temporal suggests continue-as-new to any workflow."""
 CHUNK_ITEMS, MAX_CHUNKS, CHUNKS_AT_ONCE = 400, 500, 2
-"""Items of a chunk, chunks of a loop before any gives items back, and how many of a parallel loop run at once."""
+"""Items per chunk, initial chunks per loop, and concurrent chunks of a parallel loop."""
 STORED_BYTES = 64 * 1024
-"""Larger values stand in Postgres, and history has a claim."""
+"""Larger values are stored in Postgres, and history has a reference."""
 STORED_RESULTS_BYTES = 4_096
-"""The results of one chunk of several stand in Postgres from this size on."""
+"""If a loop has several chunks, the results of one are stored in Postgres from this size."""
 RESULT_BYTES = 1_000
-"""Of a result, when nobody says."""
+"""Size of a result if the author gives none."""
 
 _RUN, _CALL, _LOOP, _SHARED, _DELAY, _LIMIT, _STATUS = 5, 6, 9, 3, 5, 2, 1
-"""Events: of a workflow's run, of a call, a loop, of either when it shares workflow tasks, of a timer waited for, of
-one that only limits, and of the status at the end."""
+"""Events of: a workflow run, a call, a loop, a call or loop that shares workflow tasks, an awaited timer, a timeout's
+timer, the final status."""
 _RUN_BYTES, _CALL_BYTES, _EVENT_BYTES, _CLAIM_BYTES = 1_000, 700, 120, 500
 _RECORDED_BYTES = 1_024
-"""A result of so many bytes stands in records as well, compressed: as if there were half of it again."""
+"""Results up to this size are also in records; compressed, that adds half of their size."""
 _COPIES = 3
-"""Of all that a loop gathers."""
+"""Copies in history of the collected results of a loop."""
 
 
 class Amount(msgspec.Struct, frozen=True):
-    """``children`` are the workflows of chunks of loops; ``workflow_runs`` has the playbook's too, and those that it
-    continues as.
+    """A cost. ``children``: child workflows for the chunks of loops; ``workflow_runs``: all runs of workflows, that of
+    the playbook and those after continue-as-new included.
     """
 
     calls: int = 0
@@ -81,9 +80,10 @@ class Amount(msgspec.Struct, frozen=True):
 
 
 class Host(msgspec.Struct, frozen=True):
-    """Where steps run, a playbook's workflow or all chunks of a loop: its events and bytes, the events after which
-    another workflow goes on, the number of concurrent items (``pending``), the ``parts`` it is split into, and the
-    ``calls`` each begun item makes.
+    """The workflow of a playbook, or all chunks of a loop together.
+
+    ``renewed``: the number of events after which a new run takes over. ``pending``: concurrent items. ``parts``: the
+    number of chunks. ``calls``: calls per item.
     """
 
     events: int
@@ -95,20 +95,18 @@ class Host(msgspec.Struct, frozen=True):
 
     @property
     def runs(self) -> int:
-        """Of workflows, one after the other or at once."""
+        """The number of workflow runs, consecutive and concurrent."""
         part = max(self.events / self.renewed, self.bytes / HISTORY_BYTES) / self.parts
         return self.parts * max(1, math.ceil(part))
 
     @property
     def longest(self) -> int:
-        """Events of one run: when it has grown long it begins no further item, but waits for the calls of those that
-        it has begun.
-        """
+        """Events of the longest run: beyond its limit it starts no more items, but completes those in flight."""
         return min(math.ceil(self.events / self.parts), self.renewed + self.pending * self.calls * _CALL) + _RUN
 
 
 class Prices(msgspec.Struct, frozen=True):
-    """The prices of one graph for the work that its steps do, at least or at most."""
+    """The costs of one graph, for the minimal or maximal work of its steps."""
 
     graph: Graph
     work: Mapping[str, Work]
@@ -117,14 +115,17 @@ class Prices(msgspec.Struct, frozen=True):
     sizes: Sizes
 
     def playbook(self, outermost: Iterable[str]) -> Host:
-        """The workflow of the playbook itself, in which the steps run that no loop is around."""
+        """Return the workflow of the playbook, which runs the steps outside of loops."""
         names = list(outermost)
         events = sum(map(self.events_around, names)) + _STATUS
         size = sum(map(self._bytes_around, names)) + _CLAIM_BYTES
         return Host(events, size, PLAYBOOK_EVENTS, width(self.graph, names))
 
     def loop(self, step: Step) -> Host:
-        """The chunks of a loop begun once: its tasks run in them, or the steps of its region. Frames are none."""
+        """Return the chunks of one execution of a loop, which run its tasks or the steps of its region.
+
+        A framed loop has no chunks.
+        """
         if step.name in self.rows:
             return Host(0, 0, LOOP_EVENTS, 0)
         begun, region = max(1, self.work[step.name].loops), step.loop.region if step.loop else ()
@@ -138,12 +139,12 @@ class Prices(msgspec.Struct, frozen=True):
         return Host(events // begun, size // begun, LOOP_EVENTS, pending, parts, max(1, calls))
 
     def whole(self, runs: int) -> Amount:
-        """What a run costs beside its steps."""
+        """Return the cost of a run without its steps."""
         limit = 1 if self.graph.timeout else 0
         return Amount(workflow_runs=runs, events=_RUN * runs + _STATUS + _LIMIT * limit, actions=runs + 1 + limit)
 
     def step(self, step: Step) -> Amount:
-        """What a step costs, the workflows of its loop included."""
+        """Return the cost of a step, including the workflows of its loop."""
         work = self.work[step.name]
         if step.name in self.rows:
             frames = self._frames(step.name)
@@ -162,16 +163,16 @@ class Prices(msgspec.Struct, frozen=True):
         )
 
     def bytes(self, step: Step) -> int:
-        """In all histories."""
+        """Return the bytes of a step in all histories."""
         own = 0 if step.name in self.rows else self._call_bytes(step.name)
         return own + self._loop_bytes(step)
 
     def whole_bytes(self, runs: int) -> int:
-        """Of a run beside its steps."""
+        """Return the bytes of a run without its steps."""
         return _RUN_BYTES + runs * (_CLAIM_BYTES + _RUN * _EVENT_BYTES)
 
     def events_around(self, name: str) -> int:
-        """Events in the workflow around a step; the tasks of a loop run in another."""
+        """Return a step's events in the workflow that hosts it. The tasks of a loop have workflows of their own."""
         own = self._loop_events(name) if name in self.in_flight else self._task_events(name)
         return own + _LIMIT * self.work[name].limits + self._loads(name) + self._item_stores(name)
 
@@ -183,13 +184,13 @@ class Prices(msgspec.Struct, frozen=True):
         return work.calls * (_SHARED if work.is_shared else _CALL) + _DELAY * work.delays
 
     def _frames(self, name: str) -> int:
-        """The activities of a framed loop."""
+        """Return the number of activities of a framed loop."""
         work, rows = self.work[name], self.rows[name]
         items = work.items // max(1, work.loops)
         return work.loops * math.ceil(items / max(1, min(rows.most, math.ceil(items / rows.at_once))))
 
     def _loop_events(self, name: str) -> int:
-        """In the parent of the chunks; two that run at once may share workflow tasks."""
+        """Return the events in the parent of the chunks; two concurrent chunks may share workflow tasks."""
         work = self.work[name]
         if not work.loops:
             return 0
@@ -204,7 +205,7 @@ class Prices(msgspec.Struct, frozen=True):
         return name in self.in_flight and name not in self.rows
 
     def _item_stores(self, name: str) -> int:
-        """How often the items of a loop are stored, before its first chunk begins."""
+        """Return how often the items of a loop are stored, which happens before its first chunk starts."""
         return self.work[name].loops if self._is_chunked(name) and self._chunks(name) > 1 else 0
 
     def _stores_results(self, name: str) -> bool:
@@ -215,7 +216,7 @@ class Prices(msgspec.Struct, frozen=True):
         return self._gathered(name) // parts >= (STORED_RESULTS_BYTES if parts > 1 else STORED_BYTES)
 
     def _loads(self, name: str) -> int:
-        """How many times the workflow loads the step's stored result."""
+        """Return how often the workflow loads the step's stored result."""
         size = self._gathered(name) if name in self.in_flight else self._size(name)
         is_stored = size >= STORED_BYTES or self._stores_results(name)
         return self.work[name].reads if is_stored else 0
@@ -225,7 +226,7 @@ class Prices(msgspec.Struct, frozen=True):
         return chunks(work.items // max(1, work.loops), self.in_flight[name])
 
     def _gathered(self, name: str) -> int:
-        """Bytes of the results of one loop."""
+        """Return the bytes of the results of one execution of a loop."""
         work = self.work[name]
         return work.items // max(1, work.loops) * self._size(name)
 
@@ -243,7 +244,7 @@ class Prices(msgspec.Struct, frozen=True):
         return _stored(size) + (size // 2 if size <= _RECORDED_BYTES else 0)
 
     def _loop_bytes(self, step: Step) -> int:
-        """What its parent sends and gets back, in both histories."""
+        """Return the bytes of inputs and results of chunks, in the histories of both parent and child."""
         work = self.work[step.name]
         if not work.loops:
             return 0
@@ -253,12 +254,12 @@ class Prices(msgspec.Struct, frozen=True):
 
 
 def chunks(items: int, in_flight: int) -> int:
-    """How many chunks a loop is cut into, one at least."""
+    """Return the number of chunks of a loop, at least one."""
     count = max(1, math.ceil(items / max(CHUNK_ITEMS, math.ceil(items / MAX_CHUNKS))))
     at_once = min(in_flight, CHUNKS_AT_ONCE) if count > 1 else 1
     return math.ceil(count / at_once) * at_once
 
 
 def _stored(size: int) -> int:
-    """In history."""
+    """Return the bytes that a value takes in history."""
     return size if size < STORED_BYTES else _CLAIM_BYTES

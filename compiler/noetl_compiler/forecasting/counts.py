@@ -1,8 +1,8 @@
-"""How often the parts of a graph will run, as far as that is known before a run.
+"""Estimate how often the parts of a graph run, before a run.
 
 A step's calls are its tasks, times the pages of a task that is called again, times the items of the loops around it,
-times the passes of the cycle it is in. A number that the graph does not tell (a collection which an earlier
-step makes) is taken from ``Sizes``, else guessed, and said.
+times the passes of its cycle. A number that the graph does not determine (such as the length of a collection that a
+step computes) is taken from ``Sizes``, or else guessed and reported as an assumption.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CYCLE = "in a cycle, counted once (--pages)"
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """What only the author knows, by step: items of its loop, pages of its task, bytes of one result."""
+    """Sizes given by the author, by step: items of its loop, pages of its task, bytes of one result."""
 
     items: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
     pages: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
@@ -35,7 +35,7 @@ class Sizes(msgspec.Struct, frozen=True):
 
 
 class Work(NamedTuple):
-    """What a step does in a whole run, at least or at most.
+    """The minimal or maximal work of a step in a whole run.
 
     ``arrivals``: how often it runs; ``loops`` and ``items``: the loops it begins, and their iterations in all.
     ``delays`` are the timers that are waited for, ``limits`` those of its time limit. ``reads``: how many times the
@@ -56,15 +56,17 @@ class Work(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The items of one frame at most, and how many frames run at once."""
+    """The maximum number of items of a frame, and how many of them run concurrently."""
 
     most: int
     at_once: int
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """Of a whole graph, by step. ``names`` is what templates can see before the run, ``around`` has the loops around
-    each step, ``in_flight`` how many iterations of a loop run at once, ``rows`` tells it of frames.
+    """The counts of a graph, by step.
+
+    ``names``: the scope of templates before the run. ``around``: the enclosing loops of each step. ``in_flight``: the
+    concurrent iterations of each loop. ``rows``: the frames of each framed loop.
     """
 
     names: Mapping[str, Json]
@@ -105,7 +107,7 @@ class _Times(msgspec.Struct, frozen=True):
 
 
 def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
-    """The counts for a request, which is merged over the workload."""
+    """Count the parts of a graph for a request, which is merged over the workload."""
     names, around, successors = known_names(graph.workload, request), loops_around(graph), successors_of(graph)
     in_flight = {one.name: _in_flight(one, names) for one in _loops(graph)}
     beside = beside_others(graph, successors)
@@ -144,13 +146,13 @@ def _times(
 
 
 def _passes(graph: Graph, cycle: frozenset[str], sizes: Sizes) -> Count:
-    """How often a cycle is run through; pages of a step with pages of its own are those."""
+    """Return the passes of a cycle. The pages of a step that repeats its own tasks do not count as passes."""
     given = [pages for name, pages in sizes.pages.items() if name in cycle and not repeats_itself(graph.steps[name])]
     return Count(max(given), 1) if given else Count(1, 1, _CYCLE)
 
 
 def _product(counts: Sequence[Count]) -> Count:
-    """What is assumed of the first is said of the whole; of a loop it is said at the loop."""
+    """Multiply counts. Only the first one's assumption is kept; those of loops are reported at the loop."""
     most, least = math.prod(one.most for one in counts), math.prod(one.least for one in counts)
     return Count(most, least, counts[0].assumed)
 
@@ -177,8 +179,9 @@ def _loops(graph: Graph) -> Iterator[Step]:
 
 
 def loops_around(graph: Graph) -> dict[str, list[str]]:
-    """Step -> the loops it runs in, the innermost first. A region names the steps between a loop and its end, not those
-    of loops inside.
+    """Return step -> its enclosing loops, innermost first.
+
+    A region lists the steps between a loop and its end, without those of inner loops.
     """
     loops = {name: step.name for step in _loops(graph) if step.loop for name in step.loop.region}
     return {name: list(_chain(name, loops)) for name in graph.steps}

@@ -1,8 +1,8 @@
-"""The edges of a graph after success: which steps run in every run, which may run beside others, which form cycles.
+"""The edges of a graph after success: which steps run in every run, which may run concurrently, which form cycles.
 
-A run follows one edge of an exclusive route and every matching edge of an inclusive one. So a step always runs when it
-is the entry, when it lies behind each edge that an exclusive route may follow, or behind an edge of an inclusive route
-that has no condition. Sets of steps are kept as the bits of one number, so that thousands of them are joined at once.
+A run follows one edge of an exclusive route and every matching edge of an inclusive one. So a step always runs if it is
+the entry, if it always runs after each edge that an exclusive route may follow, or if it always runs after an
+unconditional edge of an inclusive route. Sets of steps are bits of an integer, so intersections are fast.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = [
 
 
 Successors = Mapping[str, Sequence[str]]
-"""Step -> the steps that may follow it when nothing fails, those that it enters as a loop among them."""
+"""Step -> the steps that may follow it if nothing fails, including those that it enters as a loop."""
 
 
 def successors_of(graph: Graph) -> Successors:
-    """Of every step."""
+    """Return the successors of every step."""
     return {
         step.name: [name for name in dict.fromkeys(_targets(graph, step)) if name in graph.steps]
         for step in graph.steps.values()
@@ -41,15 +41,16 @@ def successors_of(graph: Graph) -> Successors:
 
 
 class Edge(NamedTuple):
-    """An edge that is followed after success; ``is_free`` when it has no further condition."""
+    """An edge that may be followed after success; ``is_free`` if it has no further condition."""
 
     to: str
     is_free: bool
 
 
 def edges_after_success(step: Step) -> list[Edge]:
-    """The edges that may be followed when a step has not failed, in order. A free one hides those after it, unless all
-    that match are followed.
+    """Return the edges that may be followed after success, in order.
+
+    In an exclusive route, edges after a free one are unreachable and left out.
     """
     moment: Moment = "loop" if step.loop else "call"
     read = [(arc.to, arc_condition(arc, moment)) for arc in step.route.arcs]
@@ -68,7 +69,7 @@ def _targets(graph: Graph, step: Step) -> Iterator[str]:
 
 
 def reachable_from(successors: Successors, starts: Iterable[str]) -> frozenset[str]:
-    """Every step that can be reached from these, with themselves."""
+    """Return every step that is reachable from ``starts``, and ``starts`` itself."""
     found: set[str] = set()
     waiting = list(starts)
     while waiting:
@@ -80,7 +81,7 @@ def reachable_from(successors: Successors, starts: Iterable[str]) -> frozenset[s
 
 
 def postorder(successors: Successors) -> list[str]:
-    """All steps in postorder: each after those that follow it, except in cycles."""
+    """Return all steps in postorder: each after its successors, except in cycles."""
     order: dict[str, None] = {}
     entered: set[str] = set()
     for first in successors:
@@ -99,7 +100,7 @@ def postorder(successors: Successors) -> list[str]:
 
 
 def cycles(successors: Successors) -> list[frozenset[str]]:
-    """The strongly connected components with a cycle (Kosaraju's algorithm)."""
+    """Return the strongly connected components that have a cycle (Kosaraju's algorithm)."""
     sources: dict[str, list[str]] = {name: [] for name in successors}
     for name, targets in successors.items():
         for target in targets:
@@ -115,7 +116,7 @@ def cycles(successors: Successors) -> list[frozenset[str]]:
 
 
 def _gathered(start: str, sources: Successors, assigned: set[str]) -> frozenset[str]:
-    """What leads to a step, without what belongs to another component already."""
+    """Return the steps that lead to a step, without those already assigned to a component."""
     group: set[str] = set()
     waiting = [start]
     while waiting:
@@ -127,7 +128,7 @@ def _gathered(start: str, sources: Successors, assigned: set[str]) -> frozenset[
 
 
 def always_run(graph: Graph, successors: Successors) -> frozenset[str]:
-    """The steps that no condition can leave out: a greatest fixed point, which begins with all steps."""
+    """Return the steps that no condition can skip: the greatest fixed point, computed from the set of all steps."""
     order = postorder(successors)
     bits = {name: 1 << index for index, name in enumerate(order)}
     surely = dict.fromkeys(order, (1 << len(order)) - 1)
@@ -160,14 +161,14 @@ def _one_of(sets: list[int]) -> int:
 
 
 def beside_others(graph: Graph, successors: Successors) -> frozenset[str]:
-    """The steps that may run while another does: those behind a route that follows several edges."""
+    """Return the steps that may run concurrently with others: those reachable from a fork."""
     return reachable_from(
         successors, (edge.to for step in graph.steps.values() if _is_fork(step) for edge in edges_after_success(step))
     )
 
 
 def width(graph: Graph, names: Iterable[str]) -> int:
-    """How many of these steps can run at once, at most: a fork of three adds two."""
+    """Return the maximum number of these steps that run concurrently; a fork of three edges adds two."""
     forks = [step for name in names if _is_fork(step := graph.steps[name])]
     return 1 + sum(len(edges_after_success(step)) - 1 for step in forks)
 

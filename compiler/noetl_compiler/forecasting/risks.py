@@ -1,4 +1,4 @@
-"""What to beware of in a run: Temporal's limits, and ours, that it comes near to."""
+"""Warnings about limits, Temporal's and our own, that a run may reach."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from noetl_compiler.graph import Graph, Json, Loop, Step, encode
 __all__ = ["risks"]
 
 WARNING_EVENTS, LIMIT_EVENTS = 10_240, 51_200
-"""Of one workflow run, where Temporal warns and where it ends the run."""
+"""History events of a workflow run at which Temporal warns, and at which it terminates the run."""
 LIMIT_BYTES, LIMIT_TASK_BYTES = 2_000_000, 4_000_000
-"""Of one value, and of all that a workflow begins at once."""
+"""Maximum bytes of one value, and of all commands of one workflow task."""
 LIMIT_PENDING = 2_000
 MANY_ITEMS = 100_000
 
@@ -31,7 +31,7 @@ class _Subject(msgspec.Struct, frozen=True):
 
 
 def risks(graph: Graph, counts: Counts, sizes: Sizes, prices: Prices, own: Host) -> Iterator[str]:
-    """Of the playbook's own workflow ``own``, then of each step; none when nothing comes near."""
+    """Yield warnings about the workflow of the playbook (``own``), then about each step."""
     yield from _renewed(own, f"first at about {_reached_at(graph, counts, prices, own)}")
     yield from _limits("the playbook", own)
     if (size := len(encode(graph))) > LIMIT_BYTES:
@@ -46,21 +46,21 @@ def risks(graph: Graph, counts: Counts, sizes: Sizes, prices: Prices, own: Host)
 
 def _limits(whose: str, host: Host) -> Iterator[str]:
     if host.longest > WARNING_EVENTS:
-        verdict = "ends it" if host.longest > LIMIT_EVENTS else f"warns from {WARNING_EVENTS:,} and ends it"
+        verdict = "terminates it" if host.longest > LIMIT_EVENTS else f"warns at {WARNING_EVENTS:,} and terminates it"
         yield f"{whose}: one history may have {host.longest:,} events: Temporal {verdict} at {LIMIT_EVENTS:,}"
     if host.pending > LIMIT_PENDING:
-        yield f"{whose}: {host.pending:,} calls and loops may be pending at once: Temporal takes {LIMIT_PENDING:,}"
+        yield f"{whose}: {host.pending:,} calls and loops may be pending at once: Temporal allows {LIMIT_PENDING:,}"
 
 
 def _renewed(host: Host, where: str) -> Iterator[str]:
     if host.runs > 1:
         times = f"{host.runs - 1:,} time{'s' * (host.runs > 2)}"
-        why = f"of {host.events:,} events and {host.bytes:,} bytes, a run takes {host.renewed:,} or 4 MB"
+        why = f"it has {host.events:,} events and {host.bytes:,} bytes, a run has at most {host.renewed:,} or 4 MB"
         yield f"the playbook continues as new {times}, {where}: {why}"
 
 
 def _reached_at(graph: Graph, counts: Counts, prices: Prices, own: Host) -> str:
-    """The step at which the first run of the playbook has grown long, if its steps run in topological order."""
+    """Return the step at which the first run continues as new, if the steps run in topological order."""
     order = [name for name in reversed(postorder(successors_of(graph))) if not counts.around[name]]
     grown = accumulate(prices.events_around(name) for name in order)
     share = own.events / own.runs
@@ -71,9 +71,9 @@ def _of_loop(step: Step, loop: Loop, subject: _Subject) -> Iterator[str]:
     whose, work = step.name, subject.counts.most[step.name]
     host = subject.prices.loop(step)
     yield from _limits(whose, host)
-    asked: Json = rendered(loop.max_in_flight, subject.counts.names)
-    if isinstance(asked, int) and asked > MAX_IN_FLIGHT:
-        yield f"{whose}: {asked:,} in flight are asked for, {MAX_IN_FLIGHT} are allowed"
+    requested: Json = rendered(loop.max_in_flight, subject.counts.names)
+    if isinstance(requested, int) and requested > MAX_IN_FLIGHT:
+        yield f"{whose}: max_in_flight is {requested:,}, at most {MAX_IN_FLIGHT} items run at once"
     collection = len(msgspec.json.encode(rendered(loop.collection, subject.counts.names)))
     if collection > LIMIT_BYTES:
         yield f"{whose}: its collection has {collection:,} bytes: over 2 MB it needs a Postgres for large values"
@@ -82,7 +82,7 @@ def _of_loop(step: Step, loop: Loop, subject: _Subject) -> Iterator[str]:
     if gathered > LIMIT_BYTES:
         yield f"{whose}: its results have {gathered:,} bytes together: over 2 MB they need a Postgres for large values"
     if items > MANY_ITEMS and loop.frame is None:
-        yield f"{whose}: {items:,} items pass through one loop, each with activities of its own: let it run in frames"
+        yield f"{whose}: the loop has {items:,} items, each with activities of its own: add a frame"
 
 
 def _of_results(whose: str, size: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What is known of a run before it begins: the names its request and its workload bind, and the items of its loops."""
+"""What is known before a run: the names bound by its request and workload, and the items of its loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Count", "items_of", "known_names", "rendered"]
 
 
 class Count(NamedTuple):
-    """How often something happens if nothing fails; ``assumed`` says what was guessed."""
+    """How often something happens if nothing fails; ``assumed`` describes what was guessed."""
 
     most: int
     least: int
@@ -22,7 +22,10 @@ class Count(NamedTuple):
 
 
 def known_names(declared: Value, request: Mapping[str, Json]) -> dict[str, Json]:
-    """What templates can read before a run: the request over the workload, without defaults that only a run knows."""
+    """Return the scope of templates before a run: the request merged over the workload.
+
+    Defaults that can only be rendered during a run are left out.
+    """
     defaults = names_in(declared)
     for name in {place.split("/")[1] for place in declared.templates if place} - request.keys():
         others = without(declared, [name]).data
@@ -45,7 +48,7 @@ def _merged(under: Json, over: Json) -> Json:
 
 
 def rendered(value: Value | None, scope: Mapping[str, Any], otherwise: Json = None) -> Json:
-    """The value, ``otherwise`` when it cannot be known before the run."""
+    """Render a value; return ``otherwise`` if it cannot be rendered before the run."""
     try:
         return templates.render(value, scope) if value else otherwise
     except templates.TemplateFailure:
@@ -56,14 +59,14 @@ _UNKNOWN = object()
 
 
 def items_of(loop: Loop, given: int | None, scope: Mapping[str, Any]) -> Count:
-    """The iterations of a loop; ``given`` is what its author knows of the items."""
+    """Count the iterations of a loop; ``given`` is the number of items given by the author, if any."""
     found: Json = rendered(loop.collection, scope, _UNKNOWN)
     if given is not None:
         count = Count(given, given)
     elif found is _UNKNOWN or loop.cursor is not None:
         count = Count(1, 1, "items unknown, counted as 1 (--items)")
     else:
-        count = _chosen(loop, _listed(found), scope)
+        count = _selected(loop, _listed(found), scope)
     return _cut(loop, count, scope)
 
 
@@ -73,17 +76,17 @@ def _listed(found: Json) -> list[Json]:
     return cast("list[Json]", found) if isinstance(found, list) else [found]
 
 
-def _chosen(loop: Loop, items: list[Json], scope: Mapping[str, Any]) -> Count:
-    """Those that ``where`` lets pass; one that it cannot tell of may or may not."""
+def _selected(loop: Loop, items: list[Json], scope: Mapping[str, Any]) -> Count:
+    """Count the items that match ``where``; items for which it is unknown count only for the maximum."""
     if loop.where is None:
         return Count(len(items), len(items))
-    verdicts = [_asked(loop.where, {**scope, loop.element: item, "iter": {loop.element: item}}) for item in items]
+    verdicts = [_matches(loop.where, {**scope, loop.element: item, "iter": {loop.element: item}}) for item in items]
     least = sum(verdict is True for verdict in verdicts)
     most = sum(verdict is not False for verdict in verdicts)
-    return Count(most, least, "" if most == least else "where is known at run time only, all items counted")
+    return Count(most, least, "" if most == least else "where cannot be evaluated before the run, all items counted")
 
 
-def _asked(where: Template, scope: Mapping[str, Any]) -> bool | None:
+def _matches(where: Template, scope: Mapping[str, Any]) -> bool | None:
     try:
         verdict = templates.predicate(where.source, scope)
     except templates.TemplateFailure:

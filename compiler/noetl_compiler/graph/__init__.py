@@ -22,6 +22,7 @@ from noetl_compiler.graph.steps import (
     Cursor,
     EnterRule,
     Frame,
+    Hold,
     ItemRule,
     Loop,
     Route,
@@ -43,6 +44,7 @@ __all__ = [
     "Frame",
     "Graph",
     "Guard",
+    "Hold",
     "ItemRule",
     "Json",
     "KeychainEntry",
@@ -50,6 +52,7 @@ __all__ = [
     "NamesProfile",
     "Output",
     "Policy",
+    "Priority",
     "Route",
     "Rule",
     "Select",
@@ -93,6 +96,16 @@ class SourceRef(msgspec.Struct, frozen=True):
     dialect: Dialect
 
 
+class Priority(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which runs and calls are served first when workers are busy: lower numbers, of equal ones each ``fairness_key``
+    in proportion to its weight.
+    """
+
+    number: int | None = None
+    fairness_key: str = ""
+    fairness_weight: float | None = None
+
+
 class Graph(msgspec.Struct, frozen=True):
     """A compiled playbook. ``digest`` is the sha256 of its canonical JSON with an empty digest. ``names`` says what its
     templates see where dialects disagree.
@@ -109,6 +122,7 @@ class Graph(msgspec.Struct, frozen=True):
     failure: BranchFailure = "best_effort"
     timeout: Timeout | None = None
     names: NamesProfile = NamesProfile()
+    priority: Priority | msgspec.UnsetType = msgspec.UNSET
 
 
 class UnknownGraphVersionError(ValueError):

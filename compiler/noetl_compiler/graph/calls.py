@@ -66,7 +66,8 @@ class Rule(msgspec.Struct, frozen=True):
 
 class Circuit(msgspec.Struct, frozen=True):
     """After so many ``failures`` within ``window`` seconds calls fail at once; ``probe`` seconds later one may try
-    whether the other side is well again (semantics.md 22b). None: as the run sees fit.
+    whether the other side is well again (semantics.md 22b). Without a window the failures are those in a row; without
+    a probe calls fail for the rest of the run or loop.
     """
 
     failures: Value
@@ -145,7 +146,7 @@ class Task(msgspec.Struct, frozen=True):
 
     ``idempotency_key`` names the header in which an HTTP call sends its key, the same with all of its attempts.
 
-    ``code`` is where Python code stands; it has as many lines as the code where those are lines of the YAML.
+    ``code`` is where Python code or SQL stands; it has as many lines as its text where those are lines of the YAML.
     """
 
     label: str

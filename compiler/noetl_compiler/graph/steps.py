@@ -15,18 +15,42 @@ from noetl_compiler.language.words import (
     NoMatch,
     OnStatus,
     RouteMode,
+    RowError,
+    RowProcess,
 )
 
-__all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "Frame", "ItemRule", "Loop", "Route", "Step"]
+__all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "Frame", "Hold", "ItemRule", "Loop", "Route", "Step"]
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """A loop source that claims rows until none is left (semantics.md 24)."""
+    """A loop source that claims rows until none is left (semantics.md 24).
+
+    ``claim``, ``renew``, ``ack`` and ``release`` are calls of the database's tool. ``attempts`` tells how often a row
+    was claimed, by what the row says itself. ``config`` and ``auth`` are as the author wrote them; a lowered cursor has
+    neither. Durations in seconds.
+    """
 
     kind: str
-    config: Value
     span: Span
+    config: Value = Value({})
     auth: Value | None = None
+    claim: Task | None = None
+    renew: Task | None = None
+    ack: Task | None = None
+    release: Task | None = None
+    process: RowProcess = "row"
+    on_row_error: RowError = "ack"
+    attempts: Value | None = None
+    max_attempts: Value | None = None
+    max_rows: Value | None = None
+    row_concurrency: Value | None = None
+    lease_seconds: Value | None = None
+    heartbeat_seconds: Value | None = None
+
+    @property
+    def calls(self) -> tuple[Task, ...]:
+        """Those that it has."""
+        return tuple(task for task in (self.claim, self.renew, self.ack, self.release) if task is not None)
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -109,6 +133,13 @@ class EnterRule(msgspec.Struct, frozen=True):
     guard: Guard | None = None
 
 
+class Hold(msgspec.Struct, frozen=True):
+    """A failed run of the step waits for a person, at most ``seconds`` (semantics.md 42)."""
+
+    seconds: Value
+    span: Span
+
+
 class Step(msgspec.Struct, frozen=True):
     """A node. Without tasks it only routes. ``args`` binds names for the whole step (``input``, ``with``).
 
@@ -128,8 +159,15 @@ class Step(msgspec.Struct, frozen=True):
     result: Value | None = None
     route: Route = Route()
     timeout: Timeout | None = None
+    hold: Hold | None = None
     enter: tuple[EnterRule, ...] = ()
     failure: BranchFailure | None = None
+
+    @property
+    def calls(self) -> tuple[Task, ...]:
+        """Its tasks, and those of its cursor."""
+        cursor = self.loop.cursor if self.loop is not None else None
+        return self.tasks if cursor is None else (*cursor.calls, *self.tasks)
 
     @property
     def is_synthetic(self) -> bool:

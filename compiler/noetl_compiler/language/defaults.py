@@ -8,11 +8,13 @@ from types import MappingProxyType
 __all__ = [
     "ATTEMPTS",
     "CALL_DEPTH",
+    "CLAIM",
     "COLLECTED_AS",
     "DELAY",
     "ENTRY_STEP",
     "FINAL_STEP",
     "FRAME",
+    "HOLD_SECONDS",
     "IN_FLIGHT",
     "ITERATOR",
     "MOST_ATTEMPTS",
@@ -53,11 +55,20 @@ FRAME: Mapping[str, int] = MappingProxyType(
 )
 """The limits of a frame: items, seconds until no further item begins, bytes of results, items worked on at once."""
 
+CLAIM: Mapping[str, int] = MappingProxyType(
+    {"max_rows": 1, "row_concurrency": 1, "lease_seconds": 120, "max_attempts": 3}
+)
+"""The limits of a claimer: rows of a claim, rows worked on at once, seconds of the lease, how often a row that failed
+may be claimed."""
+
 ENTRY_STEP = "start"
 """The step that a run begins with, where there is one of that name; else the first."""
 
 FINAL_STEP = "end"
 """The step where all routes meet, in any case of letters; it is injected where there is none."""
+
+HOLD_SECONDS = 7 * 86_400
+"""How long a failed step is held until it fails, where it does not say."""
 
 CALL_DEPTH = 20
 """How deep playbooks may call each other: the one that was submitted has depth 0."""

@@ -57,10 +57,12 @@ ERROR_KINDS: Mapping[str, ErrorKind] = MappingProxyType(
         "refused": ErrorKind("a guard refused the call: an address, a path, a login"),
         "template": ErrorKind("a template has no value: an undefined name, an error in it, its budget"),
         "policy": ErrorKind("a rule with `do: fail` failed a success, or gave a `message`"),
+        "circuit_open": ErrorKind("the call was not made: the circuit breaker of its task is open", True),
         "loop": ErrorKind("iterations of the loop failed"),
         "budget": ErrorKind("a step ran a million tasks, or 10,000 steps ran without a call"),
         "too_large": ErrorKind("a value is larger than what can be stored or read"),
         "worker_lost": ErrorKind("no worker finished the call: six were lost during it", True),
+        "lease_lost": ErrorKind("a row of a cursor belongs to another claimer: its lease had expired"),
         "loop_lost": ErrorKind("the workflow or frame of the loop ended without a report"),
         "unknown_outcome": ErrorKind(
             "a call with `idempotent: false` was lost: nobody knows whether it took effect",

@@ -20,7 +20,9 @@ __all__ = [
     "COUNTS",
     "CREDENTIALS_MODULE",
     "EVENT",
+    "FRAME_MAX_ROWS",
     "ITERATION",
+    "LEASE",
     "OF_SOME_OUTCOMES",
     "OF_THE_CALL",
     "OUTCOME",
@@ -95,8 +97,14 @@ STATUS = EVENT | BEFORE | {"_outcome", "error"}
 SAVED = frozenset({"count"})
 """Where the results of a loop as a whole are stored (lowering/sinks.py)."""
 
-CLAIM = frozenset({"__frame_max_rows"})
-"""In the claim of a cursor."""
+FRAME_MAX_ROWS = "__frame_max_rows"
+"""In the claim of a cursor: how many rows it may take."""
+
+LEASE = "lease"
+"""In a loop over a cursor: the ``token`` and the ``seconds`` of a claimer's lease."""
+
+CLAIM = frozenset({FRAME_MAX_ROWS, LEASE, "row", "output"})
+"""In the statements of a cursor."""
 
 BELOW_EVENT = frozenset({"name", "type", "step", "payload"})
 """Below ``event``."""

@@ -14,9 +14,10 @@ import msgspec
 
 __all__ = ["EFFECTS", "Effect", "FieldType", "Guarantee", "HowOften", "ToolDescription", "ToolField", "Tools"]
 
-Effect: TypeAlias = Literal["none", "code", "request", "transaction", "run"]
+Effect: TypeAlias = Literal["none", "code", "request", "transaction", "rows", "service", "run"]
 """What a call does outside: nothing, whatever its code does, what a server does at its request, SQL in a transaction
-that keeps the call's outcome in the ledger beside what it wrote (semantics.md 26a), or a run of its own.
+that keeps the call's outcome in the ledger beside what it wrote (semantics.md 26a), rows that are stored as a sink
+stores them, what a service does that is no web server, or a run of its own.
 """
 
 EFFECTS: Mapping[Effect, str] = MappingProxyType(
@@ -27,6 +28,9 @@ EFFECTS: Mapping[Effect, str] = MappingProxyType(
         "answered. A server that takes an idempotency_key makes that exactly once.",
         "transaction": "A call takes effect exactly once where its SQL stays in one transaction, which also keeps its "
         "outcome.",
+        "rows": "A call takes effect exactly once where a database with a ledger stores the rows: one transaction has "
+        "them and the outcome. Elsewhere rows are stored at least once.",
+        "service": "A call takes effect at least once: it is repeated when its worker is lost before it has reported.",
         "run": "A call starts one run, exactly once; the calls of that run have guarantees of their own.",
     }
 )

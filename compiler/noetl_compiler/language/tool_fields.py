@@ -8,7 +8,17 @@ from typing import Any
 
 from noetl_compiler.language.tool_description import FieldType, ToolField
 
-__all__ = ["DEFAULT_SHELL", "METHODS", "SHELLS", "SQL_COMMANDS", "SQL_FIELDS", "described_fields"]
+__all__ = [
+    "DEFAULT_SHELL",
+    "DEFAULT_SHOTS",
+    "LOCAL",
+    "METHODS",
+    "PROVIDERS",
+    "SHELLS",
+    "SQL_COMMANDS",
+    "SQL_FIELDS",
+    "described_fields",
+]
 
 SQL_COMMANDS = ("command", "commands", "query", "queries", "cmd", "cmds")
 """Where the SQL of a task may stand as it is."""
@@ -24,6 +34,12 @@ SHELLS = ("bash", "sh")
 
 DEFAULT_SHELL = "bash"
 """Most of upstream's playbooks need it: they redirect with ``&>``, or set ``pipefail``."""
+
+LOCAL = "local"
+PROVIDERS = (LOCAL, "ibm")
+"""What ``provider`` of a quantum task may say; local simulates a machine in the worker."""
+
+DEFAULT_SHOTS = 1024
 
 _ABOUT_SQL = 'The SQL to run; several statements are separated by ";", and templates in it are filled in.'
 _ABOUT_ENCODED = "The SQL to run, in base64."
@@ -61,7 +77,7 @@ _FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
         "db_user": "The user of the database.",
         "deps": "The Python packages that the code needs.",
         "destination": "Where to copy to.",
-        "direction": "Whether to copy to Snowflake or from it.",
+        "direction": "What the ends are that say no type: sf_to_pg or pg_to_sf.",
         "env": "Environment variables, name and value.",
         "duration": "How long to wait: seconds, or a text with a unit.",
         "encoding": "How the value is written as bytes, such as utf-8.",
@@ -98,7 +114,7 @@ _FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
         "provider": "The service that is asked.",
         "ref": "The reference of the result.",
         "resources": "The CPU and memory that the container may use.",
-        "response_type": "How the answer is read, such as json or text.",
+        "response_type": "Whether a body that is JSON is read (json, the default) or stays text (text).",
         "restart_policy": "When Kubernetes starts the container again.",
         "result": "The value to yield.",
         "result_ref": "The reference of the result.",
@@ -142,8 +158,12 @@ _OF_ONE_KIND: Mapping[tuple[str, str], str] = MappingProxyType(
         ("shell", "cwd"): "The folder to run in, the call's own unless given.",
         ("shell", "env"): 'Environment variables, name and value: the safe way to pass values, read as "$NAME".',
         ("rhai", "code"): "The Rhai script to run.",
-        ("container", "command"): "The container's command.",
-        ("container", "script"): "The script to run in the container.",
+        ("container", "args"): "The arguments of the command, or of the script.",
+        ("container", "command"): "The command in place of the image's own: a list of words, or a line of a shell.",
+        ("container", "env"): "Environment variables: name and value, or a list of {name, value}.",
+        ("container", "resources"): "What the container may use: limits, with cpu and memory, such as 500m and 128Mi.",
+        ("container", "runtime"): "The same fields as below the task itself, as older playbooks have them.",
+        ("container", "script"): "The script that a shell of the image runs.",
         ("python", "script"): "Where the code lies.",
         ("wait", "key"): "What tells one wait for this signal from others, such as the number of an order.",
         ("wait", "schema"): "What the payload of the signal must be, in JSON Schema.",
@@ -151,8 +171,24 @@ _OF_ONE_KIND: Mapping[tuple[str, str], str] = MappingProxyType(
         "list), or {type, required, choices}.",
         ("approval", "message"): "What is to be decided, for people.",
         ("script", "script"): "Where the script lies.",
+        ("nats", "bucket"): "The name of the bucket or of the object store.",
+        ("nats", "encoding"): "The word base64 where a text stands for the bytes that it encodes.",
+        ("nats", "key"): "The key in the bucket, or the name of the object.",
         ("nats", "payload"): "What to publish.",
-        ("quantum", "params"): "The values of the circuit's parameters.",
+        ("nats", "ttl"): "For how many seconds the value is kept, where the bucket allows that.",
+        ("quantum", "circuit"): "The circuit to run, in OpenQASM 2 or 3.",
+        ("quantum", "params"): "The values of the circuit's parameters: by name, or in their order.",
+        ("quantum", "provider"): "Who runs the circuit: ibm, or a simulation in the worker.",
+        ("quantum", "seed"): "The seed of the transpiler and of the simulator.",
+        (
+            "transfer",
+            "mode",
+        ): "How rows are stored: append (the default), upsert with key, or overwrite, which replaces all others.",
+        (
+            "transfer",
+            "source",
+        ): "Where rows come from: type (postgres, duckdb, snowflake or http), auth, and the fields of that tool.",
+        ("transfer", "target"): "Where rows go to: type, auth, table or a statement as query, key, mapping; or a url.",
     }
 )
 
@@ -172,10 +208,12 @@ _EXAMPLES: Mapping[tuple[str, str], tuple[Any, ...]] = MappingProxyType(
 )
 
 _CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
-    {("http", "method"): tuple(sorted(METHODS)), ("shell", "shell"): SHELLS}
+    {("http", "method"): tuple(sorted(METHODS)), ("shell", "shell"): SHELLS, ("quantum", "provider"): PROVIDERS}
 )
 
-_DEFAULTS: Mapping[tuple[str, str], Any] = MappingProxyType({("shell", "shell"): DEFAULT_SHELL})
+_DEFAULTS: Mapping[tuple[str, str], Any] = MappingProxyType(
+    {("shell", "shell"): DEFAULT_SHELL, ("quantum", "provider"): LOCAL, ("quantum", "shots"): DEFAULT_SHOTS}
+)
 
 _RARE = frozenset({"cmd", "command_b64", "commands_b64", "queries", "code_b64"})
 """Spellings that programs and old files use; an editor knows them and does not propose them."""

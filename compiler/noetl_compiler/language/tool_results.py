@@ -10,6 +10,8 @@ from noetl_compiler.language.tool_description import ToolField
 __all__ = [
     "DECISION",
     "DUCKDB_ROWS",
+    "MEASURED",
+    "NATS_VALUE",
     "NOOP_VALUE",
     "OUTPUT",
     "PLAYBOOK_VALUE",
@@ -17,6 +19,7 @@ __all__ = [
     "RESPONSE",
     "ROWS",
     "SECRET",
+    "TRANSFERRED",
     "WAIT_VALUE",
 ]
 
@@ -64,6 +67,30 @@ OUTPUT: Mapping[str, ToolField] = MappingProxyType(
         "stderr": ToolField("What they have written to standard error, at most 256 KB.", ("text",)),
     }
 )
+
+MEASURED: Mapping[str, ToolField] = MappingProxyType(
+    {
+        "job_id": ToolField("The id of the job at the provider.", ("text",)),
+        "counts": ToolField("How often each word of bits was measured.", ("mapping",)),
+        "metadata": ToolField(
+            "By what the run can be repeated: provider, backend, backend_version, calibrated_at, shots, seed, params, "
+            "tags and transpiler.",
+            ("mapping",),
+        ),
+    }
+)
+
+TRANSFERRED: Mapping[str, ToolField] = MappingProxyType(
+    {
+        "status": ToolField("The word success: a failed transfer is an error, and has no result.", ("text",)),
+        "rows_transferred": ToolField("How many rows were stored.", ("number",)),
+        "chunks": ToolField("In how many batches they came.", ("number",)),
+        "source": ToolField("The type of the source.", ("text",)),
+        "target": ToolField("The type of the target.", ("text",)),
+    }
+)
+
+NATS_VALUE = "A mapping of the operation, and of what it yields."
 
 PYTHON_VALUE = "The variable result, or what the function main returns: any JSON value."
 

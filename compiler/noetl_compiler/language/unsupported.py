@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["CIRCUIT", "CURSOR", "FRAMED_CALL", "REGION", "REMOTE_CODE", "Unsupported"]
+__all__ = [
+    "CURSOR",
+    "CURSORS",
+    "CURSOR_REGION",
+    "FRAMED_CALL",
+    "FRAMED_REGION",
+    "HELD_REGION",
+    "REMOTE_CODE",
+    "Unsupported",
+]
 
 
 class Unsupported(NamedTuple):
@@ -20,8 +29,16 @@ class Unsupported(NamedTuple):
         return f"{self.problem}: {self.remedy}"
 
 
-CURSOR = Unsupported("cursor loops are not supported yet", "loop over a collection")
-REGION = Unsupported("loops over several steps are not supported yet", "give the loop a task of its own")
+CURSOR = Unsupported("a cursor claims rows of postgres only", "write kind: postgres, or loop over a collection")
+CURSOR_REGION = Unsupported(
+    "a loop over a cursor cannot span several steps, or be inside a loop that does", "give the loop a task of its own"
+)
+CURSORS = frozenset({"postgres"})
+"""The databases that rows can be claimed from."""
+
 FRAMED_CALL = Unsupported("a frame cannot call playbooks", "remove the frame")
-CIRCUIT = Unsupported("circuit breakers are not supported yet", "remove it")
+FRAMED_REGION = Unsupported("frames are not supported in loops over several steps", "remove the frame")
+HELD_REGION = Unsupported(
+    "a step inside of a loop over several steps cannot be held", "write on_failure: fail in the step"
+)
 REMOTE_CODE = Unsupported("code from this source is not supported", "fetch it from a file or by http")

@@ -18,6 +18,7 @@ __all__ = [
     "Either",
     "ListOf",
     "Plain",
+    "Range",
     "Suggested",
     "ValueType",
     "one_or_more",
@@ -70,6 +71,19 @@ class Either(msgspec.Struct, frozen=True):
     types: tuple[ValueType, ...]
 
 
+class Range(msgspec.Struct, frozen=True):
+    """A number between two others, or equal to one of them; with ``whole`` an integer."""
+
+    least: float
+    most: float
+    whole: bool = False
+
+    @property
+    def words(self) -> str:
+        """As a message names it."""
+        return f"{'an integer' if self.whole else 'a number'} from {self.least:g} to {self.most:g}"
+
+
 class Suggested(msgspec.Struct, frozen=True):
     """A value of the type, for which editors propose these."""
 
@@ -77,7 +91,7 @@ class Suggested(msgspec.Struct, frozen=True):
     values: tuple[str, ...]
 
 
-ValueType: TypeAlias = Plain | Choice | Below | ListOf | Either | Suggested
+ValueType: TypeAlias = Plain | Choice | Below | ListOf | Either | Range | Suggested
 
 TIMEOUT = Either((Plain.SECONDS, Below("timeout")))
 """How long something may take, as a whole or by its parts."""

@@ -16,6 +16,7 @@ __all__ = [
     "BRANCH_FAILURES",
     "CASE_ON_ERROR",
     "DIALECTS",
+    "FAILURE_ACTIONS",
     "FRAME_PROCESSES",
     "FRAME_RETRIES",
     "GATHERINGS",
@@ -38,6 +39,7 @@ __all__ = [
     "BranchFailure",
     "CaseOnError",
     "Dialect",
+    "FailureAction",
     "Gathering",
     "ItemError",
     "Join",
@@ -182,6 +184,13 @@ BRANCH_FAILURES: Words[BranchFailure] = Words(
 )
 """What an unhandled failure means for the other branches."""
 
+FailureAction: TypeAlias = Literal["fail", "hold"]
+FAILURE_ACTIONS: Words[FailureAction] = Words(
+    ("fail", "fail", "The step has failed, and its routes decide; the default."),
+    ("hold", "hold", "The failed step waits until a person retries or skips it."),
+)
+"""What follows when a step has failed."""
+
 # ---- loops ----------------------------------------------------------------------------------------------------------
 
 LoopMode: TypeAlias = Literal["sequential", "parallel", "chunked"]
@@ -219,11 +228,19 @@ REDUCERS: Words[str] = Words(
 )
 """How what iterations set becomes one value; each with what marks such an addition in the target of an assignment."""
 
-FRAME_PROCESSES: Words[str] = Words(
-    ("row", "row", "An iteration takes a row."),
-    ("frame", "frame", "An iteration takes the whole frame."),
+RowProcess: TypeAlias = Literal["row", "frame"]
+FRAME_PROCESSES: Words[RowProcess] = Words(
+    ("row", "row", "An iteration takes a row; the default."),
+    ("frame", "frame", "An iteration takes all rows of a claim, as a list."),
 )
 """What an iteration over the rows of a cursor takes."""
+
+RowError: TypeAlias = Literal["ack", "release"]
+ROW_ERRORS: Words[RowError] = Words(
+    ("ack", "ack", "The row is acknowledged as failed; the default."),
+    ("release", "release", "The row is given back, until it has been claimed max_attempts times."),
+)
+"""What happens to a row whose iteration failed."""
 
 FRAME_RETRIES: Words[str] = Words(
     ("whole_frame", "whole_frame", "The whole frame is done again."),

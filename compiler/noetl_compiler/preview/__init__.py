@@ -1,4 +1,4 @@
-"""A graph for people: as text for a terminal, as a diagram, a picture or a page. As JSON it is ``graph.encode``."""
+"""Human-readable views of a graph: text for a terminal, Mermaid, Graphviz, SVG and HTML. For JSON: ``graph.encode``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The ways of a graph as arrows between steps: what every picture of it draws.
+"""The edges of a graph as arrows between steps, shared by all diagram formats.
 
-What follows a loop over steps is drawn behind its region, from the region's last step.
+The edges that leave a loop over steps are drawn from the last step of its region.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from typing import Literal, NamedTuple
 from noetl_compiler.conditions import Moment, arc_condition
 from noetl_compiler.graph import Arc, Graph, Step
 from noetl_compiler.preview.order import falls_to_final
-from noetl_compiler.preview.phrases import asked, condition
+from noetl_compiler.preview.phrases import condition, condition_in_words
 
 __all__ = ["Arrow", "arrows"]
 
 
 class Arrow(NamedTuple):
-    """From one step to another. ``kind`` is ``each`` from a loop into its region."""
+    """An edge as it is drawn. ``kind`` is ``each`` for the edges from a loop into its region."""
 
     start: str
     end: str
     label: str = ""
-    kind: Literal["way", "failure", "each"] = "way"
+    kind: Literal["success", "failure", "each"] = "success"
 
 
 def arrows(graph: Graph, step: Step) -> Iterator[Arrow]:
-    """The arrows that leave a step, in the order of its arcs."""
+    """Yield the arrows that leave a step, in the order of its arcs."""
     entering = step.loop.enter.arcs if step.loop and step.loop.enter else ()
     yield from (_entering(step, arc) for arc in entering if arc.to in graph.steps)
     start = step.loop.end if step.loop and step.loop.end in graph.steps else step.name
@@ -50,5 +50,5 @@ def _entering(step: Step, arc: Arc) -> Arrow:
 def _arrow(start: str, arc: Arc, moment: Moment) -> Arrow:
     found = arc_condition(arc, moment)
     if found.on == "error":
-        return Arrow(start, arc.to, f"failed {asked(found)}".strip(), "failure")
-    return Arrow(start, arc.to, asked(found).removeprefix("when "))
+        return Arrow(start, arc.to, f"failed {condition_in_words(found)}".strip(), "failure")
+    return Arrow(start, arc.to, condition_in_words(found).removeprefix("when "))

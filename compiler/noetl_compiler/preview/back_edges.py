@@ -1,7 +1,7 @@
-"""Arrows that lead back: around the right side of what lies between their ends, each on a lane of its own.
+"""Curves of back edges: each runs in its own lane to the right of the rows between its ends.
 
-An arrow leaves a box on its right, or from below where another box stands on its right, and enters likewise. Shorter
-ones are set first, so a longer one goes around them and around their labels.
+A back edge leaves a box on the right, or at the bottom if another box is to the right, and enters in the same manner.
+Shorter edges are routed first, so longer ones run outside them and their labels.
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ import msgspec
 from noetl_compiler.preview.arrows import Arrow
 from noetl_compiler.preview.geometry import GAP, Curve, Node, Point, Row, Size
 
-__all__ = ["around"]
+__all__ = ["route_back_edges"]
 
 LANE = 18.0
 _NOWHERE: Point = (math.inf, -math.inf)
 _SIDE = 0.3
-"""The share of a box's width or height by which an arrow back stands beside its middle."""
+"""Offset of a back edge from the middle of a side, as a fraction of the box's width or height."""
 
 
 class _Lane(msgspec.Struct):
-    """What a lane takes: the rows it passes, and how far its label reaches."""
+    """The rows that a lane spans, and the x coordinate (px) of its label's right end."""
 
     first: int
     last: int
     right: float
 
 
-def around(arrows: Sequence[tuple[Arrow, Size]], nodes: Mapping[str, Node], rows: Sequence[Row]) -> list[Curve]:
-    """A curve for each arrow, given with the size of its label."""
+def route_back_edges(
+    arrows: Sequence[tuple[Arrow, Size]], nodes: Mapping[str, Node], rows: Sequence[Row]
+) -> list[Curve]:
+    """Return a curve for each pair of an arrow and the size of its label."""
     edges = [max((node.box.x + node.box.width / 2 for node in row), default=0.0) for row in rows]
     extents = [(row[0].box.y, max(node.box.y + node.box.height for node in row)) if row else _NOWHERE for row in rows]
     lanes: list[_Lane] = []
@@ -49,7 +51,7 @@ def around(arrows: Sequence[tuple[Arrow, Size]], nodes: Mapping[str, Node], rows
 
 
 def _rows_beside(extents: Sequence[Point], first: int, last: int, top: float, bottom: float) -> tuple[int, int]:
-    """The rows that an arrow passes, and those beside its label where that is taller."""
+    """Return the first and last row that an arrow and its label span."""
     beside = [index for index, (y, end) in enumerate(extents) if y <= bottom and end >= top]
     return max(0, min([first, *beside])), min(len(extents) - 1, max([last, *beside]))
 

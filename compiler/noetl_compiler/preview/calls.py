@@ -1,7 +1,7 @@
-"""What a task calls, in a few words: ``GET https://api.example.com/items``, ``insert into etl_page``.
+"""One-line summaries of calls: ``GET https://api.example.com/items``, ``insert into etl_page``.
 
-Credentials can stand in an address, in a statement or in a command. So the address ends before its query and has no
-user, and statements and commands end at their first quote.
+URLs, statements and commands may contain credentials. So user info and query are removed from URLs, and statements and
+commands are cut at their first quote.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _QUERY = re.compile(r"\?(?![^{]*\}\}).*")
 
 
 def call_in_words(task: Task) -> str:
-    """Nothing for a kind whose call a few words cannot tell, such as code."""
-    tell = _CALLS.get(task.kind)
+    """Summarise the call of a task in at most 80 characters; return "" for kinds without a summary, such as python."""
+    summarise = _CALLS.get(task.kind)
     config: Json = task.config.data
     if isinstance(config, dict) and isinstance(script := cast("dict[str, Json]", config).get("script"), dict):
-        return _origin(cast("dict[str, Json]", script))
-    said = tell(cast("Mapping[str, Json]", config)) if tell and isinstance(config, dict) else ""
-    return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…"
+        return _script_source(cast("dict[str, Json]", script))
+    summary = summarise(cast("Mapping[str, Json]", config)) if summarise and isinstance(config, dict) else ""
+    return summary if len(summary) <= _LONGEST else f"{summary[: _LONGEST - 1]}…"
 
 
-def _origin(script: Mapping[str, Json]) -> str:
-    """Where code comes from that lies elsewhere, and the begin of its digest once it is fetched."""
+def _script_source(script: Mapping[str, Json]) -> str:
+    """The URI of external code, and the first 12 digits of its SHA-256 once it has been fetched."""
     source: Json = script.get("source")
     endpoint = cast("dict[str, Json]", source).get("endpoint") if isinstance(source, dict) else None
     address = _QUERY.sub(
@@ -53,7 +53,7 @@ def _address(config: Mapping[str, Json]) -> str:
 
 
 def _statement(config: Mapping[str, Json]) -> str:
-    """The first of several, and how many more there are."""
+    """Summarise the first statement and count the others."""
     field = next((field for field in SQL_COMMANDS if _text(config, field)), "")
     others = len(_all(config, field)) - 1
     return f"{_beginning(_text(config, field))}{f' and {others} more' if others else ''}"
@@ -74,7 +74,7 @@ def _named(*fields: str) -> Callable[[Mapping[str, Json]], str]:
 
 
 def _text(config: Mapping[str, Json], field: str) -> str:
-    """A field's text, the first of several."""
+    """Return a field's text, or the first text of a list."""
     first: Json = next(iter(_all(config, field)), "")
     return first if isinstance(first, str) else ""
 

@@ -1,4 +1,4 @@
-"""A graph in Graphviz's language: https://graphviz.org/doc/info/lang.html"""
+"""Graphviz output: https://graphviz.org/doc/info/lang.html"""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["dot"]
 
 LONGEST_LABEL = 44
 
-_STYLES = {"way": "", "failure": ", style=dashed, color=firebrick", "each": ", style=bold"}
+_STYLES = {"success": "", "failure": ", style=dashed, color=firebrick", "each": ", style=bold"}
 
 
 def dot(graph: Graph) -> str:
-    """Many lines without a line break at the end."""
+    """Return the graph as a digraph in DOT, without a trailing newline."""
     steps = reading_order(graph)
     ids = {step.name: f"n{index}" for index, step in enumerate(steps)}
     lines = [f"digraph {_quoted(graph.source.name)} {{", '  node [shape=box, style=rounded, fontname="sans-serif"]']

@@ -1,4 +1,4 @@
-"""What one step compiles to, and why: each part with its place in the playbook and what it becomes on Temporal."""
+"""Explain what a step compiles to and why: for each part its place in the playbook and its counterpart on Temporal."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.origins import Origins
-from noetl_compiler.preview.outline import Line, takes_every_error
+from noetl_compiler.preview.outline import Line, matches_every_error
 from noetl_compiler.preview.phrases import (
-    asked,
     assign_in_words,
     circuit_in_words,
     condition,
+    condition_in_words,
     guard_in_words,
     limit_in_words,
     loop_in_words,
@@ -35,31 +35,33 @@ from noetl_compiler.value_merge import names_in
 __all__ = ["Explainer", "explain"]
 
 _ACTIONS = {
-    "retry": "Temporal calls the same activity again, and shows the attempt and its cause",
-    "again": "a new activity with the changed call, so each page stands in history",
-    "jump": "the pipeline goes on there, with a new activity",
-    "break": "the other tasks are left out, the step succeeds",
+    "retry": "Temporal retries the same activity, and shows the attempt and its cause",
+    "again": "a new activity with the changed call, so history records each page",
+    "jump": "the pipeline continues there, with a new activity",
+    "break": "the remaining tasks are skipped, the step succeeds",
     "fail": "the step fails",
     "continue": "the next task, or the end of the step",
 }
 _BOUNDARIES = {
     "ok": "after success only",
-    "error": "after a failure, which is then handled",
-    "any": "after success or failure, as it asks about the outcome; a failure it takes is handled",
+    "error": "after failure only, which it handles",
+    "any": "after success or failure, as its condition reads the outcome; it handles the failure",
 }
 
 
 def explain(
     graph: Graph, name: str, origins: Origins | None = None, width: int | None = None, tools: Tools = KINDS
 ) -> str:
-    """Many lines without a line break at the end, broken at ``width`` columns if given. With ``origins`` each part
-    tells the keys of the playbook that it was made of. Raises KeyError for a step that is not there.
+    """Explain one step as a tree of text, without a trailing newline.
+
+    ``width`` wraps lines at that many columns; ``origins`` adds the playbook keys that each part was compiled from.
+    Raises KeyError for an unknown step.
     """
     return Explainer(graph, origins, tools).explain(name, width)
 
 
 class Explainer:
-    """Explains one step of a graph after the other; what leads where is found once."""
+    """Explains the steps of a graph; predecessors and enclosing loops are computed once."""
 
     def __init__(self, graph: Graph, origins: Origins | None = None, tools: Tools = KINDS) -> None:
         self._graph, self._origins, self._tools = graph, origins or Origins(), tools
@@ -70,7 +72,7 @@ class Explainer:
                 self._before.setdefault(target, []).append(step.name)
 
     def explain(self, name: str, width: int | None = None) -> str:
-        """As :func:`explain`."""
+        """Explain one step; see :func:`explain`."""
         step, origins = self._graph.steps[name], self._origins
         around, before = self._around[name], self._before.get(name, ())
         explanation = _Explanation(self._graph, step, origins, around, before, self._tools)
@@ -78,7 +80,7 @@ class Explainer:
 
 
 class _Explanation:
-    """One step, and below it every part of it. ``around`` are the loops it runs in, ``before`` leads to it."""
+    """The explanation of one step. ``around``: its enclosing loops, innermost first; ``before``: its predecessors."""
 
     def __init__(
         self,
@@ -95,17 +97,17 @@ class _Explanation:
 
     def line(self) -> Line:
         place = f"{self._graph.source.file}:{self._step.span.line}:{self._step.span.col}"
-        parts = (self._origin, self._arrival, self._bound, self._loop, self._tasks, self._ending, self._ways)
+        parts = (self._origin, self._arrival, self._bound, self._loop, self._tasks, self._ending, self._edges)
         return Line(f"{self._step.name}  {place}", [line for part in parts for line in part()])
 
     def _origin(self) -> Iterator[Line]:
         graph, step = self._graph, self._step
         if step.injected and step.name == graph.final:
-            yield Line("added: the playbook has no step of this name, and every path has to end somewhere")
+            yield Line("added: every branch needs a final step, and the playbook has no step of this name")
         elif step.injected and step.join == "each":
-            yield Line("added: here each path of an iteration arrives, and its results are gathered")
+            yield Line("added: every branch of an iteration ends here, and its results are collected")
         elif step.injected:
-            yield Line(f"added: a choice at line {step.span.line} has several targets, and this leads to all of them")
+            yield Line(f"added: the choice at line {step.span.line} has several targets, this step leads to all")
         for name in self._around[:1]:
             loop = graph.steps[name].loop
             yield Line(f"runs in the workflow of the loop {name}, for each {loop.element if loop else ''}".rstrip())
@@ -113,14 +115,14 @@ class _Explanation:
             yield Line("a run begins here")
         if step.name == graph.final:
             yield Line(
-                "a run ends here, once every other path has: failed if a failure was not handled, else completed"
+                "a run ends here when no other branch is active: failed if a failure was not handled, else completed"
             )
 
     def _arrival(self) -> Iterator[Line]:
         step = self._step
         if len(self._before) > 1 and step.join == "wave":
             names = ", ".join(self._before)
-            yield Line(f"reached from {names}: runs once, when no path that could still come here is on its way")
+            yield Line(f"reached from {names}: runs once, when no active branch can still reach it")
         elif step.join != "wave":
             yield Line("runs for each arrival" if step.join == "each" else "runs at the first arrival of several")
         for rule in step.admit:
@@ -142,24 +144,24 @@ class _Explanation:
             return
         line = self._at(loop_in_words(loop), loop)
         if loop.frame is None:
-            hosted = "child workflows noetl.loop, one for some hundred items, so that no history grows long"
+            hosted = "child workflows noetl.loop, one for a few hundred items, which keeps histories short"
         else:
-            hosted = "activities noetl.frame, in which the items run; a lost one goes on where it was seconds before"
+            hosted = "activities noetl.frame, which run the items; a lost one resumes at its last heartbeat"
         line.below.append(Line(hosted))
         if loop.enter is not None:
             begins = ", ".join(arc.to for arc in loop.enter.arcs)
             line.below.append(
-                Line(f"an iteration begins at {begins} and is over at {loop.end}, or when no path is left")
+                Line(f"an iteration begins at {begins} and ends at {loop.end}, or when no branch is active")
             )
         if loop.mode == "parallel":
             line.below.append(
-                Line("results keep the order of the items; names that iterations set are applied at the end")
+                Line("results are in the order of the items; names set by iterations are merged at the end")
             )
         yield line
 
     def _tasks(self) -> Iterator[Line]:
         if not self._step.tasks and self._step.loop is None:
-            yield Line("no task: it costs no activity, the workflow only decides where to go on")
+            yield Line("no task: no activity is called, the workflow only evaluates the route")
         for task in self._step.tasks:
             line = self._at(f"{task.label}: an activity noetl.{task.kind} on the queue of {task.queue}", task)
             line.below = [*_aside(task), *_call(task, self._tools), *map(self._sink, task.sinks), *self._policy(task)]
@@ -172,35 +174,33 @@ class _Explanation:
 
     def _policy(self, task: Task) -> Iterator[Line]:
         if task.policy is None:
-            yield Line("no policy: success goes on, an error fails the step")
+            yield Line("no policy: an error fails the step")
             return
         for rule in task.policy.rules:
             line = self._at(rule_in_words(rule), rule)
             line.below = [Line(_ACTIONS[rule.do])]
             yield line
-        if not takes_every_error(task.policy):
-            passed = "is passed over" if task.policy.unmatched == "continue" else "fails the step"
-            yield Line(f"an error that no rule matches {passed}")
+        if not matches_every_error(task.policy):
+            consequence = "is ignored" if task.policy.unmatched == "continue" else "fails the step"
+            yield Line(f"an error that no rule matches {consequence}")
 
     def _ending(self) -> Iterator[Line]:
         yield from (Line(f"then {text}") for text in _sets(self._step.set))
         if self._step.result is not None:
             yield Line(f"its result is {shown(self._step.result)}")
 
-    def _ways(self) -> Iterator[Line]:
+    def _edges(self) -> Iterator[Line]:
         route = self._step.route
         if self._step.name == self._graph.final or (not route.arcs and self._step.join == "each"):
             return
-        several = (
-            "every way that matches is taken" if route.mode == "inclusive" else "the first way that matches is taken"
-        )
-        ways = [*(self._way(arc) for arc in route.arcs), *self._otherwise()]
-        yield Line(several if len(route.arcs) > 1 else "the way on", ways)
+        mode = "all matching edges are followed" if route.mode == "inclusive" else "the first matching edge is followed"
+        edges = [*(self._edge(arc) for arc in route.arcs), *self._otherwise()]
+        yield Line(mode if len(route.arcs) > 1 else "route", edges)
 
-    def _way(self, arc: Arc) -> Line:
+    def _edge(self, arc: Arc) -> Line:
         found = arc_condition(arc, "loop" if self._step.loop else "call")
-        only = condition(arc.when) if arc.item_rule is None else asked(found)
-        why = ", as it does not ask about the outcome" if arc.on == boundary(arc.when) == "ok" else ""
+        only = condition(arc.when) if arc.item_rule is None else condition_in_words(found)
+        why = ", as its condition does not read the outcome" if arc.on == boundary(arc.when) == "ok" else ""
         line = self._at(f"-> {arc.to} {only}".rstrip(), arc)
         line.below = [Line(f"{_BOUNDARIES[found.on]}{why}"), *map(Line, _sets(arc.set))]
         return line
@@ -208,9 +208,9 @@ class _Explanation:
     def _otherwise(self) -> Iterator[Line]:
         graph, step = self._graph, self._step
         if falls_to_final(graph, step):
-            yield Line(f"-> {graph.final} when none matches")
+            yield Line(f"-> {graph.final} if no edge matches")
         if all(arc.on == "ok" for arc in step.route.arcs):
-            yield Line(f"-> {graph.final} after a failure, which is not handled: the playbook will fail")
+            yield Line(f"-> {graph.final} after an unhandled failure, which fails the playbook")
 
     def _at(self, text: str, part: Arc | Loop | Rule | Sink | Task | AdmitRule) -> Line:
         return Line(f"{text}  {self._origins.of(part.span, self._step.span)}")
@@ -219,19 +219,19 @@ class _Explanation:
 def _aside(task: Task) -> Iterator[Line]:
     if task.guard is not None:
         only = guard_in_words(task.guard)
-        yield Line("beside the step's own task: it sees what came of that, and its result is not the step's")
+        yield Line("runs after the step's own task and reads its outcome; its result is not the step's")
         yield Line(only if only.startswith("unless") else f"only {only}" if only else "every time")
 
 
 def _call(task: Task, tools: Tools) -> Iterator[Line]:
     if task.auth:
-        yield Line("its credential is looked up in the activity, and never stands in history")
+        yield Line("its credential is resolved inside the activity and never written to history")
     if task.timeout and (limit := limit_in_words(task.timeout)):
         yield Line(f"{limit}; then an error of kind timeout")
     if (guarantee := of_call(task, tools)) is not None:
         yield Line(str(guarantee))
     if task.idempotency_key:
-        yield Line(f"sends its key in the header {task.idempotency_key}: the same in all its attempts")
+        yield Line(f"sends its idempotency key in the header {task.idempotency_key}, the same for every attempt")
     if task.policy and task.policy.circuit:
         yield Line(circuit_in_words(task.policy.circuit))
     yield from (Line(f"then {text}") for text in _sets(task.set))
@@ -246,10 +246,10 @@ def _sets(assigns: tuple[Assign, ...]) -> Iterator[str]:
 
 
 def _given(value: Json) -> str:
-    """A value; what lowering keeps for itself is told as what it stands for."""
+    """Show a value; names that only lowering uses are replaced by what they hold."""
     read = paths(value) if isinstance(value, str) else ()
     if PASSED.rstrip(".") in read:
-        return "what the way here passes"
+        return "the value that the incoming edge passes"
     if CHOSEN.rstrip(".") in read:
-        return "what that rule gave for the item"
+        return "the value that the matching rule set for the item"
     return shown(value)

@@ -1,4 +1,4 @@
-"""A forecast as a table for a terminal, with what was assumed and what to beware of."""
+"""A forecast as a table for a terminal, with its assumptions and warnings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ASSUMED = (
 
 
 class Table(NamedTuple):
-    """Rows of cells: of the steps that cost something, and of the whole run."""
+    """Rows of cells: one for each step with a cost, then the totals of the run."""
 
     head: Cells
     steps: list[Cells]
@@ -30,13 +30,13 @@ class Table(NamedTuple):
 
 
 def table_of(found: Forecast) -> Table:
-    """The table's parts, for a terminal or a page."""
+    """Return the cells of the table, to be laid out for a terminal or an HTML page."""
     steps = [_row(step) for step in found.steps if step.most.calls or step.most.children or step.assumed]
     return Table(_HEAD, steps, _whole(found), _ASSUMED, tuple(map(printable_line, found.warnings)))
 
 
 def forecast_table(found: Forecast) -> str:
-    """Many lines without a line break at the end."""
+    """Return the table as text, without a trailing newline."""
     table = table_of(found)
     rows = [table.head, *table.steps, *table.whole]
     widths = [max(columns(row[column]) for row in rows) for column in range(len(_HEAD))]

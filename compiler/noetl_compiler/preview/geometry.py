@@ -1,4 +1,4 @@
-"""What a picture is laid out from: boxes, the nodes of its rows, the curves of its arrows. All sizes are in pixels."""
+"""Geometry of a diagram: boxes of steps, nodes of rows, curves of arrows. All sizes are in pixels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from noetl_compiler.preview.arrows import Arrow
 __all__ = ["GAP", "NO_LABEL", "Box", "Curve", "Node", "Point", "Row", "Size", "path_data"]
 
 GAP = 36.0
-"""Between boxes side by side, and between a row and the next."""
+"""Distance between adjacent boxes, and between adjacent rows."""
 
 Size: TypeAlias = tuple[float, float]
 Point: TypeAlias = tuple[float, float]
@@ -21,7 +21,7 @@ NO_LABEL: Size = (0.0, 0.0)
 
 
 class Box(msgspec.Struct, eq=False):
-    """A step's place: the middle of its top edge, and its size."""
+    """The position of a step: x is its horizontal middle, y its top."""
 
     name: str
     width: float
@@ -30,12 +30,15 @@ class Box(msgspec.Struct, eq=False):
     y: float = 0.0
 
     def ends(self) -> tuple[Point, Point]:
-        """The middle of its top edge and of its bottom edge."""
+        """The midpoints of its top and bottom side."""
         return (self.x, self.y), (self.x, self.y + self.height)
 
 
 class Node(msgspec.Struct, eq=False):
-    """A box in its row, of a step or a label, or a joint that arrows pass. ``pull`` is what it draws others with."""
+    """An element of a row: the box of a step or label, or a joint of an arrow that crosses the row.
+
+    ``pull`` is its weight when the positions of its neighbours are averaged.
+    """
 
     box: Box
     row: int
@@ -50,9 +53,9 @@ Row: TypeAlias = list[Node]
 
 
 class Curve(msgspec.Struct):
-    """An arrow with the points it passes, its ends included, and the middle of its label.
+    """An arrow with its points, ends included, and the centre of its label.
 
-    ``is_back``: it leads upwards, around the right side, in straight lines. ``is_joining``: it ends on the line of
+    ``is_back``: a back edge, drawn upwards on the right in straight lines. ``is_joining``: it ends on the line of
     another arrow to the same step.
     """
 
@@ -67,7 +70,7 @@ RADIUS = 8.0
 
 
 def path_data(curve: Curve) -> str:
-    """Down from point to point in curves; back in straight lines with round corners."""
+    """Return the SVG path data: curves for forward edges, straight lines with rounded corners for back edges."""
     return _cornered(curve.points) if curve.is_back else _flowing(curve.points)
 
 
@@ -88,7 +91,7 @@ def _cornered(points: list[Point]) -> str:
 
 
 def _near(corner: Point, other: Point) -> Point:
-    """The point before a corner where its curve begins."""
+    """Return the point at which the rounding of a corner begins."""
     (x, y), (to, down) = corner, other
     length = abs(to - x) + abs(down - y)
     share = min(RADIUS, length / 2) / length if length else 0.0

@@ -1,11 +1,11 @@
-"""Where the boxes of a picture stand: steps in rows from top to bottom, and the points their arrows pass.
+"""Layered layout of a diagram (Sugiyama's method): steps in rows from top to bottom, and the points of their arrows.
 
-How it works, after Sugiyama. An arrow that leads back to a step being walked is set aside, and a step's row is its
-longest way from the entry. Between two rows of steps lies a row of labels, so that a label has a place of its own. An
-arrow passes a joint in each row between its ends; arrows of one kind to the same step share their joints, so many that
-lead to the end become one line. Within a row, boxes and joints are sorted by the mean place of their neighbours,
-sweeping down and up (this file), then set side by side as straight above each other as their widths allow
-(x_coordinates.py). Arrows that lead back are drawn around the right side, each on a lane of its own (back_edges.py).
+1. Back edges, found by a depth-first walk, are set aside. A step's row is its longest distance from the entry.
+2. Between two rows of steps is a row of labels, so labels overlap nothing.
+3. An arrow has a joint in each row that it crosses. Arrows of one kind to the same step share their joints, so the many
+   arrows to the final step become one line.
+4. Boxes and joints of a row are sorted by the mean position of their neighbours, sweeping down and up.
+5. Coordinates are assigned (x_coordinates.py), and back edges are routed on the right (back_edges.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from noetl_compiler.preview.arrows import Arrow
-from noetl_compiler.preview.back_edges import around
+from noetl_compiler.preview.back_edges import route_back_edges
 from noetl_compiler.preview.geometry import NO_LABEL, Box, Curve, Node, Row, Size
 from noetl_compiler.preview.x_coordinates import spread
 
@@ -24,15 +24,16 @@ __all__ = ["place"]
 JOINT = 10.0
 SWEEPS = 8
 NEXT = 200.0
-"""How much more an arrow to the next row pulls than one that leads further."""
+"""Weight of an arrow to the next row, relative to a longer one."""
 
 _Trunk: TypeAlias = tuple[str, str, int]
-"""The joint in a row of all arrows of one kind to one step."""
+"""Target step, kind of arrow, row: identifies the joint shared by all such arrows."""
 
 
 def place(sizes: Mapping[str, Size], arrows: Sequence[Arrow], labels: Sequence[Size]) -> tuple[list[Box], list[Curve]]:
-    """The boxes in the order of ``sizes``, and a curve for each arrow between two of them. ``labels`` are the sizes of
-    the arrows' labels, 0 by 0 without one.
+    """Return a box for each step, in the order of ``sizes``, and a curve for each arrow between two of them.
+
+    ``labels`` has the size of each arrow's label, 0 by 0 for none.
     """
     back = _leading_back(list(sizes), arrows)
     forward = [index for index in range(len(arrows)) if index not in back]
@@ -44,12 +45,12 @@ def place(sizes: Mapping[str, Size], arrows: Sequence[Arrow], labels: Sequence[S
     _sort(rows)
     spread(rows)
     curves = [_curve(arrows[index], chain) for index, chain in zip(forward, chains, strict=True)]
-    curves += around([(arrows[index], labels[index]) for index in sorted(back)], nodes, rows)
+    curves += route_back_edges([(arrows[index], labels[index]) for index in sorted(back)], nodes, rows)
     return [node.box for node in nodes.values()], curves
 
 
 def _leading_back(names: list[str], arrows: Sequence[Arrow]) -> set[int]:
-    """The indices of the arrows that close a cycle, walking depth first in the given order."""
+    """Return the indices of the back edges of a depth-first walk in the given order."""
     leaving: dict[str, list[tuple[int, str]]] = {name: [] for name in names}
     for index, arrow in enumerate(arrows):
         leaving[arrow.start].append((index, arrow.end))
@@ -73,7 +74,7 @@ def _leading_back(names: list[str], arrows: Sequence[Arrow]) -> set[int]:
 
 
 def _depths(names: list[str], forward: Sequence[Arrow]) -> dict[str, int]:
-    """The longest way to each step; there are no cycles left, so each is taken when all that lead to it were."""
+    """Return the length of the longest path to each step, visiting steps in topological order."""
     depths = dict.fromkeys(names, 0)
     missing = dict.fromkeys(names, 0)
     leaving: dict[str, list[str]] = {name: [] for name in names}
@@ -90,7 +91,7 @@ def _depths(names: list[str], forward: Sequence[Arrow]) -> dict[str, int]:
 
 
 def _chain(arrow: Arrow, label: Size, nodes: Mapping[str, Node], trunks: dict[_Trunk, Node]) -> list[Node]:
-    """The nodes that an arrow passes, its label as the first between its ends; it is over where it meets a trunk."""
+    """Return the nodes along an arrow: its start, its label, its joints up to the first shared one, or its end."""
     start, end = nodes[arrow.start], nodes[arrow.end]
     chain, pull = [start], NEXT if end.row == start.row + 2 else 1.0
     if label != NO_LABEL:
@@ -103,7 +104,7 @@ def _chain(arrow: Arrow, label: Size, nodes: Mapping[str, Node], trunks: dict[_T
 
 
 def _joints(arrow: Arrow, first: int, end: Node, pull: float, trunks: dict[_Trunk, Node]) -> Iterator[Node]:
-    """New joints as far as the first that is there already, which leads on, or the end."""
+    """Yield new joints, then the first existing joint, or the end if there is none."""
     for row in range(first, end.row):
         trunk = (arrow.end, arrow.kind, row)
         if trunk in trunks:

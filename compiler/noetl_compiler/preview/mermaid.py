@@ -1,7 +1,7 @@
 """A graph as a Mermaid flowchart: https://mermaid.js.org/syntax/flowchart.html
 
-Solid arrows are ways on after success, dotted ones after a failure. Nodes are named n0, n1 ... because a step may be
-called anything, also ``end``, which Mermaid reads as its own keyword.
+Solid arrows are followed after success, dotted ones after a failure. Nodes are named n0, n1 ... because a step may have
+any name, including ``end``, a keyword of Mermaid.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ESCAPES = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "|": "#124;", 
 
 
 def mermaid(graph: Graph) -> str:
-    """Many lines without a line break at the end."""
+    """Return the graph as a flowchart, without a trailing newline."""
     steps = reading_order(graph)
     ids = {step.name: f"n{index}" for index, step in enumerate(steps)}
     lines = ["flowchart TD"]
@@ -43,7 +43,7 @@ def _node(graph: Graph, step: Step) -> str:
 
 
 def _region(step: Step, ids: dict[str, str]) -> list[str]:
-    """The steps of a loop's region in a frame."""
+    """Return a subgraph of the steps of a loop's region."""
     if not step.loop or not step.loop.region:
         return []
     inside = [f"    {ids[name]}" for name in step.loop.region if name in ids]
@@ -57,5 +57,5 @@ def _drawn(arrow: Arrow, ids: dict[str, str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """The text between quotes: Mermaid's entity codes for what it or HTML would read."""
+    """Replace characters that Mermaid or HTML would interpret with Mermaid's entity codes."""
     return "".join(_ESCAPES.get(char, char) for char in printable_line(" ".join(text.split())))

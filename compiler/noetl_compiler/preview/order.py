@@ -1,4 +1,4 @@
-"""The order in which steps are shown: as a reader would follow them from the entry."""
+"""The order in which steps are shown: as a reader follows the edges from the entry."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ __all__ = ["falls_to_final", "reading_order", "unreached"]
 
 
 def reading_order(graph: Graph) -> list[Step]:
-    """Steps by the ways that lead to them, a loop's region before what follows it; then the unreached, then the end."""
+    """Return the reachable steps, a loop's region then its successors; then unreachable steps, then the final one."""
     names = [*_reached(graph), *unreached(graph)]
     steps = [graph.steps[name] for name in names if name != graph.final]
     return [*steps, graph.steps[graph.final]] if graph.final in graph.steps else steps
 
 
 def unreached(graph: Graph) -> list[str]:
-    """Steps no way leads to, as a failure or a missing match always leads to the final step."""
+    """Return the steps that no edge reaches. The final step is always reachable, by a failure if nothing else."""
     reached = set(_reached(graph))
     return [name for name in graph.steps if name not in reached and name != graph.final]
 
 
 def falls_to_final(graph: Graph, step: Step) -> bool:
-    """Whether a successful step can go to the end because no arc of its own matches."""
-    asked = [arc_condition(arc, "loop" if step.loop else "call") for arc in step.route.arcs]
-    is_closed = any(one.on != "error" and not one.cause and not one.rest for one in asked)
+    """Whether a successful step can go to the final step because none of its arcs matches."""
+    conditions = [arc_condition(arc, "loop" if step.loop else "call") for arc in step.route.arcs]
+    is_closed = any(one.on != "error" and not one.cause and not one.rest for one in conditions)
     return step.name != graph.final and step.route.on_no_match == "end" and not (is_closed and not step.admit)
 
 

@@ -1,7 +1,7 @@
-"""Where a part of a graph comes from in its playbook: ``line 14, retry.on_error``.
+"""The source of a part of a graph in its playbook: ``line 14, retry.on_error``.
 
-The graph has places alone. The keys that lead to a place are read from the document again, if it is at hand: they tell
-which words of its dialect became that part.
+A graph stores spans only. The path of keys at a span is read from the document, if available; it shows the keys of the
+dialect from which the part was compiled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Origins"]
 
 
 class Origins:
-    """The keys of every place in a document; of none without one."""
+    """The key path at every span of a document; empty without a document."""
 
     def __init__(self, root: Node | None = None) -> None:
         self._keys: dict[tuple[int, int], str] = {}
@@ -23,7 +23,7 @@ class Origins:
             self._keys.setdefault(place, keys)
 
     def of(self, span: Span, step: Span) -> str:
-        """The line, and the keys that lead to it from a step, as far as they are known."""
+        """Return the line and, if known, the key path relative to a step."""
         above = self._keys.get((step.line, step.col), "")
         keys = self._keys.get((span.line, span.col), "")
         below = keys.removeprefix(above).lstrip(".") if keys.startswith(above) else keys
@@ -31,7 +31,7 @@ class Origins:
 
 
 def _places(node: Node, keys: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Every part with its keys, outer ones first: the key of an entry is a place of the entry's."""
+    """Yield each node's key path and position, outer nodes first. An entry's key has the path of the entry."""
     yield keys, (node.span.line, node.span.col)
     if isinstance(node, MappingNode):
         for key, item in node.entries:

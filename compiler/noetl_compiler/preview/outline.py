@@ -1,4 +1,4 @@
-"""A step in words, as nested lines: the one text that the tree, the pictures and the page share."""
+"""A step as nested lines of text, shared by the tree, the diagrams and the HTML page."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from noetl_compiler.language.tools import KINDS, WAITS
 from noetl_compiler.preview.calls import call_in_words
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.phrases import (
-    asked,
     assign_in_words,
     circuit_in_words,
     condition,
+    condition_in_words,
     guard_in_words,
     limit_in_words,
     loop_in_words,
@@ -28,48 +28,48 @@ from noetl_compiler.preview.phrases import (
 )
 from noetl_compiler.value_merge import names_in
 
-__all__ = ["Line", "content", "heading", "takes_every_error", "ways"]
+__all__ = ["Line", "content", "edges", "heading", "matches_every_error"]
 
 _FAILURES = {
     "fail_fast": "its failure stops the other branches",
     "best_effort": "its failure leaves the other branches alone",
 }
-_WAYS = {"ok": "", "error": "if it fails", "any": "either way"}
+_OUTCOMES = {"ok": "", "error": "on failure", "any": "on success or failure"}
 
 
 class Line(msgspec.Struct):
-    """A line and those that belong to it."""
+    """A line and its nested lines."""
 
     text: str
     below: list[Line] = msgspec.field(default_factory=list["Line"])
 
 
 def heading(graph: Graph) -> list[str]:
-    """What the graph is, where it begins and ends, the task queues, credentials and secrets it needs."""
+    """Name, entry and final step, and the task queues, credentials and keychain entries that the graph needs."""
     source = graph.source
-    queues = sorted({task.queue for step in graph.steps.values() for task in step.tasks if task.kind not in WAITS})
+    queues = sorted({task.queue for step in graph.steps.values() for task in step.calls if task.kind not in WAITS})
     count = f"{len(graph.steps)} step{'s' * (len(graph.steps) != 1)}"
     name = source.name if source.path in ("", source.name) else f"{source.name} ({source.path})"
     stops = "; the first failure stops the other branches" if graph.failure == "fail_fast" else ""
     credentials = ", ".join(map(str, credential_names(graph)))
-    keychain = ", ".join(f"{entry.name} ({_keeper(entry)})" for entry in graph.keychain)
+    keychain = ", ".join(f"{entry.name} ({_provider(entry)})" for entry in graph.keychain)
     return [
         f"{name}: {count}, dialect {source.dialect}",
-        f"starts at {graph.entry}, ends at {graph.final}; a failed step without a way on goes to {graph.final}{stops}",
+        f"starts at {graph.entry}, ends at {graph.final}; an unhandled failure goes to {graph.final}{stops}",
         f"task queues: {', '.join(queues) or 'none'}",
         *([f"credentials: {credentials}"] if credentials else []),
         *([f"keychain: {keychain}"] if keychain else []),
     ]
 
 
-def _keeper(entry: KeychainEntry) -> str:
-    """``gcp``, else the kind of the entry."""
+def _provider(entry: KeychainEntry) -> str:
+    """The provider of a keychain entry (``gcp``), or else its kind."""
     provider = names_in(entry.config).get("provider")
     return provider if isinstance(provider, str) and provider else entry.kind
 
 
 def content(step: Step, tools: Tools = KINDS) -> list[Line]:
-    """What a step does: admission, loop, join, tasks with their rules and sinks, what it sets."""
+    """What a step does: admission, loop, join, tasks with their rules and sinks, assignments."""
     lines = [Line(f"{'admit' if rule.allow else 'skip'} {condition(rule.when)}".rstrip()) for rule in step.admit]
     lines += [line for rule in step.enter for line in _entering(rule)]
     if step.loop:
@@ -80,6 +80,8 @@ def content(step: Step, tools: Tools = KINDS) -> list[Line]:
         lines.append(Line(f"at most {seconds(step.timeout.total)}"))
     if step.failure:
         lines.append(Line(_FAILURES[step.failure]))
+    if step.hold:
+        lines.append(Line(f"after a failure it waits for a person, at most {seconds(step.hold.seconds)}"))
     return [*lines, *(_task(task, tools) for task in step.tasks), *_sets(step.set)]
 
 
@@ -93,7 +95,10 @@ def _iteration(loop: Loop) -> list[Line]:
     """How each iteration of a loop over steps begins and ends."""
     if loop.enter is None:
         return []
-    return [*(Line(f"each time {_way(arc)}") for arc in loop.enter.arcs), Line(f"each time over at {loop.end}")]
+    return [
+        *(Line(f"each iteration: {_edge(arc)}") for arc in loop.enter.arcs),
+        Line(f"each iteration ends at {loop.end}"),
+    ]
 
 
 def _task(task: Task, tools: Tools) -> Line:
@@ -119,19 +124,19 @@ def _sink(sink: Sink) -> Line:
 
 
 def _rules(policy: Policy) -> list[Line]:
-    """The last one says so when it takes whatever the others left."""
+    """The rules of a task. A last rule without a condition is marked ``otherwise``."""
     lines = [Line(rule_in_words(rule)) for rule in policy.rules]
     if len(lines) > 1 and read_condition(policy.rules[-1].when, policy.rules[-1].on) == Condition():
         lines[-1].text = f"otherwise {lines[-1].text}"
-    if policy.unmatched == "continue" and not takes_every_error(policy):
-        lines.append(Line("an error no rule matches is passed over"))
+    if policy.unmatched == "continue" and not matches_every_error(policy):
+        lines.append(Line("an error that no rule matches is ignored"))
     if policy.circuit:
         lines.append(Line(circuit_in_words(policy.circuit)))
     return lines
 
 
-def takes_every_error(policy: Policy) -> bool:
-    """Whether no error is left to ``unmatched``."""
+def matches_every_error(policy: Policy) -> bool:
+    """Whether the rules match every error, so that ``unmatched`` never applies."""
     return any(read_condition(rule.when, rule.on)[1:] == ("", "") and rule.on != "ok" for rule in policy.rules)
 
 
@@ -140,18 +145,18 @@ def _sets(assigns: tuple[Assign, ...]) -> list[Line]:
     return [Line(assign_in_words(assign)) for assign in own]
 
 
-def ways(graph: Graph, step: Step) -> list[Line]:
-    """The arcs in order, and where the step goes without any."""
+def edges(graph: Graph, step: Step) -> list[Line]:
+    """The edges of a step in order, and the implicit one to the final step."""
     several = len(step.route.arcs) > 1 and step.route.mode == "inclusive"
-    lines = [Line(_way(arc, "loop" if step.loop else "call")) for arc in step.route.arcs]
+    lines = [Line(_edge(arc, "loop" if step.loop else "call")) for arc in step.route.arcs]
     if len(lines) > 1 and not several and lines[-1].text.startswith("then "):
         lines[-1].text = lines[-1].text.replace("then", "otherwise", 1)
     if falls_to_final(graph, step):
         lines.append(Line(f"{'otherwise' if step.route.arcs else 'then'} -> {graph.final}"))
-    return [Line("every way that matches", lines)] if several else lines
+    return [Line("all matching edges", lines)] if several else lines
 
 
-def _way(arc: Arc, moment: Moment = "call") -> str:
+def _edge(arc: Arc, moment: Moment = "call") -> str:
     found = arc_condition(arc, moment)
-    way = f"{_WAYS[found.on]} {asked(found)}".strip() or "then"
-    return ", ".join([f"{way} -> {arc.to}", *sets_in_words(arc.set)])
+    prefix = f"{_OUTCOMES[found.on]} {condition_in_words(found)}".strip() or "then"
+    return ", ".join([f"{prefix} -> {arc.to}", *sets_in_words(arc.set)])

@@ -1,4 +1,4 @@
-"""A graph as one HTML page that needs no network and runs no script: picture, cost, findings, each step explained."""
+"""A self-contained HTML page without scripts: diagram, forecast, diagnostics, and an explanation of each step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def page(
     origins: Origins | None = None,
     tools: Tools = KINDS,
 ) -> str:
-    """The whole document. A step's box in the picture leads to its explanation."""
+    """Return the HTML document. Each box of the diagram links to the explanation of its step."""
     template = files("noetl_compiler.preview").joinpath("page.html").read_text(encoding="utf-8")
     steps, explainer = reading_order(graph), Explainer(graph, origins, tools)
     ids = {step.name: f"step-{index}" for index, step in enumerate(steps)}
@@ -60,7 +60,7 @@ def page(
 
 
 def _marked(line: str) -> Markup:
-    """A line of text whose templates are elements, which the page does not break across lines."""
+    """Escape a line and wrap its templates in elements, so that the browser does not break them across lines."""
     parts = enumerate(_TEMPLATE.split(printable_line(line)))
     return Markup("").join(
         Markup("<span>{}</span>").format(part) if index % 2 else escape(part) for index, part in parts

@@ -1,4 +1,4 @@
-"""Rules, loops, sinks and values of a graph in a few words."""
+"""One-line descriptions of the rules, loops, sinks and values of a graph."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from noetl_compiler.language.words import OnStatus
 from noetl_compiler.value_merge import names_in
 
 __all__ = [
-    "asked",
     "assign_in_words",
     "circuit_in_words",
     "condition",
+    "condition_in_words",
     "cut",
     "guard_in_words",
     "limit_in_words",
@@ -48,23 +48,23 @@ _ACTIONS = {"again": "call again", "break": "leave the step"}
 
 
 def shown(value: Value | Json) -> str:
-    """A value on one line; a lone template without its braces."""
+    """Return a value on one line; a single template without its braces."""
     data = value.data if isinstance(value, Value) else value
     return cut(bare(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)), _LONGEST)
 
 
 def cut(text: str, longest: int) -> str:
-    """At most so many characters."""
+    """Truncate to at most ``longest`` characters."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def condition(when: Template | None) -> str:
-    """``when status == 'error'``, or nothing."""
+    """``when status == 'error'``; "" without a condition."""
     return f"when {bare(when.source)}" if when else ""
 
 
-def asked(found: Condition) -> str:
-    """What a condition asks besides the outcome: ``on 429/5xx when attempt < 3``."""
+def condition_in_words(found: Condition) -> str:
+    """A condition without its test of the outcome: ``on 429/5xx when attempt < 3``."""
     cause, rest = found.cause and f"on {found.cause}", found.rest and f"when {found.rest}"
     return f"{cause} {rest}".strip()
 
@@ -86,12 +86,12 @@ def rule_in_words(rule: Rule) -> str:
     said = ", ".join(detail for detail in details if detail)
     action = f"jump to {rule.to}" if rule.do == "jump" else _ACTIONS.get(rule.do, rule.do)
     outcome = "" if found.cause or rule.do == "again" else _OUTCOME[found.on]
-    when = asked(found).replace("when ", "while ", 1) if rule.do == "again" else asked(found)
+    when = condition_in_words(found).replace("when ", "while ", 1) if rule.do == "again" else condition_in_words(found)
     return f"{action}{outcome}{': ' if said else ''}{said}{when and (', ' if said else ' ')}{when}"
 
 
 def sets_in_words(assigns: Sequence[Assign]) -> list[str]:
-    """What is set on a way, by name, and what is passed to the step it leads to."""
+    """The names that an edge sets, and the arguments that it passes to its target."""
     names = [assign.target for assign in assigns if not assign.target.startswith((PASSED, CHOSEN))]
     passed = [name for assign in assigns if assign.target.startswith(PASSED) for name in names_in(assign.value)]
     return [f"{verb} {', '.join(some)}" for verb, some in (("set", names), ("pass", passed)) if some]
@@ -114,14 +114,14 @@ def assign_in_words(assign: Assign) -> str:
 
 
 def circuit_in_words(circuit: Circuit) -> str:
-    """When calls fail at once."""
+    """``after 5 failures within 60 s calls fail immediately, probed after 30 s``."""
     window = f" within {seconds(circuit.window)}" if circuit.window else ""
-    probe = f", until one may try after {seconds(circuit.probe)}" if circuit.probe else ""
-    return f"after {shown(circuit.failures)} failures{window} calls fail at once{probe}"
+    probe = f", probed after {seconds(circuit.probe)}" if circuit.probe else ""
+    return f"after {shown(circuit.failures)} failures{window} calls fail immediately{probe}"
 
 
 def limit_in_words(limit: Timeout) -> str:
-    """How long a call may take, as a whole and in its parts; nothing where nothing is said."""
+    """``at most 30 s a call, 5 s to connect``; "" without limits."""
     parts = [
         f"{seconds(value)} {what}"
         for value, what in ((limit.total, "a call"), (limit.connect, "to connect"), (limit.read, "to read"))
@@ -169,7 +169,7 @@ def _collect(collect: Collect) -> str:
 
 
 def _leaves(data: Json, path: str) -> list[str]:
-    """The dotted keys of what a patch changes."""
+    """The dotted paths of the leaves of a patch."""
     if data.__class__ is not dict or not data:
         return [path or "the call"]
     return [leaf for key in data for leaf in _leaves(data[key], f"{path}.{key}" if path else key)]
@@ -224,13 +224,15 @@ def _storing(sink: Sink) -> str:
 
 
 def guard_in_words(guard: Guard, moment: Moment = "call") -> str:
-    """``on error, on 429/5xx, unless error.code == 'quota'``; nothing for what is done after every success."""
+    """``on error, on 429/5xx, unless error.code == 'quota'``; "" for a guard that matches every success."""
     found = read_condition(guard.when, guard.on, moment)
     outcome = {"ok": "", "error": "" if found.cause else "on error", "any": "on success or error"}[found.on]
     exceptions = " or ".join(_exception(one, guard.on) for one in guard.unless)
-    return ", ".join(part for part in (outcome, asked(found), exceptions and f"unless {exceptions}") if part)
+    return ", ".join(
+        part for part in (outcome, condition_in_words(found), exceptions and f"unless {exceptions}") if part
+    )
 
 
 def _exception(unless: Template, on: OnStatus) -> str:
     found = read_condition(unless, on)
-    return asked(found).removeprefix("when ") or shown(unless.source)
+    return condition_in_words(found).removeprefix("when ") or shown(unless.source)

@@ -1,4 +1,4 @@
-"""The guarantees of a graph in words: each reason once, with the calls and the rows that it holds for."""
+"""The delivery guarantees of a graph: each reason once, with the calls and rows to which it applies."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["promises"]
 
 
 def promises(graph: Graph, tools: Tools = KINDS) -> Line | None:
-    """``exactly once: why``, and below it for what; None where no call changes anything."""
+    """Group calls and rows under ``exactly once: reason``; None if no call has an effect."""
     found: dict[Guarantee, list[str]] = {}
     for guarantee, name in _all(graph, tools):
         found.setdefault(guarantee, []).append(name)
     lines = [Line(str(one), [Line(", ".join(dict.fromkeys(names)))]) for one, names in found.items()]
-    return Line("how often calls take effect and rows are stored, whatever is lost", lines) if lines else None
+    return Line("delivery guarantees of calls and rows", lines) if lines else None
 
 
 def _all(graph: Graph, tools: Tools) -> Iterator[tuple[Guarantee, str]]:

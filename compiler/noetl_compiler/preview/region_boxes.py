@@ -25,7 +25,7 @@ class Frame(NamedTuple):
 
 
 def frames(graph: Graph, boxes: Sequence[Box]) -> list[Frame]:
-    """None around a region with a strange box between its own, as that would be told to belong to it."""
+    """Return the frames, except for regions that would enclose the box of a step outside of the loop."""
     around = loops_around(graph)
     loops = [name for name, step in graph.steps.items() if step.loop and step.loop.region]
     inside = {loop: {name for name, outer in around.items() if loop in outer} for loop in loops}

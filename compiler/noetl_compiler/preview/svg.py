@@ -1,4 +1,4 @@
-"""A graph as a picture that needs nothing else: SVG with its own layout, fonts of the system, light and dark."""
+"""A graph as a self-contained SVG with system fonts and a light and a dark colour scheme."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["svg"]
 ROW, LABEL_ROW = 17, 14
 PADDING = 12
 CHARACTER, SMALL_CHARACTER = 7.3, 6.7
-"""Pixels of a character: an estimate, as no font is at hand; boxes have room for wider ones."""
+"""Estimated width of a character in pixels; boxes are padded for wider fonts."""
 LONGEST, LONGEST_NAME, LONGEST_LABEL, LONGEST_FRAME = 62, 58, 44, 40
 MARGIN = 40
 
@@ -52,7 +52,7 @@ _MARKER = (
 
 
 def svg(graph: Graph, links: Mapping[str, str] | None = None, tools: Tools = KINDS) -> str:
-    """One ``<svg>`` element of many lines without a line break at the end. ``links`` are where boxes lead to."""
+    """Return an ``<svg>`` element, without a trailing newline. ``links``: step -> URL for its box."""
     steps = reading_order(graph)
     texts = {step.name: _rows(step, tools) for step in steps}
     drawn = [arrow for step in steps for arrow in arrows(graph, step)]
@@ -74,7 +74,7 @@ def svg(graph: Graph, links: Mapping[str, str] | None = None, tools: Tools = KIN
 
 
 def _rows(step: Step, tools: Tools) -> list[tuple[int, str]]:
-    """The rows of a box below its name, with their depth; what is long goes on further to the right."""
+    """Return (depth, text) for the rows of a box below its name. Wrapped lines continue one level deeper."""
     lines = _flat(content(step, tools), 0)
     return [(depth + bool(part), text) for depth, line in lines for part, text in _parts(line, depth)]
 
@@ -139,7 +139,7 @@ def _box(graph: Graph, box: Box, rows: list[tuple[int, str]]) -> str:
 
 
 def _role(name: str) -> str:
-    """For screen readers, which then read the boxes one by one."""
+    """Mark the diagram as a group, so that screen readers read each box."""
     return f'role="group" aria-label="{_quoted(name)}"'
 
 
@@ -163,7 +163,7 @@ def _path(curve: Curve) -> str:
 
 
 def _label(curve: Curve) -> str:
-    """Rows of text on a plate that covers the line behind them."""
+    """Draw the rows of a label on a background that hides the line behind them."""
     (x, y), (width, height) = curve.label or (0.0, 0.0), _label_size(curve.arrow)
     top = y - height / 2
     rows = "".join(

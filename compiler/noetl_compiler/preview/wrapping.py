@@ -1,4 +1,4 @@
-"""Lines of at most so many columns: broken at spaces, but not inside ``{{ }}`` or a quoted text that fits on a line."""
+"""Wrap text at spaces, but not inside ``{{ }}`` or quotes that fit on a line. Widths are in terminal columns."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _TOKEN = re.compile(rf"{_QUOTED}|\w+|[^\w\s]| +")
 
 
 def broken(text: str, width: int) -> list[str]:
-    """The lines; a word that is longer than one stays whole."""
+    """Wrap at spaces; words longer than ``width`` stay whole."""
     return _filled(_units(text, width), width)
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """The same, and a longer word is broken between its tokens, a longer token anywhere."""
+    """Wrap to at most ``width`` columns: long words are split between tokens, long tokens anywhere."""
     return [line for long in broken(text, width) for line in _split(long, width)]
 
 
 def _units(text: str, width: int) -> Iterator[str]:
-    """What is best kept on one line: words with their templates and quoted texts, else those, else words."""
+    """Split into the largest units that fit on a line: words with templates and quotes, those alone, or words."""
     for unit in _UNIT.findall(text):
         for part in [unit] if columns(unit.lstrip()) <= width else _PART.findall(unit):
             yield from [part] if columns(part.lstrip()) <= width else _WORD.findall(part)
@@ -41,7 +41,7 @@ def _split(line: str, width: int) -> list[str]:
 
 
 def _pieces(token: str, width: int) -> Iterator[str]:
-    """The token, or parts of it that fit; a wide character takes two columns."""
+    """Split a token into parts that fit; a wide character has two columns."""
     size = width if columns(token) == len(token) else max(1, width // 2)
     yield from (token[start : start + size] for start in range(0, len(token), size))
 

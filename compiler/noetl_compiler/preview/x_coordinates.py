@@ -1,9 +1,9 @@
-"""Rows of boxes set side by side, each box as near as can be to the middle of those it is joined with.
+"""Assign x coordinates: each node is placed as near to the mean of its neighbours in adjacent rows as possible.
 
-A row wants each of its nodes at a certain place, but they keep their order and their distance. Measured from its
-distance to the first, a node may only not lie left of the one before it, so the nearest allowed places are an isotonic
-regression: neighbours that would overlap are pooled, and the pool takes the mean of what they want. Rows are set so,
-downwards and upwards in turn; a joint that continues a joint pulls more than a box, so long arrows become straight.
+Each node of a row has a preferred x; order and minimum distances within the row are fixed. With the minimum distance to
+the first node subtracted, the constraint is that x does not decrease, so the best placement is an isotonic regression
+(pool adjacent violators): nodes that would overlap are pooled at the weighted mean of their preferred positions. Rows
+are swept alternately down and up. A joint next to a joint has a large weight, which straightens long arrows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["spread"]
 
 SWEEPS = 12
 STRAIGHT = 50.0
-"""How much more a joint wants to stand below another than a box below a box."""
+"""Weight of a joint next to a joint, relative to a box next to a box."""
 
 
 def spread(rows: Sequence[Row]) -> None:
-    """Give every node its place. The first row begins at y = 0."""
+    """Set the x and y of every node in place. The first row begins at y = 0."""
     _set_heights(rows)
     for row in rows:
         _settle(row, [0.0] * len(row), [1.0] * len(row))
@@ -44,7 +44,7 @@ def _set_heights(rows: Sequence[Row]) -> None:
 
 
 def _pull(node: Node, neighbours: Sequence[Node]) -> tuple[float, float]:
-    """Where those neighbours want a node that pull most, and how much; it stays where it is without any."""
+    """Return the mean x of the neighbours with the largest weight, and that weight; without neighbours, its own x."""
     if not neighbours:
         return node.box.x, 0.1
     pulls = [STRAIGHT if node.kind == other.kind == "joint" else other.pull for other in neighbours]
@@ -54,7 +54,7 @@ def _pull(node: Node, neighbours: Sequence[Node]) -> tuple[float, float]:
 
 
 def _settle(row: Row, wanted: Sequence[float], weights: Sequence[float]) -> None:
-    """Set the nodes of a row as near to the wanted places as their order and distance allow."""
+    """Place the nodes of a row as near to the wanted positions as their order and distances allow."""
     if not row:
         return
     offsets = list(accumulate((_distance(left, right) for left, right in pairwise(row)), initial=0.0))

@@ -8,7 +8,7 @@ from typing import cast
 
 from noetl_compiler.graph import Json
 from noetl_compiler.language.construct import Construct, Key
-from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain, Suggested, ValueType
+from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain, Range, Suggested, ValueType
 from noetl_compiler.language.words import Words
 from noetl_compiler.schema import values
 from noetl_compiler.schema.model import Model, Property, Schema
@@ -79,6 +79,8 @@ def value_of_type(value: ValueType) -> Schema:
             return {**listed, "minItems": least} if least else listed
         case Either(types):
             return values.any_of(*map(value_of_type, types))
+        case Range(least, most, whole):
+            return {"type": "integer" if whole else "number", "minimum": least, "maximum": most}
         case Suggested(kind, known):
             return {**_PLAIN[kind], "examples": list(known)}
 

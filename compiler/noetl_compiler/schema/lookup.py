@@ -216,6 +216,8 @@ def _words(value: Schema, places: Mapping[str, Model | Shape]) -> Iterator[str]:
         yield from _words(one.value, places) if isinstance(one, Shape) else ("a mapping",)
     elif isinstance(value.get("items"), dict):
         yield "a list"
+    elif "minimum" in value and "maximum" in value:
+        yield f"{_TYPES[str(value['type'])]} from {value['minimum']} to {value['maximum']}"
     elif "type" in value:
         types = value["type"]
         yield from (_TYPES[str(one)] for one in (cast("list[Json]", types) if isinstance(types, list) else [types]))

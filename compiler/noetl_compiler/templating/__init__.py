@@ -1,1 +1,1 @@
-"""Inside of templates.py: the sandbox, its budgets, and what is known of a template without running it."""
+"""Parts of templates.py: the sandbox, its budgets, and the static analysis of templates."""

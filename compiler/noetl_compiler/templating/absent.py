@@ -1,8 +1,8 @@
-"""A part of an outcome that is not there: the status of a call that met no server, the kind of an error of none.
+"""A missing part of an outcome: the HTTP status after a connection error, the error kind after success.
 
-It passes for none wherever a value is wanted, so ``{{ output.error.retryable }}`` and ``{{ output.http.status }}`` can
-always be asked and written down. Nothing can be computed with it: ``output.http.status >= 500`` after a connection
-error has no answer, which is the same as with an undefined name, and no mistake of the playbook.
+It renders as none, so ``{{ output.error.retryable }}`` and ``{{ output.http.status }}`` can always be tested and
+rendered. Arithmetic and ordering raise: ``output.http.status >= 500`` after a connection error is indeterminate, as
+with an undefined name, but is not reported as a mistake of the playbook.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Absent"]
 
 
 class Absent:
-    """None in every value and every question; AbsentPartError with ``name`` in order and arithmetic."""
+    """Behaves as None in values and tests; ordering and arithmetic raise AbsentPartError with ``name``."""
 
     __slots__ = ("_name",)
 
@@ -23,7 +23,7 @@ class Absent:
         self._name = name
 
     def materialise(self) -> None:
-        """What it is as JSON."""
+        """Return its JSON value, null."""
 
     def __bool__(self) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""After which outcomes a route can be followed that does not say it."""
+"""The outcomes after which an edge can be followed if it declares none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ __all__ = ["boundary"]
 
 
 def boundary(when: Template | None) -> OnStatus:
-    """An arc can follow a failure only if it asks about the outcome (dev/decisions/0007)."""
+    """Return ``any`` if the condition reads the outcome, otherwise ``ok``: only such an edge can follow a failure
+    (dev/decisions/0007).
+    """
     if when is None:
         return "ok"
     names = {path.partition(".")[0] for path in examine(when.source).reads}

@@ -1,8 +1,8 @@
-"""The budget of one rendering, counted in work and never in time, so that every replay decides alike.
+"""The budget of one rendering, counted in work instead of time, so that every replay makes the same decision.
 
-A step is one iteration, one call, one node of a container looked at; characters are those an operation makes; nodes
-are those of the data that leaves, which is mostly the scope's own and may be large. Who is about to make something
-charges for it first: ``"a" * 10**9`` is refused before a byte is allocated. No budget lasts for a second.
+A step is one iteration, one call, or one visited node of a container. Characters are those that operations produce.
+Nodes are those of the rendered data, most of which comes from the scope and may be large. Operations are charged before
+they run: ``"a" * 10**9`` is refused before a byte is allocated. No budget allows a second of work.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONTAINERS = frozenset({list, tuple, dict})
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 MAX_NODES = 8_000_000
 NODES_A_CONTAINER = 40
-"""Making a container takes so much longer than copying what is in it."""
+"""The cost of creating a container, relative to copying one of its items."""
 
 _STEPS_A_RENDERING, _STEPS_A_MISSING_NAME, _CHARS_A_STEP_OF_SOURCE = 200, 500, 16
 _CHARS_A_UNIT, _NODES_A_UNIT = 5, 2
@@ -41,21 +41,21 @@ _ALL_WORK = MAX_STEPS + MAX_CHARS // _CHARS_A_UNIT + MAX_NODES // _NODES_A_UNIT
 
 
 class NotDataError(TypeError):
-    """The template's value is not data."""
+    """The value of a template is not JSON data."""
 
 
 class BudgetExceededError(Exception):
-    """The template wants more than a template may have."""
+    """A template exceeds its budget."""
 
 
 def check_text(text: str) -> None:
-    """Half of a surrogate pair is no text; raises UnicodeEncodeError."""
+    """Raise UnicodeEncodeError for text with an unpaired surrogate."""
     if not text.isascii():
         text.encode("utf-8")
 
 
 def check_number(number: float) -> None:
-    """JSON carries whole numbers of 64 bits everywhere, and no infinity or nan; raises :class:`NotDataError`."""
+    """Raise :class:`NotDataError` for integers of more than 64 bits, infinity and nan, which are not portable JSON."""
     if isinstance(number, float):
         if not math.isfinite(number):
             raise NotDataError(f"the template gives {number}, a number that JSON cannot carry")
@@ -64,7 +64,7 @@ def check_number(number: float) -> None:
 
 
 class _Weight(NamedTuple):
-    """What a container costs, written out. It is kept, so that no other gets its id."""
+    """The cost of a container written out. The container is kept alive, so that its id is not reused."""
 
     container: Any
     steps: int
@@ -72,7 +72,7 @@ class _Weight(NamedTuple):
 
 
 class RenderBudget:
-    """What is left of the budget."""
+    """The remaining budget of one rendering."""
 
     __slots__ = ("_chars", "_nodes", "_steps", "_weights")
 
@@ -83,16 +83,18 @@ class RenderBudget:
         self._weights: dict[int, _Weight] = {}
 
     def begin(self, source: str) -> None:
-        """Charge for one template, whatever it does."""
+        """Charge the fixed cost of rendering a template."""
         self.step(_STEPS_A_RENDERING + len(source) // _CHARS_A_STEP_OF_SOURCE)
 
     def missing_name(self) -> None:
-        """Charge for finding out which name was undefined. That comes after the rendering, so it is not refused."""
+        """Charge for the search of the undefined name. It follows the rendering, so it is never refused."""
         self._steps -= _STEPS_A_MISSING_NAME
 
     def work(self) -> int:
-        """What was charged so far, in units of a step. What went over its budget did all the work there is: how far
-        over depends on which containers of the scope are the same object, which a replay need not share.
+        """The work charged so far, in steps.
+
+        An exceeded budget counts as fully used: by how much it was exceeded depends on which containers of the scope
+        are the same object, which may differ in a replay.
         """
         if min(self._steps, self._chars, self._nodes) < 0:
             return _ALL_WORK
@@ -106,30 +108,30 @@ class RenderBudget:
             raise BudgetExceededError(f"the template takes more than {MAX_STEPS:,} steps")
 
     def chars(self, count: int) -> None:
-        """Charge for text."""
+        """Charge for characters of text."""
         self._chars -= count
         if self._chars < 0:
             raise BudgetExceededError(f"the template makes more than {MAX_CHARS:,} characters")
 
     def nodes(self, count: int) -> None:
-        """Charge for data that leaves the template."""
+        """Charge for nodes of the rendered data."""
         self._nodes -= count
         if self._nodes < 0:
             raise BudgetExceededError(f"the template gives more than {MAX_NODES:,} values")
 
     def bits(self, count: int) -> None:
-        """Refuse an integer that is too long; integers are not summed up."""
+        """Refuse an integer with too many bits; the bits of several integers are not added up."""
         if count > MAX_BITS:
             raise BudgetExceededError(f"the template makes a number of more than {MAX_BITS:,} bits")
 
     def long_number(self, bits: int) -> None:
-        """Charge for multiplying up to, or writing out, an integer of so many bits."""
+        """Charge for computing or formatting an integer of ``bits`` bits."""
         if bits > _WORD:
             self.bits(bits)
             self.step(bits // _BITS_A_STEP)
 
     def read(self, value: Any) -> None:
-        """Charge for an operation that goes over ``value`` once, itself but not what is in it."""
+        """Charge for an operation that reads ``value`` once, but not its nested values."""
         kind = value.__class__
         if kind is str:
             self.chars(len(value))
@@ -137,9 +139,9 @@ class RenderBudget:
             self.step(len(value))
 
     def weigh(self, value: Any, times: int = 1) -> None:
-        """Charge ``times`` over for ``value`` as if it were written out; parts it shares count every time.
+        """Charge for ``value`` written out ``times`` times; shared parts count at each occurrence.
 
-        What a template puts into containers is checked here to be what JSON carries, so that leaving data need not be.
+        Also checks that values which a template puts into containers are JSON, so that rendered data need no check.
         """
         kind = value.__class__
         if kind is str:
@@ -150,7 +152,7 @@ class RenderBudget:
             self._weigh_container(value, times)
 
     def _weigh_container(self, container: Any, times: int) -> None:
-        """Walks what was not weighed before: templates cannot change a container, so its weight stays."""
+        """Weigh containers, and cache their weights, as templates cannot change containers."""
         times = max(1, times)
         waiting: list[Any] = [container]
         before = self._steps, self._chars
@@ -167,7 +169,7 @@ class RenderBudget:
         self._remember(container, (before[0] - self._steps) // times, (before[1] - self._chars) // times)
 
     def _weigh_items(self, items: Collection[Any], times: int) -> list[Any]:
-        """Charge for texts and check numbers, kind by kind because most lists have only one; gives back the rest."""
+        """Charge for texts and check numbers, type by type, as most lists have only one; return the other items."""
         kinds = set(map(type, items))
         if str in kinds:
             texts = _of_kind(str, items, kinds)

@@ -1,8 +1,8 @@
-"""What a template uses that it does not have, or must not: filters, tests, functions, methods, attributes.
+"""Report unknown and forbidden filters, tests, functions, methods and attributes of a template.
 
 Values of a scope are data, so only functions of the language and methods of data can be called. A run is replayed after
-a crash and must decide then as it did before, so nothing may depend on chance, on the clock, on the process or on the
-order of a set.
+a crash and must then make the same decisions, so nothing may depend on randomness, the clock, the process or the order
+of a set.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FUNCTIONS = frozenset(
 _OFFERED = _FUNCTIONS - {"caller", "loop", "super"}
 
 _OF_CREDENTIALS = frozenset({"token"})
-"""Functions that once gave a credential. Nothing binds them, which is told as of any other name."""
+"""Functions that once returned a credential. They are unbound names now, and reported as such."""
 
 _CHANCE_HINT = "take it from the request or from execution_id, or compute it in a python task"
 _CLOCK_HINT = "use now(), which is the same in a replay, or compute it in a python task"
@@ -55,7 +55,7 @@ _INSTEAD = {
     "bool": "compare it with something",
     **dict.fromkeys(("int", "float", "list", "sum", "min", "max", "abs", "round", "sorted", "reversed"), ""),
 }
-"""What other engines have, and what to write here; "" for what is a filter of almost the same name."""
+"""Filter or function of other engines -> what to write instead; "" for filters of almost the same name."""
 
 
 _INNER = frozenset(
@@ -63,13 +63,13 @@ _INNER = frozenset(
     | {"__getattribute__", "__globals__", "__import__", "__init__", "__mro__", "__reduce__", "__reduce_ex__"}
     | {"__self__", "__subclasses__", "func_globals", "gi_frame"}
 )
-"""By which a template would leave its data; other names with underscores may well be keys of data."""
+"""Attributes that lead to Python's internals; other names with underscores may be keys of data."""
 
 _INNER_NAME = re.compile("|".join(sorted(_INNER)))
 
 
 class Problem(NamedTuple):
-    """A finding at offsets of the template. ``forbidden`` tells what is unsafe or not deterministic from bad syntax."""
+    """A finding at offsets of the template's source. ``forbidden``: unsafe or not deterministic, not just wrong."""
 
     message: str
     hint: str
@@ -79,7 +79,7 @@ class Problem(NamedTuple):
 
 
 def problems_of_names(source: str, tree: nodes.Template, applied: Iterable[Applied]) -> Iterator[Problem]:
-    """What is wrong with all that the tree applies, in no order."""
+    """Yield the problems of everything that the tree calls or applies, in no particular order."""
     bound = _bound_in(tree) if "{%" in source else frozenset[str]()
     for node in applied:
         match node:
@@ -99,12 +99,12 @@ def problems_of_names(source: str, tree: nodes.Template, applied: Iterable[Appli
 
 
 def may_see_inner(source: str) -> bool:
-    """Whether a part of Python may be meant somewhere."""
+    """Whether the source may contain an attribute that leads to Python's internals. Cheap; may be a false positive."""
     return _INNER_NAME.search(source) is not None
 
 
 def _bound_in(tree: nodes.Template) -> frozenset[str]:
-    """Names of which the template itself makes something: its macros and variables. Only statements do."""
+    """Return the names that the template defines: its macros and variables. Only statements define names."""
     stored = (node.name for node in tree.find_all(nodes.Name) if node.ctx != "load")
     return frozenset({*stored, *(macro.name for macro in tree.find_all(nodes.Macro))})
 
@@ -140,7 +140,7 @@ def _unknown(source: str, name: str, kind: Role, line: int, found_as: Role | Non
 
 
 def _named(source: str, node: nodes.Filter) -> Iterator[Problem]:
-    """``map('upper')`` and ``selectattr('a', 'defined')`` name a filter or a test in a text."""
+    """Check filters and tests that are named by a string: ``map('upper')``, ``selectattr('a', 'defined')``."""
     at = {"map": 0, "select": 0, "reject": 0, "selectattr": 1, "rejectattr": 1}.get(node.name)
     if at is None or at >= len(node.args):
         return
@@ -173,7 +173,7 @@ def _inner(source: str, node: nodes.Getattr) -> Problem:
 
 
 def _changing(name: str) -> str:
-    """What to do instead of what is not the same at every run, "" for what is."""
+    """Return a hint for a name that is not deterministic, "" for one that is."""
     if name in _CHANCE or name in _OF_PROCESS:
         return _CHANCE_HINT
     if name in _CLOCK:

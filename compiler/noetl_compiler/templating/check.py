@@ -1,4 +1,4 @@
-"""What is wrong with a template before it runs: syntax, unknown filters and tests, parts that are not deterministic."""
+"""Static checks of a template: syntax, unknown filters and tests, parts that are not deterministic."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _SURELY_SHALLOW = 150
 
 
 class Facts(NamedTuple):
-    """What is known of a template without running it. ``reads`` has the sorted dotted paths of the scope it names,
-    ``asked`` those it only asks about, ``needs`` those it cannot do without. All are empty when it is no template at
-    all, and one with other problems is not asked what it needs. As a condition it has ``truths``, and ``odd_values``
-    which are neither true nor false.
+    """The result of the static analysis of a template.
+
+    ``reads``: the sorted dotted paths of the scope that it names. ``asked``: those that it only tests. ``needs``: those
+    that must be defined; empty if the template has problems. ``truths`` and ``odd_values``: as a condition, its known
+    results, and results that are not boolean. All are empty for plain text.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -41,18 +42,18 @@ _known: Remembered[Facts] = Remembered()
 
 
 def examine(source: str) -> Facts:
-    """Everything about a template; problems are in reading order."""
+    """Analyse a template; problems are in reading order."""
     known = _known.get(source)
     return known if known is not None else _known.keep(source, _examined(source))
 
 
 def check(source: str) -> tuple[Problem, ...]:
-    """Everything wrong with a template, in reading order; nothing for a text that has no template."""
+    """Return the problems of a template in reading order; none for plain text."""
     return examine(source).problems
 
 
 def free_paths(source: str) -> tuple[str, ...]:
-    """The sorted dotted paths of the scope a template names; raises TemplateSyntaxError."""
+    """Return the sorted dotted paths of the scope that a template reads. Raises TemplateSyntaxError."""
     facts = examine(source)
     if facts.problems and not facts.reads:
         parsed(source)
@@ -60,7 +61,7 @@ def free_paths(source: str) -> tuple[str, ...]:
 
 
 def _examined(source: str) -> Facts:
-    """Without statements a template is no more than its expressions, and many templates have the same."""
+    """Analyse a template without statements expression by expression, as many templates share expressions."""
     if (path := lone_path(source)) and not may_see_inner(source):
         return Facts((), (path,), (), (path,), truths_of_path(path))
     try:
@@ -95,7 +96,7 @@ def _parsed(source: str) -> Facts:
 
 
 def _may_be_too_deep(source: str) -> bool:
-    """Short expressions that parse also compile; compiling one costs many times what parsing does."""
+    """Whether compiling may exceed Python's nesting limit. Compiling is slow, and short expressions never do."""
     if "{%" in source or len(source) <= _SURELY_SHALLOW:
         return "{%" in source
     return any(end - start > _SURELY_SHALLOW for start, end in expressions(source))

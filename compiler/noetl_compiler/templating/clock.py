@@ -1,4 +1,4 @@
-"""``now()`` in a template: the time of what a run is just working on, so that a replay sees the same."""
+"""``now()`` in a template: the time of the event that the run is processing, so that a replay sees the same time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Clock"]
 
 
 class Clock:
-    """Stands still at a time in milliseconds since the epoch, UTC. Its holder binds it as ``now``."""
+    """A clock stopped at ``at``, in milliseconds since the epoch (UTC); bound to the name ``now``."""
 
     __slots__ = ("_at",)
 
@@ -19,5 +19,5 @@ class Clock:
         return datetime.datetime.fromtimestamp(self._at / 1000, datetime.UTC)
 
     def materialise(self) -> str:
-        """The time as text, where the clock itself is passed on."""
+        """Return the time as ISO text, for templates that pass on the clock itself."""
         return self().isoformat()

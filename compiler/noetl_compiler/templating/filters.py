@@ -1,7 +1,7 @@
-"""The filters and tests a template has: Jinja's deterministic ones, and those NoETL playbooks use.
+"""The filters and tests of templates: Jinja's deterministic ones, and those that NoETL playbooks use.
 
-Every one is wrapped to charge the rendering's meter: what it is given before, what it made after. What each costs
-stands in prices.py.
+Each is wrapped to charge the rendering's budget: for its input before the call, for its result after it. prices.py has
+the costs.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from noetl_compiler.templating.secret import Secret, SecretUseError
 
 __all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "HELD", "TESTS", "WEIGHED", "WORKED"]
 
-# Names of the filters the rewritten tree applies. With a space in them no template can spell them:
-# {{ '' | worked(-1) }} would pay its budget back.
+# Names of the filters in the rewritten tree. They contain a space, so that no template can call them:
+# {{ '' | worked(-1) }} would increase its own budget.
 AS_TEXT, CONCATENATED, COUNTED = "as text", "parts concatenated", "items counted"
 HELD, WEIGHED, WORKED = "held by", "value weighed", "body worked"
 
@@ -47,17 +47,17 @@ _COMPARING = """
     != < <= == > >= dictsort eq equalto ge greaterthan groupby gt in le lessthan lower lt max min ne sort unique
     upper
 """
-"""These go into what they are given as deep as it is."""
+"""Filters and tests that read their input recursively."""
 
 _IMMEDIATE = """
     boolean count d default defined divisibleby even false first last length mapping none number odd sequence
     true undefined
 """
-"""These cost the same whatever they are given."""
+"""Filters and tests of constant cost."""
 
 
 def _metered(name: str, function: Any) -> Any:
-    """The filter or test with the meter around it. It takes the context whatever ``function`` takes."""
+    """Wrap a filter or test to charge the meter. The wrapper takes the context even if ``function`` does not."""
     function = inspect.unwrap(function)  # Jinja wraps some to choose between this one and one for coroutines
     wants = getattr(getattr(function, "jinja_pass_arg", None), "name", "nothing")
     steps, an_item, of_arguments = steps_of(name), steps_an_item(name), OF_ARGUMENTS.get(name)
@@ -82,7 +82,7 @@ def _metered(name: str, function: Any) -> Any:
 
 
 def _each_charged(value: Any, meter: RenderBudget, steps: int) -> Any:
-    """What is going to be gone through: what has a length is charged at once, of the rest every item when it comes."""
+    """Charge for iterating over ``value``: at once if it has a length, otherwise item by item."""
     if isinstance(value, Sized):
         meter.step(steps * len(value))
         return value
@@ -97,7 +97,7 @@ def _passing(items: Iterator[Any], meter: RenderBudget, steps: int) -> Iterator[
 
 
 def _free(_meter: RenderBudget, _value: Any) -> None:
-    """The price of what costs nothing."""
+    """Charge nothing."""
 
 
 def _charge(name: str) -> Callable[[RenderBudget, Any], None]:
@@ -144,7 +144,7 @@ def _sum(context: Any, iterable: Iterable[Any], attribute: str | int | None = No
 
 @pass_context
 def _tojson(context: Any, value: Any, indent: int | None = None) -> str:
-    """JSON with sorted keys that stays whole inside of quotes and HTML, as Jinja's own filter writes it."""
+    """JSON with sorted keys, escaped for quotes and HTML as by Jinja's own filter."""
     text = _to_json(context, value, indent, sort_keys=True)
     for char in "<>&'":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -189,7 +189,7 @@ def _b64decode(value: str) -> str:
 
 @pass_context
 def _escape(context: Any, value: Any) -> str:
-    """HTML escapes. The result is text, not Jinja's markup type, which would escape what is added to it."""
+    """Escape HTML. Returns text instead of Jinja's Markup, which would escape whatever is added to it."""
     return str(markupsafe.escape(text_of(value, context.meter)))
 
 
@@ -223,7 +223,7 @@ def _weighed(context: Any, value: Any, is_searched: bool = False) -> Any:
 
 
 class _Counted:
-    """An iterable that charges for every item it gives: the work of going once through the loop's body."""
+    """An iterable that charges ``work``, the cost of one pass through the loop's body, for each item."""
 
     __slots__ = ("_items", "_meter", "_work")
 

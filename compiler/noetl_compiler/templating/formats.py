@@ -1,7 +1,6 @@
-"""``"%5d" % x`` and ``"{:>5}".format(x)``: Python's formatting with its widths counted.
+"""``"%5d" % x`` and ``"{:>5}".format(x)``: Python's formatting, charged for widths.
 
-A width or precision has at most four digits, and is charged. ``*`` takes it from the arguments and is
-refused.
+A width or precision has at most four digits. ``*``, which takes it from the arguments, is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _STEPS_A_CONVERSION = 50
 
 
 def percent(meter: RenderBudget, text: str, arguments: Any) -> str:
-    """``text % arguments``, charged before it is done."""
+    """Evaluate ``text % arguments``, charged in advance. Raises BudgetExceededError for widths over four digits."""
     meter.read(text)
     position = text.find("%")
     while position >= 0:
@@ -41,7 +40,7 @@ def percent(meter: RenderBudget, text: str, arguments: Any) -> str:
 
 
 def _arguments(meter: RenderBudget, arguments: Any) -> Any:
-    """The arguments with everything but text and numbers made text."""
+    """Convert arguments other than text and numbers to text."""
     kind = arguments.__class__
     if issubclass(kind, tuple):
         return tuple(_argument(meter, item) for item in arguments)
@@ -58,7 +57,7 @@ def _argument(meter: RenderBudget, value: Any) -> Any:
 
 
 class FormatMethod:
-    """``text.format`` or ``text.format_map`` as a template sees it; only the sandbox can call it."""
+    """``text.format`` or ``text.format_map`` in a template; only the sandbox calls it."""
 
     __slots__ = ("_environment", "_name", "_text")
 
@@ -68,7 +67,7 @@ class FormatMethod:
         self._name = name
 
     def __call__(self, meter: RenderBudget, *args: Any, **kwargs: Any) -> str:
-        """The formatted text."""
+        """Return the formatted text."""
         if self._name == "format_map":
             (mapping,) = args
             args, kwargs = (), mapping
@@ -84,14 +83,14 @@ class _Formatter(SandboxedFormatter):
         self._meter = meter
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
-        """``!r`` and ``!s`` of a value, by its data."""
+        """Apply ``!r`` or ``!s`` to the data of a value."""
         self._meter.weigh(value)
         if conversion in ("r", "a") and isinstance(value, str | int | float | bool | None):
             return super().convert_field(value, conversion)
         return text_of(value, self._meter) if conversion else value
 
     def format_field(self, value: Any, format_spec: str) -> Any:
-        """A value with its width charged; a container becomes its text first."""
+        """Format a value, charged for its width; containers are converted to text first."""
         for digits in _DIGITS.findall(format_spec):
             if len(digits) > 4:
                 raise BudgetExceededError(f"a width in a format is larger than {_MAX_WIDTH:,}")

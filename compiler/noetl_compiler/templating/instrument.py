@@ -1,4 +1,4 @@
-"""The syntax tree of a template rewritten so that all it does is charged (see sandbox.py)."""
+"""Rewrite the syntax tree of a template so that all its operations are charged (see sandbox.py)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from noetl_compiler.templating.filters import AS_TEXT, CONCATENATED, COUNTED, HE
 __all__ = ["LONE", "prepare"]
 
 LONE = "lone_expression_value"
-"""The variable in which a rewritten template leaves the value of its lone expression."""
+"""The variable to which a rewritten template assigns the value of its lone expression."""
 
 _STEPS_A_NODE = 10
-"""A step is meant to be about 50 ns, so that a budget of them takes about 100 ms."""
+"""Steps per node of the tree. A step is about 50 ns, so a full budget takes about 100 ms."""
 
 _REFUSED = (nodes.Block, nodes.Extends, nodes.FromImport, nodes.Import, nodes.Include)
 
 
 def prepare(template: nodes.Template) -> bool:
-    """Rewrite in place; whether it is one lone expression, whose native value is then left in ``LONE``."""
+    """Rewrite a template in place. Return whether it is a lone expression, whose value is then assigned to ``LONE``."""
     expression = _lone(template)
     if expression is not None:
         target = nodes.Name(LONE, "store")
@@ -37,7 +37,7 @@ def prepare(template: nodes.Template) -> bool:
 
 
 def _lone(template: nodes.Template) -> nodes.Expr | None:
-    """The expression when nothing but white space stands around it."""
+    """Return the only expression of a template if everything else is whitespace."""
     found: list[nodes.Expr] = []
     for node in template.body:
         if not isinstance(node, nodes.Output):
@@ -80,7 +80,7 @@ class _Metering(NodeTransformer):
         return node
 
     def _repeat(self, node: nodes.Node) -> nodes.Node:
-        """What is written once here may run often."""
+        """Charge a loop or macro body at each execution."""
         self._repeated += 1
         self.generic_visit(node)
         self._repeated -= 1
@@ -138,7 +138,7 @@ class _Metering(NodeTransformer):
         return node
 
     def _membership(self, node: nodes.Compare) -> nodes.Node:
-        """``a in b`` as a filter, because its price depends on both; among constants it costs next to nothing."""
+        """Replace ``a in b`` by a filter, as its cost depends on both operands, unless ``b`` is a constant list."""
         [operand] = node.ops
         self.generic_visit(node)
         if _is_constant(operand.expr) and not isinstance(operand.expr, nodes.Const):
@@ -157,7 +157,7 @@ class _Metering(NodeTransformer):
 
 
 def _work(node: nodes.Node) -> int:
-    """Steps for going once through a body: what it is made of is known, so nothing in it need count."""
+    """Return the steps of one pass through a body, computed from its nodes, so that they need no charges themselves."""
     return _STEPS_A_NODE * (1 + sum(1 for _ in node.find_all(nodes.Expr)))
 
 

@@ -1,4 +1,4 @@
-"""Where in a template's source a word, or what Jinja could not read, stands. Jinja itself tells lines only."""
+"""Offsets of words and syntax errors in the source of a template. Jinja itself only reports lines."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ _ROLES: dict[Role, str] = {
 _STRING = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 _BRACKET = re.compile(rf"{_STRING.pattern}|[()\[\]{{}}]", re.DOTALL)
 _SINGLE_BRACE = re.compile(r"unexpected '\}'")
-"""How the lexer tells of a brace that closes nothing."""
+"""The lexer's message for an unmatched brace."""
 OFFSET = re.compile(r" at (\d+)$")
-"""How the lexer tells where a character stands that it does not know."""
+"""The offset in the lexer's message for an unknown character."""
 
 _MOST_TRIED = 50
 _LONGEST_TRIED = 10_000
 
 
 def find_word(source: str, word: str, role: Role, line: int = 1) -> tuple[int, int]:
-    """Start and end of a name used as a filter, a test or a call, from a 1-based line on."""
+    """Return start and end of a name used as a filter, a test or a call, searched from the 1-based ``line``."""
     return _find(source, _ROLES[role].replace("NAME", re.escape(word)), _line_start(source, line))
 
 
 def find_path(source: str, path: str) -> tuple[int, int]:
-    """Start and end of the first use of a dotted path: ``a.b``, ``a['b']``."""
+    """Return start and end of the first use of a dotted path: ``a.b``, ``a['b']``."""
     head, *rest = path.split(".")
     steps = (rf"\s*(?:\.\s*{re.escape(one)}\b|\[\s*['\"]{re.escape(one)}['\"]\s*\])" for one in rest)
     return _find(source, rf"(?<![\w.])({re.escape(head)}\b{''.join(steps)})", max(0, source.find(head)))
 
 
 def _find(source: str, pattern: str, start: int) -> tuple[int, int]:
-    """The first group of the pattern, where it is in an expression and in no string; else the start."""
+    """Return the span of the pattern's first group inside an expression and outside strings; else the start."""
     places = _places(source)
     for found in re.compile(pattern).finditer(source, start):
         first, last = found.span(1)
@@ -75,8 +75,10 @@ def _is_in_string(source: str, expression: tuple[int, int], offset: int) -> bool
 
 
 def broken_part(source: str, error: TemplateSyntaxError) -> tuple[int, int]:
-    """Start and end of what Jinja stopped at: the character it names, the very token in the first expression that
-    does not parse alone, else an expression on the line, else the line's start.
+    """Return start and end of a syntax error, as precisely as possible.
+
+    In this order: the character that Jinja names, the unexpected token of the first expression that does not parse, an
+    expression on the line, the start of the line.
     """
     if told := OFFSET.search(error.message or ""):
         return int(told[1]), int(told[1]) + 1
@@ -91,7 +93,7 @@ def broken_part(source: str, error: TemplateSyntaxError) -> tuple[int, int]:
 
 
 def _single_brace(source: str, places: Iterable[tuple[int, int]]) -> int | None:
-    """Where an expression has a ``}`` that closes nothing."""
+    """Return the offset of an unmatched ``}`` in an expression."""
     for begin, end in places:
         depth = 0
         for found in _BRACKET.finditer(source, begin + 2, end):
@@ -107,7 +109,7 @@ def _single_brace(source: str, places: Iterable[tuple[int, int]]) -> int | None:
 
 
 def _stopped_at(expression: str) -> tuple[int, int] | None:
-    """The token that the parser did not expect, None when it expected all of them."""
+    """Return the span of the token that the parser did not expect; None if the expression parses."""
     if len(expression) > _LONGEST_TRIED:
         return 0, len(expression)
     parser = None
@@ -122,7 +124,7 @@ def _stopped_at(expression: str) -> tuple[int, int] | None:
 
 
 def _tokens_left(parser: Parser) -> int:
-    """Behind the place where the parser stopped; none can be told when the rest is no Jinja either."""
+    """Count the tokens after the one at which the parser stopped."""
     try:
         return sum(1 for _ in parser.stream)
     except TemplateSyntaxError:
@@ -130,7 +132,7 @@ def _tokens_left(parser: Parser) -> int:
 
 
 def _token(expression: str, left: int) -> tuple[int, int]:
-    """The place of the token after which ``left - 1`` others follow."""
+    """Return the span of the token that is followed by ``left - 1`` others."""
     try:
         tokens = list(ENVIRONMENT.lex(expression))
     except TemplateSyntaxError:
@@ -153,15 +155,15 @@ _BRACES = "{{ "
 
 
 class TemplatePlaces:
-    """The templates of one document."""
+    """Maps offsets in the templates of a document to spans of its source."""
 
     def __init__(self, source: SourceFile, root: Node | None) -> None:
         self._source = source
         self._root = root
 
     def span(self, template: Template, start: int, end: int) -> Span:
-        """The place of ``template.source[start:end]``; the expression's or the template's own where only that is
-        known.
+        """Return the span of ``template.source[start:end]``, or of the enclosing expression or template if that is
+        all that is known.
         """
         node = self._nodes.get(template.span)
         if node is None:
@@ -183,7 +185,7 @@ class TemplatePlaces:
 
 
 def scalars(node: Node) -> Iterator[ScalarNode]:
-    """Every value that is a scalar, in the order of the document; one behind an alias as often as it is used."""
+    """Yield every scalar value in document order; an aliased one at each use."""
     if isinstance(node, ScalarNode):
         yield node
         return
@@ -198,7 +200,7 @@ _SIGNS = {
     "begin of print statement": "{{",
     "begin of statement block": "{%",
 }
-"""What Jinja calls the braces."""
+"""Jinja's names of the braces."""
 
 _QUOTED = re.compile(r"'([^']*)'")
 _OPEN_BLOCK = re.compile(r'innermost block that needs to be closed is "(\w+)"')
@@ -208,7 +210,7 @@ _EXPLAINED = (
     (re.compile(r'^unexpected "}"$'), "the braces are closed by a single }", "close them with }}"),
     (re.compile(r'unexpected "[}%]}"$'), "the expression is incomplete", "complete it, or remove it"),
 )
-"""A complaint -> what it means, and the remedy."""
+"""Pattern of Jinja's message -> our message and a hint."""
 
 _REMEDIES = (
     (re.compile(r'got "="$'), "write == to compare"),
@@ -221,12 +223,12 @@ _REMEDIES = (
 
 
 def explained(message: str) -> tuple[str, str]:
-    """What to say, and what to do about it, ``""`` where Jinja's words must do; the place is told elsewhere."""
+    """Translate Jinja's message into a message and a hint ("" if there is none), without the position."""
     told = _QUOTED.sub(r'"\1"', OFFSET.sub("", message[:1].lower() + message[1:].removesuffix(".")))
     for theirs, sign in _SIGNS.items():
         told = told.replace(theirs, sign)
     if found := _OPEN_BLOCK.search(told):
-        return f'the block "{found[1]}" is not closed', f"write {{% end{found[1]} %}} behind it"
+        return f'the block "{found[1]}" is not closed', f"write {{% end{found[1]} %}} after it"
     for complaint, meaning, remedy in _EXPLAINED:
         if complaint.search(told):
             return meaning, remedy

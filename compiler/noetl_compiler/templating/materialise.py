@@ -1,8 +1,7 @@
-"""What a template made, as plain JSON or as text.
+"""Convert the value of a template to plain JSON or to text.
 
-Templates read views: objects with ``materialise()``, which returns the JSON they stand for. Nothing but plain
-JSON leaves a rendering, and nothing whose text would differ from process to process (a function, an open
-generator) becomes text.
+Templates read views: objects whose ``materialise()`` returns their JSON value. The result of a rendering is plain JSON;
+values whose text differs between processes (functions, generators) are refused.
 """
 
 from __future__ import annotations
@@ -27,9 +26,10 @@ _TEXT = frozenset({str})
 
 
 def materialise(value: Any, meter: RenderBudget, depth: int = 0) -> Json:
-    """A fresh JSON value. Mappings become dicts with text keys, other iterables lists, dates ISO text, decimals floats.
+    """Return a new JSON value. Mappings become dicts with text keys, other iterables lists, dates ISO text, decimals
+    floats.
 
-    An undefined value raises jinja2's UndefinedError, what is no data :class:`NotDataError`.
+    Raises jinja2's UndefinedError for an undefined value, :class:`NotDataError` for anything that is not data.
     """
     kind = value.__class__
     if kind is dict or kind is list or kind is tuple:
@@ -48,7 +48,7 @@ def materialise(value: Any, meter: RenderBudget, depth: int = 0) -> Json:
 
 
 def text_of(value: Any, meter: RenderBudget) -> str:
-    """The value inside of a text, as Jinja writes it: ``None``, ``True``, ``{'a': 1}``."""
+    """Return the text of a value inside a longer text, as Jinja renders it: ``None``, ``True``, ``{'a': 1}``."""
     if type(value) is str:
         meter.chars(len(value))
         return value
@@ -66,7 +66,7 @@ def text_of(value: Any, meter: RenderBudget) -> str:
 
 
 def _copied(value: Any, meter: RenderBudget, depth: int) -> Json:
-    """A copy of a plain container. One that has nothing but leaves, as most have, is copied in one go."""
+    """Copy a plain container. One without nested containers, the common case, is copied at once."""
     meter.nodes(len(value) + NODES_A_CONTAINER)
     if depth > _MAX_DEPTH:
         raise NotDataError(f"the value is nested deeper than {_MAX_DEPTH} levels")
@@ -80,9 +80,9 @@ def _copied(value: Any, meter: RenderBudget, depth: int) -> Json:
 
 
 def _are_leaves(values: Collection[Any]) -> bool:
-    """Whether nothing in them is a container or needs a conversion. Raises :class:`NotDataError` for nan and infinity.
+    """Whether no value is a container or needs a conversion. Raises :class:`NotDataError` for nan and infinity.
 
-    Other leaves are checked where a template makes them.
+    Other leaves are checked when a template creates them.
     """
     kinds = set(map(type, values))
     if not kinds <= _LEAVES:

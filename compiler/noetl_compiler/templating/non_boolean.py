@@ -1,4 +1,4 @@
-"""Which of the values that an expression may come to are surely neither true nor false."""
+"""Find the possible values of a condition that are certainly not boolean."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _ARITHMETIC = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes
 
 
 class OddValue(NamedTuple):
-    """``what`` it is. ``text`` is that of a constant which is one of several values."""
+    """A value that is not boolean. ``what``: its description. ``text``: its text, for one of several constants."""
 
     what: str
     text: str = ""
 
 
 def odd_values(expression: nodes.Expr | None) -> tuple[OddValue, ...]:
-    """In reading order; something that one may ask whether it is empty is not odd."""
+    """Return the values that are not boolean, in reading order, without those commonly tested for emptiness."""
     if expression is None:
         return ()
     found = (_odd(one, is_only=one is expression) for one in _alternatives(expression))
@@ -27,7 +27,7 @@ def odd_values(expression: nodes.Expr | None) -> tuple[OddValue, ...]:
 
 
 def _alternatives(node: nodes.Expr) -> list[nodes.Expr]:
-    """The expressions one of which a condition comes to."""
+    """Return the expressions one of which is the value of a condition."""
     match node:
         case nodes.And() | nodes.Or():
             return [*_alternatives(node.left), *_alternatives(node.right)]

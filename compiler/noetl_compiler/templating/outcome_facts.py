@@ -1,7 +1,6 @@
-"""What a condition comes to after a call that went well, or failed, as far as that alone decides it.
+"""Evaluate conditions with nothing known but whether the call succeeded or failed.
 
-The names are those that the machine binds after a call; ``tests/compiler/test_outcomes.py`` holds the two against
-each other.
+The names are those that the machine binds after a call; ``tests/compiler/test_outcomes.py`` compares the two.
 """
 
 from __future__ import annotations
@@ -19,12 +18,13 @@ from noetl_compiler.templating.truth import ABSENT, PRESENT, Known, Synonyms, tr
 __all__ = ["NO_TRUTHS", "WORDS", "Truths", "truths_of", "truths_of_path"]
 
 WORDS = frozenset({*AFTER_CALL, *NAMES})
-"""What a status or an event may be."""
+"""The possible values of a status or an event."""
 
 
 class Truths(NamedTuple):
-    """True, False, or None where more than the outcome decides: after a call and after a whole loop that went well or
-    failed, without a call, and whatever happens.
+    """The result of a condition in each case: True, False, or None if it depends on more than the outcome.
+
+    The cases: success and failure of a call, success and failure of a whole loop, no call, any case.
     """
 
     ok: bool | None = None
@@ -38,7 +38,7 @@ class Truths(NamedTuple):
 NO_TRUTHS = Truths()
 
 _TELLING = re.compile(r"\b(?:_?outcome|output|success|error|event|or|and|not|true|false|True|False)\b")
-"""Without one of these words a condition that names anything depends on other things."""
+"""A condition that reads names, but none of these, never depends on the outcome alone."""
 
 
 def _known(outcome: Status, boundary: str) -> Known:
@@ -58,12 +58,12 @@ _CASES: tuple[Known, ...] = (
 
 
 def truths_of(source: str, expression: nodes.Expr | None) -> Truths:
-    """The truths of a template whose one expression is given."""
+    """Return the truths of a template, given its only expression."""
     if expression is None or not (_TELLING.search(source) or expression.find(nodes.Name) is None):
         return NO_TRUTHS
     return Truths(*(truth(expression, known) for known in _CASES))
 
 
 def truths_of_path(path: str) -> Truths:
-    """The truths of a mere name, ``{{ success }}``."""
+    """Return the truths of a template that is just a path, such as ``{{ success }}``."""
     return truths_of(path, nodes.Name(path, "load")) if path in ("success", "error") else NO_TRUTHS

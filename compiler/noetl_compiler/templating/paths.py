@@ -1,7 +1,7 @@
-"""Which parts of the scope a template reads, found without running it.
+"""Find the parts of the scope that a template reads, without running it.
 
-``workload.api_url`` is a path; a subscript that is no constant name, a call or a filter ends it. Jinja's own
-analysis tells which names are free, so the variable of a ``{% for %}`` is none.
+``workload.api_url`` is a path; a call, a filter, or a subscript that is not a constant name ends it. Jinja's own
+analysis finds the free names, so the variable of a ``{% for %}`` is not one.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _NO_NAMES = _GLOBALS | {"and", "else", "false", "if", "in", "is", "none", "not",
 
 
 class Survey(NamedTuple):
-    """What stands in a template: the sorted dotted paths it reads, those of them it asks about (``a.b is defined``,
-    ``a.b | default(0)``), and everything it calls or applies.
+    """The sorted dotted paths that a template reads, those that it tests for existence (``a.b is defined``,
+    ``a.b | default(0)``), and everything that it calls or applies.
     """
 
     reads: tuple[str, ...]
@@ -39,13 +39,13 @@ class Survey(NamedTuple):
 
 
 def lone_path(source: str) -> str | None:
-    """The path that is all there is in a template, as in most of them; None when only a parser can tell."""
+    """Return the path if a template is nothing else, as most are; None if it takes a parser to find out."""
     found = _PATH.fullmatch(source)
     return found[1] if found and found[1].partition(".")[0].lower() not in _NO_NAMES else None
 
 
 def survey(tree: nodes.Template) -> Survey:
-    """One walk over the tree. Jinja's own analysis is slow, and asked only where statements bind names."""
+    """Collect paths and applications in one walk. Jinja's slow analysis is only used if statements bind names."""
     found: set[str] = set()
     applied: list[Applied] = []
     waiting: list[nodes.Node] = [tree]
@@ -65,7 +65,7 @@ def survey(tree: nodes.Template) -> Survey:
 
 
 def _undeclared(tree: nodes.Template) -> set[str]:
-    """Jinja's analysis, without what it does beside: it would compute constants, at once and within no budget."""
+    """Run Jinja's analysis without its constant folding, which has no budget."""
     analysis = meta.TrackingCodeGenerator(ENVIRONMENT)
     analysis.optimizer = None
     analysis.visit(tree)
@@ -73,7 +73,7 @@ def _undeclared(tree: nodes.Template) -> set[str]:
 
 
 def unguarded(reads: Iterable[str], asked: Iterable[str]) -> tuple[str, ...]:
-    """The paths that are read without asking whether they, what is above or what is below is there."""
+    """Return the paths that are read without a test that they, an ancestor or a descendant exists."""
     guards = set(asked)
     if not guards:
         return tuple(reads)
@@ -94,7 +94,7 @@ def _upwards(path: str) -> Iterator[str]:
 
 
 def _path(node: nodes.Node) -> tuple[str, list[nodes.Node]]:
-    """The path that ends in this node, and the nodes that are left to be looked at. A method belongs to no path."""
+    """Return the path that ends in this node, and the nodes still to be visited. A method is not part of a path."""
     if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr):
         return "", [node.node.node, *node.iter_child_nodes(exclude=("node",))]
     steps: list[str] = []
@@ -113,7 +113,7 @@ def _path(node: nodes.Node) -> tuple[str, list[nodes.Node]]:
 
 
 def _children(node: nodes.Node) -> Iterator[nodes.Node]:
-    """As ``iter_child_nodes`` does it for any node, with less ado."""
+    """A faster ``iter_child_nodes``."""
     for name in node.fields:
         value = getattr(node, name)
         if isinstance(value, nodes.Node):
@@ -130,8 +130,9 @@ def _constant_name(node: nodes.Getattr | nodes.Getitem) -> str | None:
 
 
 def project(scope: Mapping[str, Any], paths: Sequence[str], meter: RenderBudget) -> dict[str, Json]:
-    """The smallest nested dict that has the values at these paths; a path that leads nowhere is left out. NotDataError
-    for a value that no template may give.
+    """Return the smallest nested dict with the values at these paths; undefined paths are left out.
+
+    Raises NotDataError for a value that is not data.
     """
     result: dict[str, Json] = {}
     covered: set[str] = set()
@@ -154,7 +155,7 @@ def _passed_on(path: str, value: Any, meter: RenderBudget) -> Json:
 
 
 def follow(scope: Mapping[str, Any], parts: Sequence[str]) -> tuple[int, Any]:
-    """How many parts of a path lead somewhere, and the value where they end."""
+    """Follow a path as far as it is defined; return the number of parts followed and the value reached."""
     value: Any = scope
     for index, part in enumerate(parts):
         try:

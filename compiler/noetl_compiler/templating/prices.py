@@ -1,9 +1,9 @@
-"""What filters, tests and methods cost, charged before they work.
+"""The cost of filters, tests and methods, charged before they run.
 
-A step is meant to be about 50 ns and a character about what copying one takes; prices are measured, and rather too high
-than too low. Most of what is applied costs a fixed number of steps, what it goes through item by item as many for each,
-and what it reads as text its characters. Those that make much of little (``center``, ``replace``, ``split`` ...), or
-work long on every character, have a price of their own here, counted from their arguments.
+A step is about 50 ns, a character about the time to copy one; costs are measured, and rounded up. Most filters and
+tests cost a fixed number of steps, per item if they iterate, plus the characters of the text that they read. Those with
+a large output for a small input (``center``, ``replace``, ``split`` ...), or with much work per character, have cost
+functions of their own here, computed from their arguments.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from noetl_compiler.templating.budget import RenderBudget
 __all__ = ["OF_ARGUMENTS", "Price", "searched", "steps_an_item", "steps_of", "text_method"]
 
 Price: TypeAlias = Callable[..., None]
-"""Takes the meter and then what the filter takes."""
+"""A cost function: takes the meter, then the arguments of the filter."""
 
 _STEPS = 25
 _STEPS_OF = {
@@ -30,15 +30,15 @@ _STEPS_AN_ITEM = {
     **dict.fromkeys(("dictsort", "groupby", "sort", "unique"), 75),
 }
 _CHARS_WORKED_ON = 25
-"""Making words of a text, or looking at each of its characters, takes so much longer than copying it."""
+"""The cost of splitting text into words, or of inspecting each character, relative to copying it."""
 
 _STEPS_A_PART = 5
-"""A text that is split becomes a list of texts."""
+"""Steps for each part of a text that is split."""
 
 _STEPS_A_BRACKET = 10
 _SHORT, _SHORT_NEEDLE, _SHORT_FOR_IT = 2_500, 100, 30_000
-"""Python searches texts of up to such lengths, and any text from its end, by trying every place: that may take the one
-length times the other. Else it takes about as long as reading the text."""
+"""Python searches texts of up to these lengths, and any text from its end, by trying every position: the cost is up to
+the product of both lengths. Otherwise it is about that of reading the text."""
 
 _COMPARED_A_CHAR, _STRIPPED_A_CHAR = 64, 1_000
 _SEARCHING = frozenset({"count", "find", "index", "partition", "replace", "split"})
@@ -49,12 +49,12 @@ _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
 def steps_of(name: str) -> int:
-    """The steps that applying a filter or test costs, whatever it is given."""
+    """Return the fixed cost of a filter or test, in steps."""
     return _STEPS_OF.get(name, _STEPS)
 
 
 def steps_an_item(name: str) -> int:
-    """The steps for each item of a filter that goes through its items, 0 for any other."""
+    """Return the steps per item of a filter that iterates over its input, 0 for any other."""
     return _STEPS_AN_ITEM.get(name, 0)
 
 
@@ -75,7 +75,7 @@ def _listed(meter: RenderBudget, value: Any) -> None:
 
 
 def searched(meter: RenderBudget, needle: Any, text: Any) -> None:
-    """Charge for looking for one text in another."""
+    """Charge for searching for one text in another."""
     if isinstance(needle, str) and isinstance(text, str):
         long, short = len(text), len(needle)
         if long < _SHORT or (short < _SHORT_NEEDLE and long < _SHORT_FOR_IT):
@@ -112,7 +112,7 @@ def _words(meter: RenderBudget, text: Any, *_rest: Any) -> None:
 def _wordwrap(
     meter: RenderBudget, text: Any, width: Any = 79, _long: bool = True, wrapstring: Any = None, _hyphens: bool = True
 ) -> None:
-    """A word that is longer than a line is cut again and again, each time copying what is left of it."""
+    """Charge for wrapping: a word longer than a line is cut repeatedly, and its rest copied each time."""
     whole = str(text)
     longest, line = max(map(len, whole.split()), default=0), max(1, _amount(width))
     meter.chars(_CHARS_WORKED_ON * len(whole) + longest * longest // (2 * line))
@@ -136,11 +136,11 @@ OF_ARGUMENTS: dict[str, Price] = {
     "wordcount": _words,
     "wordwrap": _wordwrap,
 }
-"""Filters that cost more than they are given, or that work long on it -> what they cost."""
+"""Filter -> its cost function, for filters that cost more than reading their input."""
 
 
 def text_method(meter: RenderBudget, name: str, text: str, args: tuple[Any, ...]) -> None:
-    """Charge for a method of a text that makes more than the text, or many of it."""
+    """Charge for a method of a text whose result is larger than the text, or has many parts."""
     if args and isinstance(args[0], str):
         _looked_through(meter, name, text, args[0])
     match name, args:
@@ -159,7 +159,7 @@ def text_method(meter: RenderBudget, name: str, text: str, args: tuple[Any, ...]
         case _:
             pass
     if not text.isascii():
-        meter.chars(3 * len(text))  # a letter has up to three in the other case
+        meter.chars(3 * len(text))  # changing the case of a letter yields up to three
 
 
 def _looked_through(meter: RenderBudget, name: str, text: str, sought: str) -> None:

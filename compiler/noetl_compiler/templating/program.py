@@ -1,4 +1,4 @@
-"""A template compiled once, and remembered."""
+"""Compiled templates, cached."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _LONGEST_EXPRESSION = 10_000
 _SURELY_FEW = _MAX_EXPRESSIONS * len("{{}}")
 _FILE = "<template>"
 _JINJAS_OWN = frozenset({"self", LONE})
-"""Names that mean something of Jinja's, and nothing of the scope."""
+"""Names with a meaning in Jinja, which are never looked up in the scope."""
 
 
 class Program:
-    """A compiled template. ``run`` gives the native value of a lone expression, otherwise text."""
+    """A compiled template. ``run`` returns the native value of a lone expression, otherwise text."""
 
     __slots__ = ("_is_lone", "_template")
 
@@ -36,13 +36,13 @@ class Program:
         self._is_lone = is_lone
 
     def run(self, scope: Mapping[str, Any], meter: RenderBudget) -> Any:
-        """Evaluate; whatever Jinja, the sandbox or the meter raises goes to the caller."""
+        """Evaluate the template. Exceptions of Jinja, the sandbox and the meter propagate."""
         context = ScopeContext(scope, meter)
         parts = list(self._template.root_render_func(context))
         return context.vars[LONE] if self._is_lone else "".join(parts)
 
     def line_of(self, error: BaseException) -> int:
-        """The 1-based line of the template that raised ``error``."""
+        """Return the 1-based line of the template that raised ``error``."""
         line, frame = 1, error.__traceback__
         while frame:
             if frame.tb_frame.f_code.co_filename == _FILE:
@@ -52,7 +52,7 @@ class Program:
 
 
 class PathProgram:
-    """A template that is a path and nothing else, as most are: read without Jinja, with the same value and failures."""
+    """A template that is just a path, as most are: looked up without Jinja, with the same values and errors."""
 
     __slots__ = ("_name", "_rest")
 
@@ -60,7 +60,7 @@ class PathProgram:
         self._name, *self._rest = path.split(".")
 
     def run(self, scope: Mapping[str, Any], meter: RenderBudget) -> Any:
-        """See Program. What it does is within what a rendering is charged for in any case."""
+        """Evaluate the path; see Program. The fixed cost of a rendering covers it."""
         del meter
         value: Any
         try:
@@ -72,7 +72,7 @@ class PathProgram:
         return value
 
     def line_of(self, error: BaseException) -> int:
-        """A path that has lines is not read here."""
+        """Return 1, as paths with line breaks are compiled by Jinja."""
         del error
         return 1
 
@@ -81,7 +81,7 @@ _programs: Remembered[Program | PathProgram] = Remembered()
 
 
 def compiled(source: str) -> Program | PathProgram:
-    """The program of a source; TemplateSyntaxError when there is none."""
+    """Return the cached program of a source. Raises TemplateSyntaxError."""
     program = _programs.get(source)
     return program if program is not None else _programs.keep(source, _path_program(source) or _compile(source))
 
@@ -92,7 +92,7 @@ def _path_program(source: str) -> PathProgram | None:
 
 
 def parsed(source: str) -> nodes.Template:
-    """The syntax tree, not rewritten; TemplateSyntaxError also for one too large or too deep."""
+    """Return the syntax tree before rewriting. Raises TemplateSyntaxError, also for one too large or too deep."""
     if len(source) > _SURELY_FEW:
         forbid_excess(expressions(source))
     try:
@@ -102,7 +102,7 @@ def parsed(source: str) -> nodes.Template:
 
 
 def forbid_excess(places: Sequence[tuple[int, int]]) -> None:
-    """TemplateSyntaxError when these are more or longer expressions than a template may have."""
+    """Raise TemplateSyntaxError if a template has too many or too long expressions."""
     lengths = [end - start for start, end in places]
     if len(lengths) > _MAX_EXPRESSIONS or sum(lengths) > _MAX_EXPRESSION_CHARS:
         raise TemplateSyntaxError("the template has more expressions than a template may have", 1)
@@ -112,6 +112,9 @@ def forbid_excess(places: Sequence[tuple[int, int]]) -> None:
 
 def _compile(source: str) -> Program:
     tree = parsed(source)
+    for choice in tree.find_all(nodes.CondExpr):
+        if isinstance(choice.test, nodes.Name):
+            choice.test = _defined_and_true(choice.test)
     try:
         is_lone = prepare(tree)
         code = ENVIRONMENT.compile(tree, filename=_FILE)
@@ -120,8 +123,14 @@ def _compile(source: str) -> Program:
     return Program(Template.from_code(ENVIRONMENT, code, {}), is_lone)
 
 
+def _defined_and_true(name: nodes.Name) -> nodes.Expr:
+    """``a if step else b`` asks whether the step has run: an undefined name alone is false there."""
+    is_defined = nodes.Test(nodes.Name(name.name, "load"), "defined", [], [], None, None, lineno=name.lineno)
+    return nodes.And(is_defined, name, lineno=name.lineno)
+
+
 def _why(error: Exception) -> str:
-    """Python's parser and ours give up on depth in many ways; a person needs one."""
+    """Return one message for the various errors that too deep nesting raises in the parsers."""
     if isinstance(error, ValueError | OverflowError) and "digits" in str(error):
         return "a number is too long"
     return "the template is nested too deeply"

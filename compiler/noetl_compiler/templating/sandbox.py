@@ -1,18 +1,18 @@
-"""The Jinja environment of playbooks: a sandbox that cannot be left and cannot be made to work without end.
+"""The Jinja environment of playbooks: a sandbox without access to Python's internals, with bounded work.
 
-Jinja's ImmutableSandboxedEnvironment keeps a template away from Python's insides. It does not bound work, so
+Jinja's ImmutableSandboxedEnvironment keeps a template away from Python's internals. It does not bound work, so
 
 * the syntax tree of every template is rewritten before it is compiled (instrument.py);
-* operators, filters, tests and calls charge the :class:`Meter` of the rendering, which hangs on the context;
-* nothing is computed at compile time: Jinja's optimizer is off, and every filter asks for the context, which
-  stops Jinja from folding it.
+* operators, filters, tests and calls charge the :class:`RenderBudget` of the rendering, an attribute of the context;
+* nothing is computed at compile time: Jinja's optimizer is off, and every filter takes the context, which
+  prevents constant folding.
 
 Only the filters, tests (filters.py) and methods listed here exist. They depend on nothing but their
 arguments.
 
-Names. An attribute of a mapping or view is its item; one of a few harmless methods of dict is meant only
-where no such item is. What is missing stays missing through further attributes, so ``a.b.c | default(1)``
-works whichever of them is absent, and raises :class:`UndefinedNameError` once it is used.
+Names. An attribute of a mapping or view is its item, or one of a few harmless methods of dict if there is no
+such item. Attributes of a missing value are missing too, so ``a.b.c | default(1)`` works whichever part is
+absent. Any other use of a missing value raises :class:`UndefinedNameError`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["ENVIRONMENT", "ScopeContext"]
 _CALL_COST, _ARGUMENT_COST = 30, 6
 _BINOP_COST = 10
 _ENCODINGS = frozenset({"ascii", "cp1252", "iso-8859-1", "latin-1", "latin1", "utf-16", "utf-8", "utf8"})
-"""Others take far longer than copying a text does, or are no encodings of text at all."""
+"""Allowed encodings. Others are much slower than copying a text, or do not encode text."""
 
 _LOOP_VALUES = frozenset({"depth", "depth0", "first", "index", "index0", "last", "length"})
 _MAPPING_METHODS = frozenset({"copy", "get", "items", "keys", "values"})
@@ -65,16 +65,16 @@ _METHODS: tuple[tuple[type, frozenset[str]], ...] = (
     (
         datetime.date,
         frozenset(_DATE_ATTRIBUTES.split()),
-    ),  # nothing that asks the clock or the local time zone
+    ),  # nothing that reads the clock or the local time zone
 )
 
 
 METHODS = _MAPPING_METHODS.union(*(names for _, names in _METHODS))
-"""Every method that a template may call, whatever it is a method of."""
+"""Every method that a template may call, of any type."""
 
 
 class Missing(StrictUndefined):
-    """What is not there: further attributes of it are not there either, any use raises."""
+    """A missing value: its attributes are missing too, any other use raises."""
 
     __slots__ = ()
 
@@ -98,7 +98,7 @@ class Missing(StrictUndefined):
 
 
 class ScopeContext(Context):
-    """A context that looks names up in the scope only when the template asks for them."""
+    """A context that looks up names in the scope lazily."""
 
     def __init__(self, scope: Mapping[str, Any], meter: RenderBudget) -> None:
         super().__init__(ENVIRONMENT, {}, None, {})
@@ -106,7 +106,7 @@ class ScopeContext(Context):
         self.meter = meter
 
     def resolve_or_missing(self, key: str) -> Any:
-        """A name set by the template, of the scope, or a global."""
+        """Look up a name: set by the template, in the scope, or a global."""
         if key in self.vars:
             return self.vars[key]
         try:
@@ -116,7 +116,7 @@ class ScopeContext(Context):
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """See the module. Calls and operators charge; attributes read items first."""
+    """The environment described in this module's docstring: calls and operators charge, attributes read items first."""
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
@@ -127,13 +127,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if _is_view(obj):
             return self._item(obj, attribute)
         if isinstance(obj, LoopContext) and attribute in _LOOP_VALUES:
-            return getattr(obj, attribute)  # as Jinja itself would, with less ado: loops ask often
+            return getattr(obj, attribute)  # as Jinja does, but faster: loops read it often
         if isinstance(obj, str) and attribute in ("format", "format_map"):
             return FormatMethod(self, obj, attribute)
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """``obj[argument]``: never an attribute."""
+        """Evaluate ``obj[argument]``, which never reads an attribute."""
         if isinstance(obj, Undefined):
             return obj
         try:
@@ -150,13 +150,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return self.undefined(obj=view, name=attribute)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Jinja's rules, and of the plain types only the methods listed here."""
+        """Apply Jinja's rules, and allow only the listed methods of plain types."""
         if not super().is_safe_attribute(obj, attr, value):
             return False
         return next((attr in methods for kind, methods in _METHODS if isinstance(obj, kind)), True)
 
     def call(self, context: ScopeContext, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        """A call; the arguments are charged before, the result after."""
+        """Call ``obj``. Arguments are charged before the call, the result after it."""
         kwargs.pop("_loop_vars", None)
         kwargs.pop("_block_vars", None)
         meter = context.meter
@@ -172,7 +172,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return result
 
     def call_binop(self, context: ScopeContext, operator: str, left: Any, right: Any) -> Any:  # type: ignore[override]
-        """``+ * ** %``, charged before they are done."""
+        """Evaluate ``+ * ** %``, charged in advance."""
         context.meter.step(_BINOP_COST)
         if operator == "%" and isinstance(left, str):
             return percent(context.meter, left, right)
@@ -186,7 +186,7 @@ def _is_view(obj: Any) -> bool:
 
 
 def _charged(meter: RenderBudget, method: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Charge for a method that makes more than it is given; returns the arguments to call it with."""
+    """Charge for a method whose result may be larger than its input; return the arguments to call it with."""
     if not isinstance(method, types.BuiltinMethodType):
         return args
     owner: Any = method.__self__

@@ -1,4 +1,4 @@
-"""A secret as templates see it: a reference that can be written into any place and passed on, and nothing else."""
+"""A secret in a template: a reference that can be rendered and passed on, but not read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["Secret", "SecretUseError"]
 
 
 class SecretUseError(Exception):
-    """A template wants to know the value of a secret."""
+    """A template tries to read the value of a secret."""
 
 
 class Secret:
-    """``key`` is that of the run. Its parts are secrets as well."""
+    """A reference to a secret, sealed with the ``key`` of the run. Its parts are secrets too."""
 
     __slots__ = ("_key", "_reference")
 
@@ -29,11 +29,11 @@ class Secret:
         return Secret(msgspec.structs.replace(self._reference, path=path), self._key)
 
     def materialise(self) -> str:
-        """The reference as text."""
+        """Return the reference as text."""
         return written(self._reference, self._key)
 
     def as_json(self) -> str:
-        """The reference to its JSON, as text."""
+        """Return, as text, a reference to the secret's JSON encoding."""
         return written(msgspec.structs.replace(self._reference, form="json"), self._key)
 
     def __add__(self, other: str) -> str:
@@ -44,8 +44,8 @@ class Secret:
 
     def _refuse(self, *_operands: Any) -> NoReturn:
         raise SecretUseError(
-            f'"{self._reference.label}" is a secret, whose value only the called tool knows: a template can pass '
-            "it on, but neither change it nor decide by it"
+            f'"{self._reference.label}" is a secret, whose value is only available to the called tool: a template can '
+            "pass it on, but neither change it nor test it"
         )
 
     __bool__ = __str__ = __len__ = __iter__ = __contains__ = __int__ = __float__ = __index__ = _refuse

@@ -1,4 +1,4 @@
-"""What a template does with a secret: it may pass it on, alone or in a text, and nothing else."""
+"""Check how a template uses secrets: it may pass them on, alone or inside text, but neither change nor test them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from noetl_compiler.templating.program import parsed
 __all__ = ["reads", "wrong_use"]
 
 _PASSING = frozenset({"d", "default", "string", "to_json", "tojson"})
-"""Filters that yield what they are given, or its JSON."""
+"""Filters that return their input, or its JSON."""
 
 _ASKING = frozenset({"defined", "undefined"})
 
 
 def reads(source: str, heads: frozenset[str]) -> bool:
-    """Whether the template needs the value of a secret; ``heads`` are the first names of its paths."""
+    """Whether the template reads a secret; ``heads`` are the first names of paths to secrets."""
     try:
         return _first(parsed(source), heads) is not None
     except (TemplateSyntaxError, RecursionError):
@@ -27,7 +27,7 @@ def reads(source: str, heads: frozenset[str]) -> bool:
 
 
 def wrong_use(source: str, heads: frozenset[str]) -> str | None:
-    """The first name of a secret that the template does more with than to pass it on."""
+    """Return the first name of a secret that the template changes or tests; None if it only passes secrets on."""
     try:
         return _of_all([parsed(source)], heads)
     except (TemplateSyntaxError, RecursionError):
@@ -39,7 +39,7 @@ def _of_all(found: Iterable[nodes.Node | None], heads: frozenset[str]) -> str | 
 
 
 def _wrong(node: nodes.Node, heads: frozenset[str]) -> str | None:
-    """The first secret below a node that is decided by, or changed."""
+    """Return the first secret below a node that is tested or changed."""
     parts = _parts(node)
     if parts is None:
         return _first(node, heads)
@@ -48,7 +48,7 @@ def _wrong(node: nodes.Node, heads: frozenset[str]) -> str | None:
 
 
 def _parts(node: nodes.Node) -> tuple[Sequence[nodes.Node], Sequence[nodes.Node | None]] | None:
-    """What decides in a node, and what it passes on; None for one that does more than that."""
+    """Return the conditions of a node and the nodes that it passes on; None for a node that changes its operands."""
     if isinstance(node, nodes.Filter) and node.name in _PASSING:
         return (), (node.node, *node.args)
     if isinstance(node, nodes.Test) and node.name in _ASKING:
@@ -74,7 +74,7 @@ _PARTS: Mapping[type[nodes.Node], Callable[[Any], tuple[Sequence[nodes.Node], Se
 
 
 def _first(node: nodes.Node, heads: frozenset[str]) -> str | None:
-    """The first name of a secret that is read below a node."""
+    """Return the first name of a secret that is read below a node."""
     return next((name for name in _names(node) if name in heads), None)
 
 

@@ -1,7 +1,6 @@
-"""What is known of templates, by their source, for the whole process.
+"""A process-wide cache of facts about templates, keyed by their source.
 
-There is no order of use: what playbooks need fits, and when a process has seen more than ``_MOST_CHARS`` of templates
-the store starts anew, which costs finding out each once more.
+There is no LRU order: the templates of playbooks fit, and beyond ``_MOST_CHARS`` of templates the cache is cleared.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ Known = TypeVar("Known")
 
 _MOST_CHARS = 40_000_000
 _CHARS_BESIDE = 500
-"""What is remembered of a template costs about so much more than its source."""
+"""Approximate size of an entry in addition to its source, in characters."""
 
 
 class Remembered(dict[str, Known]):
-    """Template source -> what is known of it."""
+    """Template source -> a fact about it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._chars = 0
 
     def keep(self, source: str, known: Known) -> Known:
-        """Remember ``known``, and give it back."""
+        """Store ``known`` and return it."""
         if self._chars > _MOST_CHARS:
             self.clear()
             self._chars = 0

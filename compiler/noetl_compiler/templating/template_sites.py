@@ -1,4 +1,4 @@
-"""Every template of a syntax tree with the place it stands in: the place decides which names are bound there."""
+"""Every template of a syntax tree with the time of its rendering, which determines the names in its scope."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from noetl_compiler.graph import Span, Template, Value
 from noetl_compiler.graph.contents import at
@@ -17,20 +18,21 @@ __all__ = ["RenderedAt", "Use", "uses"]
 
 
 class RenderedAt(Enum):
-    """When a template is rendered, which is in this order in the life of a step."""
+    """When a template is rendered, in the order of a step's life cycle."""
 
-    WORKLOAD = "the workload's defaults, once, when a run starts; entries of the keychain"
-    ENTER = "a step that is entered: admission, what it sets then"
-    STEP = "a step that is about to begin: what it binds, its loop's collection"
-    ITEM = "an item of a loop that is about to be chosen: where, order_by"
-    TASK = "a task that is about to be called"
-    OUTCOME = "a task that was called: rules, sinks, what it sets, tasks beside it"
-    AFTER = "a step that is over: what it sets, its result"
-    ARC = "a way on"
+    WORKLOAD = "at the start of the run: the workload's defaults, entries of the keychain"
+    ENTER = "when a step is entered: admission, its assignments on entry"
+    STEP = "before a step begins: its arguments, its loop's collection"
+    CURSOR = "when a row of a cursor is claimed, or its lease renewed or ended"
+    ITEM = "when the items of a loop are selected: where, order_by"
+    TASK = "before a task is called"
+    OUTCOME = "after a task was called: rules, sinks, assignments, tasks that follow it"
+    AFTER = "after a step: its assignments, its result"
+    ARC = "when a route is evaluated"
 
 
 class Use(msgspec.Struct, frozen=True):
-    """A template at its place. ``step`` None: the workload, or a task of the workbook, which any step may call."""
+    """A template and where it is used. ``step`` is None in the workload and in tasks of the workbook."""
 
     template: Template
     place: RenderedAt
@@ -40,7 +42,7 @@ class Use(msgspec.Struct, frozen=True):
 
 
 def uses(playbook: Playbook) -> Iterator[Use]:
-    """The uses of a whole playbook, in its order."""
+    """Yield the templates of a playbook, in document order."""
     yield from _at(RenderedAt.WORKLOAD, None, None, playbook.workload)
     yield from _at(RenderedAt.WORKLOAD, None, None, *(entry.config for entry in playbook.keychain))
     yield from _at(RenderedAt.STEP, None, None, playbook.timeout)
@@ -64,7 +66,9 @@ def _of_step(step: Step) -> Iterator[Use]:
 
 def _of_loop(step: Step, loop: Loop) -> Iterator[Use]:
     body = loop.body
-    yield from _at(RenderedAt.STEP, step, None, body.collection, body.cursor)
+    yield from _at(RenderedAt.STEP, step, None, body.collection)
+    if body.cursor is not None:  # the calls have the templates that the author wrote
+        yield from _at(RenderedAt.CURSOR, step, None, replace(body.cursor, config=Value({}), auth=None))
     yield from _at(RenderedAt.STEP, step, None, body.max_in_flight, body.chunk_size, body.limit, body.frame)
     yield from _at(RenderedAt.ITEM, step, None, body.where)
     if body.order_by is not None:
@@ -72,7 +76,7 @@ def _of_loop(step: Step, loop: Loop) -> Iterator[Use]:
 
 
 def _of_task(step: Step | None, task: Task) -> Iterator[Use]:
-    """A task with a guard stands beside one that was called, and sees what came of that."""
+    """Yield the templates of a task. One with a guard is rendered after the call that it follows."""
     called = RenderedAt.TASK if task.guard is None else RenderedAt.OUTCOME
     yield from _at(called, step, task, task.input, task.config, task.splices, task.auth, task.timeout)
     yield from _at(RenderedAt.OUTCOME, step, task, task.guard, task.policy, task.sinks, task.set)
@@ -87,7 +91,7 @@ def _at(place: RenderedAt, step: Step | None, task: Task | None, *parts: object)
 
 
 def _collect(part: Any, found: list[tuple[Template, bool]]) -> None:
-    """Templates, and whether each is a predicate: those stand alone, others in a value."""
+    """Collect templates, each with whether it is a predicate; other templates are part of a value."""
     if isinstance(part, Template):
         found.append((part, True))
     elif isinstance(part, Value):
@@ -103,7 +107,7 @@ def _collect(part: Any, found: list[tuple[Template, bool]]) -> None:
 
 @cache
 def _field_names(kind: type[Any]) -> tuple[str, ...]:
-    """The fields of a struct; what is no struct, and a place, has no template in it."""
+    """Return the fields of a struct that may contain templates; none for spans and for other types."""
     if kind is Span:
         return ()
     names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())

@@ -1,8 +1,8 @@
-"""What a condition comes to where only some of what it reads is known, in logic of three values.
+"""Evaluate conditions in three-valued logic when only part of the scope is known.
 
 ``{{ event.name == 'call.done' and response.ok }}`` is false at the event ``step.exit``, whatever the response, and
-unknown at ``call.done``. A path of the scope is known to have a value, to have one of several names for the same thing
-(:class:`Synonyms`), or to be absent: then whatever compares it cannot hold.
+unknown at ``call.done``. A path of the scope may be known to have a value, to have one of several synonymous values
+(:class:`Synonyms`), or to be absent; comparisons with an absent path are false.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from noetl_compiler.templating.program import parsed
 __all__ = ["ABSENT", "PRESENT", "Known", "Synonyms", "lone_expression", "read_expression", "texts_in", "truth"]
 
 ABSENT = object()
-"""A path that nothing is bound to."""
+"""The value of a path that is not bound."""
 
 PRESENT = object()
-"""A path that something is bound to, whatever it is."""
+"""The value of a path that is bound to an unknown value."""
 
 _UNKNOWN = object()
 
 
 class Synonyms(msgspec.Struct, frozen=True):
-    """A text that equals each of several words."""
+    """A text that is equal to each of several words."""
 
     words: frozenset[str]
 
 
 Known: TypeAlias = Mapping[str, object]
-"""Dotted path -> its value, :class:`Synonyms`, ``PRESENT`` or ``ABSENT``. Below an absent path all is absent."""
+"""Dotted path -> its value, :class:`Synonyms`, ``PRESENT`` or ``ABSENT``. Paths below an absent one are absent."""
 
 
 def lone_expression(tree: nodes.Template) -> nodes.Expr | None:
-    """The one expression of a template; None when it has none or more."""
+    """Return the only expression of a template; None if it has none or several."""
     parts = [part for node in tree.body if isinstance(node, nodes.Output) for part in node.nodes]
     found = [part for part in parts if not (isinstance(part, nodes.TemplateData) and not part.data.strip())]
     return found[0] if len(found) == 1 and len(tree.body) == 1 else None
 
 
 def read_expression(source: str) -> nodes.Expr | None:
-    """The one expression of a template's source; None also when it is no Jinja."""
+    """Return the only expression of a template's source; None also if it does not parse."""
     try:
         return lone_expression(parsed(source))
     except (TemplateSyntaxError, RecursionError):
@@ -54,14 +54,14 @@ def read_expression(source: str) -> nodes.Expr | None:
 
 
 def texts_in(source: str) -> tuple[str, ...]:
-    """The constant texts of a lone expression, in reading order."""
+    """Return the string constants of a lone expression, in reading order."""
     expression = read_expression(source)
     found = () if expression is None else expression.find_all(nodes.Const)
     return tuple(one.value for one in found if isinstance(one.value, str))
 
 
 def truth(node: nodes.Expr, known: Known) -> bool | None:
-    """True, False, or None when it depends on what is not known."""
+    """Evaluate a condition: True, False, or None if it depends on something unknown."""
     match node:
         case nodes.And():
             return _both(truth(node.left, known), truth(node.right, known))
@@ -135,7 +135,7 @@ _COMPARISONS: Mapping[str, Callable[[object, object], bool | None]] = MappingPro
 
 
 def _value(node: nodes.Expr, known: Known) -> object:
-    """A constant, a list of constants as a tuple, what is known of a path, else ``_UNKNOWN``."""
+    """Return a constant, a list of constants as a tuple, the known value of a path, or ``_UNKNOWN``."""
     match node:
         case nodes.Const():
             return node.value
@@ -154,7 +154,7 @@ def _of_path(path: tuple[str, ...], known: Known) -> object:
 
 
 def _path(node: nodes.Node) -> tuple[str, ...]:
-    """The names of ``a.b`` and ``a['b']``, none of any other expression."""
+    """Return the names of ``a.b`` or ``a['b']``; empty for any other expression."""
     match node:
         case nodes.Name():
             return (node.name,)

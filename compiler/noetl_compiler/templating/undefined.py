@@ -1,4 +1,4 @@
-"""The use of a name that is not there."""
+"""Errors for the use of undefined names."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ class UndefinedNameError(UndefinedError):
 
 
 class AbsentPartError(UndefinedNameError):
-    """Something was computed with a part that this outcome does not have (absent.py): no mistake of the playbook."""
+    """An operation on a part that the outcome does not have (absent.py); not a mistake of the playbook."""

@@ -1,12 +1,12 @@
-"""The work that renderings did, as a number that is the same in every process.
+"""The work done by renderings, as a number that is the same in every process.
 
-A host may compute only so long at once: Temporal fails a workflow task that computes for 2 s. Time differs from replay
-to replay, work does not: it is what the meters of the renderings charged, whether a template was known before or had to
-be compiled first. A unit takes about 70 ns on a busy machine of two cores, 140 ns where it is priced worst: 2,000,000
-are 0.14 to 0.3 s. One rendering can do 8,000,000 at most.
+Temporal fails a workflow task that computes for 2 s without yielding. Time differs between replays, but work does not:
+it is the sum of the charges of all renderings, whether templates were cached or had to be compiled. A unit takes about
+70 ns on a busy machine of two cores, at worst 140 ns: 2,000,000 units take 0.14 to 0.3 s. One rendering does at most
+8,000,000.
 
-The count belongs to the thread or task that renders. Only differences mean something, between two moments of one
-synchronous piece of work: ``before = work_done(); ...; spent = work_done() - before``.
+The count is local to a thread or task. Only differences within synchronous code are meaningful:
+``before = work_done(); ...; spent = work_done() - before``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _done: ContextVar[int] = ContextVar("work_done", default=0)
 
 
 def work_done() -> int:
-    """The units of work done here so far, by renderings that ended and by those that failed."""
+    """Return the units of work done so far in this thread or task, by successful and failed renderings."""
     return _done.get()
 
 
 def add_work_of(meter: RenderBudget) -> None:
-    """A rendering ended."""
+    """Add the work of a rendering that ended."""
     _done.set(_done.get() + meter.work())

@@ -12,21 +12,28 @@ What chunks report is kept by their first item and joined in the order of the it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 from itertools import accumulate
 from typing import Literal
 
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_temporal.machine.circuits import latest
 from noetl_temporal.machine.commands import FrameLimits
 from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.loops.offload import joined_results
 from noetl_temporal.machine.state import Chunk, LoopProgress
+from noetl_temporal.machine.tally import tallied
 
-__all__ = ["CHUNK_ITEMS", "cut", "joined", "next_chunk", "take_report"]
+__all__ = ["CHUNK_ITEMS", "begin_no_more", "cut", "joined", "next_chunk", "take_report"]
 
 CHUNK_ITEMS = 400
+WHOLE_ITEMS = 1_000
+"""Of a loop whose items may wait for long, if it is to be one chunk. A playbook cannot continue as new before its
+chunks have ended, and Temporal gives one run 2,000 requests, of which each item may need one."""
+
 MAX_CHUNKS = 500
 """Of one loop, so that the events of its chunks fit into one history; longer loops have longer chunks."""
 
@@ -49,12 +56,13 @@ def cut(
 
     They are of equal size, and as many as keep all that run at once busy until the end. A frame has as many items as it
     may, where there are enough for all frames that run at once. A loop that ``is_whole``, because its items may wait
-    for long, is one range where its size allows: an item that waits would keep the next chunk from beginning.
+    for long, is one range of up to WHOLE_ITEMS: an item that waits would keep the next chunk from beginning.
     """
     if frame is not None:
         ranges = _frames(len(items), max_in_flight, frame)
     else:
-        ranges = [(0, len(items))] if is_whole and items else _even(len(items), max_in_flight)
+        is_one = is_whole and 0 < len(items) <= WHOLE_ITEMS
+        ranges = [(0, len(items))] if is_one else _even(len(items), max_in_flight)
     if _fits(items, max_bytes):
         return ranges
     return [part for first, size in ranges for part in _fitting(items, first, size, max_bytes)]
@@ -120,14 +128,24 @@ def _free_share(progress: LoopProgress) -> int:
 
 def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, goes_on: bool) -> None:
     """Keep what a chunk came to. What it gave back comes next, where the loop ``goes_on``."""
-    progress.reports[chunk.first] = msgspec.structs.replace(report, failures=FailureLog())
+    progress.reports[chunk.first] = msgspec.structs.replace(report, failures=FailureLog(), circuits={})
     progress.failures = progress.failures.merged_by_index(report.failures)
-    if not goes_on:
-        progress.ranges.clear()
-    elif report.rest:
-        progress.ranges.append((chunk.first + chunk.size - report.rest, report.rest))
+    if progress.claims is not None:
+        progress.total += report.stats.get("total", 0)
+    if report.rest:
+        first = chunk.first + chunk.size - report.rest if progress.claims is None else progress.total
+        progress.ranges.append((first, report.rest))
         progress.ranges.sort()
+    if not goes_on:
+        begin_no_more(progress)
     progress.ctx = report.ctx or progress.ctx
+    progress.circuits = latest(progress.circuits, report.circuits)
+
+
+def begin_no_more(progress: LoopProgress) -> None:
+    """No chunk begins any more."""
+    progress.unbegun += progress.ranges
+    progress.ranges.clear()
 
 
 def joined(progress: LoopProgress) -> ChunkReport:
@@ -148,9 +166,11 @@ def joined(progress: LoopProgress) -> ChunkReport:
         stats={"total": total, "success": success, "failed": failed, "skipped": total - success - failed},
         failures=progress.failures,
         failure=failure,
-        assigns=tuple(pair for report in reports for pair in report.assigns),
+        assigns=tuple(one for report in reports for one in report.assigns),
         attempts=sum(report.attempts for report in reports),
+        retries=sum(report.retries for report in reports),
         stored=stored,
+        steps=reduce(tallied, (report.steps for report in reports), {}),
     )
 
 

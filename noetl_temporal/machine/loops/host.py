@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Span, Step
 from noetl_compiler.language.names import VARS_CACHE
 from noetl_temporal.machine import json_merge
+from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine.loops.claims import lease_names, renewal
 from noetl_temporal.machine.scope import Chain, Late
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
@@ -30,11 +33,20 @@ def iteration_ids(input_: ChunkInput, index: int) -> dict[str, Any]:
     }
 
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
 class IterationHost:
-    """See tasks.host.Host. ``plan`` is that of the loop's step."""
+    """See tasks.host.Host. ``plan`` is that of the loop's step, ``claimed_at`` when the iteration's row was."""
 
     def __init__(
-        self, input_: ChunkInput, plan: StepPlan, loop: LoopState, iteration: Iteration, journal: Journal
+        self,
+        input_: ChunkInput,
+        plan: StepPlan,
+        loop: LoopState,
+        iteration: Iteration,
+        journal: Journal,
+        claimed_at: int = 0,
     ) -> None:
         self.journal = journal
         self.plan = plan
@@ -51,13 +63,33 @@ class IterationHost:
         self._input = input_
         self._loop = loop
         self._own = iteration
-        self._names = Late(partial(_iteration_names, input_, iteration.index, iteration.bound))
+        self._claimed_at = claimed_at
+        self.circuits = loop.circuits
+        self._names = self._late_names()
 
-    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The iteration's names over what the playbook sent along."""
+    def _late_names(self) -> Late:
+        own = self._own
+        return Late(partial(_iteration_names, self._input, own.index, own.bound, own.claim, own.row))
+
+    def lease(self) -> LeaseRenewal | None:
+        """That of the iteration's row."""
+        given, loop = self._input, self.step.loop
+        if given.claims is None or loop is None or loop.cursor is None:
+            return None
+        names = {"row": self._own.row, **lease_names(given, self._own.claim)}
+        return renewal(loop.cursor, given.claims, self._claimed_at, Chain(names, given.scope))
+
+    def scope(self, *layers: Mapping[str, Any], results: Mapping[str, Any] = _NOTHING) -> Mapping[str, Any]:
+        """The iteration's names over the ``results`` of its region, and those over what the playbook sent along."""
         outer, loop_ctx, own = self._input.scope, self._loop.ctx, self._own
         written = Late(partial(_written_names, own.ctx, loop_ctx, outer, self.journal.at))
-        return Chain(*layers, self._names, written, own.bound, own.ctx, loop_ctx, outer)
+        return Chain(*layers, self._names, written, own.bound, own.ctx, loop_ctx, results, outer)
+
+    @property
+    def iter_names(self) -> Mapping[str, Any]:
+        """What ``iter`` is in this iteration."""
+        found: Mapping[str, Any] = self._names["iter"]
+        return found
 
     def _seen(self) -> list[Mapping[str, Any]]:
         """Where a name of ctx is looked up. The playbook sent what the body's templates name, and nobody sees more."""
@@ -73,15 +105,7 @@ class IterationHost:
         """``iter`` stays here; everything else is for the playbook too."""
         if not values:
             return
-        own = self._own
-        for target, value in values:
-            root, path, how = json_merge.split_target(target)
-            if root == "iter":
-                own.bound = json_merge.written(own.bound, path, json_merge.gathered([own.bound], path, how, value))
-                self._names = Late(partial(_iteration_names, self._input, own.index, own.bound))
-            else:
-                own.ctx = json_merge.written(own.ctx, path, json_merge.gathered(self._seen(), path, how, value))
-                own.assigns.append((target, value))
+        self.write(values)
         self.journal.emit(
             "ctx.updated",
             self.step.name,
@@ -92,23 +116,34 @@ class IterationHost:
             **self.meta,
         )
 
+    def write(self, values: Sequence[tuple[str, Json]]) -> None:
+        """Apply ``set`` entries. Raises TemplateFailure."""
+        own = self._own
+        for target, value in values:
+            root, path, how = json_merge.split_target(target)
+            if root == "iter":
+                own.bound = json_merge.written(own.bound, path, json_merge.gathered([own.bound], path, how, value))
+                self._names = self._late_names()
+            else:
+                own.ctx = json_merge.written(own.ctx, path, json_merge.gathered(self._seen(), path, how, value))
+                own.assigns.append((target, value))
 
-def _iteration_names(given: ChunkInput, index: int, bound: Mapping[str, Json]) -> dict[str, Any]:
-    """The names of an iteration; ``bound`` is what ``set iter.x`` wrote."""
-    item, total = given.items[index - given.first], given.total
-    place = {
-        "index": index,
-        "index0": index,
-        "count": total,
-        "size": total,
-        "length": total,
-        "first": index == 0,
-        "last": index == total - 1,
-    }
+
+def _iteration_names(given: ChunkInput, index: int, bound: Mapping[str, Json], claim: int, row: Json) -> dict[str, Any]:
+    """The names of an iteration; ``bound`` is what ``set iter.x`` wrote. How many rows a cursor has nobody knows."""
+    place: dict[str, Any] = {"index": index, "index0": index}
+    if given.claims is None:
+        total, item = given.total, given.items[index - given.first]
+        place |= {"count": total, "size": total, "length": total, "first": index == 0, "last": index == total - 1}
+    else:
+        item = row
+        place["first"] = index == 0
     element = given.step.loop.element if given.step.loop else "item"
     iter_ = {**place, **{f"_{name}": value for name, value in place.items()}, element: item, **bound}
     names: dict[str, Any] = {element: item, "iter": iter_, "loop": place, "_loop": place}
     names |= {"_index": index, "loop_index": index}
+    if given.claims is not None:
+        names = {**lease_names(given, claim), **names}
     return {given.step.name: {"result_index": index}, **names} if given.names.result_index else names
 
 

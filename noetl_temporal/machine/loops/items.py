@@ -41,7 +41,7 @@ class Selection(msgspec.Struct):
 def collection_of(loop: Loop, scope: Mapping[str, Any]) -> Selection:
     """The collection of a loop, nothing selected yet. A text or a map is one item, none is no item."""
     if loop.collection is None:
-        raise TemplateFailure("a cursor loop cannot run yet: use a collection", loop.span)
+        return Selection([])
     return Selection(_listed(templates.render(loop.collection, scope)))
 
 
@@ -140,6 +140,9 @@ def in_flight(loop: Loop, scope: Mapping[str, Any]) -> int:
     return min(MAX_PENDING, max(1, _count(loop, "max_in_flight", scope) or defaults.IN_FLIGHT))
 
 
-def body_paths(step: Step) -> tuple[str, ...]:
+def body_paths(step: Step, region: Mapping[str, Step]) -> tuple[str, ...]:
     """The paths that the loop's body names, so that its own workflow is sent those and no more."""
-    return tuple(sorted({path for one in templates_in(step.tasks) for path in templates.paths(one.source)}))
+    enter = step.loop.enter if step.loop is not None else None
+    cursor = step.loop.cursor if step.loop is not None else None
+    found = (*templates_in(step.tasks), *templates_in(cursor), *templates_in(enter), *templates_in(region))
+    return tuple(sorted({path for one in found for path in templates.paths(one.source)}))

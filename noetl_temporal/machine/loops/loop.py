@@ -12,8 +12,10 @@ never ran. Items given back (RestRequested) are the next chunk's, and count nowh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
+
+from msgspec.structs import replace
 
 from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES
@@ -31,15 +33,21 @@ from noetl_temporal.machine.events import (
     Started,
     ValuesKept,
 )
+from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import error_outcome, failure_at
 from noetl_temporal.machine.ids import EventIds
-from noetl_temporal.machine.journal import RESULT_BYTES
+from noetl_temporal.machine.journal import RESULT_BYTES, Journal
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
 from noetl_temporal.machine.loops.offload import results_to_store, stored_results
 from noetl_temporal.machine.loops.result import too_large
+from noetl_temporal.machine.loops.unfinished import consecutive
+from noetl_temporal.machine.regions.machine import RegionMachine
+from noetl_temporal.machine.regions.region import Region, new_region, region_of, share, without_shared
 from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import Iteration, LoopState, Pending, restored
 from noetl_temporal.machine.stored import preview, stored_in, whole_result
+from noetl_temporal.machine.tally import tallied
+from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.plan import StepPlan
 from noetl_temporal.machine.tasks.waits import Ending
@@ -61,13 +69,22 @@ _ENDS = {
 class LoopMachine(Engine[LoopState, Iteration]):
     """One run of a loop. ``state`` is that of an earlier machine's ``snapshot``."""
 
-    def __init__(self, input_: ChunkInput, state: Json = None, *, limit: int = INLINE_BYTES) -> None:
-        new = LoopState(ids=EventIds.above(input_.slot, input_.after), ctx=input_.ctx)
-        machine_state = new if state is None else restored(state, LoopState, strict=False)
+    def __init__(self, input_: ChunkInput, state: Json | LoopState = None, *, limit: int = INLINE_BYTES) -> None:
+        machine_state = state if isinstance(state, LoopState) else _restored(state, input_)
         self.input = input_
+        self._region = region_of(input_)
         self.report: ChunkReport | None = None
         self._plan = StepPlan(input_.step)
         super().__init__(machine_state, input_.source.file, limit)
+
+    def _set_state(self, state: LoopState) -> None:
+        super()._set_state(state)
+        self._regions: dict[str, RegionMachine] = {}
+
+    def snapshot(self) -> Json:
+        """See Engine. Machines inside share parts of the state, which stand there once."""
+        found: Json = super().snapshot()
+        return found if self._region is None else without_shared(found)
 
     def _runs_in(self, state: LoopState) -> Runs[Iteration]:
         state.runs = runs = Runs(state.runs)
@@ -88,7 +105,8 @@ class LoopMachine(Engine[LoopState, Iteration]):
     def _take(self, event: Event) -> None:
         match event:
             case Answered(_, wait_id, answer) if wait_id in self.state.waits:
-                self._end_wait(self.state.waits[wait_id], "done", {"status": "ok", "result": answer.result})
+                wait = self.state.waits[wait_id]
+                self._with_run(wait.run)._end_wait(wait, "done", {"status": "ok", "result": answer.result})
             case Answered():
                 self._journal.send(self.returned(event))
             case _:
@@ -122,16 +140,25 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     def _proceed(self) -> None:
         state = self.state
-        while self._has_items_left() and len(state.runs) < self.input.max_in_flight and self._may_start():
-            self._begin_iteration(state.next)
+        self._start_iterations()
         if state.runs or self._has_items_left() or _RESULTS in state.pending:
             return
-        given = results_to_store(self.input, state, self._limit)
+        given = self._results_to_store()
         if given is None:
             self._finish()
         else:
             state.pending[_RESULTS] = Pending("keep", "")
             self._journal.send(KeepValues(_RESULTS, (given,), f"results of {self.input.step.name}"))
+
+    def _start_iterations(self) -> None:
+        while self._can_begin_iteration() and self._may_start():
+            self._begin_iteration(self.state.next)
+
+    def _can_begin_iteration(self) -> bool:
+        return self._has_items_left() and len(self.state.runs) < self.input.max_in_flight
+
+    def _results_to_store(self) -> list[Json] | None:
+        return results_to_store(self.input, self.state, self._limit)
 
     def _values_kept(self, owner: str, event: ValuesKept) -> None:
         """The results, which this machine no longer has then; without a place for them the chunk fails."""
@@ -141,6 +168,13 @@ class LoopMachine(Engine[LoopState, Iteration]):
             self._drop_results()
         else:
             self.state.kept = event.kept[0]
+
+    def _unfinished(self, indices: range) -> tuple[tuple[int, int], ...]:
+        """Only where some items succeeded: without any it is known."""
+        state = self.state
+        if not 0 < state.succeeded < len(indices):
+            return ()
+        return consecutive(one for one in indices if one not in state.results and one not in state.stored)
 
     def _drop_results(self) -> None:
         self.state.results.clear()
@@ -160,21 +194,23 @@ class LoopMachine(Engine[LoopState, Iteration]):
     @property
     def may_give_back(self) -> bool:
         """Whether there are items that a RestRequested would give back. A chunk that may wait for long keeps them."""
-        return self._has_items_left() and not may_wait(self.input.step)
+        return self._has_items_left() and not any(map(may_wait, (self.input.step, *self.input.steps.values())))
 
     def _may_start(self) -> bool:
-        return not (self.state.holding or self.budget.is_spent)
+        return not (self.state.holding or self.is_paused or self.budget.is_spent)
 
     def _is_waiting_for_budget(self) -> bool:
         state = self.state
-        may_begin = self._has_items_left() and len(state.runs) < self.input.max_in_flight
-        return state.phase == "running" and (bool(state.ready) or may_begin)
+        may_begin = bool(state.ready) or self._can_begin_iteration() or self._is_waiting_inside()
+        return state.phase == "running" and may_begin
 
-    def _begin_iteration(self, position: int) -> None:
+    def _begin_iteration(self, position: int, *, claim: int = 0, row: Json = None) -> None:
         self.budget.work()
         state, index = self.state, self.input.first + position
         state.next = position + 1
-        iteration = Iteration(id=str(index), event_id=0, started=self._journal.at, index=index)
+        iteration = Iteration(
+            id=self._iteration_id(index), event_id=0, started=self._journal.at, index=index, claim=claim, row=row
+        )
         iteration.event_id = self._journal.emit(
             "loop.iteration.started",
             self.input.step.name,
@@ -184,13 +220,26 @@ class LoopMachine(Engine[LoopState, Iteration]):
             meta=iteration_ids(self.input, index),
         )
         state.runs[iteration.id] = iteration
-        self._begin_pipeline(iteration)
+        if self._region is None:
+            self._begin_pipeline(iteration)
+        else:
+            iteration.region = new_region(iteration)
+            self._region_machine(iteration, self._region).begin()
+
+    def _iteration_id(self, index: int) -> str:
+        return str(index)
 
     def _run_ended(self, run: Iteration, end: End, kind: str) -> None:
         del kind
+        if run.pipeline is not None:
+            self.state.attempts += run.pipeline.attempts
+            self.state.retries += run.pipeline.retries
+        self._end_iteration(run, end)
+
+    def _end_iteration(self, run: Iteration, end: End, cause: Failure | None = None) -> None:
+        """``cause`` is what failed first where the iteration ran several steps."""
         state, index = self.state, run.index
         del state.runs[run.id]
-        state.attempts += run.pipeline.attempts if run.pipeline else 0
         self._emit_end(run, end)
         if run.assigns:
             state.assigns[index] = run.assigns
@@ -201,7 +250,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
                 if self.input.is_sequential:
                     state.ctx = json_merge.merged(state.ctx, run.ctx)
             case "error":
-                self._iteration_failed(end, index)
+                self._iteration_failed(end, index, cause)
             case "cancelled":
                 pass
 
@@ -212,11 +261,10 @@ class LoopMachine(Engine[LoopState, Iteration]):
         else:
             self.state.results[index] = whole_result(outcome)
 
-    def _iteration_failed(self, end: End, index: int) -> None:
+    def _iteration_failed(self, end: End, index: int, cause: Failure | None) -> None:
         step, source = self.input.step, self.input.source
-        failure = failure_at(
-            source, step.name, end.outcome, end.span, run=self.input.run, task=end.task, iteration=index
-        )
+        failure = cause or failure_at(source, step.name, end.outcome, end.span, run=self.input.run, task=end.task)
+        failure = replace(failure, iteration=index)
         self.state.failures = self.state.failures.with_item_failure(failure)
         if step.loop is not None and step.loop.on_error == "fail_fast":
             self._stop("fail_fast", f"item {index} failed")
@@ -242,19 +290,100 @@ class LoopMachine(Engine[LoopState, Iteration]):
         del run
         return False
 
-    def _host(self, run: Iteration) -> IterationHost:
+    def _host(self, run: Iteration) -> Host:
         return IterationHost(self.input, self._plan, self.state, run, self._journal)
 
     def _warn(self, message: str) -> None:
         step, parent = self.input.step.name, self.input.event_id
         self._journal.warn(message, step, "loop", parent, step=step, loop_id=self.input.loop_id)
 
+    def _rest(self) -> int:
+        """How many items are given back."""
+        state = self.state
+        return len(self.input.items) - state.next if state.is_closed and state.stop is None else 0
+
+    def _taken(self) -> int:
+        """How many items count here."""
+        return len(self.input.items) - self._rest()
+
+    # ---- regions --------------------------------------------------------------------------------------------------
+
+    def _region_machine(self, run: Iteration, region: Region) -> RegionMachine:
+        found = self._regions.get(run.id)
+        if found is None:
+            found = self._regions[run.id] = RegionMachine(self, region, run)
+        return found
+
+    def _inside(self) -> Iterable[tuple[str, RegionMachine]]:
+        if self._region is not None:
+            for id_, run in self.state.runs.items():
+                yield id_, self._region_machine(run, self._region)
+
+    def _is_waiting_inside(self) -> bool:
+        return any(one.is_waiting_for_budget for id_, one in self._inside() if not self._lacks_value(id_))
+
+    def _settle_inside(self) -> bool:
+        ended = False
+        for id_, machine in list(self._inside()):
+            if self._lacks_value(id_):
+                continue
+            self._start_reading(id_)
+            run = self._runs[id_]
+            machine.settle()
+            if machine.end is not None:
+                ended = True
+                del self._regions[id_]
+                self.state.steps = tallied(self.state.steps, machine.steps)
+                self._end_iteration(run, machine.end, machine.state.failures.cause)
+        return ended
+
+    def _ask_run_to_end(self, run: Iteration) -> None:
+        if self._region is None:
+            super()._ask_run_to_end(run)
+        else:
+            self.state.readers.pop(run.id, None)
+            self._region_machine(run, self._region).stop()
+
+    def _wake(self, run_id: str) -> bool:
+        """Regions settle at every fact."""
+        return run_id in self._runs if self._region is not None else super()._wake(run_id)
+
+    # ---- what machines inside ask for -----------------------------------------------------------------------------
+
+    @property
+    def value_limit(self) -> int:
+        """The bytes that a value may have."""
+        return self._limit
+
+    def host_of(self, iteration: Iteration) -> IterationHost:
+        """The surroundings of an iteration."""
+        return IterationHost(self.input, self._plan, self.state, iteration, self._journal)
+
+    def journal_of(self, iteration: Iteration) -> Journal:
+        """The journal of this machine, whose events tell the iteration."""
+        ids = iteration_ids(self.input, iteration.index)
+        return self._journal.within({name: ids[name] for name in ids if name != "step"})
+
+    def wait_opened(self, wait: Wait) -> None:
+        """A step of a region waits."""
+        self._wait_opened(wait)
+
+    def wait_closed(self, wait: Wait, ending: Ending) -> None:
+        """A step of a region waits no longer."""
+        self._wait_closed(wait, ending)
+
+    def inner_loop(self, given: ChunkInput, state: LoopState, inside: RegionMachine) -> InnerLoop:
+        """The machine of a loop inside of an iteration."""
+        return InnerLoop(given, state, inside, self)
+
+    def _tell_pause(self, type_: str, status: str, by: str, reason: str) -> None:
+        """The playbook tells it, for its loops as well."""
+
     # ---- the end --------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
         state = self.state
-        rest = len(self.input.items) - state.next if state.is_closed and state.stop is None else 0
-        total = len(self.input.items) - rest
+        rest, total = self._rest(), self._taken()
         state.phase = "ended"
         indices = range(self.input.first, self.input.first + total)
         results: list[Json] = []
@@ -275,18 +404,79 @@ class LoopMachine(Engine[LoopState, Iteration]):
             stats={"total": total, "success": state.succeeded, "failed": failed, "skipped": skipped},
             failures=state.failures,
             failure=state.failure,
-            assigns=tuple(pair for index in indices for pair in state.assigns.get(index, [])),
+            assigns=tuple((index, *pair) for index in indices for pair in state.assigns.get(index, [])),
             ctx=state.ctx if self.input.is_sequential else {},
             attempts=state.attempts,
+            retries=state.retries,
             rest=rest,
             clock=state.ids.last,
+            steps=state.steps,
             mistakes=tuple(state.mistakes),
             stored=None if state.kept is None else stored_results(state, indices, state.kept),
+            unfinished=self._unfinished(indices),
+            circuits=state.circuits,
         )
         ended: dict[str, Literal["completed", "failed", "cancelled"]] = {
             "ok": "completed",
             "error": "failed",
             "cancelled": "cancelled",
         }
+        self._close(Finish(ended[status], started=state.started))
+
+    def _close(self, finish: Finish) -> None:
         self._drop_loads()
-        self._journal.send(Finish(ended[status], started=state.started))
+        self._journal.send(finish)
+
+
+class InnerLoop(LoopMachine):
+    """A loop inside of an iteration: it has no workflow of its own (regions/machine.py)."""
+
+    def __init__(self, given: ChunkInput, state: LoopState, inside: RegionMachine, outer: LoopMachine) -> None:
+        self._around = inside
+        self._outer = outer
+        super().__init__(given, state, limit=outer.value_limit)
+        self.budget = outer.budget
+
+    def _set_state(self, state: LoopState) -> None:
+        share(state, self._around.state)
+        super()._set_state(state)
+
+    def _new_journal(self, state: LoopState) -> Journal:
+        del state
+        return self._around.journal
+
+    def settle(self) -> None:
+        """Start what may start now."""
+        self.state.holding, self.state.pause = self._around.state.holding, self._around.state.pause
+        self._settle()
+
+    def stop(self) -> None:
+        """Begin nothing any more, and end what is in flight."""
+        self._stop("cancel")
+
+    @property
+    def is_waiting_for_budget(self) -> bool:
+        """Whether something could begin that the budget deferred."""
+        return self._is_waiting_for_budget()
+
+    def _iteration_id(self, index: int) -> str:
+        return f"{self.input.loop_id}/{index}"
+
+    def _results_to_store(self) -> list[Json] | None:
+        """They are part of the result of the outer loop's iteration."""
+        return None
+
+    def _wait_opened(self, wait: Wait) -> None:
+        self._outer.wait_opened(wait)
+
+    def _wait_closed(self, wait: Wait, ending: Ending) -> None:
+        self._outer.wait_closed(wait, ending)
+
+    def _close(self, finish: Finish) -> None:
+        """The machine around finds the report."""
+
+
+def _restored(snapshot: Json, input_: ChunkInput) -> LoopState:
+    if snapshot is None:
+        return LoopState(ids=EventIds.above(input_.slot, input_.after), ctx=input_.ctx, circuits=dict(input_.circuits))
+    return restored(snapshot, LoopState, strict=False)

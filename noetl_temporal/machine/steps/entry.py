@@ -18,10 +18,11 @@ __all__ = ["deadline_id", "emit_started", "enter", "is_admitted", "new_run"]
 
 
 def new_run(execution: Execution, step: Step) -> StepRun:
-    """The next run of a step. Its id ``<step>#<n>`` is unique in the workflow, whatever the names hold."""
+    """The next run of a step. Its id ``<step>#<n>`` is unique in the workflow, whatever the names hold; in a
+    region the loop's id and the iteration's index stand before it."""
     counts = execution.state.counts
     counts[step.name] = count = counts.get(step.name, 0) + 1
-    id_ = fitted(f"{escaped(step.name)}#{count}")
+    id_ = fitted(f"{execution.prefix}{escaped(step.name)}#{count}")
     return StepRun(id=id_, event_id=0, started=execution.journal.at, step=step.name)
 
 

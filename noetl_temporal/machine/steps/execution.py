@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from noetl_compiler.graph import Graph, Step
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.keychain import Keychain
+from noetl_temporal.machine.loops.host import IterationHost
+from noetl_temporal.machine.regions.host import RegionHost
 from noetl_temporal.machine.state import PlaybookState, StepRun
 from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.tasks.plan import StepPlan
 
-__all__ = ["Execution"]
+__all__ = ["Execution", "ends_of"]
+
+
+def ends_of(graph: Graph) -> dict[str, str]:
+    """End -> the loop over steps that it ends; a loop's only way on leads to its end."""
+    loops = (step for step in graph.steps.values() if step.loop is not None and step.loop.region)
+    return {step.route.arcs[0].to: step.name for step in loops}
 
 
 class Execution(NamedTuple):
-    """One run of a graph. ``state`` is the machine's own and changes; ``plans`` are found out as steps run."""
+    """One run of a graph. ``state`` is the machine's own and changes; ``plans`` are found out as steps run. ``ends``
+    maps the end of each loop over steps to the loop. The steps of a region run ``inside`` of an iteration, whose place
+    is the ``prefix`` of their ids.
+    """
 
     graph: Graph
     id: int
@@ -23,10 +36,15 @@ class Execution(NamedTuple):
     journal: Journal
     plans: dict[str, StepPlan]
     keychain: Keychain
+    ends: Mapping[str, str] = MappingProxyType({})
+    inside: IterationHost | None = None
+    prefix: str = ""
 
     def host(self, step: Step, run: StepRun) -> StepHost:
         """The surroundings of a step's run."""
         plan = self.plans.get(step.name)
         if plan is None:
             plan = self.plans[step.name] = StepPlan(step)
+        if self.inside is not None:
+            return RegionHost(self, self.inside, plan, run)
         return StepHost(self.journal, self.graph.names, self.keychain, self.id, self.state, plan, run)

@@ -16,10 +16,11 @@ from noetl_temporal.machine.steps.entry import emit_started
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import OK, StepExit, Way, decide, route
 from noetl_temporal.machine.stored import preview, with_result
+from noetl_temporal.machine.tally import added
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 
-__all__ = ["in_time", "leave", "skip"]
+__all__ = ["completed", "in_time", "leave", "leave_to_next_run", "skip"]
 
 _STATUSES = {"ok": "completed", "error": "failed", "cancelled": "cancelled"}
 
@@ -39,16 +40,21 @@ def skip(execution: Execution, step: Step, run: StepRun) -> StepExit:
 
 
 def leave(execution: Execution, step: Step, run: StepRun, end: End, kind: str = "") -> StepExit:
-    """The run is over: complete it, record it, choose the way on, and tell of it. ``kind`` is that of its result.
+    """The run is over and completed: record it, choose the way on, and tell of it. ``kind`` is that of its result.
 
     The way is chosen before the end is told: a way that raises is how the run failed.
     """
-    end = in_time(step, run, end)
-    end = _completed(execution, step, run, end, kind) if end.status == "ok" else end
     _record(execution, step, run, end, kind, _STATUSES[end.status])
     way = decide(execution, step, run, _STATUSES[end.status], end, kind)
     del execution.state.runs[run.id]
     return _told(execution, step, run, end, kind, way)
+
+
+def leave_to_next_run(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> None:
+    """The run has failed and another one repeats it: there is no way on from it."""
+    _record(execution, step, run, end, kind, "failed")
+    del execution.state.runs[run.id]
+    _emit_end(execution, step, run, end, "failed")
 
 
 def _told(execution: Execution, step: Step, run: StepRun, end: End, kind: str, way: Way | None) -> StepExit:
@@ -69,8 +75,16 @@ def in_time(step: Step, run: StepRun, end: End) -> End:
     return End("error", {**end.outcome, **late}, None, step.span)
 
 
-def _completed(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
-    """The step's own result and ``set``; a template without value fails the step after all."""
+def completed(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
+    """The end with the step's own result, after its ``set``; a template without value fails the step after all, and so
+    does a time that was over, and the failure of the loop that this step ends.
+    """
+    end = in_time(step, run, end)
+    end = _with_own_result(execution, step, run, end, kind) if end.status == "ok" else end
+    return _of_loop(execution, step, end) if end.status == "ok" else end
+
+
+def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
     if step.result is None and not step.set:
         return end
     host, bound = execution.host(step, run), execution.graph.names.outcome
@@ -93,8 +107,16 @@ def _completed(execution: Execution, step: Step, run: StepRun, end: End, kind: s
     return end
 
 
+def _of_loop(execution: Execution, step: Step, end: End) -> End:
+    """The end of a loop over steps fails as the loop did, once it has its own result."""
+    loop = execution.state.records.get(execution.ends.get(step.name, ""))
+    if loop is None or loop.status != "failed":
+        return end
+    return end._replace(status="error", outcome={**end.outcome, "status": "error", "error": loop.outcome["error"]})
+
+
 def _record(execution: Execution, step: Step, run: StepRun, end: End, kind: str, status: Any) -> StepRecord:
-    """Attempts and seconds add up over the runs of a step; everything else is the last run's."""
+    """Attempts, iterations and seconds add up over the runs of a step; everything else is the last run's."""
     records, pipeline = execution.state.records, run.pipeline
     if run.before is None:
         run.before = records.get(step.name) or StepRecord("running")
@@ -104,6 +126,9 @@ def _record(execution: Execution, step: Step, run: StepRun, end: End, kind: str,
         outcome=end.outcome,
         tasks=pipeline.records if pipeline else {},
         attempts=run.before.attempts + (pipeline.attempts if pipeline else run.loop_attempts),
+        failures=run.before.failures,
+        retries=run.before.retries + (pipeline.retries if pipeline else run.loop_retries),
+        iterations=added(run.before.iterations, run.loop_stats),
         duration=run.before.duration + (execution.journal.at - run.started) / 1000,
     )
     return record

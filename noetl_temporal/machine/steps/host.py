@@ -41,6 +41,7 @@ class StepHost:
         self.parent_id = run.event_id or state.workflow_id  # a step that was not admitted has no event of its own
         self.iteration: int | None = None
         self.meta: dict[str, Any] = {"step": step.name, "step_run_id": run.id}
+        self.circuits = state.circuits
         self._state = state
         self._run = run
         self._keychain = keychain
@@ -49,6 +50,9 @@ class StepHost:
         """Names in effect for this run of the step, the given layers innermost."""
         state, at = self._state, self.journal.at
         return playbook_scope(state, self.names, self._keychain, self.execution_id, at, self._run, layers)
+
+    def lease(self) -> None:
+        """Only iterations have rows."""
 
     def warn(self, message: str, span: Span) -> None:
         """Once a place in the whole run: steps that run again, and pages, ask the same conditions again."""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
 from noetl_compiler import templates
 from noetl_compiler.graph import Loop, Step
 from noetl_temporal.event_ids import SLOTS
@@ -10,17 +15,27 @@ from noetl_temporal.machine.commands import ChunkInput, RunChunk
 from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.loops.chunks import cut, next_chunk
+from noetl_temporal.machine.loops.claims import claim_limits
 from noetl_temporal.machine.loops.frames import frame_limits
 from noetl_temporal.machine.loops.items import body_paths, collection_of, in_flight, mistake_of, selected
 from noetl_temporal.machine.loops.offload import chunk_items_ref
 from noetl_temporal.machine.names import LOOP
-from noetl_temporal.machine.state import LoopProgress, StepRun
+from noetl_temporal.machine.state import Chunk, LoopProgress, StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.waits.matching import may_wait
 
-__all__ = ["begin_chunk", "emit_loop_end", "moved_slot", "open_loop", "record_slot"]
+__all__ = [
+    "begin_chunk",
+    "chunk_input",
+    "emit_loop_end",
+    "emit_loop_started",
+    "loop_id",
+    "moved_slot",
+    "open_loop",
+    "record_slot",
+]
 
 _CHUNK_SLOTS = SLOTS - 1
 """All but the playbook's own, from 1 on."""
@@ -44,6 +59,8 @@ def open_loop(
     None while the budget left items to look at for the next workflow task. Raises TemplateFailure.
     """
     scope = execution.host(step, run).scope()
+    if loop.cursor is not None:
+        return _open_cursor(execution, step, loop, run, scope)
     run.selection = run.selection or collection_of(loop, scope)
     items = selected(loop, scope, run.selection, budget)
     if items is None:
@@ -53,12 +70,21 @@ def open_loop(
         execution.host(step, run).warn(mistake.message, mistake.span)
     run.selection = None
     at_once = in_flight(loop, scope)
-    needed = templates.project(scope, body_paths(step))
+    needed = templates.project(scope, body_paths(step, steps_within(execution.graph.steps, loop)))
     frame = frame_limits(loop, scope, at_once)
-    ranges = cut(items, at_once, limit // 2, frame, is_whole=may_wait(step))
-    id_ = fitted(run.id.replace("#", "/"))
-    run.loop = LoopProgress(id_, len(items), items, needed, at_once, ranges, frame=frame)
-    run.loop_event_id = _emit_started(execution, step, loop, run, len(items))
+    ranges = cut(items, at_once, limit // 2, frame, is_whole=_may_wait(execution, step, loop))
+    run.loop = LoopProgress(loop_id(run), len(items), items, needed, at_once, ranges, frame=frame)
+    emit_loop_started(execution, step, loop, run, run.loop)
+    return run.loop
+
+
+def _open_cursor(execution: Execution, step: Step, loop: Loop, run: StepRun, scope: Mapping[str, Any]) -> LoopProgress:
+    """A loop over a cursor is one range of as many rows as it may claim. Raises TemplateFailure."""
+    claims = claim_limits(loop, scope)
+    ranges = [(0, claims.rows)] if claims.rows else []
+    needed = templates.project(scope, body_paths(step, {}))
+    run.loop = LoopProgress(loop_id(run), 0, [], needed, in_flight(loop, scope), ranges, claims=claims)
+    emit_loop_started(execution, step, loop, run, run.loop)
     return run.loop
 
 
@@ -67,13 +93,23 @@ def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, prog
     chunk = next_chunk(progress, _free_slot(execution, loop))
     if chunk is None:
         return None
-    id_ = fitted(f"{progress.id}/{chunk.first}") if chunk.first else progress.id
-    progress.chunks[id_] = chunk
-    given = ChunkInput(
+    given = chunk_input(execution, step, loop, run, progress, chunk)
+    progress.chunks[given.chunk_id] = chunk
+    return RunChunk(given.chunk_id, given, f"{step.name}: {_part(given)}, {loop.mode}")
+
+
+def chunk_input(
+    execution: Execution, step: Step, loop: Loop, run: StepRun, progress: LoopProgress, chunk: Chunk
+) -> ChunkInput:
+    """All that the chunk's machine needs."""
+    claims = None if progress.claims is None else replace(progress.claims, rows=chunk.size)
+    return ChunkInput(
         execution_id=execution.id,
         source=execution.graph.source,
         names=execution.graph.names,
         step=step,
+        steps=steps_within(execution.graph.steps, loop),
+        failure=execution.graph.failure,
         items=[] if progress.kept else progress.items[chunk.first : chunk.first + chunk.size],
         scope=progress.scope,
         slot=chunk.slot,
@@ -84,17 +120,35 @@ def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, prog
         total=progress.total,
         first=chunk.first,
         max_in_flight=chunk.share,
-        is_sequential=progress.max_in_flight == 1,
+        is_sequential=progress.max_in_flight == 1 and (claims is None or claims.row_concurrency == 1),
         ctx=progress.ctx,
         frame=progress.frame,
+        claims=claims,
         kept_items=chunk_items_ref(progress, chunk) if progress.kept else None,
         kept_scope=progress.kept_scope,
         secrets_key=execution.keychain.key,
+        circuits=progress.circuits,
     )
-    return RunChunk(id_, given, f"{step.name}: {_part(given)}, {loop.mode}")
+
+
+def steps_within(steps: Mapping[str, Step], loop: Loop) -> dict[str, Step]:
+    """The steps of the loop's region, and of the regions inside of it."""
+    found: dict[str, Step] = {}
+    for name in loop.region:
+        found[name] = steps[name]
+        inner = steps[name].loop
+        if inner is not None:
+            found |= steps_within(steps, inner)
+    return found
+
+
+def _may_wait(execution: Execution, step: Step, loop: Loop) -> bool:
+    return any(may_wait(one) for one in (step, *steps_within(execution.graph.steps, loop).values()))
 
 
 def _part(given: ChunkInput) -> str:
+    if given.claims is not None:
+        return "rows of a cursor" if not given.first else f"rows of a cursor, after {given.first:,}"
     if given.size == given.total:
         return f"{given.total:,} items"
     return f"items {given.first + 1:,} to {given.first + given.size:,} of {given.total:,}"
@@ -132,8 +186,18 @@ def record_slot(execution: Execution, slot: int, report: ChunkReport) -> None:
         execution.state.lost_slots.append(slot)
 
 
-def _emit_started(execution: Execution, step: Step, loop: Loop, run: StepRun, size: int) -> int:
-    return execution.journal.emit(
+def loop_id(run: StepRun) -> str:
+    """``<step>/<n>`` for the loop of ``<step>#<n>``."""
+    return fitted(run.id.replace("#", "/"))
+
+
+def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun, progress: LoopProgress) -> None:
+    """The event of the loop's beginning. One that repeats another has ``kept`` the results of some items. How many rows
+    a cursor has nobody knows.
+    """
+    size = progress.total if progress.claims is None else None
+    kept = 0 if size is None else size - sum(count for _, count in progress.ranges)
+    run.loop_event_id = execution.journal.emit(
         "loop.started",
         step.name,
         LOOP,
@@ -141,6 +205,7 @@ def _emit_started(execution: Execution, step: Step, loop: Loop, run: StepRun, si
         parent=run.event_id,
         span=loop.span,
         step_run_id=run.id,
+        kept=kept or None,
         iterator={
             "iterator_name": loop.element,
             "total_count": size,

@@ -10,6 +10,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, SKIPPED
 from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.machine.failures import failure_at, template_outcome
 from noetl_temporal.machine.loops.result import ITEMS_FAILED
 from noetl_temporal.machine.routing import Selection, select
@@ -20,7 +21,7 @@ from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.undefined import Mistake, is_reported
 
-__all__ = ["OK", "StepExit", "Way", "decide", "route"]
+__all__ = ["OK", "StepExit", "Way", "add_deferred", "decide", "enter_region", "record_failure", "route"]
 
 OK: PlainOutcome = {"status": "ok", "result": None}
 """What a step comes to that called nothing."""
@@ -90,17 +91,30 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     return StepExit(step.name, targets)
 
 
+def enter_region(execution: Execution, entry: Step, run: StepRun) -> Way:
+    """Choose the ways into a loop's region, and tell of them. ``entry`` is the loop's step with these as its route."""
+    way = decide(execution, entry, run, "completed", End("ok", OK, None, entry.span))
+    if way is None:
+        return Way()
+    _emit(execution, entry, run, way)
+    for one in way.mistakes:
+        execution.host(entry, run).warn(one.message, one.span)
+    if way.values:
+        execution.host(entry, run).tell_of_set(way.values)
+    return way
+
+
 def _names(execution: Execution, step: Step, status: str, end: End, kind: str) -> dict[str, Any]:
     return {
         **call_names(execution.graph.names.outcome, step.name, kind, end.outcome),
-        **event_names(_boundary(step, status), step.name, end.outcome),
+        **event_names(_boundary(execution, step, status), step.name, end.outcome),
     }
 
 
-def _boundary(step: Step, status: str) -> str:
+def _boundary(execution: Execution, step: Step, status: str) -> str:
     if status == "skipped":
         return SKIPPED
-    after = AFTER_CALL if step.loop is None else AFTER_LOOP
+    after = AFTER_LOOP if step.loop is not None or step.name in execution.ends else AFTER_CALL
     return after["error" if status == "failed" else "ok"]
 
 
@@ -135,21 +149,71 @@ def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: t
     """
     handled = bool(targets)
     error: dict[str, Any] = end.outcome.get("error") or {}
-    if not (error.get("kind") == ITEMS_FAILED and run.loop is not None and run.loop.failures.total):
+    is_of_items = error.get("kind") == ITEMS_FAILED
+    deferred = _deferred(execution, step)
+    if deferred.total:
+        _add_log(execution, deferred, handled=handled)
+    elif is_of_items and run.loop is not None and run.loop.failures.total:
+        pass  # they are told or deferred already
+    elif handled and step.loop is not None and step.loop.region:
+        _defer(execution, step, FailureLog().with_failure(_failure(execution, step, run, end)))
+    else:
         _add(execution, step, run, end, handled=handled)
     stops = not handled and (step.failure or execution.graph.failure) == "fail_fast"
     return StepExit(step.name, targets or (execution.graph.final,), stops)
 
 
+def record_failure(execution: Execution, step: Step, run: StepRun, end: End, *, handled: bool) -> None:
+    """Of a run of a step, with those of its items, which nothing else decides on."""
+    items = FailureLog() if run.loop is None else run.loop.failures
+    _add_log(execution, items, handled=handled)
+    error: dict[str, Any] = end.outcome.get("error") or {}
+    if not (error.get("kind") == ITEMS_FAILED and items.total):
+        _add(execution, step, run, end, handled=handled)
+
+
 def _add(execution: Execution, step: Step, run: StepRun, end: End, *, handled: bool) -> None:
-    failure = failure_at(execution.graph.source, step.name, end.outcome, end.span, run=run.id, task=end.task)
-    execution.state.failures = execution.state.failures.with_failure(replace(failure, handled=handled))
+    failure = replace(_failure(execution, step, run, end), handled=handled)
+    execution.state.failures = execution.state.failures.with_failure(failure)
+
+
+def _failure(execution: Execution, step: Step, run: StepRun, end: End) -> Failure:
+    return failure_at(execution.graph.source, step.name, end.outcome, end.span, run=run.id, task=end.task)
 
 
 def _add_items(execution: Execution, step: Step, run: StepRun, *, handled: bool) -> None:
-    """Failures of a loop's items are told with the end of its step, when it is known what becomes of them."""
+    """Failures of a loop's items are told with the end of its step, when it is known what becomes of them: those of a
+    loop over steps with the step that ends it.
+    """
     if step.loop is None or run.loop is None:
         return
-    failures = run.loop.failures
-    is_forgiven = handled or step.loop.failure == "best_effort"
-    execution.state.failures = execution.state.failures.followed_by(failures.as_handled() if is_forgiven else failures)
+    if handled and step.loop.region:
+        _defer(execution, step, run.loop.failures)
+    else:
+        _add_log(execution, run.loop.failures, handled=handled or step.loop.failure == "best_effort")
+
+
+def _defer(execution: Execution, step: Step, failures: FailureLog) -> None:
+    """What becomes of them is for the step that ends the loop to decide."""
+    record = execution.state.records[step.name]
+    record.failures = record.failures.followed_by(failures)
+
+
+def add_deferred(execution: Execution) -> None:
+    """The run ends: nobody handles the failures of loops over steps whose end was not reached."""
+    for record in execution.state.records.values():
+        found, record.failures = record.failures, FailureLog()
+        _add_log(execution, found, handled=False)
+
+
+def _deferred(execution: Execution, step: Step) -> FailureLog:
+    """Failures of items that the end of a loop over steps decides on."""
+    loop = execution.state.records.get(execution.ends.get(step.name, ""))
+    if loop is None:
+        return FailureLog()
+    found, loop.failures = loop.failures, FailureLog()
+    return found
+
+
+def _add_log(execution: Execution, failures: FailureLog, *, handled: bool) -> None:
+    execution.state.failures = execution.state.failures.followed_by(failures.as_handled() if handled else failures)

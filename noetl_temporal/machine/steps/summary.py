@@ -6,8 +6,9 @@ from noetl_compiler.graph import Json
 from noetl_temporal.machine.state import StepRecord
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.stored import whole_result
+from noetl_temporal.machine.tally import StepTally
 
-__all__ = ["result_of", "summary_of"]
+__all__ = ["result_of", "summary_of", "tally_of"]
 
 
 def result_of(execution: Execution) -> Json:
@@ -33,14 +34,23 @@ def _result_of(record: StepRecord) -> Json:
 
 
 def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
-    """name -> {status, attempts, duration_seconds}, in the playbook's order."""
-    records = execution.state.records
+    """name -> {status, attempts, retries, iterations?, duration_seconds}, in the playbook's order; of steps inside of
+    loops over steps the gravest status, and sums.
+    """
+    found = {**execution.state.inside, **{name: tally_of(one) for name, one in execution.state.records.items()}}
     return {
         name: {
-            "status": records[name].status,
-            "attempts": records[name].attempts,
-            "duration_seconds": records[name].duration,
+            "status": found[name].status,
+            "attempts": found[name].attempts,
+            "retries": found[name].retries,
+            **({"iterations": dict(found[name].iterations)} if found[name].iterations else {}),
+            "duration_seconds": found[name].duration,
         }
         for name in execution.graph.steps
-        if name in records and not execution.graph.steps[name].is_synthetic
+        if name in found and not execution.graph.steps[name].is_synthetic
     }
+
+
+def tally_of(record: StepRecord) -> StepTally:
+    """What the summary says of a step."""
+    return StepTally(record.status, record.attempts, record.retries, record.iterations, record.duration)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from noetl_compiler import templates
 from noetl_compiler.graph import NamesProfile, Step
-from noetl_temporal.machine.call import PlainOutcome, ToolCall
+from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome, ToolCall
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.state import PipelineState
@@ -34,6 +34,10 @@ class Caller(Protocol):
     key: str
     once: str
     iteration: int | None
+
+    def lease(self) -> LeaseRenewal | None:
+        """That of the row that a call works on. Raises TemplateFailure."""
+        ...
 
 
 def call_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
@@ -79,6 +83,7 @@ def tool_call(
         page=plan.page(state),
         aside=task.guard is not None,
         secrets_key=caller.secrets_key,
+        lease=caller.lease(),
     )
 
 

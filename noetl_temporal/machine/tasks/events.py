@@ -64,7 +64,7 @@ def emit_ended(
         started=state.task.started,
         result=preview(outcome, RESULT_BYTES) if status == "COMPLETED" else None,
         error=message_of(outcome),
-        span=failed_at(plan.task, outcome) if status == "FAILED" else None,
+        span=failed_at(plan.task, outcome, state.task.config) if status == "FAILED" else None,
         meta=meta if sequence is None else {**meta, "sequence": sequence},
     )
 

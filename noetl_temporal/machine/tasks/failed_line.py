@@ -1,30 +1,42 @@
-"""Where a task failed: at the line of its Python code that raised, where that is a line of the YAML."""
+"""Where a task failed: at the line of its code or SQL that is wrong, where that is a line of the YAML."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import cast
+
 from noetl_compiler.graph import Json, Span, Task
+from noetl_compiler.language.tools import SQL_COMMANDS, SQL_KINDS
 from noetl_compiler.value_merge import names_in
 from noetl_temporal.machine.call import PlainOutcome
 
 __all__ = ["failed_at"]
 
-_FIELDS = ("code", "script")
+_CODE, _SQL = ("code", "script"), (*SQL_COMMANDS, "script")
 
 
-def failed_at(task: Task, outcome: PlainOutcome) -> Span:
-    """The line, else the task."""
-    raised: dict[str, Json] = outcome.get("py") or {}
-    line, lines = raised.get("line"), _lines_of(task)
-    if task.code is None or not isinstance(line, int) or not 1 <= line <= len(lines):
+def failed_at(task: Task, outcome: PlainOutcome, called: Mapping[str, Json] | None) -> Span:
+    """The line, else the task. ``called`` is the configuration of the call: where templates have made more or fewer
+    lines of its text, its lines are not those of the YAML.
+    """
+    line, lines = _line_told(outcome), _lines_of(task, names_in(task.config))
+    if task.code is None or line is None or not 1 <= line <= len(lines):
         return task.span
-    if task.code.end_line - task.code.line + 1 != len(lines):
+    if task.code.end_line - task.code.line + 1 != len(lines) or len(lines) != len(_lines_of(task, called or {})):
         return task.span
     number, text = task.code.line + line - 1, lines[line - 1]
     col = task.code.col + len(text) - len(text.lstrip())
     return Span(number, col, number, col + len(text.strip()))
 
 
-def _lines_of(task: Task) -> list[str]:
-    config = names_in(task.config)
-    code = next((config[name] for name in _FIELDS if isinstance(config.get(name), str)), "")
-    return code.rstrip("\n").split("\n")
+def _line_told(outcome: PlainOutcome) -> int | None:
+    """Of the traceback of Python code, or of the position in SQL."""
+    told = cast("dict[str, dict[str, Json] | None]", outcome)
+    line = next((facts["line"] for name in ("py", "pg") if (facts := told.get(name)) and "line" in facts), None)
+    return line if isinstance(line, int) else None
+
+
+def _lines_of(task: Task, config: Mapping[str, Json]) -> list[str]:
+    fields = _SQL if task.kind in SQL_KINDS else _CODE
+    text = next((config[name] for name in fields if isinstance(config.get(name), str)), "")
+    return text.rstrip("\n").split("\n")

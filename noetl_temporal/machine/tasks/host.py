@@ -6,17 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from noetl_compiler.graph import Json, Span
+from noetl_temporal.machine.circuit_state import CircuitState
 from noetl_temporal.machine.tasks.calls import Caller
 
 __all__ = ["Host"]
 
 
 class Host(Caller, Protocol):
-    """Whom a pipeline runs for: a step of the playbook, or an iteration of a loop; ``run_id`` is its id there."""
+    """Whom a pipeline runs for: a step of the playbook, or an iteration of a loop; ``run_id`` is its id there.
+    ``circuits`` are those of the whole machine.
+    """
 
     parent_id: int
     run_id: str
     meta: dict[str, Any]
+    circuits: dict[str, CircuitState]
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
         """Names in effect, the given layers innermost."""

@@ -8,6 +8,7 @@ How it works. A pipeline is always in one phase (state.PipelineState), and moves
     delay ── delay_over ────► ready
     ready ── begin_call ────► wait     a task that waits for a time, a signal or a person
     call  ── tool_finished ─► wait     a retry that waits for a signal
+    ready ── begin_call ────► answered a call that is refused, because its circuit is open
     wait  ── wait_ended ────► answered ── begin_call ──► as after a call
     any   ──────────────────► done     ``end`` tells ok, error or cancelled
 
@@ -34,14 +35,14 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, Rule, Span
 from noetl_compiler.language import defaults
 from noetl_compiler.language.tools import WAITS
-from noetl_temporal.machine import json_merge, quantities
+from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolReport
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failures import error_outcome, template_outcome
 from noetl_temporal.machine.policy import Decision, RuleError, decide
 from noetl_temporal.machine.state import PipelineState, TaskProgress, TaskRecord
 from noetl_temporal.machine.stored import with_result
-from noetl_temporal.machine.tasks import guarded_tasks
+from noetl_temporal.machine.tasks import breaker, guarded_tasks
 from noetl_temporal.machine.tasks.call_result import (
     Ruling,
     last_page,
@@ -59,7 +60,7 @@ from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
 from noetl_temporal.machine.tasks.plan import TaskPlan
-from noetl_temporal.machine.tasks.rendering import RenderedTask, limit_of, seconds_of
+from noetl_temporal.machine.tasks.rendering import RenderedTask, delay_of, limit_of, seconds_of
 from noetl_temporal.machine.tasks.selecting import with_selected
 from noetl_temporal.machine.tasks.waits import Ending, emit_wait_ended, retry_wait, still_failed, task_wait
 from noetl_temporal.machine.waits.wait import Wait
@@ -70,7 +71,7 @@ MAX_EXECUTIONS = 1_000_000
 """Task executions of one pipeline (semantics.md 20)."""
 
 FOLLOWS: Mapping[str, tuple[str, ...]] = {
-    "ready": ("call", "wait", "done"),
+    "ready": ("call", "wait", "answered", "done"),
     "call": ("ready", "delay", "wait", "done"),
     "delay": ("ready", "done"),
     "wait": ("answered", "ready", "done"),
@@ -122,13 +123,17 @@ class Pipeline:
     def tool_finished(self, report: ToolReport, cancelled: bool) -> None:
         """The awaited call ended; ``cancelled`` because this run asked for it."""
         state, plan = self.state, self._plan()
-        state.attempts += max(1, len(report.attempts))
+        made = max(1, len(report.attempts))
+        state.attempts += made
+        state.retries += made - 1 + (state.task.calls > 0 and not state.task.storing)
         if cancelled:
+            breaker.cancelled(self.host, state, plan)
             self._task_ended(plan, "CANCELLED", report.outcome)
             self._end("cancelled", report.outcome)
         elif state.task.storing:
             self._stored(plan, report)
         else:
+            breaker.ended(self.host, state, plan, report.outcome)
             self._settle(plan, report)
 
     def delay_over(self) -> None:
@@ -140,6 +145,7 @@ class Pipeline:
         self.opened = None
         emit_wait_ended(self.host, wait, ending, outcome)
         self.state.answer = outcome
+        self.state.attempts += 1 if outcome is not None and self.state.task.is_open else 0
         self._move("ready" if outcome is None else "answered")
 
     def stop(self) -> None:
@@ -222,6 +228,10 @@ class Pipeline:
             self._wait(task_wait(host, plan, state, rendered))
             return
         call = tool_call(host, plan, state, rendered, names)
+        state.answer = breaker.refusal(host, state, plan, call.id, names)
+        if state.answer is not None:
+            self._move("answered")
+            return
         self._move("call")
         state.pending = call.id
         host.journal.call(call, plan.task.queue, summary(host, plan, call.page))
@@ -237,7 +247,6 @@ class Pipeline:
         if outcome is None:
             raise ProtocolError("a wait was answered with nothing")
         if state.task.is_open:
-            state.attempts += 1
             self._settle(plan, ToolReport(outcome, is_decided=False))
         elif outcome["status"] == "error":
             self._failed(plan, still_failed(state.records[plan.task.label].outcome, outcome))
@@ -340,7 +349,7 @@ class Pipeline:
             case "again" if rule is not None and self.state.task.page < limit_of(rule, names, defaults.PAGES):
                 self._next_page(plan, rule, outcome, names)
             case "jump" if rule is not None and rule.to is not None:
-                self._jump(plan, rule, rule.to, outcome, self._delay_of(rule, names))
+                self._jump(plan, rule, rule.to, outcome, delay_of(rule, names))
             case "retry" | "wait" if rule is not None and rule.wait_for is not None:
                 self._wait_to_retry(plan, ruling, rule, outcome, names)
             case "retry" if rule is not None:
@@ -391,7 +400,7 @@ class Pipeline:
             self._end("error", outcome)
 
     def _next_page(self, plan: TaskPlan, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
-        progress, delay = self.state.task, self._delay_of(rule, names)
+        progress, delay = self.state.task, delay_of(rule, names)
         if rule.patch is not None:
             progress.config = json_merge.merged(progress.config, templates.render(rule.patch, names))
         if rule.rebind is not None:
@@ -400,12 +409,6 @@ class Pipeline:
         progress.done_id = self._task_ended(plan, "COMPLETED", outcome)
         progress.page, progress.calls = progress.page + 1, 0
         self._go(rule, delay)
-
-    def _delay_of(self, rule: Rule, names: Mapping[str, Any]) -> float:
-        if rule.delay is None:
-            return 0.0
-        found = templates.render(rule.delay, names)
-        return 0.0 if found is None else quantities.seconds(found, "delay", rule.span)
 
     def _go(self, rule: Rule, delay: float) -> None:
         """Call again or jump, after so many seconds."""
@@ -478,7 +481,7 @@ class Pipeline:
         task = tasks[state.index] if state.index < len(tasks) else None
         self._move("done")
         state.pending = ""
-        place = span or (failed_at(task, outcome) if task else self.host.step.span)
+        place = span or (failed_at(task, outcome, state.task.config) if task else self.host.step.span)
         self.end = End(status, outcome, task.label if task else None, place)
 
     def _index_of(self, label: str) -> int:

@@ -8,6 +8,7 @@ from functools import cached_property
 from noetl_compiler import templates
 from noetl_compiler.graph import Policy, Rule, Sink, Step, Task
 from noetl_compiler.graph.contents import templates_in
+from noetl_compiler.language.tools import WAITS
 from noetl_temporal.machine.call import CallRule
 from noetl_temporal.machine.ids import escaped
 from noetl_temporal.machine.state import PipelineState
@@ -27,6 +28,7 @@ class TaskPlan:
         self.name = escaped(task.label)
         self.title = _title(step, task)
         self.rules = _rules(task.policy)
+        self.circuit = task.policy.circuit if task.policy is not None and task.kind not in WAITS else None
         self.collect = collect_of(task)
         self.paginates = task.policy is not None and any(rule.do == "again" for rule in task.policy.rules)
         self.attempt_sinks = _of_level(task, "attempt")

@@ -10,7 +10,7 @@ from noetl_compiler.graph import Json, Rule, Sink, Splice, Task, Value
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.call import SinkCall
 
-__all__ = ["RenderedTask", "limit_of", "seconds_of", "sink_calls"]
+__all__ = ["RenderedTask", "delay_of", "limit_of", "seconds_of", "sink_calls"]
 
 
 class RenderedTask:
@@ -73,6 +73,12 @@ def seconds_of(value: Value | None, scope: Mapping[str, Any], what: str) -> floa
     if value is None or found is None:
         return None
     return quantities.seconds(found, what, next(iter(value.templates.values()), None))
+
+
+def delay_of(rule: Rule, scope: Mapping[str, Any]) -> float:
+    """How long a rule waits before the next call, in seconds. Raises TemplateFailure."""
+    found = templates.render(rule.delay, scope) if rule.delay is not None else None
+    return 0.0 if found is None else quantities.seconds(found, "delay", rule.span)
 
 
 def limit_of(rule: Rule, scope: Mapping[str, Any], default: int) -> int:

@@ -21,7 +21,7 @@ from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.tasks.rendering import RenderedTask
 from noetl_temporal.machine.waits.wait import Wait
 
-__all__ = ["Ending", "emit_wait_ended", "retry_wait", "still_failed", "task_wait", "timed_out"]
+__all__ = ["Ending", "emit_wait_ended", "end_at_due_time", "retry_wait", "still_failed", "task_wait"]
 
 Ending = Literal["done", "timed_out", "cancelled"]
 
@@ -64,8 +64,12 @@ def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, sec
     return _told(host, plan, _limited(wait, seconds), host.parent_id)
 
 
-def timed_out(wait: Wait) -> PlainOutcome:
-    """How a wait ends at its timeout."""
+def end_at_due_time(wait: Wait) -> tuple[Ending, PlainOutcome]:
+    """How a wait ends that nobody has ended before."""
+    return ("done", {"status": "ok", "result": None}) if wait.ends_well else ("timed_out", _timed_out(wait))
+
+
+def _timed_out(wait: Wait) -> PlainOutcome:
     what = "no decision" if wait.kind == "approval" else f"no signal {wait.signal!r}"
     what = what if wait.kind != "time" else "the time to wait for had not come"
     came = "" if wait.kind == "time" else " came"

@@ -13,9 +13,17 @@ import msgspec
 
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.language.payload_schema import form_schema, payload_problem
-from noetl_temporal.machine.events import Decided, Event, Signalled
+from noetl_temporal.machine.events import (
+    Decided,
+    Event,
+    PauseRequested,
+    RetryRequested,
+    Signalled,
+    SkipRequested,
+    UnpauseRequested,
+)
 from noetl_temporal.machine.state import PlaybookState
-from noetl_temporal.machine.waits.matching import signals_of
+from noetl_temporal.machine.waits.matching import signals_of, waiting_for
 from noetl_temporal.machine.waits.wait import Signal
 
 __all__ = [
@@ -38,13 +46,16 @@ SIGNAL_BYTES = 16_384
 KEPT_BYTES = 500_000
 """Of all payloads that are kept: they are copied when a run continues as new."""
 
+_REQUESTS = Signalled | Decided | PauseRequested | UnpauseRequested | RetryRequested | SkipRequested
+"""The facts of requests."""
+
 MAX_REQUESTS = 500
 """Requests whose ids a run remembers. Ids rise with time, so an id below all of them counts as repeated."""
 
 
 def is_repeated(request_id: int, state: PlaybookState, unfed: Iterable[Event]) -> bool:
     """Whether the request was accepted before."""
-    accepted = (fact.request_id for fact in unfed if isinstance(fact, Signalled | Decided))
+    accepted = (fact.request_id for fact in unfed if isinstance(fact, _REQUESTS))
     return request_id <= state.oldest_request or request_id in state.requests or request_id in accepted
 
 
@@ -68,12 +79,26 @@ def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Se
     if size > SIGNAL_BYTES:
         return f"the payload has {size:,} bytes, over {SIGNAL_BYTES:,}: store it elsewhere and send where it lies"
     coming = [fact.signal for fact in unfed if isinstance(fact, Signalled)]
-    kept = [*(one for queue in state.signals.values() for one in queue), *coming]
+    return payload_problem(signal.data, signals[signal.name]) or _keeping_problem(state, signal, coming)
+
+
+def _keeping_problem(state: PlaybookState, signal: Signal, coming: Iterable[Signal]) -> str | None:
+    """A signal that an open wait takes is not kept, however many others are. ``coming`` takes its waits first."""
+    waits = list(state.waits.values())
+    kept = [one for queue in state.signals.values() for one in queue]
+    for one in coming:
+        wait = waiting_for(one, waits)
+        if wait is None:
+            kept.append(one)
+        else:
+            waits.remove(wait)
+    if waiting_for(signal, waits) is not None:
+        return None
     if sum(one.name == signal.name for one in kept) >= KEPT_SIGNALS:
         return f"{KEPT_SIGNALS} signals {signal.name!r} are kept already, and no step takes them"
-    if sum(_size(one.data) for one in kept) + size > KEPT_BYTES:
+    if sum(_size(one.data) for one in kept) + _size(signal.data) > KEPT_BYTES:
         return f"the signals that are kept have {KEPT_BYTES:,} bytes already, and no step takes them"
-    return payload_problem(signal.data, signals[signal.name])
+    return None
 
 
 def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Event]) -> str | None:

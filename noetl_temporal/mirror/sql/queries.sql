@@ -90,16 +90,54 @@ ORDER BY event_id LIMIT $5
 SELECT pg_advisory_xact_lock(hashtextextended('noetl.catalog/' || $1, 0))
 
 -- name: find_catalog
-SELECT catalog_id FROM noetl.catalog WHERE path = $1 AND content = $2 ORDER BY version LIMIT 1
+-- A text has a row of its own if it was run before it was registered, and a newer one was registered meanwhile.
+SELECT catalog_id FROM noetl.catalog WHERE path = $1 AND content = $2 ORDER BY registered_at IS NULL, version LIMIT 1
 
 -- name: add_catalog
 INSERT INTO noetl.catalog (path, version, kind, content, meta)
 SELECT $1, coalesce(max(version), 0) + 1, 'playbook', $2, $3::text::jsonb FROM noetl.catalog WHERE path = $1
 RETURNING catalog_id
 
+-- name: registered_text
+SELECT path, version, digest, content, meta, registered_at FROM noetl.catalog
+WHERE path = $1 AND digest = $2 AND content = $3
+
+-- name: register_row
+-- The row of a text that was run before it was registered, unless a newer version was registered meanwhile.
+UPDATE noetl.catalog SET digest = $2, registered_at = now(), meta = $4::text::jsonb
+WHERE catalog_id = (SELECT catalog_id FROM noetl.catalog WHERE path = $1 AND content = $3 ORDER BY version LIMIT 1)
+  AND version > ALL (SELECT version FROM noetl.catalog WHERE path = $1 AND registered_at IS NOT NULL)
+RETURNING path, version, digest, content, meta, registered_at
+
+-- name: register_text
+INSERT INTO noetl.catalog (path, version, kind, digest, content, meta, registered_at)
+SELECT $1, coalesce(max(version), 0) + 1, 'playbook', $2, $3, $4::text::jsonb, now() FROM noetl.catalog WHERE path = $1
+RETURNING path, version, digest, content, meta, registered_at
+
+-- name: registered
+-- Of each path $1 the version beside it in $2, the newest where that is NULL.
+SELECT DISTINCT ON (asked.path, asked.version) c.path, c.version, c.digest, c.content, c.meta, c.registered_at
+FROM unnest($1::text[], $2::int[]) AS asked (path, version)
+JOIN noetl.catalog c ON c.path = asked.path AND (asked.version IS NULL OR c.version = asked.version)
+WHERE c.registered_at IS NOT NULL
+ORDER BY asked.path, asked.version, c.version DESC
+
+-- name: registered_newest
+-- Of all paths, or of those that begin with $1, the newest version.
+SELECT DISTINCT ON (path) path, version, digest, content, meta, registered_at FROM noetl.catalog
+WHERE registered_at IS NOT NULL AND ($1::text IS NULL OR starts_with(path, $1))
+ORDER BY path, version DESC
+
+-- name: registered_versions
+SELECT path, version, digest, content, meta, registered_at FROM noetl.catalog
+WHERE path = $1 AND registered_at IS NOT NULL ORDER BY version DESC
+
+-- name: registered_paths
+SELECT DISTINCT path FROM noetl.catalog WHERE registered_at IS NOT NULL ORDER BY path
+
 -- name: add_execution
-INSERT INTO noetl.execution (execution_id, catalog_id, parent_execution_id, status, start_time, created_at)
-VALUES ($1, $2, $3, 'RUNNING', $4, $4)
+INSERT INTO noetl.execution (execution_id, catalog_id, parent_execution_id, status, start_time, created_at, schedule)
+VALUES ($1, $2, $3, 'RUNNING', $4, $4, $5)
 ON CONFLICT DO NOTHING
 
 -- name: execution_of
@@ -130,24 +168,32 @@ WHERE execution_id = $1 AND event_id = ANY($2::bigint[])
 SELECT 1 FROM noetl.execution WHERE execution_id = $1 FOR UPDATE
 
 -- name: project
--- The execution's last event; its status is that of the last event that begins or ends it, in whatever order runs are read.
+-- The execution's last event; its status is that of the last event that begins, pauses or ends it, in whatever order runs are
+-- read. One with a held step is paused.
 WITH last AS (
     SELECT event_id, event_type, node_name FROM noetl.event
     WHERE execution_id = $1 ORDER BY event_id DESC LIMIT 1
 ), turn AS (
     SELECT event_type, status, created_at, error FROM noetl.event
-    WHERE execution_id = $1 AND event_type IN ('playbook.started', 'playbook.resumed', 'playbook.completed', 'playbook.failed', 'playbook.cancelled')
+    WHERE execution_id = $1 AND event_type IN ('playbook.started', 'playbook.paused', 'playbook.resumed', 'playbook.completed', 'playbook.failed', 'playbook.cancelled')
     ORDER BY event_id DESC LIMIT 1
+), held AS (
+    SELECT count(*) FILTER (WHERE event_type = 'step.held') > count(*) FILTER (WHERE event_type = 'step.released') AS is_any
+    FROM noetl.event e
+    WHERE execution_id = $1 AND event_type IN ('step.held', 'step.released') AND NOT EXISTS (
+        SELECT FROM noetl.superseded_streams($1) s WHERE s.stream_id = e.stream_id AND e.stream_version >= s.superseded_from
+    )
 )
 UPDATE noetl.execution x
 SET last_event_id = last.event_id,
     last_event_type = last.event_type,
     last_node_name = last.node_name,
-    status = CASE WHEN turn.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN turn.status ELSE 'RUNNING' END,
+    status = CASE WHEN turn.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN turn.status
+                  WHEN turn.event_type = 'playbook.paused' OR held.is_any THEN 'PAUSED' ELSE 'RUNNING' END,
     end_time = CASE WHEN turn.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN turn.created_at END,
     error = turn.error,
     updated_at = now() AT TIME ZONE 'utc'
-FROM last LEFT JOIN turn ON true
+FROM last LEFT JOIN turn ON true CROSS JOIN held
 WHERE x.execution_id = $1
 
 -- name: hold_cursors
@@ -275,7 +321,7 @@ WITH standing AS NOT MATERIALIZED (
            count(*) FILTER (WHERE event_type = 'step.started') AS runs,
            count(*) FILTER (WHERE event_type = 'task.attempt.failed' AND (meta #>> '{retry,will_retry}')::boolean) AS retries,
            count(*) FILTER (WHERE event_type = 'task.done' AND meta ? 'page') AS pages,
-           max((meta #>> '{iterator,collection_size}')::int) FILTER (WHERE event_type = 'loop.started') AS iterations_total,
+           sum((meta #>> '{iterator,collection_size}')::int) FILTER (WHERE event_type = 'loop.started') AS iterations_total,
            count(*) FILTER (WHERE event_type IN ('loop.iteration.done', 'loop.iteration.failed')) AS iterations_ended,
            count(*) FILTER (WHERE event_type = 'loop.iteration.failed') AS iterations_failed
     FROM standing
@@ -404,7 +450,7 @@ ORDER BY x.execution_id DESC LIMIT $4
 
 -- name: executions
 -- The latest first. $1 is a path, $2 what a path begins with, $3 statuses, $4 since when, each NULL for any.
-SELECT x.execution_id, x.parent_execution_id, c.path, c.version, x.status, x.start_time, x.end_time, x.error,
+SELECT x.execution_id, x.parent_execution_id, c.path, c.version, x.status, x.start_time, x.end_time, x.error, x.schedule,
        coalesce((SELECT workflow_id FROM noetl.cursor k
                  WHERE k.execution_id = x.execution_id AND k.workflow_type = 'noetl.playbook' LIMIT 1), '') AS workflow_id
 FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)

@@ -1,4 +1,4 @@
-"""What a ``case`` rule does: ``then`` as one mapping or a list of them, read into one record.
+"""Read the actions of a ``case`` rule: ``then``, one mapping or a list of them, into one record.
 
 next: x | [x, y] | [{step, args}] | {next: [...]}     leads on; ``- step: x`` in a list says the same
 set, vars: {name: value} | {ctx: {...}} | [{name, value}]
@@ -38,7 +38,7 @@ _KNOWN = ("next", "step", "set", "vars", "result", "fail", "skip", "collect", "r
 
 
 class Actions(msgspec.Struct):
-    """Everything one rule does. ``beside`` are steps that run beside the way on, ``failure`` is a message."""
+    """The actions of one rule. ``beside``: steps that run in parallel to its targets; ``failure``: a message."""
 
     next: tuple[Arc, ...] = ()
     beside: tuple[Arc, ...] = ()
@@ -53,13 +53,13 @@ class Actions(msgspec.Struct):
 
     @property
     def needs_call(self) -> bool:
-        """Whether anything here belongs to a call: it decides what follows one, or works on its outcome."""
+        """Whether an action depends on a call: it decides what follows the call, or reads its outcome."""
         works = self.sinks or self.tasks or self.result or self.failure or self.collect
         return bool(works) or self.skip or self.repeat is not None
 
 
 def read_actions(node: Node, kind: str, around: ParseContext, labels: set[str]) -> Actions:
-    """The actions of a rule. ``kind`` is that of the step's tool, ``labels`` the names its tasks have so far."""
+    """Read the actions of a rule. ``kind``: of the step's tool; ``labels``: the names of its tasks so far."""
     found = Actions()
     for item in node.items if isinstance(node, SequenceNode) else (node,):
         if isinstance(item, MappingNode):
@@ -93,7 +93,7 @@ def _read_action(fields: Fields, found: Actions, kind: str, around: ParseContext
 
 
 def _targets(fields: Fields) -> tuple[Arc, ...]:
-    """``next``, and ``step`` with ``args`` as the action itself."""
+    """Read ``next``, or ``step`` with ``args`` as the action itself."""
     nodes: list[Node] = []
     found = fields.node_of("next")
     while isinstance(found, MappingNode) and found.get("step") is None and (inner := found.get("next")):
@@ -123,7 +123,7 @@ def _sets(fields: Fields, key: str) -> tuple[Assign, ...]:
 
 
 def _pair(node: Node, fields: Fields) -> tuple[ScalarNode, Node] | None:
-    """``{name, value}`` as an entry."""
+    """Convert ``{name, value}`` to an entry of a mapping."""
     if not isinstance(node, MappingNode):
         fields.report.error(Code.WRONG_TYPE, node.span, f"expected {{name, value}}, not {kind_of(node)}")
         return None
@@ -147,7 +147,7 @@ def _unwrapped(key: ScalarNode, node: Node) -> tuple[tuple[ScalarNode, Node], ..
 
 
 def _sinks(fields: Fields) -> tuple[list[tuple[ScalarNode, Node]], Fields | None]:
-    """Sinks that only run a tool, as named tasks, and the mapping with all others: they store rows with the call."""
+    """Split sinks into those that only run a tool, as named tasks, and the others, which store rows with the call."""
     found = fields.node_of("sink", "save")
     nodes = found.items if isinstance(found, SequenceNode) else (found,) if found else ()
     tools = [node for node in nodes if _sink_kind(node) in fields.report.tools.keys() - STORES - EVENT_KINDS]
@@ -194,7 +194,7 @@ def _failure(fields: Fields) -> Value | None:
 
 
 def _named_task(key: ScalarNode, body: Node, around: ParseContext, labels: set[str]) -> tuple[Task, ...]:
-    """``name: {tool: {kind, ...}}``; a name that was used before in the step gets a number."""
+    """Read ``name: {tool: {kind, ...}}``; a name that the step already uses gets a number."""
     tool = body.get("tool") if isinstance(body, MappingNode) else None
     if not isinstance(body, MappingNode) or tool is None:
         message = f'unknown key "{key.text}" in an action'

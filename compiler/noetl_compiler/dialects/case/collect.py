@@ -1,8 +1,8 @@
-"""``collect`` of a ``case`` rule, in its two forms.
+"""Read ``collect`` of a ``case`` rule, which has two forms.
 
-``{from, into, mode}`` adds a value to the list of a name, whenever the rule matches.
-``{strategy, path, into}`` gathers the pages of a call that is repeated, and belongs to the rule that repeats it. Where
-no rule of the step does, each match adds to the name, as in the first form.
+``{from, into, mode}`` appends a value to a list each time the rule matches.
+``{strategy, path, into}`` collects the pages of a repeated call and is attached to the rule that repeats it. If no rule
+of the step does, each match appends a value, as in the first form.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STRATEGIES: Mapping[Strategy, Gathering] = MappingProxyType(
 
 
 def read_collecting(fields: Fields) -> tuple[tuple[Assign, ...], Collect | None]:
-    """What is assigned, and how pages are gathered; at most one of the two."""
+    """Read either form: the assignments of the first, or the Collect of the second."""
     node = fields.node_of("collect")
     if isinstance(node, MappingNode) and node.get("from") is not None:
         return _read_gathering(Fields(node, fields.report, "collect")), None
@@ -35,7 +35,7 @@ def read_collecting(fields: Fields) -> tuple[tuple[Assign, ...], Collect | None]
 
 
 def as_assignment(collect: Collect, span: Span, report: Report) -> Assign | None:
-    """A page's part added to the name, for a step that calls once."""
+    """Convert a Collect to an assignment, for a step that calls once."""
     mode = _STRATEGIES.get(collect.strategy)
     if mode is None:
         message = f'"{collect.strategy}" merges the pages of repeated calls, but no rule of this step repeats its call'
@@ -60,7 +60,7 @@ def _gathered(into: str, expression: str, mode: Gathering, span: Span) -> Assign
 
 
 def _expression_of(node: ScalarNode) -> str:
-    """A path or a lone template as an expression; any other text as the text it gives."""
+    """Return a path or a lone template as an expression, any other text as a string literal."""
     text = node.text.strip()
     if node.template_span is None:
         return text

@@ -1,13 +1,13 @@
-"""At which events can the condition of a ``case`` rule hold?
+"""Find the events at which the condition of a ``case`` rule may be true.
 
-A step of this dialect goes through events: ``step.enter``; after each call ``call.done`` or ``call.error``; after
-each item of a loop ``loop.item``; when the loop has ended ``loop.done``; at last ``step.exit``. A rule says in
-its condition which of them it answers to: ``{{ event.name == 'call.done' and response.ok }}``.
+A step of this dialect emits events: ``step.enter``; after each call ``call.done`` or ``call.error``; after each item of
+a loop ``loop.item``; at the end of a loop ``loop.done``; finally ``step.exit``. The condition of a rule selects events:
+``{{ event.name == 'call.done' and response.ok }}``.
 
-The condition is evaluated with the event's name known and everything else unknown, in logic of three values:
-where the result is not *false*, the rule may answer. ``error`` is known too: after a call that went well
-there is none, so whatever reads it is undefined and cannot hold. That also tells rules of the first weeks,
-when ``call.done`` came after a failed call as well: ``event.name == 'call.done' and error is defined``.
+The condition is evaluated in three-valued logic with only the event's name known; unless the result is *false*, the
+rule handles the event. ``error`` is known too: it is undefined after a successful call, so conditions that read it are
+false. This also recognises rules from the first weeks of the dialect, when ``call.done`` followed failed calls as well:
+``event.name == 'call.done' and error is defined``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from noetl_compiler.templating.truth import ABSENT, PRESENT, read_expression, tr
 __all__ = ["also_at", "answered_events", "reads"]
 
 _OF_CALLS: tuple[CaseEvent, ...] = ("call.done",)
-"""Where a condition is evaluated that does not ask for the event."""
+"""The events of a condition that does not read the event."""
 
 _NAME_IS = re.compile(r"event\.name\s*==\s*(['\"])([\w.]+)\1")
 
 
 def answered_events(when: Template | None) -> frozenset[CaseEvent]:
-    """The events at which a condition may hold. One that does not ask for the event answers to calls."""
+    """Return the events at which a condition may be true; those of calls if it does not read the event."""
     expression = read_expression(when.source) if when else None
     about_error = reads(when, "error")
     asked = CASE_EVENTS if reads(when, "event") else _OF_CALLS
@@ -48,11 +48,11 @@ def reads(when: Template | None, *names: str) -> bool:
     try:
         return when is not None and any(path.partition(".")[0] in names for path in paths(when.source))
     except TemplateFailure:
-        return False  # the check of templates tells what is wrong with it
+        return False  # syntax errors are reported by the check of templates
 
 
 def also_at(when: Template, event: CaseEvent, other: CaseEvent) -> Template:
-    """The condition, where it asks for ``event``, letting ``other`` pass as well."""
+    """Return the condition with comparisons to ``event`` extended to accept ``other`` too."""
 
     def both(found: re.Match[str]) -> str:
         return f"event.name in ['{event}', '{other}']" if found[2] == event else found[0]

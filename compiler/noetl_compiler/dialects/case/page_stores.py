@@ -1,9 +1,8 @@
-"""Tasks that a ``case`` rule names beside a repeated call, and that store its page: they are sinks by another name.
+"""Convert tasks that store the pages of a repeated call to sinks.
 
 then: [{save_page: {tool: {kind: postgres, command: ...}}}, {retry: {args: {...}}}]
 
-A repeated call stays in its activity, and so does what stores its pages. A task that does anything else has no place
-there.
+A call is repeated inside one activity, so its pages are stored there too. Other tasks cannot run there.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ __all__ = ["storing_pages"]
 
 _STATEMENT = "statement"
 _ALIKE = frozenset({"params", "database"})
-"""Fields that a sink has under the same name."""
+"""Fields that have the same name in a sink."""
 
 
 def storing_pages(rule: CaseRule, report: Report) -> CaseRule:
-    """The rule with such tasks among its sinks."""
+    """Return the rule with such tasks moved to its sinks."""
     actions = rule.actions
     if actions.repeat is None or "ok" not in rule.boundaries or not actions.tasks:
         return rule
@@ -42,11 +41,11 @@ def storing_pages(rule: CaseRule, report: Report) -> CaseRule:
 
 
 def _as_sink(task: Task) -> Sink | None:
-    """None where the task has what a sink has not."""
+    """Convert a task to a sink; None if it has fields that sinks do not have."""
     config = names_in(task.config)
     commands = [name for name in config if name in SQL_COMMANDS]
-    is_plain = task == Task(task.label, task.kind, task.span, config=task.config, auth=task.auth, texts=task.texts)
-    if task.kind.text not in STORES or len(commands) != 1 or config.keys() - commands - _ALIKE or not is_plain:
+    plain = Task(task.label, task.kind, task.span, config=task.config, auth=task.auth, texts=task.texts, code=task.code)
+    if task.kind.text not in STORES or len(commands) != 1 or config.keys() - commands - _ALIKE or task != plain:
         return None
     return Sink(task.kind.text, _renamed(task.config, commands[0]), task.span, task.auth)
 

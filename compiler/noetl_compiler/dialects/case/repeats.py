@@ -1,6 +1,6 @@
-"""``retry`` and ``call`` of a ``case`` rule: the same tool once more, perhaps with other values.
+"""Read ``retry`` and ``call`` of a ``case`` rule: they repeat the call, possibly with other values.
 
-After a failure it is a retry with its delays. After a success, or with other values, it is the next page.
+After a failure that is a retry with delays; after a success, or with other values, the next page.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Repeat(msgspec.Struct, frozen=True):
 
 
 def read_repeat(fields: Fields, kind: str) -> Repeat | None:
-    """``retry: {...}``, ``retry: true`` or a number of calls."""
+    """Read ``retry: {...}``, ``retry: true`` or a number of calls."""
     found = fields.node_of("retry")
     if found is None:
         return None
@@ -55,7 +55,7 @@ def read_repeat(fields: Fields, kind: str) -> Repeat | None:
 
 
 def read_call(fields: Fields, kind: str) -> tuple[tuple[Arc, ...], Repeat | None]:
-    """``call: {step, args}`` names another step; without a step it is this call again."""
+    """Read ``call: {step, args}``, which leads to another step; without ``step`` it repeats this call."""
     node = fields.mapping("call")
     if node is None:
         return (), None
@@ -93,7 +93,7 @@ def _read(fields: Fields, kind: str) -> Repeat:
 
 
 def _config_names(tool: ToolDescription | None) -> frozenset[str]:
-    """The fields of a tool's configuration; everything else is a name it is called with."""
+    """Return the configuration fields of a tool; all other names are arguments of the call."""
     return tool.field_names | tool.renamed.keys() if tool else _CONFIG
 
 

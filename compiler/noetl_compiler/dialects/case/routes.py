@@ -1,12 +1,11 @@
-"""The ways on from a step that ``case`` rules and ``next`` name, as one exclusive choice.
+"""Combine the routes of ``case`` rules and ``next`` into one exclusive route.
 
-The first way wins in both modes: in an inclusive ``case`` a ``next`` ends the evaluation, so only rules that lead
-somewhere stand in the choice, and before an ``else`` the others. In an exclusive one a rule that leads nowhere always
-stands in it and takes the step's own ``next``; rules about ``step.exit`` still get their turn then, so each is combined
-with it.
+The first match wins in both modes. In an inclusive ``case``, ``next`` ends the evaluation, so the route only has rules
+with targets, and before an ``else`` all rules. In an exclusive one, a rule without targets is part of the route too and
+leads to the step's own ``next``; rules about ``step.exit`` are then still evaluated, so each is combined with it.
 
-A loop has one way on, taken when it is over. A rule about a single item that names a way notes its number, and its
-targets' arguments, under ``ctx._chosen.<step>``; the way of the last note is taken.
+A loop follows one edge, after its last item. A rule about an item that has targets records its index, and the arguments
+of its targets, in ``ctx._chosen.<step>``; the edge of the last record is followed.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Group = tuple[Arc, ...]
 def read_routes(
     rules: tuple[CaseRule, ...], following: Next | None, step: Name, subject: Subject, around: ParseContext
 ) -> Next | None:
-    """All ways on. ``following`` are those of the step's own ``next``, else the final step."""
+    """Return the route of a step. ``following`` is its own ``next``, which defaults to the final step."""
     otherwise: tuple[Group, ...] = following.groups if following else ()
     own = otherwise or (() if step.text == around.final else ((Arc(Name(around.final, step.span), step.span),),))
     entering = [rule for rule in rules if rule.moment == "enter" and _leaves(rule)]
@@ -57,7 +56,7 @@ def _leaves(rule: CaseRule) -> bool:
 
 
 def _with_others(rules: list[CaseRule], subject: Subject) -> list[CaseRule]:
-    """The rules that stand in the choice, in their order; an ``else`` behind all others that may match instead."""
+    """Return the rules of the route in order; before an ``else``, also the rules that prevent it."""
     if not subject.is_inclusive:
         return rules
     leading = [rule for rule in rules if rule.actions.next or rule.actions.beside]
@@ -67,7 +66,7 @@ def _with_others(rules: list[CaseRule], subject: Subject) -> list[CaseRule]:
 
 
 def _with_turns(rule: CaseRule, ending: list[CaseRule], own: tuple[Group, ...], subject: Subject) -> list[Group]:
-    """The ways of a rule about the call; where it leads nowhere, rules about the end get their turn before ``next``."""
+    """Return the edges of a rule about the call; without targets, rules about the end precede ``next``."""
     if not rule.actions.next:
         turns = [replace(one, when=_both(rule.when, one.when)) for one in ending if "ok" in one.boundaries]
         if "ok" in rule.boundaries:
@@ -77,7 +76,7 @@ def _with_turns(rule: CaseRule, ending: list[CaseRule], own: tuple[Group, ...], 
 
 
 def _ways(rule: CaseRule, own: tuple[Group, ...], subject: Subject) -> list[Group]:
-    """The groups of a rule: its targets, or the step's own ways where it has none."""
+    """Return the targets of a rule, or those of the step's ``next`` if it has none."""
     actions = rule.actions
     if actions.next:
         return [_with_sets(_under(rule.when, rule.on, (*actions.next, *actions.beside)), rule, subject)]
@@ -98,7 +97,7 @@ def _with_sets(group: Group, rule: CaseRule, subject: Subject) -> Group:
 
 
 def _both(left: Template | None, right: Template | None) -> Template | None:
-    """Both conditions in one template; the first decides whether the second is evaluated."""
+    """Combine two conditions with ``and``, so that the second is only evaluated if the first is true."""
     if left is None or right is None:
         return left or right
     return Template(f"{{{{ ({_inner(left)}) and ({_inner(right)}) }}}}", left.span)
@@ -111,11 +110,11 @@ def _inner(template: Template) -> str:
     return repr(text)
 
 
-# ---- ways on from a loop ------------------------------------------------------------------------------------------
+# ---- routes of a loop ---------------------------------------------------------------------------------------------
 
 
 def noting(rules: tuple[CaseRule, ...], step: Name, around: ParseContext) -> tuple[CaseRule, ...]:
-    """The rules of a loop's step; one about an item that names a way on also notes it."""
+    """Make the rules about an item record their targets, which are followed after the loop."""
     calling = [rule for rule in rules if rule.moment == "call"]
     return tuple(
         _noting(rule, calling.index(rule), step, around) if rule.moment == "call" and rule.actions.next else rule
@@ -136,7 +135,7 @@ def _noting(rule: CaseRule, index: int, step: Name, around: ParseContext) -> Cas
 
 
 def _noted_part(arc: Arc, rule: CaseRule) -> Value:
-    """The arguments to note; those that read a name which the rule sets are read when the loop is over."""
+    """Return the arguments to record. Those that read a name set by the rule are evaluated after the loop instead."""
     own = names_in(arc.args)
     late = {
         name
@@ -167,7 +166,7 @@ def _noted_args(arc: Arc, rule: CaseRule, note: str) -> Value:
 
 
 def reset_of_notes(rules: tuple[CaseRule, ...], step: Name) -> tuple[EnterRule, ...]:
-    """A loop that runs again has noted nothing yet."""
+    """Clear the records when the loop is entered again."""
     if not any(rule.moment == "call" and rule.actions.next for rule in rules):
         return ()
     return (EnterRule((Assign(kept_at(CHOSEN, step.text), Value({}), step.span),), step.span),)

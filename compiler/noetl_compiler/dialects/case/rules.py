@@ -1,11 +1,11 @@
-"""The rules of a step's ``case``: read, and placed at the moment of the step's life that they answer to.
+"""Read the rules of a step's ``case``, and assign each to a phase of the step.
 
-Three moments matter (dev/decisions/0011). *enter*: before the loop or the call. *call*: after each call, so after
-each page and each item. *end*: when the step, with its loop, is over. Within one moment the rules are a choice: the
-first that matches (``case_mode: exclusive``) or all that match.
+There are three phases (dev/decisions/0011). *enter*: before the loop or the call. *call*: after each call, that is,
+after each page and each item. *end*: after the step, with its loop. Within one phase, the first rule that matches is
+applied (``case_mode: exclusive``), or all that match.
 
-``step.exit`` comes at the end, but in a loop an author may mean each item: a rule about it that works on a call's
-outcome answers to calls, and a rule that does both is split in two.
+``step.exit`` is emitted at the end, but in a loop the author may mean each item: such a rule belongs to calls if it
+reads the outcome of a call, and is split in two if it also has other actions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CALL_NAMES = OF_THE_CALL.keys() - {"outcome", "_outcome"}
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """The step that the rules are about. ``element`` is the name of its loop's items, None without a loop."""
+    """The step of the rules. ``element``: the loop variable, None without a loop."""
 
     kind: str
     element: str | None
@@ -51,7 +51,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class CaseRule(msgspec.Struct, frozen=True):
-    """One rule at one moment. ``boundaries`` are those it can match, ``unless`` the rules that it comes after."""
+    """One rule in one phase. ``boundaries``: the outcomes it can match; ``unless``: rules that take precedence."""
 
     span: Span
     actions: Actions
@@ -62,7 +62,7 @@ class CaseRule(msgspec.Struct, frozen=True):
 
     @property
     def is_else(self) -> bool:
-        """Whether it acts only where none of the others does, in an inclusive case as well."""
+        """Whether it only applies if no other rule does, even in an inclusive case."""
         return self.when is None and bool(self.unless)
 
     @property
@@ -78,7 +78,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 def read_rules(fields: Fields, subject: Subject, around: ParseContext, labels: set[str]) -> tuple[CaseRule, ...]:
-    """The rules in the order of the text, each with what comes before it in its moment."""
+    """Read the rules in document order, each with the rules that precede it in its phase."""
     entries = [entry for node in fields.items("case") for entry in _read_entry(node, subject, around, labels)]
     _settle_pages(entries, around)
     placed = [rule for entry in entries for rule in _placed(entry, subject, entries, around)]
@@ -86,7 +86,7 @@ def read_rules(fields: Fields, subject: Subject, around: ParseContext, labels: s
 
 
 def _read_entry(node: Node, subject: Subject, around: ParseContext, labels: set[str]) -> list[_Entry]:
-    """``{when, then}``, ``{else}``, or both in one."""
+    """Read ``{when, then}``, ``{else}``, or both in one mapping."""
     if not isinstance(node, MappingNode):
         around.report.error(Code.WRONG_TYPE, node.span, f"a case rule must be a mapping, not {kind_of(node)}")
         return []
@@ -109,7 +109,7 @@ def _read_entry(node: Node, subject: Subject, around: ParseContext, labels: set[
 
 
 def _settle_pages(entries: list[_Entry], around: ParseContext) -> None:
-    """Pages are gathered by the rule that repeats the call, the last one too; anything else by its own rule."""
+    """Keep Collects only in rules that repeat the call; elsewhere drop duplicates of them, and assign the others."""
     gathered = [entry.actions.collect for entry in entries if entry.actions.repeat]
     for entry in entries:
         actions = entry.actions
@@ -148,19 +148,19 @@ def _boundaries(events: frozenset[CaseEvent]) -> tuple[Status, ...]:
 
 
 def _condition(when: Template | None, events: frozenset[CaseEvent]) -> Template | None:
-    """A rule of the first weeks asks for ``call.done`` and for an error."""
+    """Extend ``call.done`` to ``call.error`` in rules that read the error, an early form of the dialect."""
     return also_at(when, "call.done", "call.error") if when and "call.error" in events else when
 
 
 def _at_enter(rule: CaseRule, subject: Subject) -> CaseRule:
-    """Nothing lies between entering and leaving a step without a tool."""
+    """Place a rule about ``step.enter``: at enter, or at the end of a step without a tool or loop."""
     if subject.has_tool or subject.element is not None or rule.when is None:
         return replace(rule, moment="enter")
     return replace(rule, when=also_at(rule.when, "step.enter", "step.exit"))
 
 
 def _in_loop(rule: CaseRule, events: frozenset[CaseEvent], subject: Subject) -> list[CaseRule]:
-    """``step.exit`` or ``loop.done`` of a step with a loop."""
+    """Place a rule about ``step.exit`` or ``loop.done`` of a step with a loop."""
     at_item, at_end = replace(rule, moment="call"), replace(rule, moment="end")
     if "step.exit" not in events:
         return [at_end]
@@ -178,7 +178,7 @@ def _in_loop(rule: CaseRule, events: frozenset[CaseEvent], subject: Subject) -> 
 
 
 def _is_about_item(rule: CaseRule, subject: Subject) -> bool:
-    """Whether the condition asks for a field of a call's outcome, or for the item."""
+    """Whether the condition reads a field of a call's outcome, or the item."""
     if rule.when is None:
         return False
     if reads(rule.when, subject.element or "", "error", "status_code"):
@@ -190,8 +190,9 @@ def _is_about_item(rule: CaseRule, subject: Subject) -> bool:
 
 
 def _after_others(rule: CaseRule, before: list[CaseRule], subject: Subject) -> CaseRule:
-    """What an exclusive rule, and an ``else`` in any mode, must find unmatched. A rule about errors also acts where an
-    earlier one has retried in vain.
+    """Record the rules that must not match: for exclusive rules, and for ``else`` in any mode.
+
+    A rule about errors also applies after the retries of an earlier one are exhausted.
     """
     if subject.is_inclusive and rule.when is not None:
         return rule

@@ -1,7 +1,7 @@
 """The case dialect, January 2026: ``tool: {kind: ...}`` and rules about the events of a step.
 
-How the rules become parts of the graph is told in dev/decisions/0011; rules.py places them, tasks.py makes
-policy, sinks and tasks of them and routes.py arcs. A step may also have what other dialects write.
+dev/decisions/0011 describes how rules are compiled: rules.py assigns them to phases, tasks.py converts them to policy,
+sinks and tasks, routes.py to arcs. A step may also use the constructs of other dialects.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Spec(NamedTuple):
 
 
 def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
-    """One step: its tool, its rules, its ways on."""
+    """Read a step: its tool, its rules, its route."""
     report = around.report
     fields = _with_loop_of_tool(fields)
     spec, loop = _read_spec(fields), read_loop(fields.node_of("loop"), report)
@@ -77,7 +77,7 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
 
 
 def _with_loop_of_tool(fields: Fields) -> Fields:
-    """``loop`` inside of ``tool`` is where the dialect before had it: on the step."""
+    """Move ``loop`` from ``tool`` to the step, where the previous dialect has it."""
     tool = fields.node.get("tool")
     moved = [entry for entry in tool.entries if entry[0].text == "loop"] if isinstance(tool, MappingNode) else []
     if not moved or not isinstance(tool, MappingNode) or "loop" in fields:
@@ -106,7 +106,7 @@ def _read_spec(fields: Fields) -> _Spec:
 
 
 def _read_tasks(fields: Fields, name: Name, around: ParseContext) -> tuple[Task, ...]:
-    """``tool`` as a mapping or a list; as a word, with its fields on the step, as in the dialect before."""
+    """Read ``tool``: a mapping, a list, or, as in the previous dialect, a word with its fields on the step."""
     tool = fields.node_of("tool")
     if isinstance(tool, ScalarNode):
         task = read_task(fields, Name(tool.text, tool.span), Name(name.text, name.span), around)
@@ -115,7 +115,7 @@ def _read_tasks(fields: Fields, name: Name, around: ParseContext) -> tuple[Task,
 
 
 def _refuse_unanswerable(rules: tuple[CaseRule, ...], subject: Subject, around: ParseContext) -> None:
-    """Rules that work on a call where there is none."""
+    """Report rules that read the outcome of a call when there is no call."""
     for rule in rules:
         actions, where = rule.actions, ""
         if rule.moment == "enter" and replace(actions, skip=False).needs_call:
@@ -133,7 +133,7 @@ def _refuse_unanswerable(rules: tuple[CaseRule, ...], subject: Subject, around: 
 
 
 def _admissions(rules: tuple[CaseRule, ...], subject: Subject) -> tuple[AdmitRule, ...]:
-    """A rule about ``step.enter`` that leads away lets the step be skipped; its arcs match the skip."""
+    """Convert rules about ``step.enter`` with targets: the step is skipped, and their arcs match that."""
     entering = [rule for rule in rules if rule.moment == "enter"]
     leaving = [bool(rule.actions.next) or rule.actions.skip for rule in entering]
     if not any(leaving):
@@ -156,7 +156,7 @@ def _enter_rules(rules: tuple[CaseRule, ...]) -> tuple[EnterRule, ...]:
 def _with_rules(
     tasks: tuple[Task, ...], rules: tuple[CaseRule, ...], subject: Subject, on_error: CaseOnError, step: Name
 ) -> tuple[Task, ...]:
-    """The step's tasks with what the rules ask of its last call, which is the one that they are about."""
+    """Apply the rules to the last task of the step, whose call they are about."""
     working = any(rule.actions.needs_call for rule in rules if rule.moment != "enter")
     if not tasks:
         if not working and subject.element is None:

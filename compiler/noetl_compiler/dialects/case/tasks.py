@@ -1,8 +1,8 @@
-"""What ``case`` rules ask of a call: policy rules, sinks with a guard, and tasks with a guard.
+"""Convert ``case`` rules about a call to policy rules, guarded sinks and guarded tasks.
 
-A policy rule is made for what decides: repeat, fail, skip, another result, names set inside a loop. A rule that decides
-nothing still takes its turn where a later one must not match in its stead: in exclusive mode, and before an ``else``.
-It lets an outcome stand then (``continue`` after ok, ``fail`` after an error, which arcs may still handle).
+Actions that decide become policy rules: repeat, fail, skip, another result, assignments inside a loop. A rule that
+decides nothing becomes a policy rule only to prevent later ones from matching: in exclusive mode, and before an
+``else``. It then keeps the outcome (``continue`` after ok, ``fail`` after an error, which arcs may still handle).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["asides", "guard_of", "guarded_sinks", "policy_of", "reads_assigned",
 
 
 def policy_of(rules: tuple[CaseRule, ...], subject: Subject, span: Span, last: tuple[Rule, ...]) -> Policy | None:
-    """The policy of the step's own task; ``last`` are rules for what no case rule decides."""
+    """Return the policy of the step's own task; ``last`` are the rules after all case rules."""
     found: list[Rule] = []
     for moment in ("call", "end"):
         turns = [rule for rule in rules if rule.moment == moment and not _is_after_loop(rule, subject)]
@@ -71,7 +71,7 @@ def _decision(rule: CaseRule, on: Status, subject: Subject) -> graph.Rule | None
 
 
 def _repetition(rule: CaseRule, repeat: Repeat, on: Status, assigned: tuple[Assign, ...]) -> graph.Rule:
-    """``retry`` keeps to the activity and its delays; a call with other values, or after ok, is the next page."""
+    """Return a ``retry`` (same activity, with delays), or ``again`` for a call with other values or after success."""
     is_next = on == "ok" or repeat.changes
     return graph.Rule(
         "again" if is_next else "retry",
@@ -92,7 +92,7 @@ def _repetition(rule: CaseRule, repeat: Repeat, on: Status, assigned: tuple[Assi
 
 
 def sets_on_arcs(rule: CaseRule, subject: Subject) -> bool:
-    """Whether the names that a rule sets are set by the arcs it becomes, so that nothing is evaluated twice."""
+    """Whether the arcs of a rule make its assignments, so that nothing is evaluated twice."""
     actions = rule.actions
     if rule.moment == "enter":
         return bool(actions.next) or actions.skip
@@ -106,13 +106,13 @@ def sets_on_arcs(rule: CaseRule, subject: Subject) -> bool:
 
 
 def _passes_over(rule: CaseRule) -> bool:
-    """``skip`` makes an error as good as a success; a way on takes the error along and handles it."""
+    """Whether an error is ignored: by ``skip`` without targets, as an edge handles the error itself."""
     return rule.actions.skip and not rule.actions.next
 
 
 def _sets_alone(rule: CaseRule, subject: Subject) -> bool:
-    """Whether a task without effect sets the names: a policy would stop at the first of several rules that match, or at
-    the one that has retried in vain.
+    """Whether a no-op task makes the assignments, as a policy would stop at the first of several matching rules, or at
+    one whose retries are exhausted.
     """
     if sets_on_arcs(rule, subject) or rule.actions.repeat is not None or _passes_over(rule):
         return False
@@ -120,7 +120,7 @@ def _sets_alone(rule: CaseRule, subject: Subject) -> bool:
 
 
 def reads_assigned(value: Value, pointer: str, assigned: tuple[Assign, ...]) -> bool:
-    """Whether the template at a place of a value reads a name that is assigned here: it is to see the new value."""
+    """Whether the template at ``pointer`` reads a name that is assigned here, and so must see the new value."""
     names = {re.split(r"[.\[]", one.target)[1] for one in assigned}
     try:
         found = [path.split(".") for path in paths(str(at(value.data, pointer)))]
@@ -130,12 +130,12 @@ def reads_assigned(value: Value, pointer: str, assigned: tuple[Assign, ...]) -> 
 
 
 def guard_of(rule: CaseRule) -> Guard:
-    """When the work of a rule is done."""
+    """Return the guard under which a rule's tasks and sinks run."""
     return Guard(rule.on, rule.when, rule.unless)
 
 
 def guarded_sinks(rules: tuple[CaseRule, ...]) -> tuple[Sink, ...]:
-    """Sinks of results that are there; those of rules about errors alone are asides."""
+    """Return the sinks of rules that match success; those of rules about errors only become tasks."""
     return tuple(
         structs.replace(sink, guard=structs.replace(guard_of(rule), on="ok"))
         for rule in rules
@@ -145,7 +145,7 @@ def guarded_sinks(rules: tuple[CaseRule, ...]) -> tuple[Sink, ...]:
 
 
 def asides(rules: tuple[CaseRule, ...], subject: Subject, step: Name) -> tuple[Task, ...]:
-    """The tasks that rules name, in order, and tasks without effect where a rule has no other place for its work."""
+    """Return the tasks named by rules, in order, and no-op tasks for the remaining actions of rules."""
     found: list[Task] = []
     for index, rule in enumerate(rules):
         if rule.moment == "enter" or _is_after_loop(rule, subject):

@@ -1,4 +1,4 @@
-"""What a v1 task says of its own outcome.
+"""Read what a v1 task declares about its own outcome.
 
 return: "{{ ... }}"       what it yields in place of its result
 on_error: continue        a failed call is as good as one that went well
@@ -18,7 +18,7 @@ __all__ = ["with_on_error", "with_outcome"]
 
 
 def with_outcome(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
-    """Tasks with the ``return`` and the ``on_error`` of their call."""
+    """Apply ``return`` and ``on_error`` to tasks."""
     calls_playbook = any(task.kind.text == "playbook" for task in tasks)  # there it names a step of that playbook
     found = None if calls_playbook else fields.node_of("return")
     rules = (Rule(graph.Rule("continue", found.span, "ok", result=value_of(found))),) if found else ()
@@ -26,7 +26,7 @@ def with_outcome(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
 
 
 def with_on_error(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
-    """Tasks with an ``on_error`` that is a word; one that names steps belongs to the routes of a step."""
+    """Apply an ``on_error`` that is a word; one that names steps belongs to the route of the step."""
     found = fields.node.get("on_error")
     if not isinstance(found, ScalarNode):
         return tasks
@@ -37,7 +37,7 @@ def with_on_error(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
 
 
 def _with_rules(task: Task, rules: tuple[Rule, ...]) -> Task:
-    """Rules after those that the task has already; what none of them decides is as without a policy."""
+    """Append rules to those of the task; outcomes that match none are handled as without a policy."""
     if not rules:
         return task
     given = task.policy or Policy(rules[0].body.span, (), "fail")

@@ -1,15 +1,14 @@
-"""What can only be said of a v1 playbook when all of it is read.
+"""Conversions of a v1 playbook that need the whole document.
 
-What a way passes is bound in the step it leads to and stays known to all steps behind that: v1 kept one context. So
-each way also sets it in ``ctx``, except under the names of steps, which are their results.
+Arguments of an edge are bound in its target and remain visible in all later steps, as v1 has a single context. So each
+edge also sets them in ``ctx``, except under the names of steps, which are bound to their results.
 
-What a loop over a task of its own gave is also known as ``<loop>_results``: the loop sets it where a template asks for
-it.
+The results of an iterator are also bound to ``<loop>_results``: the loop sets that name if a template reads it.
 
-A way on may lead to a task of the workbook, which is then a step that calls it.
+An edge may lead to a task of the workbook: a step of that name is added, which calls the task.
 
-A database's connection and commands may stand among the names bound for the call; also where the call is one of a
-workbook task, whose kind is known only here.
+The connection and commands of a database may be among the arguments of the call, also of the call of a workbook task,
+whose kind is only known here.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = ["settle"]
 
 
 def settle(playbook: Playbook) -> Playbook:
-    """The playbook with these things made explicit."""
+    """Return the playbook with these conversions applied."""
     workbook = {task.label.text: task for task in playbook.workbook}
     playbook = replace(playbook, steps=(*playbook.steps, *_called_steps(playbook, workbook)))
     names = frozenset(step.name.text for step in playbook.steps)
@@ -47,7 +46,7 @@ def settle(playbook: Playbook) -> Playbook:
 
 
 def _called_steps(playbook: Playbook, workbook: Mapping[str, Task]) -> Iterator[Step]:
-    """Ways on may lead to a task of the workbook: to a step of that name which calls it."""
+    """Yield a step for each workbook task that is the target of an edge."""
     known = {step.name.text for step in playbook.steps}
     for arc in (arc for step in playbook.steps for arc in arcs_of(step)):
         name = arc.to
@@ -58,7 +57,7 @@ def _called_steps(playbook: Playbook, workbook: Mapping[str, Task]) -> Iterator[
 
 
 def _results_asked_for(playbook: Playbook) -> frozenset[str]:
-    """The loops over a task of their own whose ``<loop>_results`` some template reads."""
+    """Return the iterators whose ``<loop>_results`` a template reads."""
     loops = {results_name(step.name.text): step.name.text for step in playbook.steps if step.loop and step.tasks}
     if not loops:
         return frozenset()
@@ -93,9 +92,9 @@ def _assign(name: str, arc: Arc) -> Assign:
 
 
 def _with_fields(task: Task, workbook: Mapping[str, Task]) -> Task:
-    """The task with its tool's fields moved from the bound names to its config. A task's own commands win.
+    """Move the tool's fields from the arguments to the config; the task's own commands take precedence.
 
-    A call binds them as well: the task of the workbook may read them under their names.
+    The call of a workbook task also keeps them as arguments, as the task may read them by name.
     """
     called = _called(task, workbook)
     kind = KINDS.get(called.kind.text, ToolDescription())
@@ -109,7 +108,7 @@ def _with_fields(task: Task, workbook: Mapping[str, Task]) -> Task:
 
 
 def _called(task: Task, workbook: Mapping[str, Task]) -> Task:
-    """The workbook task that a call comes to in the end, as far as the workbook has it."""
+    """Follow calls of workbook tasks to the task that is finally called."""
     seen: set[str] = set()
     while task.workbook is not None and task.workbook.text in workbook and task.workbook.text not in seen:
         seen.add(task.workbook.text)

@@ -1,4 +1,4 @@
-"""The ways on from a v1 step: ``next``, or ``case``, with what was said of them before routes had one grammar.
+"""Read the route of a v1 step: ``next`` or ``case``, with forms that predate the common grammar of routes.
 
 next: [{step: a, city: "{{ city }}"}]             names bound in the target beside its name
 next: [{step: a}, {when, then: [{step: b}]}]      a step before a choice is gone on to whatever is chosen
@@ -26,7 +26,7 @@ _NESTED = frozenset({"then", "else"})
 
 
 def read_ways(fields: Fields) -> Next | None:
-    """``next``, or ``case``, which the whitepaper calls its general form and which has no other grammar."""
+    """Read ``next``, or ``case``, which the whitepaper calls its general form and which has the same grammar."""
     case, following = fields.node_of("case"), fields.node_of("next")
     if case is not None and following is not None:
         related = (Related(following.span, '"next" is here'),)
@@ -40,7 +40,7 @@ def _read_routes(node: Node | None, report: Report) -> Next | None:
 
 
 def _with_failing(found: Next | None, fields: Fields) -> Next | None:
-    """``on_error`` that names steps is where a failure leads."""
+    """Add the edges of an ``on_error`` that names steps, followed after a failure."""
     node = fields.node.get("on_error")
     if node is None or isinstance(node, ScalarNode):
         return found
@@ -53,7 +53,7 @@ def _with_failing(found: Next | None, fields: Fields) -> Next | None:
 
 
 def _with_direct(found: Next | None) -> Next | None:
-    """A step named before a choice is gone on to whatever is chosen; one named after it, when nothing matched."""
+    """Make steps named before a choice unconditional targets; those after it apply if nothing matched."""
     if found is None or found.mode == "inclusive" or found.groups[0][0].when is not None:
         return found
     direct, *choices = found.groups
@@ -63,7 +63,7 @@ def _with_direct(found: Next | None) -> Next | None:
 
 
 def _with_bound(node: Node, report: Report) -> Node:
-    """The routes with each template that stands beside a step's name moved among the names bound for it."""
+    """Move templates next to a step's name into the arguments of that step."""
     if isinstance(node, SequenceNode):
         return replace(node, items=tuple(_with_bound(item, report) for item in node.items))
     if not isinstance(node, MappingNode):
@@ -78,7 +78,7 @@ def _with_bound(node: Node, report: Report) -> Node:
 
 
 def _is_bound(key: ScalarNode, node: Node) -> bool:
-    """A misspelt key is none: it may hold a template as well."""
+    """Whether a key is an argument; a misspelt key with a template is not."""
     is_template = isinstance(node, ScalarNode) and node.template_span is not None
     return is_template and key.text not in ROUTE_KEYS and not nearest(key.text, ROUTE_KEYS)
 

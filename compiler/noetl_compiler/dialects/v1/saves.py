@@ -1,6 +1,6 @@
-"""A v1 step that only stores: ``type: save``, or a ``start`` or ``end`` with a ``save``.
+"""Read a v1 step that only stores: ``type: save``, or a ``start`` or ``end`` with a ``save``.
 
-What is meant for the event log is the step's result, for every result is there.
+A save into the event log becomes the step's result, as the event log has all results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["read_saving"]
 
 
 def read_saving(fields: Fields, step: Name, around: ParseContext) -> Task:
-    """The task of such a step: it calls nothing, and its sinks store."""
+    """Return the task of such a step: a no-op with sinks."""
     result, guard = NOTHING, None
     sinks: list[Sink] = []
     for node in _saved(fields):
@@ -28,12 +28,25 @@ def read_saving(fields: Fields, step: Name, around: ParseContext) -> Task:
             result, guard = _logged(node, around.report)
         elif (sink := read_sink(node, around.report, "attempt")) is not None:
             sinks.append(sink)
+            result = _stored(node) if isinstance(node, MappingNode) else result
     label, kind = fields.name("name") or step, Name("noop", fields.span)
     return Task(label, kind, fields.span, config=result, guard=guard, sinks=tuple(sinks))
 
 
+def _stored(node: MappingNode) -> Value:
+    """The step's result: what is ``saved`` and the ``table``."""
+    parts = {"saved": node.get("data") or node.get("args"), "table": node.get("table")}
+    entries = tuple(
+        (ScalarNode(name, name, part.span, "plain"), part) for name, part in parts.items() if part is not None
+    )
+    if not entries:
+        return NOTHING
+    key = ScalarNode("result", "result", node.span, "plain")
+    return value_of(MappingNode(((key, MappingNode(entries, node.span)),), node.span))
+
+
 def _saved(fields: Fields) -> tuple[Node, ...]:
-    """One store or a list of them; without either the fields of one lie flat on the step."""
+    """Return the stores: one, a list, or the fields of one directly on the step."""
     found = fields.node_of(*sorted(V1_SAVES))
     if found is None:
         return (MappingNode(fields.rest(FLAT_KEYS), fields.span),)

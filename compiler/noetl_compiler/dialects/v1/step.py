@@ -45,7 +45,7 @@ _ITERATORS = frozenset({"iterator", "loop"})
 
 
 class _Body(msgspec.Struct, frozen=True):
-    """``args`` are bound for the step and not just for its task; ``sinks`` store the results of the loop as a whole."""
+    """``args``: bound for the whole step, not just its task. ``sinks``: store all results of the loop together."""
 
     loop: Loop | None
     tasks: tuple[Task, ...]
@@ -54,7 +54,7 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
-    """One step."""
+    """Read a step."""
     desc, following = fields.text("desc", "description"), read_ways(fields)
     ends, result = fields.name("end_loop"), _read_result(fields)
     body = _read_body(fields, name, around)
@@ -87,7 +87,7 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
 
 
 def _read_result(fields: Fields) -> Node | None:
-    """``result``, or ``return``, which may also just name whose result it is: of a playbook, one of its steps."""
+    """Read ``result``, or ``return``, which may also be the name of a step: of the called playbook, if it calls one."""
     returned, kind = fields.node.get("return"), fields.node.get("type")
     is_name = isinstance(returned, ScalarNode) and returned.text.isidentifier()
     if is_name and isinstance(kind, ScalarNode) and kind.text in _PLAYBOOKS:
@@ -128,7 +128,7 @@ def _read_called(fields: Fields, kind: Name | None, name: Name, around: ParseCon
 
 
 def _read_iterator(fields: Fields, name: Name, around: ParseContext) -> _Body:
-    """``type: iterator``: the fields of the loop lie flat on the step, and its sink stores all results at once."""
+    """Read ``type: iterator``: the fields of the loop are directly on the step, its sink stores all results at once."""
     loop = read_loop(fields.node_of("loop"), around.report)
     older = () if loop else _older_collection(fields)
     if loop is None:
@@ -142,7 +142,7 @@ def _read_iterator(fields: Fields, name: Name, around: ParseContext) -> _Body:
 
 
 def _older_collection(fields: Fields) -> tuple[tuple[ScalarNode, Node], ...]:
-    """``data`` where it is no mapping of names and nothing else is the collection."""
+    """Return ``data`` as the collection if it is not a mapping of arguments and there is no other collection."""
     data = fields.node.get("data")
     if data is None or isinstance(data, MappingNode) or any(key in fields for key in _COLLECTIONS):
         return ()
@@ -153,14 +153,14 @@ def _older_collection(fields: Fields) -> tuple[tuple[ScalarNode, Node], ...]:
 
 
 def _read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
-    """``pass: true`` skips the step, and so does a ``when`` that does not hold."""
+    """Read ``pass: true`` and ``when``: the step is skipped if ``pass`` is true or ``when`` is false."""
     skip, when = (condition(fields.node_of(key), fields.report) for key in ("pass", "when"))
     skipping = (AdmitRule(False, skip.span, skip),) if skip else ()
     return (*skipping, AdmitRule(True, when.span, when), AdmitRule(False, when.span)) if when else skipping
 
 
 def _bound(fields: Fields) -> Value:
-    """``with`` and its synonyms, of a step whose task does not take them itself."""
+    """Read ``with`` and its synonyms of a step whose task does not read them itself."""
     bound = Value({})
     for key in (*keys.LOOSE_INPUT, *keys.INPUT):
         bound = overlay(bound, mapping_value(fields.node_of(key), fields.report, key))

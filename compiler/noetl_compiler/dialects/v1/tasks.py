@@ -1,4 +1,4 @@
-"""The task of a v1 step, wherever it stands: flat on the step, in its ``call``, or in the ``task`` of an iterator."""
+"""Read the task of a v1 step: directly on the step, in its ``call``, or in the ``task`` of an iterator."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["read_call", "read_flat", "read_iterated"]
 
 
 def read_call(node: Node, step: Name, around: ParseContext) -> tuple[Task, ...]:
-    """``call: {type, name | task | path, with}``; without a type it calls the workbook, or a playbook by its path."""
+    """Read ``call: {type, name | task | path, with}``; without a type, a workbook task or, by its path, a playbook."""
     if isinstance(node, ScalarNode):
         return (_workbook_call(Name(node.text, node.span)),)
     return _read_nested(node, "a call", step, around)
 
 
 def read_iterated(fields: Fields, step: Name, element: str, around: ParseContext) -> tuple[Task, ...]:
-    """The ``task`` of an iterator: a mapping, the name of a workbook task, or a list of either.
+    """Read the ``task`` of an iterator: a mapping, the name of a workbook task, or a list of either.
 
-    Python code is given the item as ``value``, unless the task binds that name itself.
+    The item is bound to ``value`` in Python code, unless the task binds that name itself.
     """
     node = fields.node_of("task", "tasks")
     if node is None:
@@ -69,7 +69,7 @@ def _read_nested(node: Node, place: str, step: Name, around: ParseContext) -> tu
 
 
 def read_flat(fields: Fields, kind: Name | None, step: Name, around: ParseContext) -> tuple[Task, ...]:
-    """The task out of the fields of its kind. A step without a kind calls what it names, saves, or only routes."""
+    """Read the task from the fields of a step. A step without a kind calls what it names, saves, or only routes."""
     kind = kind or _implied(fields)
     if kind is None:
         return ()
@@ -81,7 +81,7 @@ def read_flat(fields: Fields, kind: Name | None, step: Name, around: ParseContex
 
 
 def _implied(fields: Fields) -> Name | None:
-    """The kind of what has none: a playbook by its path, a workbook task by its name, a sink alone."""
+    """Infer a missing kind: a playbook from its path, a workbook task from its name, a no-op from a sink."""
     keys = _keys(fields)
     kind = "playbook" if "path" in keys else "workbook" if keys & {"name", "task"} else ""
     kind = kind or ("save" if keys & V1_SAVES else "")
@@ -93,7 +93,7 @@ def _keys(fields: Fields) -> frozenset[str]:
 
 
 def _label(fields: Fields, kind: Name, step: Name, around: ParseContext) -> Name:
-    """A task is also known by its own name, which is that of the workbook task where it calls one."""
+    """Return the label of a task: its own name, which is that of the workbook task if it calls one."""
     if kind.text == "workbook":
         return fields.name("name", "task") or step
     tool = around.report.tools.get(kind.text)

@@ -6,14 +6,16 @@ from noetl_compiler.language import defaults
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
 from noetl_compiler.language.constructs.policies import POLICY_DEFAULTS
 from noetl_compiler.language.constructs.results import DEFAULTS
+from noetl_compiler.language.defaults import CLAIM
 from noetl_compiler.language.defaults import FRAME as FRAME_DEFAULTS
-from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, Plain, Suggested
+from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, ListOf, Plain, Suggested
 from noetl_compiler.language.words import (
     FRAME_PROCESSES,
     FRAME_RETRIES,
     ITEM_ERRORS,
     LOOP_FAILURES,
     LOOP_MODES,
+    ROW_ERRORS,
     STRATEGIES,
 )
 
@@ -167,7 +169,6 @@ LOOP_FAILURE = Construct(
     ),
 )
 
-_ROW_OR_FRAME = "Whether this is done for each row or for the frame as a whole."
 FRAME = Construct(
     "frame",
     "a frame",
@@ -175,7 +176,8 @@ FRAME = Construct(
     (
         Key(
             "max_rows",
-            f"At most so many items or rows, {FRAME_DEFAULTS['max_rows']} of a list unless given.",
+            "At most so many items or rows; unless given, "
+            f"{FRAME_DEFAULTS['max_rows']} of a list and {CLAIM['max_rows']} of a cursor.",
             Plain.COUNT,
         ),
         Key(
@@ -186,15 +188,35 @@ FRAME = Construct(
         Key("max_bytes", "Once the results have so many bytes no further item begins.", Plain.AMOUNT),
         Key(
             "row_concurrency",
-            "How many items or rows of a frame are worked on at once, "
-            f"{FRAME_DEFAULTS['row_concurrency']} of a list unless given.",
+            "How many items or rows of a frame are worked on at once; unless given, "
+            f"{FRAME_DEFAULTS['row_concurrency']} of a list and {CLAIM['row_concurrency']} of a cursor.",
             Plain.COUNT,
         ),
-        Key("lease_seconds", "For how long the rows are the claimer's own.", Plain.AMOUNT),
-        Key("heartbeat_seconds", "How often the claimer says that it is alive.", Plain.AMOUNT),
-        Key("max_attempts", "How often a frame is tried.", Plain.AMOUNT),
-        Key("process", _ROW_OR_FRAME, Choice(FRAME_PROCESSES)),
-        Key("retry_mode", _ROW_OR_FRAME, Choice(FRAME_RETRIES)),
+        Key(
+            "lease_seconds",
+            "How long the rows of a cursor belong to the claimer unless it renews its lease, "
+            f"{CLAIM['lease_seconds']} s unless given.",
+            Plain.SECONDS,
+        ),
+        Key(
+            "heartbeat_seconds",
+            "How often a running call renews the lease of its row, a third of lease_seconds unless given.",
+            Plain.SECONDS,
+        ),
+        Key(
+            "max_attempts",
+            f"How often a row may be claimed that is given back after a failure, {CLAIM['max_attempts']} times unless "
+            "given.",
+            Plain.COUNT,
+        ),
+        Key(
+            "process", "What an iteration over a cursor takes: a row, or all rows of a claim.", Choice(FRAME_PROCESSES)
+        ),
+        Key(
+            "retry_mode",
+            "Whether the row or the whole frame is tried again; each call has its own retries.",
+            Choice(FRAME_RETRIES),
+        ),
     ),
 )
 
@@ -206,7 +228,39 @@ CURSOR = Construct(
         Key("kind", "The database that rows are claimed from.", Suggested(Plain.NAME, ("postgres",)), required=True),
         Key("auth", "The name of the credential for the database.", older=("credential",)),
         Key("claim", "The statement that claims the next rows and returns them.", Plain.TEXT, required=True),
-        Key("params", "The values bound to the statement's parameters."),
+        Key(
+            "renew",
+            "The statement that extends the lease of a row; it changes no row where the lease was lost.",
+            Plain.TEXT,
+            extension=Extension("loop.cursor.renew", "that the lease of a row is renewed while it is processed"),
+        ),
+        Key(
+            "ack",
+            "The statement that records how a row ended; it changes no row where the lease was lost.",
+            Plain.TEXT,
+            extension=Extension("loop.cursor.ack", "that a row is acknowledged"),
+        ),
+        Key(
+            "release",
+            "The statement that gives a row back.",
+            Plain.TEXT,
+            extension=Extension("loop.cursor.release", "that a row is given back"),
+        ),
+        Key(
+            "on_row_error",
+            'Whether a row whose iteration failed is acknowledged as failed ("ack", the default) or given back '
+            '("release").',
+            Choice(ROW_ERRORS),
+            default="ack",
+            extension=Extension("loop.cursor.on_row_error", "that a failed row is given back"),
+        ),
+        Key(
+            "attempts",
+            'How often a row has been claimed, this time included: "{{ row.attempts }}" unless given.',
+            Plain.AMOUNT,
+            extension=Extension("loop.cursor.attempts", "how often a row was claimed"),
+        ),
+        Key("params", "The values bound to the claim's own parameters, $1, $2 ...", ListOf(Plain.ANYTHING)),
         Key("database", "The name of the database."),
     ),
 )

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from noetl_compiler.language.construct import Construct, Key, without_effect
-from noetl_compiler.language.constructs.policies import FAILURE, POLICY_DEFAULTS
+from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
+from noetl_compiler.language.constructs.policies import FAILED_STEP, FAILURE, POLICY_DEFAULTS
 from noetl_compiler.language.constructs.results import DEFAULTS, KEPT
 from noetl_compiler.language.constructs.steps import DESC
 from noetl_compiler.language.defaults import FINAL_STEP
-from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, ListOf, Plain
+from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, ListOf, Plain, Range
 from noetl_compiler.language.words import DIALECTS, PROFILES
 
 __all__ = [
     "EXECUTOR",
     "EXECUTOR_POLICY",
     "EXECUTOR_SPEC",
+    "FAIRNESS_WEIGHTS",
     "KEYCHAIN_ENTRY",
     "METADATA",
     "PLAYBOOK",
+    "PRIORITIES",
     "REQUIREMENTS",
     "ROOT",
 ]
@@ -69,8 +71,21 @@ PLAYBOOK = Construct(
     needs=(("name", "path", "metadata"),),
 )
 
+PRIORITIES = Range(1, 5, whole=True)
+FAIRNESS_WEIGHTS = Range(0.001, 1000)
+
 METADATA = Construct(
-    "metadata", "the metadata", "The playbook's name and path.", _IDENTITY, needs=(("name", "path"),), open=True
+    "metadata",
+    "the metadata",
+    "The playbook's name and path.",
+    (
+        *_IDENTITY,
+        Key("priority", "Which runs are served first when workers are busy: 1 before 5.", PRIORITIES),
+        Key("fairness_key", "Runs with different keys, such as tenants, get equal shares of busy workers.", Plain.NAME),
+        Key("fairness_weight", "The share of the runs with this fairness key, relative to others.", FAIRNESS_WEIGHTS),
+    ),
+    needs=(("name", "path"),),
+    open=True,
 )
 
 EXECUTOR = Construct(
@@ -109,6 +124,12 @@ EXECUTOR_SPEC = Construct(
         Key("final_step", f'The step where all routes meet, "{FINAL_STEP}" unless given.', Plain.TEXT),
         Key("no_next_is_error", "Whether a step without a route is an error.", Plain.FLAG, default=False),
         Key("timeout", "How long a run may take.", TIMEOUT),
+        Key(
+            "on_failure",
+            "Whether each step that has failed waits for a person, unless the step says otherwise.",
+            FAILED_STEP,
+            extension=Extension("executor.spec.on_failure", "that failed steps wait for a person"),
+        ),
         Key("policy", "What a failure means for the rest of the run.", Below("executor_policy")),
         *DEFAULTS,
         Key(

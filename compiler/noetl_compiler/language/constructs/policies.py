@@ -7,8 +7,16 @@ from msgspec.structs import replace
 from noetl_compiler.language import defaults
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
 from noetl_compiler.language.constructs.routes import ON_STATUS, SET
-from noetl_compiler.language.value_types import Below, Choice, ListOf, Plain
-from noetl_compiler.language.words import ACTIONS, BACKOFFS, BRANCH_FAILURES, ROUTE_MODES, STRATEGIES, UNMATCHED
+from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain
+from noetl_compiler.language.words import (
+    ACTIONS,
+    BACKOFFS,
+    BRANCH_FAILURES,
+    FAILURE_ACTIONS,
+    ROUTE_MODES,
+    STRATEGIES,
+    UNMATCHED,
+)
 
 __all__ = [
     "ACTION",
@@ -16,9 +24,11 @@ __all__ = [
     "COLLECT",
     "COLLECT_MAPPING",
     "EVAL_RULE",
+    "FAILED_STEP",
     "FAILURE",
     "FAILURE_MODE",
     "MODE",
+    "ON_FAILURE",
     "POLICIES",
     "POLICY",
     "POLICY_DEFAULTS",
@@ -146,6 +156,19 @@ POLICY_DEFAULTS = (
 
 FAILURE = Key("failure", "What an unhandled failure means for the other branches.", Below("failure_mode"))
 
+FAILED_STEP = Either((Choice(FAILURE_ACTIONS), Below("on_failure")))
+"""The value of ``on_failure``."""
+
+ON_FAILURE = Construct(
+    "on_failure",
+    "what follows a failure",
+    "What follows when a step has failed.",
+    (
+        Key("do", "What follows.", Choice(FAILURE_ACTIONS), required=True),
+        Key("for", "How long a failed step is held until it fails, 7 days unless given.", Plain.SECONDS),
+    ),
+)
+
 POLICY = Construct(
     "policy",
     "a policy",
@@ -252,4 +275,15 @@ COLLECT_MAPPING = Construct(
     ),
 )
 
-POLICIES = (POLICY, RULE, CIRCUIT, FAILURE_MODE, ACTION, _OTHERWISE, EVAL_RULE, _EVAL_OTHERWISE, COLLECT_MAPPING)
+POLICIES = (
+    POLICY,
+    RULE,
+    CIRCUIT,
+    FAILURE_MODE,
+    ON_FAILURE,
+    ACTION,
+    _OTHERWISE,
+    EVAL_RULE,
+    _EVAL_OTHERWISE,
+    COLLECT_MAPPING,
+)

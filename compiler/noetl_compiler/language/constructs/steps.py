@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.language import keys
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
 from noetl_compiler.language.constructs.admission import ADMISSIONS
-from noetl_compiler.language.constructs.policies import FAILURE, POLICY_DEFAULTS
+from noetl_compiler.language.constructs.policies import FAILED_STEP, FAILURE, POLICY_DEFAULTS
 from noetl_compiler.language.constructs.results import DEFAULTS, KEPT, OUTPUT, RESULT
 from noetl_compiler.language.constructs.routes import SET
 from noetl_compiler.language.constructs.sinks import GUARDED, sink_and_save
@@ -59,6 +59,12 @@ STEP = Construct(
             snippet={"spec": {"mode": "exclusive"}, "arcs": [{"step": "$1"}]},
         ),
         Key("timeout", "How long the step may take.", TIMEOUT),
+        Key(
+            "on_failure",
+            "Whether the step waits for a person when it has failed.",
+            FAILED_STEP,
+            extension=Extension("step.on_failure", "that a failed step waits for a person"),
+        ),
         Key(
             "when",
             'Skips the step unless this holds; write it as "spec.policy.admit".',

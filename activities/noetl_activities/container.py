@@ -1,0 +1,163 @@
+"""The container tool: runs an image to its end with the Docker or Podman of the worker.
+
+The deployment has to allow it, and to choose the engine (NOETL_CONTAINERS): whoever may start containers may do on that
+machine what the engine may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+from noetl_activities.container_call import ContainerCall, container_call
+from noetl_activities.errors import ConfigError, RefusedError
+from noetl_activities.http_request import key_digest
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.shell_output import Captured, cut_told
+from noetl_activities.tool import OutputStream, Request, ToolContext
+from noetl_activities.tool_spec import built_in
+
+__all__ = ["ENGINES", "TOOL", "VARIABLE", "ContainerTool"]
+
+VARIABLE = "NOETL_CONTAINERS"
+ENGINES = ("docker", "podman")
+AT_ONCE = 16
+
+_PROCESSES = 512
+"""Of one container."""
+
+_ENVIRONMENT = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST")
+"""What the engine's command gets of the worker's environment. It gets none of the playbook's: PATH or LD_PRELOAD would
+change what runs on this machine.
+"""
+
+_REMOVE_SECONDS = 20.0
+_ENGINE_FAILED = 125
+"""The exit status by which the engine says that it has not run the container."""
+
+_UNREACHABLE = ("cannot connect", "connection refused", "is the docker daemon running", "unable to connect")
+_MISSING = ("no such image", "not found", "manifest unknown", "pull access denied", "does not exist")
+
+
+class ContainerTool:
+    """``image, command, args, script, env, input, resources``, or the same below ``runtime``."""
+
+    spec = built_in("container", at_once=AT_ONCE)
+
+    async def run(self, request: Request, context: ToolContext) -> Outcome:
+        """The result is ``{exit_code, stdout, stderr}``, on an error too. Any exit status but 0 is an error."""
+        engine = _engine()
+        if request.auth is not None:
+            raise ConfigError("a container task takes no auth: pass what it needs with env, from the keychain")
+        call, name = container_call(request), f"noetl-{key_digest(request.key, request.n)}"
+        if context.attempt > 1:
+            await _remove(engine, name)  # that of a worker that was lost
+        stdout, stderr = Captured(), Captured()
+        with _variables(call.environment) as file:
+            async with _started(engine, name, _arguments(call, name, file)) as process:
+                await asyncio.gather(
+                    _drain(process.stdout, "stdout", stdout, context), _drain(process.stderr, "stderr", stderr, context)
+                )
+                code = await process.wait()
+        return _outcome(engine, code, stdout, stderr, context)
+
+
+def _engine() -> str:
+    """The engine's program. Raises RefusedError where the deployment allows none, ConfigError where it is missing."""
+    named = os.environ.get(VARIABLE, "")
+    if named not in ENGINES:
+        choices = " or ".join(ENGINES)
+        raise RefusedError(f"this worker runs no containers: to allow them, set {VARIABLE} to {choices} and restart it")
+    found = shutil.which(named)
+    if found is None:
+        raise ConfigError(f"{named} is not installed where the worker runs ({VARIABLE})")
+    return found
+
+
+def _arguments(call: ContainerCall, name: str, file: str) -> list[str]:
+    limits = [
+        *([f"--memory={call.memory}", f"--memory-swap={call.memory}"] if call.memory is not None else []),
+        *([f"--cpus={call.cpus:g}"] if call.cpus is not None else []),
+        f"--pids-limit={_PROCESSES}",
+    ]
+    how = ["--rm", "--init", f"--name={name}", "--security-opt=no-new-privileges", f"--env-file={file}"]
+    return ["run", *how, *limits, call.image, *call.words]
+
+
+@contextlib.contextmanager
+def _variables(environment: dict[str, str]) -> Generator[str]:
+    """A file that only this account reads: arguments are seen by every process of the machine."""
+    with tempfile.TemporaryDirectory(prefix="noetl-container-") as folder:
+        file = Path(folder) / "environment"
+        file.touch(0o600)
+        file.write_text("".join(f"{name}={value}\n" for name, value in environment.items()), "utf-8")
+        yield str(file)
+
+
+@contextlib.asynccontextmanager
+async def _started(engine: str, name: str, arguments: list[str]) -> AsyncGenerator[Process]:
+    """The command of the engine. When it is left before its end, the container is removed."""
+    process = await asyncio.create_subprocess_exec(
+        engine, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=_inherited(), start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.shield(_remove(engine, name))
+            await process.communicate()
+
+
+def _inherited() -> dict[str, str]:
+    return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+
+
+async def _remove(engine: str, name: str) -> None:
+    """End and remove a container, if it is there. An engine that does not answer is given up."""
+    process = await asyncio.create_subprocess_exec(
+        engine, "rm", "--force", name, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, env=_inherited()
+    )
+    try:
+        async with asyncio.timeout(_REMOVE_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+
+
+async def _drain(pipe: asyncio.StreamReader | None, stream: OutputStream, kept: Captured, context: ToolContext) -> None:
+    assert pipe is not None  # noqa: S101 - a pipe was asked for
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    while chunk := await pipe.read(65536):
+        text = decoder.decode(chunk)
+        kept.add(text)
+        context.output(stream, text)
+
+
+def _outcome(engine: str, code: int, stdout: Captured, stderr: Captured, context: ToolContext) -> Outcome:
+    said = stderr.last_lines(context) or stdout.last_lines(context)
+    if code == _ENGINE_FAILED:
+        message = f"{Path(engine).name} did not run the container: {said}"
+        return Outcome("error", error=ErrorInfo(_kind(said.lower()), message, code=str(code)))
+    result = {"exit_code": code, "stdout": stdout.shortened(context), "stderr": stderr.shortened(context)}
+    ended = f"the container ended with status {code}"
+    error = ErrorInfo("exception", f"{ended}: {said}" if said else ended, code=str(code)) if code else None
+    return Outcome("error" if code else "ok", result, error, cut_told(stdout=stdout, stderr=stderr))
+
+
+def _kind(said: str) -> str:
+    if any(words in said for words in _UNREACHABLE):
+        return "connection"
+    return "not_found" if any(words in said for words in _MISSING) else "config"
+
+
+TOOL = ContainerTool()

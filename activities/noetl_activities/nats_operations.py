@@ -1,0 +1,189 @@
+"""What a nats task can do, one function an operation: key-value buckets, object stores and streams of JetStream.
+
+Each takes the JetStream of a connection and the fields of the call, and returns the result.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.http_data import data_of
+from noetl_activities.http_request import key_digest
+from noetl_activities.tool import Json, Request
+
+if TYPE_CHECKING:
+    from nats.js import JetStreamContext
+
+__all__ = ["OPERATIONS", "Operation"]
+
+MAX_OBJECT_BYTES = 16 * 2**20
+"""Of an object that is fetched: as much as a response of the http tool."""
+
+_MESSAGE_ID = "Nats-Msg-Id"
+"""The header by which a stream knows a message that is published once more."""
+
+_BASE64 = "base64"
+
+
+async def _kv_get(stream: JetStreamContext, request: Request) -> Json:
+    bucket, key = _text(request, "bucket"), _text(request, "key")
+    entry = await (await stream.key_value(bucket)).get(key)
+    return {"key": entry.key, "value": await _value(entry.value), "revision": entry.revision}
+
+
+async def _kv_put(stream: JetStreamContext, request: Request) -> Json:
+    bucket, key, value = _text(request, "bucket"), _text(request, "key"), _bytes(request, "value")
+    found = await stream.key_value(bucket)
+    if request.config.get("ttl") is None:
+        return {"key": key, "revision": await found.put(key, value)}
+    await found.status()
+    ack = await stream.publish(f"$KV.{bucket}.{_key(key)}", value, msg_ttl=_seconds(request.config["ttl"]))
+    return {"key": key, "revision": ack.seq}
+
+
+async def _kv_delete(stream: JetStreamContext, request: Request) -> Json:
+    bucket, key = _text(request, "bucket"), _text(request, "key")
+    return {"key": key, "deleted": await (await stream.key_value(bucket)).delete(key)}
+
+
+async def _kv_keys(stream: JetStreamContext, request: Request) -> Json:
+    from nats.js.errors import NoKeysError
+
+    bucket = await stream.key_value(_text(request, "bucket"))
+    try:
+        return {"keys": sorted(await bucket.keys())}  # pyright: ignore[reportUnknownMemberType]
+    except NoKeysError:
+        return {"keys": []}
+
+
+async def _object_put(stream: JetStreamContext, request: Request) -> Json:
+    bucket, key, value = _text(request, "bucket"), _text(request, "key"), _bytes(request, "value")
+    info = await (await stream.object_store(bucket)).put(key, value)
+    return {"key": info.name, "size": info.size, "digest": info.digest}
+
+
+async def _object_get(stream: JetStreamContext, request: Request) -> Json:
+    bucket, key = _text(request, "bucket"), _text(request, "key")
+    store = await stream.object_store(bucket)
+    info = await store.get_info(key)
+    if (info.size or 0) > MAX_OBJECT_BYTES:
+        raise ConfigError(f"the object {info.name!r} has {info.size:,} bytes, over {MAX_OBJECT_BYTES >> 20} MB")
+    found = await store.get(key)
+    return {"key": info.name, "value": await _value(found.data), "size": info.size, "digest": info.digest}
+
+
+async def _object_delete(stream: JetStreamContext, request: Request) -> Json:
+    bucket, key = _text(request, "bucket"), _text(request, "key")
+    await (await stream.object_store(bucket)).delete(key)
+    return {"key": key, "deleted": True}
+
+
+async def _object_list(stream: JetStreamContext, request: Request) -> Json:
+    from nats.js.errors import NotFoundError
+
+    store = await stream.object_store(_text(request, "bucket"))
+    try:
+        found = await store.list(ignore_deletes=True)
+    except NotFoundError:
+        found = []
+    named = sorted((str(one.name), one.size or 0) for one in found)
+    return {"objects": [{"key": name, "size": size} for name, size in named]}
+
+
+async def _js_publish(stream: JetStreamContext, request: Request) -> Json:
+    """All attempts of a call send one id, so a stream takes the message once within its duplicate window."""
+    ack = await stream.publish(
+        _text(request, "subject"),
+        _bytes(request, "payload"),
+        stream=request.config.get("stream"),
+        headers={_MESSAGE_ID: key_digest(request.key, request.n)},
+    )
+    return {"stream": ack.stream, "sequence": ack.seq, "duplicate": bool(ack.duplicate)}
+
+
+async def _js_get_msg(stream: JetStreamContext, request: Request) -> Json:
+    found = await stream.get_last_msg(_text(request, "stream"), _text(request, "subject"))
+    return {"subject": found.subject, "sequence": found.seq, "payload": await _value(found.data)}
+
+
+async def _js_stream_info(stream: JetStreamContext, request: Request) -> Json:
+    found = await stream.stream_info(_text(request, "stream"))
+    state = found.state
+    return {
+        "stream": found.config.name,
+        "subjects": found.config.subjects or [],
+        "messages": state.messages,
+        "bytes": state.bytes,
+        "first_sequence": state.first_seq,
+        "last_sequence": state.last_seq,
+    }
+
+
+Operation: TypeAlias = "Callable[[JetStreamContext, Request], Awaitable[Json]]"
+
+OPERATIONS: Mapping[str, Operation] = MappingProxyType(
+    {
+        "kv_get": _kv_get,
+        "kv_put": _kv_put,
+        "kv_delete": _kv_delete,
+        "kv_keys": _kv_keys,
+        "object_get": _object_get,
+        "object_put": _object_put,
+        "object_delete": _object_delete,
+        "object_list": _object_list,
+        "js_publish": _js_publish,
+        "js_get_msg": _js_get_msg,
+        "js_stream_info": _js_stream_info,
+    }
+)
+
+
+# ---- fields ----------------------------------------------------------------------------------------------------------
+
+
+def _text(request: Request, name: str) -> str:
+    value: Json = request.config.get(name)
+    if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
+        raise ConfigError(f"{request.config['operation']} needs a {name}: a text")
+    return str(value)
+
+
+def _key(key: str) -> str:
+    """A key that becomes a subject. Raises ConfigError for one that would be a pattern."""
+    if not all(part and not set(part) & set("*> \t\r\n") for part in key.split(".")):
+        raise ConfigError(f"{key!r:.100} is not a key of a bucket")
+    return key
+
+
+def _seconds(value: Json) -> float:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = 0
+    if seconds < 1:
+        raise ConfigError(f"ttl is {value!r:.60}: write a number of seconds, at least 1")
+    return seconds
+
+
+def _bytes(request: Request, name: str) -> bytes:
+    """A text as UTF-8, or as the bytes of its base64; any other value as JSON."""
+    value: Json = request.config.get(name)
+    if value is None:
+        raise ConfigError(f"{request.config['operation']} needs a {name}")
+    if request.config.get("encoding") == _BASE64:
+        try:
+            return base64.b64decode(str(value), validate=True)
+        except binascii.Error as error:
+            raise ConfigError(f"the {name} is not base64") from error
+    return (value if isinstance(value, str) else json.dumps(value)).encode()
+
+
+async def _value(data: Any) -> Json:
+    """JSON as a value, text as text, other bytes as {base64}; null where there are none."""
+    return await data_of(cast("bytes", data or b""), "")

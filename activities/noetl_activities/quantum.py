@@ -1,0 +1,123 @@
+"""The quantum tool: runs a circuit on a machine of IBM Quantum, or on a simulation of one in the worker.
+
+Qiskit runs in a sandboxed process, which ends with the call (quantum_child.py).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib.util import find_spec
+from typing import cast
+
+from noetl_activities.errors import ConfigError, CredentialError
+from noetl_activities.exit_status import exit_words
+from noetl_activities.isolation.processes import ProcessExit, run_task
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.tool import Json, Request, ToolContext
+from noetl_activities.tool_spec import built_in
+from noetl_compiler.language.tool_fields import DEFAULT_SHOTS, LOCAL, PROVIDERS
+
+__all__ = ["TOOL", "QuantumTool"]
+
+MAX_SHOTS = 10_000_000
+"""What IBM Quantum takes at most."""
+
+_CHILD = "noetl_activities.quantum_child"
+_LIBRARY = "qiskit_ibm_runtime"
+_MOST_SEED = 2**32 - 1
+_MAX_MESSAGE = 2_000
+
+
+class QuantumTool:
+    """``provider, backend, circuit, shots, params, seed, tags``; ``auth`` for machines of IBM."""
+
+    spec = built_in("quantum", at_once="cores")
+
+    async def run(self, request: Request, context: ToolContext) -> Outcome:
+        """Result ``{job_id, counts, metadata}``."""
+        call = _call(request.config)
+        if find_spec(_LIBRARY) is None:
+            raise ConfigError(
+                'Qiskit is not installed where the worker runs: pip install "noetl-temporal[quantum]" there'
+            )
+        if call["provider"] != LOCAL:
+            if request.auth is None:
+                raise CredentialError("a quantum task of the provider ibm needs auth: a credential of type ibm_quantum")
+            call["login"] = dict(await context.credential(request.auth))
+        return _outcome(await run_task(_CHILD, json.dumps(call).encode(), context.output), context)
+
+
+def _call(config: dict[str, Json]) -> dict[str, Json]:
+    """Raises ConfigError."""
+    provider = config.get("provider") or LOCAL
+    if provider not in PROVIDERS:
+        raise ConfigError(f"provider is {provider!r:.60}: write {' or '.join(PROVIDERS)}")
+    for name in ("circuit", "backend"):
+        if not isinstance(config.get(name), str) or not config[name].strip():
+            raise ConfigError(f"a quantum task needs a {name}: a text")
+    seed: Json = config.get("seed")
+    return {
+        "provider": provider,
+        "backend": config["backend"].strip(),
+        "circuit": config["circuit"],
+        "shots": _whole("shots", config.get("shots") or DEFAULT_SHOTS, MAX_SHOTS),
+        "params": _params(config.get("params")),
+        "seed": None if seed is None else _whole("seed", seed, _MOST_SEED, least=0),
+        "tags": _tags(config.get("tags")),
+        "login": {},
+    }
+
+
+def _whole(name: str, value: Json, most: int, least: int = 1) -> int:
+    """A number, or a text of one, as templates give it."""
+    try:
+        number = int(value)
+    except (ValueError, TypeError, OverflowError):
+        number = -1
+    is_part = isinstance(value, float) and not value.is_integer()
+    if isinstance(value, bool) or is_part or not least <= number <= most:
+        raise ConfigError(f"{name} is {value!r:.60}: write a whole number from {least} to {most:,}")
+    return number
+
+
+def _params(value: Json) -> dict[str, float] | list[float]:
+    if isinstance(value, dict):
+        return {str(name): _angle(one) for name, one in cast("dict[str, Json]", value).items()}
+    if isinstance(value, list):
+        return [_angle(one) for one in cast("list[Json]", value)]
+    if value is None:
+        return {}
+    raise ConfigError("params must be a mapping of parameter to value, or a list of values")
+
+
+def _angle(value: Json) -> float:
+    try:
+        number = float(value)
+    except (ValueError, TypeError):
+        number = math.nan
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise ConfigError(f"params has {value!r:.60}: the value of a parameter is a number")
+    return number
+
+
+def _tags(value: Json) -> list[str]:
+    if value is not None and not isinstance(value, list):
+        raise ConfigError("tags must be a list of texts")
+    return [str(one) for one in cast("list[Json]", value or [])]
+
+
+def _outcome(ended: ProcessExit, context: ToolContext) -> Outcome:
+    answer: Json = json.loads(ended.answer) if ended.answer else None
+    if answer is None:
+        last = context.cut((ended.printed.strip().splitlines() or [""])[-1], _MAX_MESSAGE)
+        message = f"the process that runs Qiskit ended ({exit_words(ended.status)}): {last}".rstrip(": ")
+        return Outcome("error", error=ErrorInfo("exception", message))
+    if "result" in answer:
+        return Outcome("ok", answer["result"])
+    if answer["kind"] == "config":
+        raise ConfigError(context.cut(answer["message"], _MAX_MESSAGE))
+    return Outcome("error", error=ErrorInfo(answer["kind"], context.cut(answer["message"], _MAX_MESSAGE)))
+
+
+TOOL = QuantumTool()

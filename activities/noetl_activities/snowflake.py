@@ -1,0 +1,51 @@
+"""The snowflake tool: SQL in Snowflake, each statement in a transaction of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from noetl_activities.errors import ConfigError, FailedError
+from noetl_activities.outcome import Outcome
+from noetl_activities.rows import Statement, sql_result, statement
+from noetl_activities.snowflake_session import session
+from noetl_activities.sql import params_of, statements_of
+from noetl_activities.tool import Json, Request, ToolContext
+from noetl_activities.tool_spec import built_in
+
+__all__ = ["TOOL", "SnowflakeTool"]
+
+AT_ONCE = 16
+MAX_ROWS = 100_000
+"""Of one statement."""
+
+
+class SnowflakeTool:
+    """``command|query`` (several statements by ``;``), ``params`` for ``%s`` of the one statement, ``auth``."""
+
+    spec = built_in("snowflake", at_once=AT_ONCE)
+
+    async def run(self, request: Request, context: ToolContext) -> Outcome:
+        """Result ``{status, rows, columns, row_count, statement_count, statements?}``."""
+        statements = statements_of(request.config, "snowflake")
+        params = params_of(request.config.get("params"), statements)
+        try:
+            async with session(request.auth, request.config, context) as opened:
+                return Outcome("ok", sql_result([await opened.call(_run(text, params)) for text in statements]))
+        except FailedError as error:
+            return error.outcome
+
+
+def _run(text: str, params: list[Json]) -> Callable[[Any], Statement]:
+    def run(connection: Any) -> Statement:
+        with connection.cursor() as cursor:
+            cursor.execute(text, params or None)
+            rows = cursor.fetchmany(MAX_ROWS + 1)
+            if len(rows) > MAX_ROWS:
+                raise ConfigError(f"the statement returns over {MAX_ROWS:,} rows: request less at a time")
+            return statement([column[0] for column in cursor.description or ()], rows)
+
+    return run
+
+
+TOOL = SnowflakeTool()

@@ -1,0 +1,137 @@
+"""A session of Snowflake: its driver blocks, so each session has a thread of its own.
+
+Who connects is said by a credential alone: the driver would read configuration files and the environment of the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from noetl_activities.credentials import credential_name
+from noetl_activities.errors import ConfigError, CredentialError, FailedError
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.tool import Credential, Json, ToolContext
+from noetl_compiler.language.error_kinds import sql_kind
+
+__all__ = ["LOGIN", "Session", "session"]
+
+Found = TypeVar("Found")
+
+_DRIVER = "snowflake.connector"
+_LOGIN_SECONDS = 30
+_CLOSE_SECONDS = 10.0
+_MAX_MESSAGE = 2_000
+_WRONG_LOGIN = range(390100, 390200)
+"""Numbers of errors of Snowflake's authenticators."""
+
+LOGIN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "account": ("sf_account", "account"),
+        "user": ("sf_user", "user", "username"),
+        "password": ("sf_password", "password"),
+        "role": ("sf_role", "role"),
+        "warehouse": ("sf_warehouse", "warehouse"),
+        "database": ("sf_database", "database"),
+        "schema": ("sf_schema", "schema"),
+        "host": ("sf_host", "host"),
+        "port": ("sf_port", "port"),
+        "protocol": ("sf_protocol", "protocol"),
+    }
+)
+"""What the driver is given -> the fields of a credential that may say it."""
+
+_OF_A_TASK = ("role", "warehouse", "database", "schema")
+"""What a task may choose; the account and who asks are the credential's."""
+
+
+class Session:
+    """One connection; its calls run one after the other in its thread."""
+
+    def __init__(self, arguments: Mapping[str, Any], context: ToolContext) -> None:
+        self._arguments = arguments
+        self._context = context
+        self._thread = ThreadPoolExecutor(1, "snowflake")
+        self._connection: Any = None
+
+    async def call(self, make: Callable[[Any], Found]) -> Found:
+        """What ``make`` gives for the driver's connection. Raises FailedError. Cancelled, it ends the query."""
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._thread, self._made, make)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await self._stop(running)
+            raise
+
+    async def close(self) -> None:
+        """End the session. One that does not end is left to its thread."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await asyncio.to_thread(self._close)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _made(self, make: Callable[[Any], Found]) -> Found:
+        driver: Any = import_module(_DRIVER)
+        try:
+            if self._connection is None:
+                self._connection = driver.connect(**self._arguments)
+            return make(self._connection)
+        except driver.errors.Error as error:
+            raise FailedError(_failure(error, driver.errors, self._context)) from error
+
+    async def _stop(self, running: asyncio.Future[Any]) -> None:
+        """The driver ends a query whose connection is closed."""
+        await self.close()
+        await asyncio.wait([running], timeout=_CLOSE_SECONDS)
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+
+@contextlib.asynccontextmanager
+async def session(auth: Json, config: Mapping[str, Json], context: ToolContext) -> AsyncGenerator[Session]:
+    """Raises ConfigError, CredentialError; the driver's errors as FailedError."""
+    if credential_name(auth) is None:
+        raise CredentialError("Snowflake needs auth: the name of a credential of type snowflake")
+    if find_spec("snowflake") is None or find_spec(_DRIVER) is None:
+        raise ConfigError(
+            'the driver of Snowflake is not installed where the worker runs: pip install "noetl-temporal[snowflake]"'
+        )
+    opened = Session(_arguments(await context.credential(auth), config), context)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+def _arguments(credential: Credential, config: Mapping[str, Json]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        name: next((credential[field] for field in fields if credential.get(field)), None)
+        for name, fields in LOGIN.items()
+    }
+    for name in ("account", "user", "password"):
+        if not found[name]:
+            raise CredentialError(f"a credential of type snowflake needs {LOGIN[name][0]}")
+    chosen = {name: config[name] for name in _OF_A_TASK if config.get(name)}
+    given = {name: value for name, value in {**found, **chosen}.items() if value is not None}
+    return {**given, "login_timeout": _LOGIN_SECONDS, "client_session_keep_alive": False}
+
+
+def _failure(error: Any, errors: Any, context: ToolContext) -> Outcome:
+    message = context.cut(" ".join(str(error.msg or error).split()), _MAX_MESSAGE)
+    state, number = str(error.sqlstate or ""), error.errno
+    if number in _WRONG_LOGIN or isinstance(error, errors.ForbiddenError):
+        kind = "auth"
+    elif isinstance(error, errors.ProgrammingError):
+        kind = sql_kind(state)
+    else:
+        kind = "connection"
+    return Outcome("error", error=ErrorInfo(kind, message, str(number)))

@@ -1,0 +1,66 @@
+"""The transfer tool: copies rows from a database or a server to another.
+
+The source is read a batch at a time (transfer_source.py) while the target stores (transfer_target.py).
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+from noetl_activities.errors import FailedError
+from noetl_activities.once import Answer, Once, taken
+from noetl_activities.outcome import Outcome
+from noetl_activities.sinks import find
+from noetl_activities.tool import Request, ToolContext
+from noetl_activities.tool_spec import built_in
+from noetl_activities.transfer_call import transfer_call
+from noetl_activities.transfer_source import read_batches
+from noetl_activities.transfer_target import store_batches
+from noetl_compiler.language.sinks import STORES
+from noetl_compiler.language.transfers import SNOWFLAKE_TRANSFER, TRANSFER
+
+__all__ = ["SNOWFLAKE_TOOL", "TOOL", "TransferTool"]
+
+AT_ONCE = 16
+"""A transfer holds two connections, which may be of one credential: fewer than half of those that it has, so that not
+all of them are held by transfers that wait for their second one."""
+
+
+class TransferTool:
+    """``source, target, chunk_size, mode, mapping``; older playbooks say ``direction`` in place of the types."""
+
+    def __init__(self, kind: str) -> None:
+        self.spec = built_in(kind, at_once=AT_ONCE)
+
+    async def run(self, request: Request, context: ToolContext) -> Outcome:
+        """Result ``{status, rows_transferred, chunks, source, target}``."""
+        return (await self._run(request, context, None)).outcome
+
+    async def run_once(self, request: Request, context: ToolContext, once: Once) -> Answer:
+        """The same, but for an outcome that the ledger of the target has. See noetl_activities.once.OnceTool."""
+        return await self._run(request, context, once)
+
+    async def find(self, request: Request, context: ToolContext, once: Once) -> Answer | None:
+        """See noetl_activities.once.OnceTool."""
+        target = transfer_call(request.config, request.auth).target
+        if target.kind not in STORES:
+            return None
+        try:
+            text = await find(target.kind, target.config, target.auth, once.key, once.n, context)
+        except FailedError as error:
+            return Answer(error.outcome)
+        return None if text is None else taken(text)
+
+    async def _run(self, request: Request, context: ToolContext, once: Once | None) -> Answer:
+        call = transfer_call(request.config, request.auth)
+        if once is not None and call.target.kind == "duckdb" and (found := await self.find(request, context, once)):
+            return found
+        try:
+            async with aclosing(read_batches(call.source, call.size, request, context)) as batches:
+                return await store_batches(call, batches, request, context, once)
+        except FailedError as error:
+            return Answer(error.outcome)
+
+
+TOOL = TransferTool(TRANSFER)
+SNOWFLAKE_TOOL = TransferTool(SNOWFLAKE_TRANSFER)

@@ -1,0 +1,98 @@
+"""What a transfer task says: where rows come from, where they go, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple, cast
+
+from noetl_activities.credentials import NAMES, credential_name
+from noetl_activities.errors import ConfigError
+from noetl_activities.tool import Json
+from noetl_compiler.language.transfers import DEFAULT_CHUNK, DIRECTIONS, END_AUTH, KIND_KEYS, SOURCES, TARGETS, kind_of
+from noetl_compiler.language.words import SINK_MODES
+
+__all__ = ["End", "TransferCall", "transfer_call"]
+
+_MOST_AT_ONCE = 100_000
+_ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType({"postgres": ("pg",), "snowflake": ("sf",)})
+_OF_THE_TRANSFER = frozenset({*KIND_KEYS, *END_AUTH, "mode"})
+
+
+class End(NamedTuple):
+    """The source or the target: a ``kind`` of tool, the fields of its call, and its credential."""
+
+    kind: str
+    config: dict[str, Json]
+    auth: Json
+
+
+class TransferCall(NamedTuple):
+    """``size`` is how many rows are read and stored at a time; ``mode`` is one of a sink."""
+
+    source: End
+    target: End
+    size: int
+    mode: str
+
+
+def transfer_call(config: Mapping[str, Json], auth: Json) -> TransferCall:
+    """Raises ConfigError."""
+    kinds = DIRECTIONS.get(str(config.get("direction")), (None, None))
+    source, target = _fields(config, "source", kinds[0]), _fields(config, "target", kinds[1])
+    if config.get("mapping") and not target.get("mapping"):
+        target = {**target, "mapping": config["mapping"]}
+    mode = str(target.get("mode") or config.get("mode") or "append").lower()
+    if mode not in SINK_MODES:
+        raise ConfigError(f"mode is {mode!r:.60}: write one of {', '.join(SINK_MODES)}")
+    return TransferCall(
+        _end("source", source, SOURCES, auth),
+        _end("target", target, TARGETS, auth),
+        _size(config.get("chunk_size")),
+        SINK_MODES[mode],
+    )
+
+
+def _fields(config: Mapping[str, Json], name: str, kind: str | None) -> dict[str, Json]:
+    """``kind`` is that of an end which says none, where the transfer has a direction."""
+    given: Json = config.get(name)
+    if not isinstance(given, dict):
+        raise ConfigError(f"a transfer needs a {name}: a mapping with a type")
+    fields = cast("dict[str, Json]", given)
+    return fields if kind is None or kind_of(fields) else {**fields, KIND_KEYS[0]: kind}
+
+
+def _end(name: str, fields: dict[str, Json], kinds: tuple[str, ...], auth: Json) -> End:
+    kind = kind_of(fields)
+    if kind is None or kind not in kinds:
+        raise ConfigError(f"the type of the {name} is {kind!r:.60}: write one of {', '.join(kinds)}")
+    own: Json = next((fields[key] for key in END_AUTH if fields.get(key)), None) or _shared(name, kind, auth)
+    config = {key: value for key, value in fields.items() if key not in _OF_THE_TRANSFER}
+    return End(kind, config, _without_tool(own))
+
+
+def _shared(name: str, kind: str, auth: Json) -> Json:
+    """The credential of the task that is meant for one end: under its alias, or the only one."""
+    if not isinstance(auth, dict):
+        return auth
+    named = cast("dict[str, Json]", auth)
+    found: Json = next((named[key] for key in (name, kind, *_ALIASES.get(kind, ())) if named.get(key)), None)
+    return found or credential_name({key: named[key] for key in NAMES if key in named})
+
+
+def _without_tool(auth: Json) -> Json:
+    """Older playbooks say with ``tool`` of which type a credential is."""
+    if not isinstance(auth, dict) or "tool" not in auth:
+        return cast("Json", auth)
+    named = cast("dict[str, Json]", auth)
+    return {"type": named["tool"], **{key: value for key, value in named.items() if key != "tool"}}
+
+
+def _size(value: Json) -> int:
+    try:
+        size = int(value or DEFAULT_CHUNK)
+    except (TypeError, ValueError):
+        size = 0
+    if not 1 <= size <= _MOST_AT_ONCE:
+        raise ConfigError(f"chunk_size is {value!r:.60}: write a whole number from 1 to {_MOST_AT_ONCE:,}")
+    return size

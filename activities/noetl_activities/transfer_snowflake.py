@@ -1,0 +1,107 @@
+"""Snowflake as the source and as the target of a transfer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.sinks.data import Row, parts_of, rows_of
+from noetl_activities.snowflake_session import Session, session
+from noetl_activities.sql import has_statement, params_of, statements_of
+from noetl_activities.tool import Json, ToolContext
+from noetl_activities.transfer_call import End, TransferCall
+
+__all__ = ["read_snowflake", "store_in_snowflake"]
+
+_DOCUMENTS = frozenset({5, 9, 10})
+"""The driver's numbers for VARIANT, OBJECT and ARRAY, whose values it gives as JSON."""
+
+
+async def read_snowflake(
+    source: End, size: int, context: ToolContext, cell: Callable[[str, Any], Json]
+) -> AsyncGenerator[list[Row]]:
+    """Batches of at most ``size`` rows; ``cell`` is a column's value as JSON. Raises FailedError and ToolError."""
+    query = _query(source)
+    params = params_of(source.config.get("params"), [query])
+    async with session(source.auth, source.config, context) as opened:
+        cursor = await opened.call(lambda connection: connection.cursor().execute(query, params or None))
+        columns = [(str(one[0]), one[1] in _DOCUMENTS) for one in cursor.description or ()]
+        while records := await opened.call(lambda _: cursor.fetchmany(size)):
+            yield [_row(columns, record, cell) for record in records]
+
+
+def _query(source: End) -> str:
+    if source.config.get("table"):
+        return f"select * from {'.'.join(parts_of(source.config['table']))}"  # noqa: S608 - the name is checked
+    found = statements_of(source.config, "snowflake")
+    if len(found) > 1:
+        raise ConfigError("the source of a transfer is one statement")
+    return found[0]
+
+
+def _row(columns: Sequence[tuple[str, bool]], record: Sequence[Any], cell: Callable[[str, Any], Json]) -> Row:
+    pairs = zip(columns, record, strict=True)
+    return {
+        name: json.loads(value) if is_document and isinstance(value, str) else cell(name, value)
+        for (name, is_document), value in pairs
+    }
+
+
+async def store_in_snowflake(
+    call: TransferCall, batches: AsyncGenerator[list[Row]], context: ToolContext
+) -> tuple[int, int]:
+    """Rows and batches, all in one transaction. Raises FailedError and ToolError."""
+    target = call.target
+    if call.mode in ("upsert", "merge"):
+        raise ConfigError(
+            f"a transfer into Snowflake has no mode {call.mode}: write a MERGE as the query of the target"
+        )
+    rows = chunks = 0
+    async with session(target.auth, target.config, context) as opened:
+        await opened.call(lambda connection: connection.cursor().execute("begin"))
+        if call.mode == "replace" and not has_statement(target.config):
+            await _execute(opened, f"delete from {_table(target)}")  # noqa: S608 - the name is checked
+        async for batch in batches:
+            given = rows_of({"mapping": target.config.get("mapping")}, batch)
+            await _store(opened, target, given)
+            rows, chunks = rows + len(given), chunks + 1
+            context.heartbeat()
+        await _execute(opened, "commit")
+    return rows, chunks
+
+
+async def _execute(opened: Session, text: str) -> None:
+    await opened.call(lambda connection: connection.cursor().execute(text))
+
+
+async def _store(opened: Session, target: End, rows: list[Row]) -> None:
+    """Rows of one batch have the same columns: they come from one query, or from the fields that all have together."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    values = [[_bindable(row.get(name)) for name in columns] for row in rows]
+    texts = statements_of(target.config, "snowflake") if has_statement(target.config) else [_insert(target, columns)]
+    for text in texts:
+        await opened.call(_stored(text, values))
+
+
+def _stored(text: str, values: list[list[Json]]) -> Callable[[Any], Any]:
+    return lambda connection: connection.cursor().executemany(text, values)
+
+
+def _insert(target: End, columns: Sequence[str]) -> str:
+    names, places = ", ".join(map(_name, columns)), ", ".join(["%s"] * len(columns))
+    return f"insert into {_table(target)} ({names}) values ({places})"  # noqa: S608 - the names are checked
+
+
+def _table(target: End) -> str:
+    return ".".join(parts_of(target.config.get("table")))
+
+
+def _name(column: str) -> str:
+    [found] = parts_of(column)
+    return found
+
+
+def _bindable(value: Json) -> Json:
+    return json.dumps(value) if isinstance(value, dict | list) else value

@@ -1,0 +1,67 @@
+"""Effects of the final step, to which failures lead as well."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from noetl_compiler.codes import Code
+from noetl_compiler.language.sinks import KINDS
+from noetl_compiler.language.tools import PLAYBOOK, SAFE_METHODS, SQL_KINDS
+from noetl_compiler.report import Report
+from noetl_compiler.sql_effects import statements
+from noetl_compiler.syntax import Playbook, Step, Task
+from noetl_compiler.syntax_queries import calls_of, entry_of, final_of, workbook_of
+from noetl_compiler.value_merge import names_in
+
+__all__ = ["warn_of_effects_after_failures"]
+
+_READS = re.compile(r"(?:SELECT|SHOW|EXPLAIN|VALUES)\b|WITH\b(?!.*\b(?:INSERT|UPDATE|DELETE|MERGE)\b)", re.IGNORECASE)
+_ABOUT_FAILURES = re.compile(r"\b(?:failures|steps)\b")
+
+
+def warn_of_effects_after_failures(playbook: Playbook, report: Report) -> None:
+    """NT213. Once for the step, at its first effect, unless it looks at what failed (semantics.md 4)."""
+    final = final_of(playbook)
+    step = next((one for one in playbook.steps if one.name.text == final), None)
+    if step is None or final == entry_of(playbook) or _looks_at_failures(step, report):
+        return
+    if all(not one.tasks for one in playbook.steps if one is not step):
+        return
+    for task, effect in _effects(step, playbook):
+        message = f'task "{task.label.text}" {effect}, also after a failure: every failed run leads to step "{final}"'
+        hint = f'if only a success should do that, do it in a step before "{final}"'
+        report.warning(Code.EFFECT_AFTER_FAILURE, task.span, message, hint)
+        return
+
+
+def _looks_at_failures(step: Step, report: Report) -> bool:
+    lines = (report.source.line(number) for number in range(step.span.line, step.span.end_line + 1))
+    return any(_ABOUT_FAILURES.search(line) for line in lines)
+
+
+def _effects(step: Step, playbook: Playbook) -> Iterator[tuple[Task, str]]:
+    """Each task that changes something, and how. What Python code does is not known."""
+    workbook = workbook_of(playbook)
+    for task in step.tasks:
+        for called in calls_of(task, workbook):
+            if effect := _effect(called):
+                yield task, effect
+
+
+def _effect(task: Task) -> str:
+    """How it changes something; "" where it does not, or nothing is known of it."""
+    kind = task.kind.text
+    if kind in SQL_KINDS:
+        found = [one for text in task.texts for one in statements(text.node.text)]
+        if any(not _READS.match(one) for one in found):
+            return "changes data"
+    elif kind == "http":
+        method = str(names_in(task.config).get("method") or "GET").upper()
+        if method not in SAFE_METHODS:
+            return f"sends a {method} request" if method.isalpha() else "may send data"
+    elif kind == "shell":
+        return "runs commands"
+    elif kind == PLAYBOOK:
+        return "runs a playbook"
+    return "stores its result" if any(sink.kind in KINDS for sink in task.sinks) else ""

@@ -1,0 +1,57 @@
+"""What a transfer copies rows from, and what to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+__all__ = [
+    "DEFAULT_CHUNK",
+    "DIRECTIONS",
+    "ENDS",
+    "END_AUTH",
+    "KIND_KEYS",
+    "SNOWFLAKE_TRANSFER",
+    "SOURCES",
+    "TARGETS",
+    "TRANSFER",
+    "TRANSFERS",
+    "kind_of",
+    "target_of",
+]
+
+TRANSFER = "transfer"
+SNOWFLAKE_TRANSFER = "snowflake_transfer"
+TRANSFERS = frozenset({TRANSFER, SNOWFLAKE_TRANSFER})
+
+ENDS = ("source", "target")
+END_AUTH = ("auth", "credential")
+"""Where an end names its credential."""
+
+SOURCES = ("postgres", "duckdb", "snowflake", "http")
+TARGETS = SOURCES
+
+KIND_KEYS = ("type", "kind", "tool")
+"""Where the source and the target say what they are."""
+
+DIRECTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"sf_to_pg": ("snowflake", "postgres"), "pg_to_sf": ("postgres", "snowflake")}
+)
+"""What source and target are where a transfer says its direction instead."""
+
+DEFAULT_CHUNK = 1_000
+"""Rows that are read and stored at a time."""
+
+
+def kind_of(end: object) -> str | None:
+    """What a source or a target says it is; None where it says nothing."""
+    if not isinstance(end, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", end)
+    return next((str(fields[key]) for key in KIND_KEYS if fields.get(key)), None)
+
+
+def target_of(config: Mapping[str, Any]) -> str | None:
+    """What the target of a transfer is; None where it does not say it."""
+    return kind_of(config.get("target")) or DIRECTIONS.get(str(config.get("direction")), (None, None))[1]

@@ -1,0 +1,94 @@
+"""The same loop over the rows of a table, and whether each was acknowledged once (``--cursor``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import asyncpg
+
+from dev.killing.verdict import Verdict
+from noetl_temporal.stack.addresses import Addresses
+
+__all__ = ["PLAYBOOK", "judged_rows"]
+
+PLAYBOOK = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: killing, path: dev/killing}
+workload: {api: "", items: 2000, seconds: 0.3}
+workflow:
+  - step: start
+    tool:
+      kind: postgres
+      auth: pg_local
+      command: |
+        CREATE TABLE IF NOT EXISTS killed_jobs
+          (run bigint, item int, status text DEFAULT 'new', token text, until timestamptz, PRIMARY KEY (run, item));
+        CREATE TABLE IF NOT EXISTS killed_acks (run bigint, item int, status text);
+        INSERT INTO killed_jobs
+          SELECT {{ execution_id }}, generate_series(0, {{ workload["items"] }} - 1) ON CONFLICT DO NOTHING
+    next: {arcs: [{step: each}]}
+  - step: each
+    loop:
+      cursor:
+        kind: postgres
+        auth: pg_local
+        claim: |
+          UPDATE killed_jobs SET token = {{ lease.token }}, until = now() + {{ lease.seconds }} * interval '1 second'
+          WHERE run = {{ execution_id }} AND item IN (
+            SELECT item FROM killed_jobs
+            WHERE run = {{ execution_id }} AND status = 'new' AND (until IS NULL OR until < now())
+            ORDER BY item LIMIT {{ __frame_max_rows }} FOR UPDATE SKIP LOCKED)
+          RETURNING item
+        renew: |
+          UPDATE killed_jobs SET until = now() + {{ lease.seconds }} * interval '1 second'
+          WHERE run = {{ execution_id }} AND item = {{ row.item }} AND token = {{ lease.token }}
+        ack: |
+          WITH done AS (
+            UPDATE killed_jobs SET status = 'done'
+            WHERE run = {{ execution_id }} AND item = {{ row.item }} AND token = {{ lease.token }} AND status = 'new'
+            RETURNING run, item)
+          INSERT INTO killed_acks SELECT run, item, {{ output.status }} FROM done
+        release: |
+          UPDATE killed_jobs SET until = NULL
+          WHERE run = {{ execution_id }} AND item = {{ row.item }} AND token = {{ lease.token }} AND status = 'new'
+      iterator: job
+      spec: {mode: cursor, max_in_flight: 5, frame: {max_rows: 8, row_concurrency: 4, lease_seconds: 20}}
+    tool:
+      kind: http
+      url: "{{ workload.api }}"
+      params: {label: "{{ execution_id }}-{{ iter.job.item }}", delay_seconds: "{{ workload.seconds }}"}
+      spec:
+        policy:
+          rules:
+            - when: "{{ output.status == 'error' and output.error.kind == 'connection' }}"
+              then: {do: retry, attempts: 40, delay: 1}
+            - when: "{{ output.status == 'error' }}"
+              then: {do: fail}
+"""
+
+
+async def judged_rows(addresses: Addresses, execution_id: int, items: int, calls: Counter[int]) -> Verdict:
+    """``calls`` counts those of each row."""
+    acks = await _fetched(addresses.playbooks, "SELECT item, status FROM killed_acks WHERE run = $1", execution_id)
+    status = await _fetched(
+        addresses.postgres, "SELECT status FROM noetl.execution WHERE execution_id = $1", execution_id
+    )
+    counts = Counter(int(row["item"]) for row in acks)
+    failed = sum(row["status"] == "error" for row in acks)
+    verdict = Verdict(execution_id, str(status[0]["status"]), counts.total(), failed, calls.total())
+    errors = await _fetched(
+        addresses.postgres,
+        "SELECT error FROM noetl.event WHERE execution_id = $1 AND event_type = 'loop.iteration.failed'",
+        execution_id,
+    )
+    verdict.failures = Counter(str(row["error"]) for row in errors)
+    verdict.wrong = [f"row {item} was acknowledged {counts[item]} times" for item in range(items) if counts[item] != 1]
+    return verdict
+
+
+async def _fetched(dsn: str, sql: str, execution_id: int) -> list[asyncpg.Record]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return await connection.fetch(sql, execution_id)
+    finally:
+        await connection.close()

@@ -1,0 +1,100 @@
+"""People who control random runs: they pause and resume them, and retry or skip the steps that are held.
+
+They have a random order of their own, so that a playbook without holds is what it was.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from noetl_temporal.machine.control import pause_problem, resume_problem, retry_problem
+from noetl_temporal.machine.events import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
+from noetl_temporal.machine.playbook import Machine
+
+if TYPE_CHECKING:
+    from dev.simulate.host import Host
+
+__all__ = ["Operators", "with_holds"]
+
+LIKELY = 0.25
+"""Of a playbook: that some of its steps are held when they have failed."""
+
+FIRST_REQUEST = 1_000_000
+"""Ids of their requests are above those of others."""
+
+
+def with_holds(text: str, seed: int) -> str:
+    """The playbook with ``on_failure: hold`` on some of its steps, or on all."""
+    chance = random.Random(f"{seed}/holds")
+    if chance.random() >= LIKELY or not text.startswith("{"):
+        return text
+    made: dict[str, Any] = json.loads(text)
+    if made.get("apiVersion") != "noetl.io/v10":
+        return text
+    if chance.random() < 0.3:
+        made.setdefault("executor", {}).setdefault("spec", {})["on_failure"] = _hold(chance)
+    for step in made["workflow"]:
+        if chance.random() < 0.5:
+            step["on_failure"] = "fail" if chance.random() < 0.2 else _hold(chance)
+    return json.dumps(made, ensure_ascii=False, indent=1)
+
+
+def _hold(chance: random.Random) -> Any:
+    return chance.choice(("hold", {"do": "hold", "for": chance.choice((1, 60, "{{ nobody }}"))}))
+
+
+class Operators:
+    """Those who control one run, each request as a validator lets it through."""
+
+    def __init__(self, seed: str, later: Callable[[int, Callable[[], None]], object]) -> None:
+        self._chance = random.Random(f"{seed}/operators")
+        self._later = later
+        self._requests = FIRST_REQUEST
+
+    def pause_now_and_then(self, host: Host) -> None:
+        """Each pause ends, some soon and some late."""
+        for _ in range(self._chance.choice((0, 0, 1, 3, 8))):
+            self._later(self._soon(), partial(self._pause, host))
+
+    def decide_now_and_then(self, host: Host) -> None:
+        """About whatever is held by then; what nobody decides about fails in time."""
+        for _ in range(self._chance.choice((0, 3, 20))):
+            self._later(self._soon(), partial(self._decide, host))
+
+    def _soon(self) -> int:
+        return self._chance.randint(0, self._chance.choice((50, 1_000, 20_000, 400_000)))
+
+    def _pause(self, host: Host) -> None:
+        machine = _playbook_of(host)
+        if machine is not None and pause_problem(machine.state, []) is None:
+            host.feed(PauseRequested(host.world.now, self._id(), "ann", "why"))
+            self._later(self._soon(), partial(self._resume, host))
+
+    def _resume(self, host: Host) -> None:
+        machine = _playbook_of(host)
+        if machine is not None and resume_problem(machine.state, []) is None:
+            host.feed(UnpauseRequested(host.world.now, self._id(), "bob"))
+
+    def _decide(self, host: Host) -> None:
+        machine = _playbook_of(host)
+        if machine is None or not machine.held_runs:
+            return
+        run, at = self._chance.choice(machine.held_runs).id, host.world.now
+        if self._chance.random() < 0.3:
+            host.feed(SkipRequested(at, self._id(), run, {"n": 1}, "ann"))
+        elif retry_problem(machine.state, []) is None:
+            host.feed(RetryRequested(at, self._id(), run, "ann"))
+
+    def _id(self) -> int:
+        self._requests += 1
+        return self._requests
+
+
+def _playbook_of(host: Host) -> Machine | None:
+    """The machine of a run that has not ended."""
+    machine = host.machine
+    return machine if isinstance(machine, Machine) and not host.is_over and machine.state.phase == "running" else None

@@ -1,0 +1,109 @@
+"""What a paused run begins, which is nothing, and what a run comes to that was paused: the same as without a pause."""
+
+from __future__ import annotations
+
+from dev.simulate.run_summary import RunSummary, differences, summarize
+from dev.simulate.stops import BEGINS
+from dev.simulate.story import Finding, Story, Tale
+from dev.simulate.world import World
+from noetl_temporal.machine.commands import CallTool, Command, Emit, PauseChildren, RunChunk, StartTimer
+from noetl_temporal.machine.events import CancelRequested, PauseRequested, TimerFired, UnpauseRequested
+
+__all__ = ["check_pauses", "check_same_without_pauses"]
+
+_OF_PAUSES = ("playbook.paused", "playbook.resumed")
+
+COMPARED = 6
+"""Every so many seeds a calm run is compared with one that is paused."""
+
+ORDERS = 4
+"""Random orders in which a calm run must come to the same, or else its playbook is not compared."""
+
+
+def check_pauses(story: Story) -> None:
+    """Raises Finding."""
+    for tale in story.tales.values():
+        if tale.name and tale.given.frame is not None:
+            continue  # a frame is an activity, which Temporal pauses
+        _nothing_begins(tale)
+        _is_told(tale)
+
+
+def _nothing_begins(tale: Tale) -> None:
+    is_paused = False
+    for number, turn in enumerate(tale.turns):
+        if is_paused and isinstance(turn.fact, TimerFired) and turn.fact.timer_id.endswith(":timeout"):
+            raise Finding("a timeout counts while the run is paused", f"{turn.fact.timer_id} in turn {number}")
+        for command in turn.commands:
+            if isinstance(command, PauseChildren):
+                is_paused = command.is_paused
+            elif is_paused and (begun := _begun(command)):
+                raise Finding("something begins while the run is paused", f"{begun}, in turn {number}")
+
+
+def _begun(command: Command) -> str:
+    match command:
+        case CallTool(call):
+            return f"call {call.id[:80]}"
+        case RunChunk(chunk_id):
+            return f"chunk {chunk_id[:80]}"
+        case StartTimer(timer_id) if timer_id.endswith(":timeout"):
+            return f"timer {timer_id[:80]}"
+        case Emit(event) if event.type in BEGINS:
+            return f"{event.type} {event.node[:80]}"
+        case _:
+            return ""
+
+
+def _is_told(tale: Tale) -> None:
+    """A pause ends by a request to resume, or to cancel; and the log of the playbook tells of each once."""
+    paused = False
+    for turn in tale.turns:
+        changes = [one.is_paused for one in turn.commands if isinstance(one, PauseChildren)]
+        for change in changes:
+            if change == paused:
+                raise Finding("a pause is told twice", str(turn.fact)[:200])
+            wanted = (PauseRequested,) if change else (UnpauseRequested, CancelRequested)
+            if not isinstance(turn.fact, wanted):
+                raise Finding("a pause changes by itself", str(turn.fact)[:200])
+            paused = change
+        told = [
+            one.event.type
+            for one in turn.commands
+            if isinstance(one, Emit) and one.event.type in ("playbook.paused", "playbook.resumed")
+        ]
+        if told != [] if tale.name else len(told) != len(changes):
+            raise Finding("a pause is told wrongly", f"{told} for {changes}")
+
+
+def check_same_without_pauses(story: Story) -> None:
+    """Compare a calm run with one that is paused at random moments, where time plays no role. Raises Finding."""
+    if story.seed % COMPARED:
+        return
+    first = _summary(story, 0, paused=False)
+    if first is None or any(_summary(story, order, paused=False) != first for order in range(1, ORDERS)):
+        return
+    for order in range(ORDERS):
+        found = _summary(story, order, paused=True)
+        told = ["it does not end"] if found is None else list(differences(first, found, ("unpaused", "paused")))
+        if told:
+            raise Finding("a run that was paused comes to something else", told[0][:1500])
+
+
+def _summary(story: Story, order: int, *, paused: bool) -> RunSummary | None:
+    """None for a run that depends on time, or does not end."""
+    made = Story(story.seed, story.text, story.graph)
+    try:
+        World(made, order, with_pauses=paused).run()
+    except Finding:
+        return None
+    commands = [one for tale in made.tales.values() for turn in tale.turns for one in turn.commands]
+    if any(isinstance(one, StartTimer) and one.timer_id.endswith((":timeout", ":hold", ":timer")) for one in commands):
+        return None
+    if any(isinstance(one, CallTool) and one.call.timeout is not None for one in commands):
+        return None
+    found = summarize(made)
+    rows = {
+        row: count for row, count in found.rows.items() if not row.startswith(("playbook.paused", "playbook.resumed"))
+    }
+    return found._replace(rows=type(found.rows)(rows))

@@ -1,0 +1,52 @@
+"""The catalog, as the Python client and the commands use it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from noetl_activities.installed_tools import installed_tools
+from noetl_compiler.registration import candidates
+from noetl_temporal.catalog_runs import errors_of
+from noetl_temporal.catalog_store import CatalogEntry, Registered, entry, newest, register, versions
+from noetl_temporal.environment import NO_CATALOG
+from noetl_temporal.runs import NoEventLogError
+
+__all__ = ["PlaybookCatalog"]
+
+
+class PlaybookCatalog:
+    """The registered playbooks. Every method raises NoEventLogError and DeploymentError."""
+
+    def __init__(self, dsn: str | None) -> None:
+        self._given = dsn
+
+    @property
+    def dsn(self) -> str:
+        """That of the Postgres that has it. Raises NoEventLogError."""
+        if self._given is None:
+            raise NoEventLogError(NO_CATALOG)
+        return self._given
+
+    async def register(self, paths: Iterable[str | Path]) -> Sequence[Registered]:
+        """As NoetlClient.register, which moves schedules too."""
+        files, dsn = [Path(path) for path in paths], self.dsn
+        found = await asyncio.to_thread(candidates, files, installed_tools())
+        if found.problems:
+            raise errors_of(found.problems)
+        if not found.playbooks:
+            raise ValueError(f"there is no playbook below {', '.join(map(repr, map(str, files)))}")
+        return await register(dsn, found.playbooks)
+
+    async def get(self, path: str, version: int | None = None) -> CatalogEntry:
+        """A version of a playbook, the newest unless one is named. Raises UnknownPlaybookError."""
+        return await entry(self.dsn, path, version)
+
+    async def list(self, path: str | None = None) -> Sequence[CatalogEntry]:
+        """The newest version of each path, or of each that begins so (``etl/*``)."""
+        return await newest(self.dsn, None if path is None else path.removesuffix("*"))
+
+    async def versions(self, path: str) -> Sequence[CatalogEntry]:
+        """All versions of a path, the newest first."""
+        return await versions(self.dsn, path)

@@ -1,0 +1,78 @@
+"""A registered playbook as it is to run: compiled from its text, with the playbooks that it calls from the catalog.
+
+Of these only what calls lead to is read. A call whose path is a template may mean any playbook, so the newest version
+of each is read then. In the catalog a version is a number; a call without one means the newest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from noetl_activities.installed_tools import installed_tools
+from noetl_compiler import CompileError, Result
+from noetl_compiler.calling.entry import Call, Member, member_of
+from noetl_compiler.catalog import Catalog
+from noetl_compiler.diagnostics import Severity
+from noetl_compiler.graph import Graph, Json
+from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, call_name, has_calls, has_open_calls
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.phases import understand
+from noetl_compiler.pinning import Pinned, pin_calls
+from noetl_temporal.catalog_store import CatalogEntry, find, named, newest
+from noetl_temporal.compiling import compile_to_run
+
+__all__ = ["compiled", "errors_of", "pinned"]
+
+
+async def compiled(dsn: str, entry: CatalogEntry, request: Mapping[str, Json]) -> tuple[Graph, PinnedCalls]:
+    """Raises CompileError, DeploymentError."""
+    result = await asyncio.to_thread(compile_to_run, entry.source, request)  # scripts are fetched
+    if result.graph is None:
+        raise errors_of([result])
+    calls, problems = await pinned(dsn, entry, result.graph)
+    if problems:
+        raise errors_of(problems)
+    return result.graph, calls
+
+
+def errors_of(results: Iterable[Result]) -> CompileError:
+    """The errors of several playbooks as one."""
+    found = (one for result in results for one in result.diagnostics if one.severity is Severity.ERROR)
+    return CompileError(tuple(found))
+
+
+async def pinned(dsn: str, entry: CatalogEntry, graph: Graph) -> Pinned:
+    """The playbooks that a version calls, with all that they call. Raises DeploymentError."""
+    if not has_calls(graph):
+        return Pinned(NO_CALLS, ())
+    tools = installed_tools()
+    members: dict[str, Member] = {}
+    await _follow(dsn, [entry], members, tools)
+    if any(one.graph is not None and has_open_calls(one.graph) for one in members.values()):
+        await _follow(dsn, await newest(dsn), members, tools)
+    return pin_calls(members[entry.name].found, Catalog(Path(), members.values()))
+
+
+async def _follow(dsn: str, entries: Iterable[CatalogEntry], members: dict[str, Member], tools: Tools) -> None:
+    """Add these to the members, and all that they call."""
+    while fresh := {one.name: one for one in entries if one.name not in members}:
+        added = {name: _member(one, tools) for name, one in fresh.items()}
+        members |= added
+        asked = [one for member in added.values() for call in member.calls for one in _asked(call)]
+        entries = (await find(dsn, asked)).values() if asked else ()
+
+
+def _asked(call: Call) -> Iterator[tuple[str, int | None]]:
+    """The version that a call means, and the newest, which tells a wrong version from a wrong path."""
+    yield call.path, None
+    if call.version:
+        yield named(call_name(call.path, call.version))
+
+
+def _member(entry: CatalogEntry, tools: Tools) -> Member:
+    member = member_of(understand(entry.source, tools))
+    return msgspec.structs.replace(member, path=entry.path, version=str(entry.version))

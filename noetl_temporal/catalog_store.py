@@ -1,0 +1,180 @@
+"""Registered playbooks: texts in noetl.catalog, numbered for each path. The same text is the same version.
+
+The mirror adds the texts of runs to the same table, which are no versions that anyone can name until they are
+registered: those have a time in ``registered_at``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
+
+import asyncpg
+import msgspec
+
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.registration import Candidate
+from noetl_compiler.source import SourceFile
+from noetl_temporal.connection_pools import Connection, run_on_pool
+from noetl_temporal.database_errors import DATABASE_ERRORS
+from noetl_temporal.deployment import postgres_problem
+from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.migrations import migrate
+
+__all__ = [
+    "NEWEST",
+    "CatalogEntry",
+    "Registered",
+    "UnknownPlaybookError",
+    "entry",
+    "find",
+    "named",
+    "newest",
+    "register",
+    "versions",
+]
+
+NEWEST = "latest"
+"""In place of a version: the newest."""
+
+MOST_DIGITS = 9
+"""Of a version: it is an integer of Postgres."""
+
+T = TypeVar("T")
+
+
+class UnknownPlaybookError(LookupError):
+    """The catalog has no such playbook, or not in that version."""
+
+
+class CatalogEntry(msgspec.Struct, frozen=True):
+    """A version of a playbook. ``digest`` is the sha256 of its text, ``file`` where it was registered from."""
+
+    path: str
+    version: int
+    digest: str
+    registered: datetime
+    file: str
+    content: str
+
+    @property
+    def name(self) -> str:
+        """``path@version``."""
+        return f"{self.path}@{self.version}"
+
+    @property
+    def source(self) -> SourceFile:
+        """The text, whose places are told by its name in the catalog."""
+        return SourceFile(self.name, self.content)
+
+
+class Registered(NamedTuple):
+    """``is_new`` unless the text was registered before. ``newest`` is the newest version of the path."""
+
+    entry: CatalogEntry
+    is_new: bool
+    newest: int
+
+
+def named(text: str) -> tuple[str, int | None]:
+    """The path and the version of ``path@version``; without a version, or with ``latest``, None for the newest."""
+    path, _, version = text.rpartition("@")
+    if path and version.isdecimal() and len(version) <= MOST_DIGITS:
+        return path, int(version)
+    return (path, None) if path and version == NEWEST else (text, None)
+
+
+async def register(dsn: str, playbooks: Sequence[Candidate]) -> list[Registered]:
+    """All of them in one transaction. Raises DeploymentError."""
+
+    async def insert(connection: Connection) -> list[Registered]:
+        async with connection.transaction():
+            for path in sorted({one.graph.source.path for one in playbooks}):  # in one order, or two would block
+                await connection.execute(sql.query("lock_path"), path)
+            return [await _register(connection, one) for one in playbooks]
+
+    return await _on(dsn, insert)
+
+
+async def _register(connection: Connection, playbook: Candidate) -> Registered:
+    source = playbook.graph.source
+    digest = hashlib.sha256(playbook.text.encode()).hexdigest()
+    meta = {**msgspec.to_builtins(source), "digest": playbook.graph.digest}
+    values = source.path, digest, playbook.text
+    known = await connection.fetchrow(sql.query("registered_text"), *values)
+    record = known
+    for statement in ("register_row", "register_text"):
+        if record is None:
+            record = await connection.fetchrow(sql.query(statement), *values, msgspec.json.encode(meta).decode())
+    last = await connection.fetchrow(sql.query("registered"), [source.path], [None])
+    assert record is not None and last is not None  # noqa: S101, PT018 - RETURNING of an insert
+    return Registered(_entry(record), known is None, last["version"])
+
+
+async def find(dsn: str, names: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], CatalogEntry]:
+    """Those of these paths and versions that are registered, None being the newest. Raises DeploymentError."""
+    asked = list(dict.fromkeys(names))
+    columns = [path for path, _ in asked], [version for _, version in asked]
+    found = [_entry(one) for one in await _fetch(dsn, "registered", *columns)]
+    exact = {(one.path, one.version): one for one in found}
+    last = {one.path: one for one in sorted(found, key=lambda one: one.version)}
+    by_name = {name: exact.get((name[0], name[1])) if name[1] is not None else last.get(name[0]) for name in asked}
+    return {name: one for name, one in by_name.items() if one is not None}
+
+
+async def entry(dsn: str, path: str, version: int | None = None) -> CatalogEntry:
+    """A version of a playbook, the newest unless one is named. Raises UnknownPlaybookError, DeploymentError."""
+    found = await find(dsn, [(path, version)]) if path.isprintable() else {}
+    if found:
+        return found[path, version]
+    known = await versions(dsn, path) if path.isprintable() else []
+    if known:
+        raise UnknownPlaybookError(
+            f"the catalog has {path!r} in the versions {', '.join(str(one.version) for one in reversed(known))}, "
+            f"but not in version {version}"
+        )
+    paths = [record["path"] for record in await _fetch(dsn, "registered_paths")]
+    hint = nearest(path, paths) or "`noetl catalog list` shows what it has, `noetl register FILE` adds to it"
+    raise UnknownPlaybookError(f"the catalog has no playbook {path!r}: {hint}")
+
+
+async def newest(dsn: str, beginning: str | None = None) -> list[CatalogEntry]:
+    """Of each path, or of each that begins so, the newest version. Raises DeploymentError."""
+    return [_entry(one) for one in await _fetch(dsn, "registered_newest", beginning)]
+
+
+async def versions(dsn: str, path: str) -> list[CatalogEntry]:
+    """All versions of a path, the newest first. Raises DeploymentError."""
+    return [_entry(one) for one in await _fetch(dsn, "registered_versions", path)]
+
+
+async def _fetch(dsn: str, statement: str, *values: Any) -> list[asyncpg.Record]:
+    async def fetch(connection: Connection) -> list[asyncpg.Record]:
+        return await connection.fetch(sql.query(statement), *values)
+
+    return await _on(dsn, fetch)
+
+
+async def _on(dsn: str, operation: Callable[[Connection], Awaitable[T]]) -> T:
+    try:
+        try:
+            return await run_on_pool(dsn, operation)
+        except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.UndefinedColumnError):
+            await migrate(dsn)
+            return await run_on_pool(dsn, operation)
+    except DATABASE_ERRORS as error:
+        raise postgres_problem(error, dsn) from error
+
+
+def _entry(record: asyncpg.Record) -> CatalogEntry:
+    meta: dict[str, Any] = msgspec.json.decode(record["meta"])
+    return CatalogEntry(
+        record["path"],
+        record["version"],
+        record["digest"],
+        record["registered_at"],
+        meta["file"],
+        record["content"],
+    )

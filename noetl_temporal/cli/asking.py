@@ -1,0 +1,67 @@
+"""Requests to a run that is named on the command line: signals, decisions, and all that people control a run with."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from noetl_activities import json_limits
+from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.importing import importing
+from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.stack.errors import StackError
+
+if TYPE_CHECKING:  # with Temporal, which --help need not wait for
+    from noetl_temporal.runs import RunHandle
+
+__all__ = ["ask_run", "json_argument", "user_name"]
+
+
+def ask_run(execution: int | str, request: Callable[[RunHandle], Awaitable[Any]]) -> tuple[int, Any]:
+    """The execution id of the run and what the request returns. Raises StackError with the reason of a refusal."""
+    reach_running()
+    with importing():
+        from temporalio.service import RPCError
+
+        from noetl_temporal.cli.named_run import execution_of
+        from noetl_temporal.runs import RequestRefusedError, Runs, UnknownRunError
+        from noetl_temporal.temporal_problems import rpc_problem
+
+    log_nowhere()
+
+    async def ask() -> tuple[int, Any]:
+        runs = await Runs.connect()
+        execution_id = await execution_of(execution)
+        try:
+            handle = await runs.find(execution_id)
+            return handle.execution_id, await request(handle)
+        except (RequestRefusedError, UnknownRunError) as error:
+            raise StackError(f"run {execution_id}: {error}") from None
+        except RPCError as error:
+            raise rpc_problem(error, runs.temporal.namespace) or error from error
+
+    return asyncio.run(ask())
+
+
+def json_argument(text: str, where: str) -> Any:
+    """The value of a JSON text on the command line. Raises click.UsageError."""
+    if too_much := json_limits.excess(text):
+        raise click.UsageError(f"{where} is too large ({too_much})")
+    try:
+        return msgspec.json.decode(text)
+    except ValueError as error:
+        hint = f": write '\"{text}\"' for a text" if text.isidentifier() else ""
+        raise click.UsageError(f"{where} is not JSON: {error}{hint}") from None
+
+
+def user_name() -> str:
+    """Who asks, where they do not say it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

@@ -1,0 +1,149 @@
+"""``noetl catalog``: the playbooks that are registered."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+import msgspec
+from rich.table import Table
+
+from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.console import print_table
+from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.printed import echo_document, echo_json
+from noetl_temporal.cli.registered import catalog_dsn, entry_of, told_of
+
+if TYPE_CHECKING:  # with the driver of Postgres, which --help need not wait for
+    from noetl_temporal.catalog_store import CatalogEntry
+
+__all__ = ["catalog_group"]
+
+DIGEST_SHOWN = 12
+"""Characters of a digest in a table."""
+
+T = TypeVar("T")
+
+
+@click.group("catalog")
+def catalog_group() -> None:
+    """Show the playbooks that are registered, their versions and their texts.
+
+    \b
+    noetl catalog list
+    noetl catalog list etl/load
+    noetl catalog show etl/load@3
+    noetl catalog diff etl/load@2 etl/load@3
+    """
+
+
+@catalog_group.command("list")
+@click.argument("path", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, one for each version.")
+def list_command(path: str | None, as_json: bool) -> None:
+    """List the newest version of each playbook; of the playbook PATH all versions.
+
+    \b
+    noetl catalog list
+    noetl catalog list 'etl/*'
+    noetl catalog list etl/load --json
+    """
+
+    async def listed(dsn: str) -> list[CatalogEntry]:
+        from noetl_temporal.catalog_store import newest, versions
+
+        if path is None or path.endswith("*"):
+            return await newest(dsn, path and path.removesuffix("*"))
+        return await versions(dsn, path)
+
+    found = _asked(listed)
+    if as_json:
+        for one in found:
+            echo_json(msgspec.json.encode(told_of(one)).decode())
+    elif found:
+        print_table(_table(found))
+    else:
+        click.echo("no playbook is registered" + (f" with the path {path}" if path else ""), err=True)
+
+
+@catalog_group.command("show")
+@click.argument("name", metavar="PATH[@VERSION]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, which has the text as content.")
+def show_command(name: str, as_json: bool) -> None:
+    """Print the text of a version, the newest unless one is named.
+
+    \b
+    noetl catalog show etl/load
+    noetl catalog show etl/load@3 > load.yaml
+    """
+    found = _asked(lambda dsn: entry_of(dsn, name))
+    if as_json:
+        echo_json(msgspec.json.encode(found).decode())
+    else:
+        echo_document(found.content)
+
+
+@catalog_group.command("diff")
+@click.argument("old", metavar="PATH[@VERSION]")
+@click.argument("new", metavar="[PATH@VERSION|FILE]", required=False)
+def diff_command(old: str, new: str | None) -> None:
+    """Show what has changed from one version to another, to the newest one, or to a FILE.
+
+    \b
+    noetl catalog diff etl/load@2               from version 2 to the newest
+    noetl catalog diff etl/load@2 etl/load@3
+    noetl catalog diff etl/load playbook.yaml   from the newest version to the file
+    """
+    file = Path(new) if new is not None and Path(new).is_file() else None
+    if new is None and "@" not in old:
+        raise click.UsageError("name two versions, or a version and a file: noetl catalog diff PATH@VERSION [FILE]")
+
+    async def texts(dsn: str) -> list[tuple[str, str]]:
+        from noetl_temporal.catalog_store import named
+
+        entries = [await entry_of(dsn, old)]
+        if file is None:
+            entries.append(await entry_of(dsn, new or named(old)[0]))
+        return [(one.name, one.content) for one in entries]
+
+    sides = _asked(texts)
+    if file is not None:
+        sides.append((str(file), _text(file)))
+    (before, left), (after, right) = sides
+    lines = difflib.unified_diff(left.splitlines(), right.splitlines(), before, after, lineterm="")
+    echo_document("".join(f"{line}\n" for line in lines))
+
+
+def _text(file: Path) -> str:
+    from noetl_compiler.reader import read_file
+
+    source, unreadable = read_file(file)
+    if unreadable:
+        raise click.UsageError(f"{file}: {unreadable[0].message}")
+    return source.text
+
+
+def _asked(ask: Callable[[str], Awaitable[T]]) -> T:
+    reach_running()
+    log_nowhere()
+    dsn = catalog_dsn()
+
+    async def answer() -> T:
+        return await ask(dsn)
+
+    return asyncio.run(answer())
+
+
+def _table(found: Sequence[CatalogEntry]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("playbook", "registered (UTC)", "digest", "from"):
+        table.add_column(name, no_wrap=True)
+    for one in found:
+        at = one.registered.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        table.add_row(one.name, at, one.digest[:DIGEST_SHOWN], one.file)
+    return table

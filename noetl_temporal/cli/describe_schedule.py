@@ -1,0 +1,78 @@
+"""What a person is told of schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from rich.table import Table
+
+from noetl_temporal.schedule_facts import PlaybookSchedule, ScheduleTimes
+
+__all__ = ["described", "table"]
+
+_NEXT_SHOWN = 5
+
+_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
+
+
+def table(schedules: Sequence[PlaybookSchedule]) -> Table:
+    """A line for each."""
+    shown = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("schedule", "playbook", "times", "next (UTC)", "last (UTC)", ""):
+        shown.add_column(name, no_wrap=True)
+    for one in schedules:
+        next_ = _moment(one.next[0]) if one.next and not one.is_paused else ""
+        last = _moment(one.runs[-1].scheduled) if one.runs else ""
+        shown.add_row(one.name, _playbook(one), _times(one.times), next_, last, "paused" if one.is_paused else "")
+    return shown
+
+
+def described(one: PlaybookSchedule) -> str:
+    """All of one."""
+    return "\n".join(f"{name:<10}{value}".rstrip() for name, value in _lines(one))
+
+
+def _lines(one: PlaybookSchedule) -> Iterator[tuple[str, str]]:
+    yield "schedule", one.name
+    yield "playbook", _playbook(one)
+    yield "times", _times(one.times)
+    yield "overlap", f"{one.overlap}, catch-up {_duration(one.catch_up.total_seconds())}"
+    if one.payload is None:
+        yield "payload", "cannot be read here"
+    elif one.payload:
+        yield "payload", msgspec.json.encode(one.payload).decode()
+    if one.is_paused:
+        yield "paused", one.note
+    else:
+        for number, at in enumerate(one.next[:_NEXT_SHOWN]):
+            yield "" if number else "next", _moment(at)
+    yield "runs", f"{one.started} started, {one.skipped} skipped by overlap, {one.missed} too late"
+    for run in reversed(one.runs):
+        yield "", f"{_moment(run.scheduled)}  {run.execution_id or run.workflow_id}"
+
+
+def _playbook(one: PlaybookSchedule) -> str:
+    return f"{one.path}@{one.version}{', follows the newest' if one.follows else ''}"
+
+
+def _times(times: ScheduleTimes) -> str:
+    parts = [f"cron {one}" for one in times.cron]
+    if times.every is not None:
+        parts.append(f"every {_duration(times.every)}")
+    if times.jitter:
+        parts.append(f"up to {_duration(times.jitter)} later")
+    return ", ".join(parts) + (f" ({times.time_zone})" if times.time_zone else "")
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in _UNITS:
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g}s"
+
+
+def _moment(at: datetime) -> str:
+    rounded = (at.astimezone(UTC) + timedelta(microseconds=500_000)).replace(microsecond=0)
+    return rounded.strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,102 @@
+"""``noetl register``: add versions to the catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.exits import FAILED, WRONG
+from noetl_temporal.cli.findings import show_findings
+from noetl_temporal.cli.importing import importing
+from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.registered import catalog_dsn, told_of
+
+if TYPE_CHECKING:  # they bring Temporal along, which a wrong playbook need not wait for
+    from noetl_compiler.registration import Candidates
+    from noetl_temporal.client import Registration
+
+__all__ = ["register_command"]
+
+
+@click.command("register")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER...", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def register_command(paths: tuple[Path, ...], as_json: bool) -> None:
+    """Register playbooks in the catalog.
+
+    A folder means all playbooks below it. If one of them does not compile, none is registered. The same text is the
+    same version; a changed text is the next version of its path. Schedules that follow a path move to its newest
+    version.
+
+    \b
+    noetl register playbook.yaml
+    noetl register playbooks/
+    noetl submit etl/load@3
+
+    \b
+    Exit status:
+      0    all are registered
+      1    all are registered, but a schedule could not move to its new version
+      2    a playbook is wrong, or the command line; nothing was registered
+    """
+    with importing():
+        found = _candidates(paths)
+        reach_running()
+        log_nowhere()
+    done = asyncio.run(_register(catalog_dsn(), found))
+    _show(done, as_json=as_json)
+    if any(one.problem for one in done.moved):
+        sys.exit(FAILED)
+
+
+def _candidates(paths: tuple[Path, ...]) -> Candidates:
+    from noetl_activities.installed_tools import installed_tools
+    from noetl_compiler.registration import candidates
+
+    for path in paths:
+        if not os.path.exists(path):  # noqa: PTH110 - False also for what no file can be
+            raise click.UsageError(f"no such file or folder: {str(path)!r}")
+    found = candidates(paths, installed_tools())
+    for result in found.results:
+        show_findings(result, "nothing was registered")
+    if found.problems:
+        sys.exit(WRONG)
+    if not found.playbooks:
+        raise click.UsageError(f"there is no playbook below {', '.join(map(repr, map(str, paths)))}")
+    return found
+
+
+async def _register(dsn: str, found: Candidates) -> Registration:
+    from noetl_temporal.catalog_store import register
+    from noetl_temporal.client import NoetlClient, Registration
+
+    client = await NoetlClient.connect()
+    registered = await register(dsn, found.playbooks)
+    return Registration(registered, await client.schedules.follow(registered))
+
+
+def _show(done: Registration, *, as_json: bool) -> None:
+    if as_json:
+        playbooks = [{**told_of(one.entry), "is_new": one.is_new, "newest": one.newest} for one in done.playbooks]
+        echo_json(
+            msgspec.json.encode({"playbooks": playbooks, "moved": [one._asdict() for one in done.moved]}).decode()
+        )
+    for one in () if as_json else done.playbooks:
+        newer = f"; the newest is {one.newest}" if one.newest != one.entry.version else ""
+        click.echo(f"{'registered' if one.is_new else 'unchanged'}: {one.entry.name}{newer}")
+    for moved in done.moved:
+        before, after = f"{moved.path}@{moved.before}", f"{moved.path}@{moved.version}"
+        if moved.problem:
+            click.echo(
+                f"schedule {moved.schedule} stays at {before}, because {after} cannot run:\n{moved.problem}", err=True
+            )
+        elif not as_json:
+            click.echo(f"schedule {moved.schedule}: moved from {before} to {after}")

@@ -1,0 +1,247 @@
+"""``noetl schedule``: runs of registered playbooks by the clock."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from noetl_temporal.cli.arguments import DURATION, MOMENT
+from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.exits import WRONG
+from noetl_temporal.cli.importing import importing
+from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.payload import read_payload
+from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.naming import OVERLAPS, Overlap
+from noetl_temporal.stack.errors import StackError
+
+if TYPE_CHECKING:  # they bring Temporal along, which --help need not wait for
+    from noetl_temporal.client import NoetlClient, PlaybookSchedule
+
+__all__ = ["schedule_group"]
+
+T = TypeVar("T")
+
+_OVERLAP = click.Choice(OVERLAPS)
+_NAME = click.argument("name")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each schedule.")
+
+
+@click.group("schedule")
+def schedule_group() -> None:
+    """Run registered playbooks by the clock.
+
+    \b
+    noetl schedule add etl/load --cron "0 6 * * *" --time-zone Europe/Oslo
+    noetl schedule list
+    noetl schedule pause etl/load --note "source is down"
+    noetl schedule trigger etl/load
+    """
+
+
+@schedule_group.command("add")
+@click.argument("playbook", metavar="PATH[@VERSION]")
+@click.option("--name", help="The name of the schedule; PATH unless given.")
+@click.option("--cron", "cron", multiple=True, metavar="FIELDS", help='Times, such as "0 6 * * 1-5".')
+@click.option("--every", type=DURATION, metavar="DURATION", help="Run at intervals, such as 15m, from midnight UTC.")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set a workload value of every run.")
+@click.option("--payload", metavar="JSON|@FILE", help="The request of every run.")
+@click.option("--time-zone", metavar="ZONE", help="Time zone of --cron, such as Europe/Oslo; UTC unless given.")
+@click.option("--jitter", type=DURATION, metavar="DURATION", help="Start each run up to this much later, by chance.")
+@click.option("--overlap", type=_OVERLAP, default="skip", show_default=True, help="While an earlier run still runs.")
+@click.option(
+    "--catch-up",
+    type=DURATION,
+    metavar="DURATION",
+    help="How late a run may start after Temporal was away; 10m unless given.",
+)
+@click.option("--paused", is_flag=True, help="Start no run before noetl schedule resume.")
+@_JSON
+def add_command(
+    playbook: str,
+    name: str | None,
+    cron: tuple[str, ...],
+    every: timedelta | None,
+    settings: tuple[str, ...],
+    payload: str | None,
+    time_zone: str | None,
+    jitter: timedelta | None,
+    overlap: Overlap,
+    catch_up: timedelta | None,
+    paused: bool,
+    as_json: bool,
+) -> None:
+    """Run the registered playbook PATH by the clock.
+
+    With a version, every run is of that version. Without one, the schedule moves when a newer version is registered.
+
+    \b
+    noetl schedule add etl/load --cron "0 6 * * *"
+    noetl schedule add etl/load@3 --every 15m --jitter 1m --set city=Oslo
+    noetl schedule add etl/load --name weekly --cron "0 6 * * 1" --time-zone Europe/Oslo
+    """
+    if not cron and every is None:
+        raise click.UsageError("say when: --cron or --every")
+    with importing():
+        from noetl_temporal.catalog_store import named
+        from noetl_temporal.cli.credentials import check_names_of_workers
+        from noetl_temporal.cli.playbook import check_request, check_support
+        from noetl_temporal.cli.registered import read_registered
+        from noetl_temporal.schedule_facts import CATCH_UP
+        from noetl_temporal.unsupported import tools_for
+
+        request = read_payload(payload, settings)
+        reach_running()
+    found = read_registered(playbook, request)
+    check_request(request, found)
+    check_support(found, tools_for(*found.graphs))
+    path, version = named(playbook)
+
+    async def add(client: NoetlClient) -> PlaybookSchedule:
+        await check_names_of_workers(found.graphs, client.temporal, {})
+        return await client.schedules.add(
+            path,
+            version,
+            name=name,
+            cron=cron,
+            every=every,
+            payload=request,
+            time_zone=time_zone,
+            jitter=jitter or timedelta(),
+            overlap=overlap,
+            catch_up=catch_up or CATCH_UP,
+            paused=paused,
+        )
+
+    added = _asked(add)
+    _print([added], as_json=as_json, describe=True)
+
+
+@schedule_group.command("list")
+@click.option("--path", help="Only those of this playbook.")
+@_JSON
+def list_command(path: str | None, as_json: bool) -> None:
+    """List the schedules of playbooks.
+
+    \b
+    noetl schedule list
+    noetl schedule list --path etl/load --json
+    """
+    found = _asked(lambda client: client.schedules.list(path))
+    if found or as_json:
+        _print(found, as_json=as_json)
+    else:
+        click.echo("no schedules", err=True)
+
+
+@schedule_group.command("show")
+@_NAME
+@_JSON
+def show_command(name: str, as_json: bool) -> None:
+    """Show the schedule NAME: its times, its next runs and its latest ones."""
+    _print([_asked(lambda client: client.schedules.get(name))], as_json=as_json, describe=True)
+
+
+@schedule_group.command("pause")
+@_NAME
+@click.option("--note", metavar="TEXT", help="Why; noetl schedule show repeats it.")
+def pause_command(name: str, note: str | None) -> None:
+    """Start no more runs of the schedule NAME. Those that run go on."""
+    _asked(lambda client: client.schedules.pause(name, note))
+    click.echo(f"schedule {name}: paused")
+
+
+@schedule_group.command("resume")
+@_NAME
+@click.option("--note", metavar="TEXT", help="Why; noetl schedule show repeats it.")
+def resume_command(name: str, note: str | None) -> None:
+    """Start runs of the schedule NAME again.
+
+    The times of the pause are not made up for: noetl schedule backfill does that.
+    """
+    _asked(lambda client: client.schedules.resume(name, note))
+    click.echo(f"schedule {name}: resumed")
+
+
+@schedule_group.command("trigger")
+@_NAME
+@click.option("--overlap", type=_OVERLAP, help="In place of the schedule's own.")
+def trigger_command(name: str, overlap: Overlap | None) -> None:
+    """Start a run of the schedule NAME now."""
+    _asked(lambda client: client.schedules.trigger(name, overlap))
+    click.echo(f"schedule {name}: triggered; `noetl schedule show {name}` shows its runs")
+
+
+@schedule_group.command("backfill")
+@_NAME
+@click.option(
+    "--from", "start", type=MOMENT, required=True, metavar="TIME", help="The first time; UTC unless it says so."
+)
+@click.option("--to", "end", type=MOMENT, required=True, metavar="TIME", help="The last time.")
+@click.option(
+    "--overlap", type=_OVERLAP, default="buffer_all", show_default=True, help="While an earlier run still runs."
+)
+def backfill_command(name: str, start: datetime, end: datetime, overlap: Overlap) -> None:
+    """Start the runs that the schedule NAME would have started in a time that has passed.
+
+    \b
+    noetl schedule backfill etl/load --from 2026-11-20 --to 2026-11-23
+    """
+    _asked(lambda client: client.schedules.backfill(name, start, end, overlap))
+    click.echo(f"schedule {name}: the runs from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} are started")
+
+
+@schedule_group.command("delete")
+@_NAME
+def delete_command(name: str) -> None:
+    """Delete the schedule NAME. Its runs go on."""
+    _asked(lambda client: client.schedules.delete(name))
+    click.echo(f"schedule {name}: deleted")
+
+
+def _asked(ask: Callable[[NoetlClient], Awaitable[T]]) -> T:
+    reach_running()
+    log_nowhere()
+    with importing():
+        from noetl_compiler import CompileError
+        from noetl_temporal.client import NoetlClient, NoEventLogError, ScheduleError, UnknownPlaybookError
+        from noetl_temporal.unsupported import UnsupportedError
+
+    async def answer() -> T:
+        return await ask(await NoetlClient.connect())
+
+    try:
+        return asyncio.run(answer())
+    except (ScheduleError, UnknownPlaybookError, NoEventLogError) as error:
+        raise StackError(str(error)) from None
+    except (CompileError, UnsupportedError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(WRONG)
+
+
+def _print(found: Sequence[PlaybookSchedule], *, as_json: bool, describe: bool = False) -> None:
+    from noetl_temporal.cli.console import print_table
+    from noetl_temporal.cli.describe_schedule import described, table
+
+    if as_json:
+        for one in found:
+            echo_json(msgspec.json.encode(_plain(one)).decode())
+    elif describe:
+        for one in found:
+            click.echo(described(one))
+    else:
+        print_table(table(found))
+
+
+def _plain(one: PlaybookSchedule) -> dict[str, Any]:
+    """Ids as texts, since they exceed what JavaScript keeps exactly; durations in seconds."""
+    runs = [
+        {**msgspec.structs.asdict(run), "execution_id": run.execution_id and str(run.execution_id)} for run in one.runs
+    ]
+    return {**msgspec.structs.asdict(one), "catch_up": one.catch_up.total_seconds(), "runs": runs}

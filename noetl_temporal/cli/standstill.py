@@ -1,0 +1,81 @@
+"""The pause and the held steps of a run, with the command that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from noetl_compiler.language.moments import iso
+from noetl_temporal.cli.progress import Row
+from noetl_temporal.cli.waiting import shell_word
+
+if TYPE_CHECKING:  # the machine's types, which --help need not wait for
+    from noetl_temporal.control_requests import OpenWaits
+
+__all__ = ["Standstill", "StandstillLines", "standstill_of"]
+
+
+class Standstill(msgspec.Struct, frozen=True):
+    """A pause, or a held run of a step; ``run`` is empty for a pause. ``by`` paused the run, for the ``reason``; a held
+    step failed for it, and fails for good at ``due``, ISO 8601. ``answer`` is what goes on.
+    """
+
+    run: str = ""
+    by: str = ""
+    reason: str = ""
+    due: str = ""
+    answer: str = ""
+
+    def line(self) -> str:
+        """``load#1 is held until 2026-11-30T08:00:00Z (no such table): noetl retry ID --step load, or noetl skip``."""
+        by = f" by {self.by}" if self.by else ""
+        until = f" until {self.due}" if self.due else ""
+        state = f"{self.run} is held{until}" if self.run else f"paused{by}"
+        return f"{state}{f' ({self.reason})' if self.reason else ''}: {self.answer}"
+
+
+def standstill_of(execution_id: int, found: OpenWaits) -> Iterator[Standstill]:
+    """What the run tells of."""
+    if found.pause is not None:
+        yield _pause(execution_id, found.pause.by, found.pause.reason)
+    for one in found.held:
+        yield _held(execution_id, one.run, one.message, iso(one.due))
+
+
+class StandstillLines:
+    """The same by the rows of the event log."""
+
+    def __init__(self, execution_id: int) -> None:
+        self._execution_id = execution_id
+        self._open: dict[str, Standstill] = {}
+
+    def feed(self, row: Row) -> None:
+        """Take in one row."""
+        run, meta = str(row.meta.get("step_run_id", "")), row.meta
+        match row.event_type:
+            case "playbook.paused":
+                self._open[""] = _pause(self._execution_id, str(meta.get("by", "")), str(meta.get("reason", "")))
+            case "playbook.resumed":
+                self._open.pop("", None)
+            case "step.held":
+                self._open[run] = _held(self._execution_id, run, row.error or "", str(meta.get("due", "")))
+            case "step.released":
+                self._open.pop(run, None)
+            case _:
+                pass
+
+    def lines(self) -> list[str]:
+        """One for the pause and one a held step."""
+        return [one.line() for one in self._open.values()]
+
+
+def _pause(execution_id: int, by: str, reason: str) -> Standstill:
+    return Standstill(by=by, reason=reason, answer=f"noetl resume {execution_id}")
+
+
+def _held(execution_id: int, run: str, message: str, due: str) -> Standstill:
+    word = shell_word(run)
+    answer = f"noetl retry {execution_id} --step {word}, or noetl skip {execution_id} {word} --data JSON"
+    return Standstill(run, reason=message, due=due, answer=answer)

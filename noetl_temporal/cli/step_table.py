@@ -1,0 +1,72 @@
+"""The steps of a run as a table: calls, their retries and iterations told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from rich.table import Table
+
+from noetl_compiler.graph import Json
+from noetl_temporal.cli.console import styled
+
+__all__ = ["STATUS_COLOURS", "last_steps", "step_table"]
+
+STATUS_COLOURS: Mapping[str, str] = MappingProxyType(
+    {
+        "completed": "green",
+        "failed": "red",
+        "timed_out": "red",
+        "terminated": "red",
+        "cancelled": "yellow",
+        "running": "cyan",
+        "paused": "yellow",
+        "held": "yellow",
+        "skipped": "dim",
+    }
+)
+
+_COLUMNS = ("status", "iterations", "calls", "retries", "seconds")
+_ALWAYS = frozenset({"status", "calls", "seconds"})
+"""The other columns are left out where no step needs them."""
+
+
+def step_table(steps: Mapping[str, Mapping[str, Json]]) -> Table:
+    """``steps`` as a report has them: name -> {status, attempts, retries, iterations?, duration_seconds}."""
+    rows = {name: _cells(step) for name, step in steps.items()}
+    shown = [name for name in _COLUMNS if name in _ALWAYS or any(cells[name] for cells in rows.values())]
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("step")
+    for name in shown:
+        table.add_column(name, justify="left" if name == "status" else "right")
+    for name, cells in rows.items():
+        status = cells["status"]
+        coloured = styled((status, STATUS_COLOURS.get(status, "default")))
+        table.add_row(name, *(coloured if column == "status" else cells[column] for column in shown))
+    return table
+
+
+def last_steps(steps: Mapping[str, Mapping[str, Json]], run_status: str, final: str) -> list[str]:
+    """Where a run stopped: of one that failed the steps that failed, of another those that were cut off. ``final`` only
+    where it is alone, as it runs after them.
+    """
+    for status in ("failed", "cancelled") if run_status == "failed" else ("cancelled", "failed"):
+        found = [name for name, step in steps.items() if step.get("status") == status]
+        if found:
+            return [name for name in found if name != final] or found
+    return []
+
+
+def _cells(step: Mapping[str, Json]) -> dict[str, str]:
+    """Calls without their retries."""
+    attempts, retries, seconds = step.get("attempts"), step.get("retries", 0), step.get("duration_seconds")
+    counts: dict[str, int] = step.get("iterations") or {}
+    failed = f", {counts['failed']:,} failed" if counts.get("failed") else ""
+    ended = counts.get("success", 0) + counts.get("failed", 0)
+    return {
+        "status": str(step.get("status", "")),
+        "iterations": f"{ended:,} of {counts['total']:,}{failed}" if counts else "",
+        "calls": "" if attempts is None else f"{attempts - retries:,}",
+        "retries": f"{retries:,}" if retries else "",
+        "seconds": "" if seconds is None else f"{seconds:.2f}",
+    }

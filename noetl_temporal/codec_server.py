@@ -1,0 +1,195 @@
+"""A codec server: decrypts values for Temporal's Web UI and for the `temporal` command (dev/decisions/0060).
+
+It speaks Temporal's protocol: POST /decode and /encode, with payloads as JSON, for web pages of one origin. Values in
+the payload store are read from there, and event trails are unpacked. What cannot be read is returned as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+import msgspec
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from temporalio.api.common.v1 import Payload, Payloads
+from temporalio.converter import DataConverter, StorageDriverClaim, StorageDriverRetrieveContext
+
+from noetl_temporal.encryption import is_encrypted, missing_key
+from noetl_temporal.encryption_codec import EncryptionCodec
+from noetl_temporal.mirror.payloads import Reference, value
+from noetl_temporal.packed_trail import ENCODING, from_payload, unpack
+
+__all__ = ["MAX_BYTES", "Access", "decoded", "encoded", "serving_codec"]
+
+MAX_BYTES = 32_000_000
+"""Of a request: a page of history in JSON."""
+
+READ_SECONDS = 10.0
+ANSWER_SECONDS = 60.0
+
+_HEADERS = "authorization, content-type, x-namespace"
+_PLAIN = b"json/plain"
+_log = logging.getLogger(__name__)
+
+Converted = Callable[[Payload], Awaitable[Payload]]
+
+
+class Access(NamedTuple):
+    """Who may ask: web pages of this ``origin``, and with a ``token`` only who sends it as a bearer token."""
+
+    origin: str
+    token: str | None = None
+
+
+async def decoded(converter: DataConverter, payload: Payload) -> Payload:
+    """The payload as plain JSON. Raises DecryptionError, LookupError, the payload store's errors."""
+    payload = await _fetched(converter, payload)
+    if is_encrypted(payload):
+        if converter.payload_codec is None:
+            raise missing_key(payload)
+        [payload] = await converter.payload_codec.decode([payload])
+    if payload.metadata.get("encoding") == ENCODING.encode():
+        events = unpack(from_payload(payload))
+        return Payload(metadata={"encoding": _PLAIN}, data=msgspec.json.encode(events))
+    return payload
+
+
+async def _fetched(converter: DataConverter, payload: Payload) -> Payload:
+    claim, storage = value(payload) if "messageType" in payload.metadata else None, converter.external_storage
+    if not isinstance(claim, Reference) or storage is None:
+        return payload
+    claims = [StorageDriverClaim(claim.claim)]
+    [found] = await storage.drivers[0].retrieve(StorageDriverRetrieveContext(), claims)
+    return found
+
+
+async def encoded(converter: DataConverter, payload: Payload) -> Payload:
+    """The payload encrypted, also one that a client would store."""
+    codec = converter.payload_codec
+    return codec.keyring.encrypt(payload) if isinstance(codec, EncryptionCodec) else payload
+
+
+@asynccontextmanager
+async def serving_codec(
+    converter: DataConverter, access: Access, host: str = "127.0.0.1", port: int = 0
+) -> AsyncGenerator[str]:
+    """Serve while the block runs; the URL of the server. Raises OSError if it cannot listen there."""
+    loop, is_ipv6 = asyncio.get_running_loop(), ":" in host
+
+    def answer(convert: Callable[[DataConverter, Payload], Awaitable[Payload]], payloads: Payloads) -> Payloads:
+        work = _all(payloads, lambda one: convert(converter, one))
+        return asyncio.run_coroutine_threadsafe(work, loop).result(ANSWER_SECONDS)
+
+    class Handler(_Handler):
+        pass
+
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            del request, client_address
+            _log.debug("a request was not answered", exc_info=True)
+
+    Handler.routes = {"/decode": partial(answer, decoded), "/encode": partial(answer, encoded)}
+    Handler.access = access
+    server = Server((host, port), Handler)
+    running = asyncio.create_task(asyncio.to_thread(server.serve_forever))
+    try:
+        yield f"http://{f'[{host}]' if is_ipv6 else host}:{server.server_address[1]}"
+    finally:
+        await asyncio.to_thread(server.shutdown)
+        await running
+        server.server_close()
+
+
+async def _all(payloads: Payloads, convert: Converted) -> Payloads:
+    return Payloads(payloads=[await _converted(one, convert) for one in payloads.payloads])
+
+
+async def _converted(payload: Payload, convert: Converted) -> Payload:
+    try:
+        return await convert(payload)
+    except Exception as error:
+        _log.warning("a value cannot be read: %s: %s", type(error).__name__, error)
+        return payload
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers in threads of its own. ``routes`` and ``access`` are set by who serves."""
+
+    routes: dict[str, Callable[[Payloads], Payloads]]
+    access: Access
+    timeout = READ_SECONDS
+    server_version = "noetl"
+    sys_version = ""
+
+    def do_OPTIONS(self) -> None:
+        """The browser asks whether the page may ask."""
+        self._answer(HTTPStatus.NO_CONTENT)
+
+    def do_POST(self) -> None:
+        """Convert the payloads."""
+        route = self.routes.get(self.path.partition("?")[0])
+        refusal = self._refusal()
+        if refusal is not None:
+            self._answer(*refusal)
+        elif route is None:
+            self._answer(HTTPStatus.NOT_FOUND, {"error": "there are POST /decode and POST /encode"})
+        else:
+            self._answer(*self._converted(route))
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Requests are not logged."""
+
+    def _refusal(self) -> tuple[HTTPStatus, dict[str, Any]] | None:
+        """Why a request is refused: a page of another origin could reach this server through a name of its own."""
+        if self.headers.get("Origin", self.access.origin) != self.access.origin:
+            return HTTPStatus.FORBIDDEN, {"error": "pages of this origin may not ask: see --origin"}
+        sent = self.headers.get("Authorization", "").encode()
+        if self.access.token is not None and not hmac.compare_digest(sent, f"Bearer {self.access.token}".encode()):
+            return HTTPStatus.UNAUTHORIZED, {"error": "send the access token: Authorization: Bearer TOKEN"}
+        length = self.headers.get("Content-Length", "")
+        if not length.isascii() or not length.isdecimal() or int(length) > MAX_BYTES:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": f"a request has at most {MAX_BYTES:,} bytes"}
+        return None
+
+    def _converted(self, route: Callable[[Payloads], Payloads]) -> tuple[HTTPStatus, dict[str, Any]]:
+        try:
+            text = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            given = ParseDict(text, Payloads(), ignore_unknown_fields=True)
+        except (ValueError, ParseError, RecursionError):
+            return HTTPStatus.BAD_REQUEST, {"error": "the body is not JSON like {'payloads': [...]}"}
+        try:
+            return HTTPStatus.OK, MessageToDict(route(given))
+        except TimeoutError:
+            return HTTPStatus.GATEWAY_TIMEOUT, {"error": "the payload store did not answer in time"}
+
+    def _answer(self, status: HTTPStatus, body: dict[str, Any] | None = None) -> None:
+        text = b"" if body is None else json.dumps(body).encode()
+        self.send_response(status)
+        for name, content in self._headers(text).items():
+            self.send_header(name, content)
+        self.end_headers()
+        self.wfile.write(text)
+
+    def _headers(self, text: bytes) -> dict[str, str]:
+        return {
+            "Access-Control-Allow-Origin": self.access.origin,
+            "Access-Control-Allow-Credentials": "true",
+            "Access-Control-Allow-Methods": "POST, OPTIONS",
+            "Access-Control-Allow-Headers": _HEADERS,
+            "Vary": "Origin",
+            "Cache-Control": "no-store",
+            "Content-Type": "application/json",
+            "Content-Length": str(len(text)),
+        }

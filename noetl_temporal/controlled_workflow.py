@@ -1,0 +1,124 @@
+"""The part of a playbook's workflow that people control: pause, resume, retry and skip.
+
+Each update is refused by its validator where it cannot be. A handler notes a fact and returns at once.
+"""
+
+from __future__ import annotations
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+from noetl_temporal.control_requests import HeldRequest, PauseNotice, PauseRequest
+from noetl_temporal.machine.control import (
+    RefusedError,
+    chosen_held,
+    pause_problem,
+    resume_problem,
+    retry_problem,
+    skip_problem,
+)
+from noetl_temporal.machine.events import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
+from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.waits.refusals import is_repeated
+from noetl_temporal.naming import (
+    PAUSE_SIGNAL,
+    PAUSE_UPDATE,
+    REFUSED_REQUEST,
+    RESUME_UPDATE,
+    RETRY_UPDATE,
+    SKIP_UPDATE,
+)
+from noetl_temporal.own_workflow import now
+from noetl_temporal.workflow_host import WorkflowHost
+
+__all__ = ["ControlledWorkflow", "fact_of_pause", "refuse"]
+
+
+class ControlledWorkflow:
+    """The requests to one run."""
+
+    _machine: Machine
+    _host: WorkflowHost
+
+    @workflow.update(name=PAUSE_UPDATE, description="Pause the run: nothing begins until it is resumed.")
+    def pause(self, request: PauseRequest) -> None:
+        """Accepted: the machine takes it with the next facts."""
+        if self._is_new(request.id):
+            self._host.take(PauseRequested(now(), request.id, request.by, request.reason))
+
+    @pause.validator
+    def check_pause(self, request: PauseRequest) -> None:
+        """Raises ApplicationError with the reason for what cannot be."""
+        if self._is_new(request.id):
+            refuse(pause_problem(self._machine.state, self._host.unfed))
+
+    @workflow.update(name=RESUME_UPDATE, description="Go on with a run that is paused.")
+    def resume(self, request: PauseRequest) -> None:
+        """Accepted: the machine takes it with the next facts."""
+        if self._is_new(request.id):
+            self._host.take(UnpauseRequested(now(), request.id, request.by, request.reason))
+
+    @resume.validator
+    def check_resume(self, request: PauseRequest) -> None:
+        """Raises ApplicationError with the reason for what cannot be."""
+        if self._is_new(request.id):
+            refuse(resume_problem(self._machine.state, self._host.unfed))
+
+    @workflow.update(name=RETRY_UPDATE, description="Repeat a step that is held.")
+    def retry(self, request: HeldRequest) -> str:
+        """Accepted: the machine takes it with the next facts. The id of the run that is repeated."""
+        if not self._is_new(request.id):
+            return ""
+        run = self._held(request)
+        self._host.take(RetryRequested(now(), request.id, run, request.by, request.reason))
+        return run
+
+    @retry.validator
+    def check_retry(self, request: HeldRequest) -> None:
+        """Raises ApplicationError with the reason for what cannot be."""
+        if self._is_new(request.id):
+            refuse(retry_problem(self._machine.state, self._host.unfed))
+            self._held(request)
+
+    @workflow.update(name=SKIP_UPDATE, description="Give a step that is held its result.")
+    def skip(self, request: HeldRequest) -> str:
+        """Accepted: the machine takes it with the next facts. The id of the run that is skipped."""
+        if not self._is_new(request.id):
+            return ""
+        run = self._held(request)
+        self._host.take(SkipRequested(now(), request.id, run, request.data, request.by, request.reason))
+        return run
+
+    @skip.validator
+    def check_skip(self, request: HeldRequest) -> None:
+        """Raises ApplicationError with the reason for what cannot be."""
+        if self._is_new(request.id):
+            refuse(skip_problem(request.data))
+            self._held(request)
+
+    def _is_new(self, request_id: int) -> bool:
+        return not is_repeated(request_id, self._machine.state, self._host.unfed)
+
+    def _held(self, request: HeldRequest) -> str:
+        """The id of the held run that is meant."""
+        try:
+            return chosen_held(self._machine.graph, self._machine.state, request.step, self._host.unfed).id
+        except RefusedError as error:
+            raise ApplicationError(str(error), type=REFUSED_REQUEST, non_retryable=True) from error
+
+    @workflow.signal(name=PAUSE_SIGNAL, description="The playbook that waits for this one is paused, or goes on.")
+    def caller_paused(self, notice: PauseNotice) -> None:
+        """The run that called this one tells."""
+        self._host.take(fact_of_pause(notice))
+
+
+def fact_of_pause(notice: PauseNotice) -> PauseRequested | UnpauseRequested:
+    """What a workflow is told by the one that waits for it."""
+    fact = PauseRequested if notice.is_paused else UnpauseRequested
+    return fact(now(), by=notice.by, reason=notice.reason)
+
+
+def refuse(why: str | None) -> None:
+    """Raises ApplicationError with the reason, if there is one."""
+    if why is not None:
+        raise ApplicationError(why, type=REFUSED_REQUEST, non_retryable=True)

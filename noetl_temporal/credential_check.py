@@ -1,0 +1,133 @@
+"""Asks the workers whether they have the credentials that playbooks name, and the keys, before a run is submitted.
+
+Only the workers that call a tool know its credentials, so each of their queues is asked, by an activity without a
+workflow (Temporal's standalone activities). It is sent names, and returns what is wrong with them: no secret leaves the
+worker. A queue that nobody serves now, or a server without such activities, is no reason to refuse a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from temporalio import activity
+from temporalio.client import ActivityFailureError, Client
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.errors import CredentialError
+from noetl_compiler.credential_names import credentials_without_template
+from noetl_compiler.graph import Graph, Span
+from noetl_compiler.language.tools import IN_WORKFLOW
+from noetl_temporal.deployment import DeploymentError
+from noetl_temporal.encryption import DecryptionError
+from noetl_temporal.frames.wire import FRAME_KIND
+from noetl_temporal.naming import tool_queue
+from noetl_temporal.queues import resolved_queues
+
+__all__ = ["CredentialNames", "credential_activity", "missing_credentials"]
+
+ACTIVITY = "noetl.credentials"
+
+ANSWER_TIMEOUT = timedelta(seconds=3)
+"""A worker that is up answers in a twentieth of a second."""
+
+
+_KEYS = (
+    "start them with the NOETL_ENCRYPTION_KEYS and the NOETL_SIGNING_KEY_FILE that are set here, or unset these here"
+)
+
+
+class CredentialNames(msgspec.Struct, frozen=True):
+    """The input of the activity."""
+
+    names: list[str]
+
+
+class CredentialProblems(msgspec.Struct, frozen=True):
+    """Its result: what is wrong, by name."""
+
+    problems: dict[str, str]
+
+
+def credential_activity(source: CredentialSource) -> Callable[..., Any]:
+    """The activity, of every worker that calls tools."""
+
+    @activity.defn(name=ACTIVITY)
+    async def check(asked: CredentialNames) -> CredentialProblems:
+        return CredentialProblems({name: problem for name in asked.names if (problem := problem_of(name, source))})
+
+    return check
+
+
+def problem_of(name: str, source: CredentialSource) -> str:
+    """What is wrong with the credential of this name, "" if nothing is."""
+    try:
+        source.find(name)
+    except CredentialError as error:
+        return str(error)
+    return ""
+
+
+async def missing_credentials(client: Client, graphs: Iterable[Graph], given: Mapping[str, str]) -> list[str]:
+    """A line with its place for each credential that the workers of its tool do not have. Names that are templates are
+    not asked for. ``given`` are the queues of a run as in NoetlClient.submit. A client that encrypts asks all queues of
+    tools. Raises DeploymentError where the workers have other keys than this process.
+    """
+    graphs = list(graphs)
+    uses = _uses(graphs, resolved_queues(graphs, given))
+    if client.data_converter.payload_codec is None:
+        uses = {queue: names for queue, names in uses.items() if names}
+    found = await asyncio.gather(*(_ask(client, queue, list(places)) for queue, places in uses.items()))
+    return [
+        f"{place}: error: {problem}"
+        for places, problems in zip(uses.values(), found, strict=True)
+        for name, problem in problems.items()
+        for place in places[name]
+    ]
+
+
+def _uses(graphs: Iterable[Graph], queues: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
+    """By queue and name, where each credential is used."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for graph in graphs:
+        for step in graph.steps.values():
+            is_framed = step.loop is not None and step.loop.frame is not None
+            for task in (one for one in step.tasks if one.kind not in IN_WORKFLOW):
+                queue = tool_queue(FRAME_KIND) if is_framed else queues.get(task.queue) or tool_queue(task.queue)
+                names = found.setdefault(queue, {})
+                for name, span in credentials_without_template(graph, task).items():
+                    names.setdefault(name, []).append(_place(graph, span))
+    return found
+
+
+def _place(graph: Graph, span: Span) -> str:
+    return f"{graph.source.file}:{span.line}:{span.col}"
+
+
+async def _ask(client: Client, queue: str, names: list[str]) -> dict[str, str]:
+    """The problems that the workers of a queue have with these names; none when nobody answers."""
+    try:
+        answer: CredentialProblems = await client.execute_activity(
+            ACTIVITY,
+            CredentialNames(names),
+            id=f"credentials/{uuid4()}",
+            task_queue=queue,
+            result_type=CredentialProblems,
+            schedule_to_close_timeout=ANSWER_TIMEOUT,
+            retry_policy=RetryPolicy(maximum_attempts=1),
+        )
+    except (ActivityFailureError, DecryptionError) as error:
+        # A worker that answers with a failure cannot decode what it is sent. Where none polls the call times out.
+        if isinstance(error, DecryptionError) or isinstance(error.cause, ApplicationError):
+            raise DeploymentError(f"the workers of {queue} cannot read what is sent from here: {_KEYS}") from error
+        return {}
+    except RPCError:
+        return {}
+    return answer.problems

@@ -1,0 +1,48 @@
+"""Moves the texts of failures to where the codec encrypts them: they may quote values."""
+
+from __future__ import annotations
+
+from temporalio.api.failure.v1 import Failure
+from temporalio.converter import PayloadConverter
+
+from noetl_temporal.encryption import DecryptionError, is_encrypted, missing_key
+from noetl_temporal.plain_failures import PlainFailureConverter
+
+__all__ = ["HIDDEN", "EncryptedFailureConverter", "hide_texts", "is_confidential", "raise_if_locked"]
+
+HIDDEN = "Encoded failure"
+"""The message of a failure whose texts are hidden, as the SDK has it."""
+
+
+class EncryptedFailureConverter(PlainFailureConverter):
+    """As the SDK's, but a failure for want of a key stays readable without that key."""
+
+    def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
+        """See temporalio.converter.FailureConverter."""
+        super().to_failure(exception, payload_converter, failure)
+        if is_confidential(failure):
+            texts = {"message": failure.message, "stack_trace": failure.stack_trace}
+            failure.encoded_attributes.CopyFrom(payload_converter.to_payload(texts))
+            hide_texts(failure)
+
+    def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
+        """See temporalio.converter.FailureConverter. Raises DecryptionError, which the SDK's would swallow."""
+        raise_if_locked(failure)
+        return super().from_failure(failure, payload_converter)
+
+
+def is_confidential(failure: Failure) -> bool:
+    """Whether the texts of a failure are ours: those that the server makes quote no values."""
+    application = failure.application_failure_info
+    return failure.HasField("application_failure_info") and application.type != DecryptionError.__name__
+
+
+def hide_texts(failure: Failure) -> None:
+    """Remove the texts of a failure whose encoded attributes have them."""
+    failure.message, failure.stack_trace = HIDDEN, ""
+
+
+def raise_if_locked(failure: Failure) -> None:
+    """Raise DecryptionError if the texts are still encrypted."""
+    if failure.HasField("encoded_attributes") and is_encrypted(failure.encoded_attributes):
+        raise missing_key(failure.encoded_attributes)

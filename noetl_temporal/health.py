@@ -1,0 +1,142 @@
+"""What a worker tells a supervisor and Prometheus over HTTP (``noetl worker --health``).
+
+| path | answer |
+|---|---|
+| /healthz | 200 while the worker's event loop answers: restart the worker if it does not |
+| /readyz | 200 while it polls and Temporal answers, else 503 with the reason |
+| /metrics | the metrics of Temporal's SDK and of metrics.py, as text for Prometheus |
+
+The SDK's exporter listens on a port of its own on the loopback, from which /metrics is passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import urllib.request
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+__all__ = ["Listener", "free_address", "serving_health"]
+
+ANSWER_SECONDS = 5.0
+READ_SECONDS = 10.0
+
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_JSON = "application/json"
+
+
+class Listener(NamedTuple):
+    """An address to listen on."""
+
+    host: str
+    port: int
+
+
+class _Answer(NamedTuple):
+    status: HTTPStatus
+    body: bytes
+    content_type: str = _JSON
+
+
+def free_address() -> str:
+    """A loopback address on which nothing listens now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@asynccontextmanager
+async def serving_health(
+    listener: Listener, client: Client, served: Callable[[], str], metrics: str
+) -> AsyncGenerator[int]:
+    """Answer while the block runs; its port. ``served`` says what the worker serves now, "" when it stops; ``metrics``
+    is the address of the SDK's exporter. Raises OSError if it cannot listen.
+    """
+    loop = asyncio.get_running_loop()
+
+    def on_loop(answer: Callable[[], Coroutine[Any, Any, _Answer]]) -> _Answer:
+        return asyncio.run_coroutine_threadsafe(answer(), loop).result(ANSWER_SECONDS)
+
+    async def alive() -> _Answer:
+        return _json(HTTPStatus.OK, {"status": "alive"})
+
+    async def ready() -> _Answer:
+        serves = served()
+        if not serves:
+            return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "stopping"})
+        try:
+            await asyncio.wait_for(client.service_client.check_health(), ANSWER_SECONDS / 2)
+        except (RPCError, RuntimeError, TimeoutError) as error:
+            reason = f"Temporal does not answer: {error or 'timed out'}"
+            found: dict[str, str | list[str]] = {"status": "disconnected", "reason": reason, "serves": serves}
+            return _json(HTTPStatus.SERVICE_UNAVAILABLE, found)
+        return _json(HTTPStatus.OK, {"status": "ready", "serves": serves})
+
+    class Handler(_Handler):
+        routes = {  # noqa: RUF012 - never changed
+            "/healthz": lambda: on_loop(alive),
+            "/readyz": lambda: on_loop(ready),
+            "/metrics": lambda: _metrics(metrics),
+        }
+
+    server = _Server(listener, Handler)
+    running = asyncio.create_task(asyncio.to_thread(server.serve_forever))
+    try:
+        yield server.server_address[1]
+    finally:
+        await asyncio.to_thread(server.shutdown)
+        await running
+        server.server_close()
+
+
+def _json(status: HTTPStatus, fields: dict[str, str | list[str]]) -> _Answer:
+    return _Answer(status, json.dumps(fields).encode())
+
+
+def _metrics(address: str) -> _Answer:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=ANSWER_SECONDS) as found:
+        return _Answer(HTTPStatus.OK, found.read(), _TEXT)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A request that broke off is nothing to report."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    routes: dict[str, Callable[[], _Answer]]
+    timeout = READ_SECONDS
+    server_version = "noetl"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """Answer by path."""
+        route = self.routes.get(self.path.partition("?")[0])
+        if route is None:
+            self._send(_json(HTTPStatus.NOT_FOUND, {"paths": list(self.routes)}))
+            return
+        try:
+            answer = route()
+        except (OSError, TimeoutError) as error:
+            answer = _json(HTTPStatus.SERVICE_UNAVAILABLE, {"reason": str(error) or "the worker does not answer"})
+        self._send(answer)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        """Requests are not logged: probes come every few seconds."""
+
+    def _send(self, answer: _Answer) -> None:
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        self.wfile.write(answer.body)

@@ -1,0 +1,110 @@
+"""Renews the lease of a claimed row while a call works on it (semantics.md 24).
+
+A call that begins late renews the lease first, because the row may be another claimer's by now; a running call renews
+it at intervals, and is cancelled when the lease is lost. A worker that was frozen finds out with its next renewal. What
+a call did until then is done: it is the acknowledgement that counts, and the database refuses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
+
+from noetl_activities.credentials import Credentials
+from noetl_activities.errors import ToolError
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.tool import Json, Request, ToolContext
+from noetl_temporal.machine.call import LeaseRenewal
+
+__all__ = ["LeaseLostError", "held"]
+
+AGAIN_SECONDS = 1.0
+"""After a renewal that failed because the database was away."""
+
+T = TypeVar("T")
+
+
+class LeaseLostError(ToolError):
+    """The row belongs to another claimer."""
+
+    kind = "lease_lost"
+
+
+async def held(
+    lease: LeaseRenewal | None,
+    now: int,
+    credentials: Credentials,
+    context: ToolContext,
+    run: Callable[[], Awaitable[T]],
+) -> T:
+    """What ``run`` returns, if the lease held so long; ``now`` in milliseconds since the epoch. Raises
+    LeaseLostError.
+    """
+    if lease is None:
+        return await run()
+    keeper = _Keeper(lease, now, credentials, context)
+    await keeper.check()
+    work, keeping = asyncio.ensure_future(run()), asyncio.create_task(keeper.keep())
+    try:
+        await asyncio.wait({work, keeping}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            keeping.result()
+        return await work
+    finally:
+        for task in (work, keeping):
+            task.cancel()
+        await asyncio.gather(work, keeping, return_exceptions=True)
+
+
+class _Keeper:
+    def __init__(self, lease: LeaseRenewal, now: int, credentials: Credentials, context: ToolContext) -> None:
+        self._lease = lease
+        self._credentials = credentials
+        self._context = context
+        self._age = max(0.0, (now - lease.since) / 1000)
+        self._held_at = asyncio.get_running_loop().time() - self._age
+
+    async def check(self) -> None:
+        """Renew the lease before the call if it is due. Raises LeaseLostError."""
+        if self._age >= self._lease.interval:
+            await self._renew_or_wait()
+
+    async def keep(self) -> None:
+        """Renew the lease until it is lost. Raises LeaseLostError."""
+        while True:
+            await asyncio.sleep(self._lease.interval)
+            await self._renew_or_wait()
+
+    async def _renew_or_wait(self) -> None:
+        """Renew the lease, as often as it takes while it still holds."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            began, outcome = clock(), await self._renew()
+            if outcome.status == "ok":
+                break
+            error = outcome.error or ErrorInfo("tool", "the renewal failed")
+            if not error.retryable:
+                raise LeaseLostError(f"the lease of the row cannot be renewed: {error.message}")
+            if clock() - self._held_at > self._lease.seconds:
+                raise LeaseLostError(f"the lease of the row expired before it could be renewed: {error.message}")
+            await asyncio.sleep(AGAIN_SECONDS)
+        if not _changed(outcome):
+            raise LeaseLostError("the lease of the row has expired, and the row is another claimer's")
+        self._held_at = began
+
+    async def _renew(self) -> Outcome:
+        from noetl_activities.postgres import TOOL  # its driver is slow to import, and few workers renew leases
+
+        lease = self._lease
+        config = await self._credentials.with_secrets(lease.config, lease.kind)
+        try:
+            async with asyncio.timeout(lease.seconds):
+                return await TOOL.run(Request(lease.kind, config, auth=lease.auth), self._context)
+        except TimeoutError:
+            return Outcome("error", error=ErrorInfo("timeout", "the database does not answer"))
+
+
+def _changed(outcome: Outcome) -> bool:
+    result = outcome.result
+    return isinstance(result, dict) and bool(cast("dict[str, Json]", result).get("row_count"))

@@ -1,0 +1,108 @@
+"""Circuit breakers: calls of a task fail at once when too many before them have failed (semantics.md 22b).
+
+How it works. A circuit is *closed* until so many calls have failed; then it is *open*. While it is open calls are
+refused, until the time of the probe has passed: the next call is the probe. It closes the circuit when it succeeds, and
+opens it anew when it fails; calls beside it are refused. A call counts once, with all its attempts, when it ends.
+
+All of it are pure functions of a state and a fact. Times are those of facts, in milliseconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Circuit, Value
+from noetl_temporal.machine import quantities
+from noetl_temporal.machine.circuit_state import CircuitState, Limits
+
+__all__ = [
+    "MAX_FAILURES",
+    "Change",
+    "call_begins",
+    "call_cancelled",
+    "call_ended",
+    "latest",
+    "limits_of",
+]
+
+MAX_FAILURES = 1000
+"""The highest number of failures that a circuit may allow: it remembers their times."""
+
+Change = Literal["", "circuit.opened", "circuit.probed", "circuit.closed"]
+"""What became of a circuit, as the type of its event."""
+
+
+class Begun(NamedTuple):
+    """What a call means for its circuit; ``refused`` is why it is not made, empty where it is."""
+
+    state: CircuitState
+    change: Change = ""
+    refused: str = ""
+
+
+def limits_of(circuit: Circuit, scope: Mapping[str, Any]) -> Limits:
+    """The numbers of a circuit breaker, rendered. Raises TemplateFailure."""
+    failures = quantities.count(templates.render(circuit.failures, scope), "failures", circuit.span, minimum=1)
+    if failures > MAX_FAILURES:
+        message = f"failures is {failures:,}, expected a whole number of at most {MAX_FAILURES:,}"
+        raise templates.TemplateFailure(message, circuit.span)
+    window, probe = (_milliseconds(circuit, name, scope) for name in ("window", "probe"))
+    return Limits(failures, window, probe)
+
+
+def _milliseconds(circuit: Circuit, name: str, scope: Mapping[str, Any]) -> int | None:
+    value: Value | None = getattr(circuit, name)
+    found = None if value is None else templates.render(value, scope)
+    return None if found is None else round(quantities.seconds(found, name, circuit.span) * 1000)
+
+
+def call_begins(state: CircuitState, limits: Limits, call: str, at: int) -> Begun:
+    """A call asks whether it may be made."""
+    state = replace(state, limits=limits)
+    if not state.opened:
+        return Begun(state)
+    if state.probing:
+        return Begun(state, refused="one call tries whether the other side is well again")
+    if limits.probe is None:
+        return Begun(state, refused="it has no probe")
+    due = state.opened + limits.probe
+    if at < due:
+        return Begun(state, refused=f"the next call may try in {(due - at) / 1000:g} s")
+    return Begun(replace(state, probing=call), "circuit.probed")
+
+
+def call_ended(state: CircuitState, call: str, at: int, *, failed: bool) -> tuple[CircuitState, Change]:
+    """A call that was made has ended. One that had begun before the circuit opened does not count any more."""
+    limits = state.limits
+    if state.opened and state.probing != call:
+        return state, ""
+    if state.opened and failed:
+        return replace(state, opened=at, probing="", ended=at), "circuit.opened"
+    if state.opened:
+        return CircuitState(ended=at, limits=limits), "circuit.closed"
+    kept = state.failures
+    if limits.window is not None:
+        kept = tuple(one for one in kept if one > at - limits.window)
+    elif not failed:
+        kept = ()
+    if not failed:
+        return CircuitState(kept, ended=at, limits=limits), ""
+    kept = (*kept, at)[-limits.failures :]
+    if len(kept) < limits.failures:
+        return CircuitState(kept, ended=at, limits=limits), ""
+    return CircuitState(kept, opened=at, ended=at, limits=limits), "circuit.opened"
+
+
+def call_cancelled(state: CircuitState, call: str) -> CircuitState:
+    """A call was cut off: it says nothing of the other side. The next may probe in its place."""
+    return replace(state, probing="") if state.probing == call else state
+
+
+def latest(known: Mapping[str, CircuitState], told: Mapping[str, CircuitState]) -> dict[str, CircuitState]:
+    """Of two accounts of the same circuits, by name, those in which a call ended last."""
+    news = {name: one for name, one in told.items() if name not in known or one.ended > known[name].ended}
+    return {**known, **news}

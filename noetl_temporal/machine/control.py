@@ -1,0 +1,82 @@
+"""Why a request to pause, resume, retry or skip cannot be: asked before it is accepted, pure functions of the machine's
+state and of the facts that were accepted and that the machine has not taken yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.graph import Graph, Json
+from noetl_temporal.machine.events import Event, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
+from noetl_temporal.machine.state import PlaybookState, StepRun
+from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES
+
+__all__ = ["RefusedError", "chosen_held", "pause_problem", "resume_problem", "retry_problem", "skip_problem"]
+
+
+class RefusedError(ValueError):
+    """A request cannot be; the message says why."""
+
+
+def pause_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
+    """Why the run cannot be paused; None when it can."""
+    if state.phase == "ended":
+        return "the run is over"
+    if state.stop is not None:
+        return "the run is stopping"
+    return "the run is paused already" if _is_paused(state, unfed) else None
+
+
+def resume_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
+    """Why the run cannot be resumed; None when it can."""
+    if state.phase == "ended":
+        return "the run is over"
+    return None if _is_paused(state, unfed) else "the run is not paused"
+
+
+def retry_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
+    """Why no step can be retried; None when one that is held can."""
+    return "the run is paused: resume it first" if _is_paused(state, unfed) else None
+
+
+def skip_problem(data: Json) -> str | None:
+    """Why the data cannot be a step's result; None when they can."""
+    size = len(msgspec.json.encode(data))
+    if size <= SIGNAL_BYTES:
+        return None
+    return f"the data have {size:,} bytes, over {SIGNAL_BYTES:,}: store them elsewhere and send where they lie"
+
+
+def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Event]) -> StepRun:
+    """The held run that is meant: of a step, ``load``, one of several of it, ``load#2``, or "" for the only one.
+
+    Raises RefusedError.
+    """
+    if state.phase == "ended":
+        raise RefusedError("the run is over")
+    decided = {fact.run for fact in unfed if isinstance(fact, RetryRequested | SkipRequested)}
+    held = [run for run in state.runs.values() if run.held is not None and run.id not in decided]
+    named = [run for run in held if step in ("", run.step, run.id)]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise RefusedError(f"several runs of steps are held, name one: {', '.join(run.id for run in named)}")
+    raise RefusedError(_not_held(graph, held, step))
+
+
+def _not_held(graph: Graph, held: Sequence[StepRun], step: str) -> str:
+    if not step:
+        return "no step is held"
+    if step.partition("#")[0] not in graph.steps:
+        hint = nearest(step, graph.steps)
+        return f"the playbook has no step {step!r}{f': {hint}' if hint else ''}"
+    there_are = f"held are {', '.join(run.id for run in held)}" if held else "no step is"
+    return f"step {step!r} is not held: {there_are}"
+
+
+def _is_paused(state: PlaybookState, unfed: Sequence[Event]) -> bool:
+    told = [fact for fact in unfed if isinstance(fact, PauseRequested | UnpauseRequested)]
+    return isinstance(told[-1], PauseRequested) if told else state.pause is not None

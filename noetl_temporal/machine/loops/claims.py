@@ -1,0 +1,101 @@
+"""What a loop over a cursor claims, and the names that the statements of the cursor see (semantics.md 24)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Cursor, Json, Loop
+from noetl_compiler.language.names import LEASE
+from noetl_temporal.machine import quantities
+from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome
+from noetl_temporal.machine.commands import ChunkInput, ClaimLimits
+from noetl_temporal.machine.stored import whole_result
+from noetl_temporal.machine.tasks.rendering import RenderedTask
+
+__all__ = ["changed_rows", "claim_limits", "claimed_rows", "lease_names", "may_be_given_back", "renewal"]
+
+SHORTEST_LEASE = 1.0
+"""Seconds: a shorter one would be over before a call begins."""
+
+RENEWALS = 3
+"""How often a lease is renewed in the time for which it holds."""
+
+
+def claim_limits(loop: Loop, scope: Mapping[str, Any]) -> ClaimLimits:
+    """The limits of the loop's claimers. Raises TemplateFailure."""
+    cursor = _cursor_of(loop)
+    lease = max(SHORTEST_LEASE, _seconds(cursor, "lease_seconds", scope) or 0)
+    interval = max(SHORTEST_LEASE / RENEWALS, _seconds(cursor, "heartbeat_seconds", scope) or lease / RENEWALS)
+    limit = None if loop.limit is None else templates.render(loop.limit, scope)
+    return ClaimLimits(
+        rows=quantities.MAX_COUNT if limit is None else quantities.count(limit, "limit", loop.span),
+        max_rows=_count(cursor, "max_rows", scope),
+        row_concurrency=_count(cursor, "row_concurrency", scope),
+        lease_seconds=lease,
+        renewal_seconds=min(interval, lease / 2),
+        max_attempts=_count(cursor, "max_attempts", scope),
+    )
+
+
+def _cursor_of(loop: Loop) -> Cursor:
+    if loop.cursor is None:
+        raise templates.TemplateFailure("the loop has no cursor", loop.span)
+    return loop.cursor
+
+
+def _count(cursor: Cursor, name: str, scope: Mapping[str, Any]) -> int:
+    return quantities.count(templates.render(getattr(cursor, name), scope), name, cursor.span, minimum=1)
+
+
+def _seconds(cursor: Cursor, name: str, scope: Mapping[str, Any]) -> float | None:
+    value = getattr(cursor, name)
+    found = None if value is None else templates.render(value, scope)
+    return None if found is None else quantities.seconds(found, name, cursor.span)
+
+
+def lease_names(given: ChunkInput, claim: int) -> dict[str, Json]:
+    """The lease of a claim. Its token is the same wherever the claim is repeated, and no other claim's."""
+    seconds = given.claims.lease_seconds if given.claims is not None else 0
+    return {LEASE: {"token": f"{given.execution_id}/{given.chunk_id}/{claim}", "seconds": seconds}}
+
+
+def renewal(cursor: Cursor, limits: ClaimLimits, since: int, scope: Mapping[str, Any]) -> LeaseRenewal | None:
+    """How a call renews the lease of its row. Raises TemplateFailure."""
+    task = cursor.renew
+    if task is None:
+        return None
+    rendered = RenderedTask(task, scope, {})
+    return LeaseRenewal(
+        task.kind, rendered.config, limits.lease_seconds, limits.renewal_seconds, since, auth=rendered.auth
+    )
+
+
+def claimed_rows(outcome: PlainOutcome) -> list[Json] | None:
+    """The rows that a claim returned; None for a statement that changed rows and returned none. Raises NotLoaded,
+    TemplateFailure.
+    """
+    rows: list[Json] = _result(outcome).get("rows") or []
+    return None if not rows and changed_rows(outcome) else rows
+
+
+def changed_rows(outcome: PlainOutcome) -> int:
+    """How many rows a statement changed. Raises NotLoaded, TemplateFailure."""
+    count = _result(outcome).get("row_count")
+    return count if isinstance(count, int) else 0
+
+
+def _result(outcome: PlainOutcome) -> dict[str, Json]:
+    result = whole_result(outcome)
+    return cast("dict[str, Json]", result) if isinstance(result, dict) else {}
+
+
+def may_be_given_back(cursor: Cursor, limits: ClaimLimits, scope: Mapping[str, Any]) -> bool:
+    """Whether a row whose iteration failed is released. Raises TemplateFailure where nothing tells how often it was
+    claimed.
+    """
+    if cursor.on_row_error != "release" or cursor.attempts is None:
+        return False
+    found = templates.render(cursor.attempts, scope)
+    return quantities.count(found, "attempts", cursor.span) < limits.max_attempts

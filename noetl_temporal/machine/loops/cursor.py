@@ -1,0 +1,270 @@
+"""The machine of a loop over a cursor: claimers take rows of a database until none is left (semantics.md 24).
+
+How it works. A claim is a call of the database's tool, and a run of the machine like an iteration. Its rows become
+iterations, ``row_concurrency`` of a claim at once, under the lease of the claim; when all of them are done the claimer
+claims again. A claim that finds nothing *drains* the loop: no claimer is added. Those at work claim once more each when
+they are done, since their rows may have been given back, or may have led to others.
+
+    claim ──► rows ──► iteration: tasks ──► settlement: ack or release ──► over
+                                      └── no statement for it ──────────────┘
+
+Every row that was claimed gets an iteration, also under a stop: then it is cancelled before its first call. Settling is
+what a stop itself asks for (engine.py, 4), unless a second cancel skips the cleanup; so is the end of a claim in
+flight, whose rows would stay claimed otherwise.
+
+An acknowledgement that changes no row was refused: the lease has expired, and the row is another claimer's. Then the
+iteration fails, whatever it came to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from noetl_compiler.graph import Cursor, Json
+from noetl_compiler.language.names import FRAME_MAX_ROWS
+from noetl_compiler.language.words import RowError
+from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.limits import INLINE_BYTES
+from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.commands import ChunkInput, ClaimLimits
+from noetl_temporal.machine.errors import ProtocolError
+from noetl_temporal.machine.failures import error_outcome, template_outcome
+from noetl_temporal.machine.loops.claims import changed_rows, claimed_rows, lease_names, may_be_given_back
+from noetl_temporal.machine.loops.cursor_host import StatementHost, statement_plan
+from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.state import Claimer, CursorProgress, Iteration, LoopState, Settlement
+from noetl_temporal.machine.tasks.host import Host
+from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.plan import StepPlan
+from noetl_temporal.machine.views import OutcomeView
+
+__all__ = ["CursorMachine", "loop_machine"]
+
+LEASE_LOST = "lease_lost"
+"""The kind of error of a row that another claimer has."""
+
+
+def loop_machine(given: ChunkInput, state: Json = None, *, limit: int = INLINE_BYTES) -> LoopMachine:
+    """The machine of a chunk, which has items or claims rows."""
+    kind = LoopMachine if given.claims is None else CursorMachine
+    return kind(given, state, limit=limit)
+
+
+class CursorMachine(LoopMachine):
+    """One run of a chunk that claims its rows."""
+
+    _progress: CursorProgress
+
+    def __init__(self, input_: ChunkInput, state: Json = None, *, limit: int = INLINE_BYTES) -> None:
+        cursor = input_.step.loop.cursor if input_.step.loop is not None else None
+        if cursor is None or cursor.claim is None or input_.claims is None:
+            raise ProtocolError(f"{input_.loop_id} has no cursor")
+        self._cursor: Cursor = cursor
+        self._limits: ClaimLimits = input_.claims
+        calls = (cursor.claim, cursor.ack, cursor.release)
+        self._plans = {task.label: statement_plan(input_.step, task) for task in calls if task is not None}
+        super().__init__(input_, state, limit=limit)
+
+    def _set_state(self, state: LoopState) -> None:
+        super()._set_state(state)
+        if state.cursor is None:
+            state.cursor = CursorProgress()
+        self._progress = state.cursor
+
+    # ---- claims ---------------------------------------------------------------------------------------------------
+
+    def _start_iterations(self) -> None:
+        while self._may_start() and (number := self._next_claimer()) is not None:
+            self._begin_row(number)
+        while self._may_start() and self._can_claim():
+            self._begin_claim()
+
+    def _can_begin_iteration(self) -> bool:
+        return self._next_claimer() is not None or self._can_claim()
+
+    def _has_items_left(self) -> bool:
+        return self._may_claim() or any(one.waiting for one in self._progress.claimers.values())
+
+    def _next_claimer(self) -> int | None:
+        """The first claim that has a row to begin. Rows that wait under a stop only begin to end."""
+        most = self._limits.row_concurrency
+        claimers = self._progress.claimers.items()
+        return next((number for number, one in claimers if one.waiting and one.running < most), None)
+
+    def _may_claim(self) -> bool:
+        """Whether more rows are to be claimed, now or later. A chunk that gives back what is left has claimed some."""
+        state, progress = self.state, self._progress
+        is_closed = state.is_closed and progress.rows > 0
+        is_over = state.stop is not None or state.failure is not None or is_closed or progress.is_drained
+        return not is_over and progress.rows < self._limits.rows
+
+    def _can_claim(self) -> bool:
+        """Claimers become as many as have found rows: an empty table is not asked by all of them."""
+        progress = self._progress
+        claiming = sum(one.is_claiming for one in progress.claimers.values())
+        is_free = len(progress.claimers) < self.input.max_in_flight and claiming < max(1, progress.found)
+        return is_free and self._may_claim() and self._rows_to_ask() > 0
+
+    def _rows_to_ask(self) -> int:
+        """How many rows the next claim may take."""
+        progress = self._progress
+        asked = sum(one.asked for one in progress.claimers.values() if one.is_claiming)
+        return min(self._limits.max_rows, self._limits.rows - progress.rows - asked)
+
+    def _begin_claim(self) -> None:
+        self.budget.work()
+        progress, at = self._progress, self._journal.at
+        progress.claims += 1
+        number = progress.claims
+        progress.claimers[number] = Claimer(self._rows_to_ask(), at)
+        run = Iteration(id=f"claim-{number}", event_id=self.input.event_id, started=at, index=-1, claim=number)
+        self.state.runs[run.id] = run
+        self._begin_pipeline(run)
+
+    def _claim_ended(self, run: Iteration, end: End) -> None:
+        state, progress, claimer = self.state, self._progress, self._progress.claimers[run.claim]
+        rows = self._rows_of(end)
+        del state.runs[run.id]
+        state.attempts += run.pipeline.attempts if run.pipeline else 0
+        claimer.is_claiming = False
+        if rows:
+            progress.found += 1
+            progress.rows += len(rows)
+            claimer.waiting = [rows] if self._cursor.process == "frame" else list(rows)
+            return
+        del progress.claimers[run.claim]
+        progress.found, progress.is_drained = 0, True
+
+    def _rows_of(self, end: End) -> list[Json]:
+        """The rows that a claim took; a claim that failed fails the loop. Raises NotLoaded."""
+        if end.status == "cancelled":
+            return []
+        outcome = end.outcome
+        if end.status == "ok":
+            try:
+                rows = claimed_rows(outcome)
+            except TemplateFailure as failure:
+                outcome = template_outcome(failure)
+            else:
+                if rows is not None:
+                    return rows
+                outcome = error_outcome("config", "the statement returns no rows: add RETURNING to it")
+        self.state.failure = self.state.failure or _told(outcome, "claim")
+        return []
+
+    # ---- rows -----------------------------------------------------------------------------------------------------
+
+    def _begin_row(self, number: int) -> None:
+        claimer = self._progress.claimers[number]
+        claimer.running += 1
+        self._begin_iteration(self.state.next, claim=number, row=claimer.waiting.pop(0))
+
+    def _run_ended(self, run: Iteration, end: End, kind: str) -> None:
+        if run.row is None:
+            self._claim_ended(run, end)
+        elif run.settlement is None:
+            self._row_processed(run, end, kind)
+        else:
+            self._row_over(run, self._settled(run.settlement, end))
+
+    def _row_processed(self, run: Iteration, end: End, kind: str) -> None:
+        """The row's tasks are done: end its lease, where there is a statement for it."""
+        action = self._action(run, end)
+        if action is None:
+            self._row_over(run, end)
+            return
+        run.settlement = Settlement(action, end.status, end.outcome, kind, end.task, end.span)
+        self.state.attempts += run.pipeline.attempts if run.pipeline else 0
+        self._begin_pipeline(run)
+
+    def _action(self, run: Iteration, end: End) -> RowError | None:
+        ack, release = self._cursor.ack is not None, self._cursor.release is not None
+        if _kind(end.outcome) == LEASE_LOST or (self.state.stop is not None and self.state.stop.skips_cleanup):
+            return None
+        if end.status == "cancelled" or (end.status == "error" and self._is_to_release(run)):
+            return "release" if release else None
+        return "ack" if ack else None
+
+    def _is_to_release(self, run: Iteration) -> bool:
+        try:
+            return may_be_given_back(self._cursor, self._limits, self._statement_scope(run))
+        except TemplateFailure as failure:
+            message = (
+                f"the row is acknowledged as failed, for nothing tells how often it was claimed: {failure.message}"
+            )
+            self._host(run).warn(message, self._cursor.span)
+            return False
+
+    def _settled(self, given: Settlement, end: End) -> End:
+        """How the iteration ended, with the end of its row's lease. A row that was given back comes again, and its last
+        failure counts.
+        """
+        is_held = end.status == "ok" and changed_rows(end.outcome) > 0
+        if given.action == "release" and is_held:
+            return End("cancelled", given.outcome, given.task, given.span)
+        if given.status == "ok" and end.status == "error":
+            return End("error", _told(end.outcome, "ack"), end.task, end.span)
+        if given.status == "ok" and not is_held:
+            status: Literal["error", "cancelled"] = "error" if end.status == "ok" else "cancelled"
+            message = "the acknowledgement was refused: the lease has expired, and the row is another claimer's"
+            return End(status, error_outcome(LEASE_LOST, message), end.task, end.span)
+        return End(given.status, given.outcome, given.task, given.span)
+
+    def _row_over(self, run: Iteration, end: End) -> None:
+        progress = self._progress
+        claimer = progress.claimers[run.claim]
+        claimer.running -= 1
+        if not claimer.running and not claimer.waiting:
+            del progress.claimers[run.claim]
+            progress.is_drained = False
+        super()._run_ended(run, end, "")
+
+    # ---- what the engine asks -------------------------------------------------------------------------------------
+
+    def _is_exempt(self, run: Iteration) -> bool:
+        if self.state.stop is not None and self.state.stop.skips_cleanup:
+            return False
+        is_claiming = run.row is None and run.pipeline is not None and run.pipeline.phase == "call"
+        return is_claiming or run.settlement is not None
+
+    def _host(self, run: Iteration) -> Host:
+        if run.row is None:
+            step = {"step": self.input.step.name, "loop_id": self.input.loop_id}
+            names = {FRAME_MAX_ROWS: self._progress.claimers[run.claim].asked, **lease_names(self.input, run.claim)}
+            return self._statement_host(self._plans["claim"], run, names, step)
+        if run.settlement is None:
+            since = self._progress.claimers[run.claim].since
+            return IterationHost(self.input, self._plan, self.state, run, self._journal, claimed_at=since)
+        plan, meta = self._plans[run.settlement.action], iteration_ids(self.input, run.index)
+        return self._statement_host(plan, run, self._statement_scope(run), meta)
+
+    def _statement_host(
+        self, plan: StepPlan, run: Iteration, names: Mapping[str, Any], meta: dict[str, Any]
+    ) -> StatementHost:
+        return StatementHost(self.input, plan, self.state, run, self._journal, names, meta)
+
+    def _statement_scope(self, run: Iteration) -> dict[str, Any]:
+        names: dict[str, Any] = {"row": run.row, **lease_names(self.input, run.claim)}
+        given = run.settlement
+        return names if given is None else {**names, "output": OutcomeView(given.kind, given.outcome)}
+
+    def _rest(self) -> int:
+        """How many rows the next chunk may claim."""
+        is_over = self.state.stop is not None or self.state.failure is not None or self._progress.is_drained
+        return 0 if is_over else max(0, self._limits.rows - self._progress.rows)
+
+    def _taken(self) -> int:
+        return self.state.next
+
+
+def _kind(outcome: PlainOutcome) -> str | None:
+    error: Mapping[str, Any] = outcome.get("error") or {}
+    return error.get("kind")
+
+
+def _told(outcome: PlainOutcome, statement: str) -> PlainOutcome:
+    """The failure of a statement, which it names."""
+    error: Mapping[str, Any] = outcome.get("error") or {}
+    return {"status": "error", "error": {**error, "message": f"{statement}: {error.get('message') or 'failed'}"}}

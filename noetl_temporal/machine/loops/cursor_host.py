@@ -1,0 +1,75 @@
+"""The surroundings of a cursor's own calls: a claim, and the end of a row's lease."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Json, Span, Step, Task
+from noetl_temporal.machine.commands import ChunkInput
+from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine.scope import Chain
+from noetl_temporal.machine.state import Iteration, LoopState
+from noetl_temporal.machine.tasks.plan import StepPlan
+from noetl_temporal.machine.undefined import Mistake
+
+__all__ = ["StatementHost", "statement_plan"]
+
+
+def statement_plan(step: Step, task: Task) -> StepPlan:
+    """Of a step that has only this call, but is titled like one of several."""
+    own = Step(step.name, task.span, tasks=(task,))
+    plan = StepPlan(own)
+    plan.tasks[0].title = f"{step.name}.{task.label} [{task.kind}]"
+    return plan
+
+
+class StatementHost:
+    """See tasks.host.Host. ``plan`` is that of the statement, ``names`` are those that it sees, ``meta`` says where its
+    events belong.
+    """
+
+    def __init__(
+        self,
+        input_: ChunkInput,
+        plan: StepPlan,
+        loop: LoopState,
+        run: Iteration,
+        journal: Journal,
+        names: Mapping[str, Any],
+        meta: dict[str, Any],
+    ) -> None:
+        label = plan.step.tasks[0].label
+        self.journal = journal
+        self.plan = plan
+        self.step: Step = plan.step
+        self.names = input_.names
+        self.execution_id = input_.execution_id
+        self.secrets_key = input_.secrets_key
+        self.run_id = run.id
+        self.prefix = run.id if run.row is None else f"{run.id}-{label}"
+        self.key = f"{self.execution_id}/{input_.chunk_id}/{self.prefix}"
+        self.once = self.key
+        self.parent_id = run.event_id
+        self.iteration: int | None = None if run.row is None else run.index
+        self.meta = meta
+        self.circuits = loop.circuits
+        self._outer = input_.scope
+        self._loop = loop
+        self._own = names
+
+    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The names of the statement over what the playbook sent along."""
+        return Chain(*layers, self._own, {"now": templates.Clock(self.journal.at)}, self._outer)
+
+    def lease(self) -> None:
+        """The statement itself needs none."""
+
+    def warn(self, message: str, span: Span) -> None:
+        """Keep it for the report."""
+        if not any(one.span == span for one in self._loop.mistakes):
+            self._loop.mistakes.append(Mistake(message, span))
+
+    def assign(self, values: Sequence[tuple[str, Json]]) -> None:
+        """Nothing is set by a statement of a cursor."""

@@ -1,0 +1,96 @@
+"""The items of a failed loop that did not succeed: what a retry of the loop's step runs (semantics.md 42).
+
+The reports of the failed loop are cut into those of its items that succeeded, which stay, and ranges of all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from noetl_temporal.machine.call import Part, StoredRef
+from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.failure_log import FailureLog
+from noetl_temporal.machine.state import LoopProgress
+
+__all__ = ["consecutive", "without_success"]
+
+
+def without_success(failed: LoopProgress, id_: str) -> LoopProgress:
+    """The loop ``id_`` that runs the items of ``failed`` that did not succeed, and has the results of the others."""
+    reports: dict[int, ChunkReport] = {}
+    ranges = [*failed.unbegun]
+    for first, report in failed.reports.items():
+        total = report.stats.get("total", 0)
+        unfinished = report.unfinished if report.stats.get("success") else ((first, total),) if total else ()
+        ranges += unfinished
+        for start, size in _between(first, total, unfinished):
+            reports[start] = _part(report, first, start, size)
+    return replace(
+        failed,
+        id=id_,
+        ranges=sorted(ranges),
+        reports=reports,
+        chunks={},
+        unbegun=[],
+        failures=FailureLog(),
+        failure=None,
+    )
+
+
+def consecutive(indices: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Rising numbers as ranges of (first, size)."""
+    ranges: list[tuple[int, int]] = []
+    for index in indices:
+        if ranges and sum(ranges[-1]) == index:
+            ranges[-1] = (ranges[-1][0], ranges[-1][1] + 1)
+        else:
+            ranges.append((index, 1))
+    return tuple(ranges)
+
+
+def _between(first: int, total: int, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The ranges between these, from ``first`` on."""
+    place = first
+    for start, size in (*ranges, (first + total, 0)):
+        if start > place:
+            yield place, start - place
+        place = start + size
+
+
+def _part(report: ChunkReport, first: int, start: int, size: int) -> ChunkReport:
+    """The report of ``size`` items from ``start`` on, which all succeeded; the calls of the others count no more."""
+    stored = report.stored
+    return ChunkReport(
+        "ok",
+        results=report.results[start - first : start - first + size],
+        stats={"total": size, "success": size, "failed": 0, "skipped": 0},
+        assigns=tuple(one for one in report.assigns if start <= one[0] < start + size),
+        stored=None if stored is None else _slice(stored, start - first, size),
+    )
+
+
+def _slice(stored: StoredRef, start: int, size: int) -> StoredRef:
+    """A part of a list; its bytes are a share of the whole list's."""
+    parts: list[Part] = []
+    place = 0
+    for part in stored.parts:
+        count = _length(part)
+        low, high = max(start, place) - place, min(start + size, place + count) - place
+        if low < high:
+            parts.append(_cut(part, low, high))
+        place += count
+    return StoredRef(tuple(parts), stored.bytes * size // max(1, place))
+
+
+def _length(part: Part) -> int:
+    return len(part.given) or part.count or 1
+
+
+def _cut(part: Part, low: int, high: int) -> Part:
+    if part.given:
+        return Part(given=part.given[low:high])
+    if not part.count:
+        return part
+    return Part(part.key, part.start + low if part.key else 0, high - low)

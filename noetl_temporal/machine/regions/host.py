@@ -1,0 +1,54 @@
+"""The surroundings of a pipeline that runs for a step of a region, in one iteration of its loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from noetl_compiler.graph import Json, Span
+from noetl_temporal.machine.loops.host import IterationHost
+from noetl_temporal.machine.names import results_of
+from noetl_temporal.machine.scope import Chain, Late, own_step
+from noetl_temporal.machine.state import StepRun
+from noetl_temporal.machine.steps.host import StepHost
+from noetl_temporal.machine.tasks.plan import StepPlan
+
+if TYPE_CHECKING:
+    from noetl_temporal.machine.steps.execution import Execution
+
+__all__ = ["RegionHost"]
+
+
+class RegionHost(StepHost):
+    """See tasks.host.Host. What the step sets is the iteration's: all steps of the iteration see it."""
+
+    def __init__(self, execution: Execution, inside: IterationHost, plan: StepPlan, run: StepRun) -> None:
+        super().__init__(
+            execution.journal, execution.graph.names, execution.keychain, execution.id, execution.state, plan, run
+        )
+        self.once = f"{inside.once}/{plan.step.name}"
+        self.iteration = inside.iteration
+        self._inside = inside
+
+    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The iteration's names, with results of its own steps over those of steps before the loop."""
+        results = results_of(self._state.records, self.names)
+        own = {"iter": self._inside.iter_names, **own_step(self.names.outcome, self.step.name, "")}
+        outer = self._inside.scope(results=results)
+        reserved = Late(partial(_reserved, outer, results))
+        return Chain(*layers, self._run.args, own, reserved, outer)
+
+    def write(self, values: Sequence[tuple[str, Json]]) -> None:
+        """Apply ``set`` entries. Raises TemplateFailure."""
+        self._inside.write(values)
+
+    def warn(self, message: str, span: Span) -> None:
+        """Once a place in the whole loop."""
+        self._inside.warn(message, span)
+
+
+def _reserved(outer: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
+    """Names under which results are seen as well."""
+    found = {name: Chain(results, outer.get(name) or {}) for name in ("results", "steps")}
+    return {**found, "ctx": Chain(outer["ctx"], results)}

@@ -1,0 +1,221 @@
+"""The machine of one iteration of a loop over steps.
+
+How it works. The steps of a region are a small playbook of their own: the tokens, joins and routes are those of a
+playbook's machine, with the iteration's names in scope. This machine has no workflow of its own. It lies inside of the
+machine of its loop and shares its journal, its budget and all that is in flight, so that a shell sees one machine. A
+fact goes to the machine that has the run which it concerns (``Engine._with_run``), and settling goes from the outside
+in. A loop inside of an iteration lies inside of the iteration's machine in the same way, as one chunk of all its items.
+
+An iteration is over when no path in it lives. It failed when a failure in it was not handled. Its result is a map from
+step to its last result; under the region's end it is a list with one result an arrival (dev/decisions/0010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Json, Loop, Step
+from noetl_temporal.machine.errors import ProtocolError
+from noetl_temporal.machine.events import ChunkFinished
+from noetl_temporal.machine.failures import error_outcome, failure_at, template_outcome
+from noetl_temporal.machine.ids import escaped
+from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine.loops.chunks import next_chunk
+from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.regions.region import Region, share
+from noetl_temporal.machine.state import Iteration, LoopState, PlaybookState, StepRun
+from noetl_temporal.machine.steps.loops import chunk_input
+from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred, enter_region
+from noetl_temporal.machine.steps.summary import tally_of
+from noetl_temporal.machine.stored import whole_result
+from noetl_temporal.machine.tally import StepTally, tallied
+from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.waits import Ending
+from noetl_temporal.machine.waits.wait import Wait
+
+if TYPE_CHECKING:
+    from noetl_temporal.machine.loops.loop import InnerLoop, LoopMachine
+
+__all__ = ["RegionMachine"]
+
+
+class RegionMachine(Machine):
+    """``end`` is set when the iteration is over."""
+
+    def __init__(self, outer: LoopMachine, region: Region, iteration: Iteration) -> None:
+        self._outer = outer
+        self._region = region
+        self._iteration = iteration
+        self._loops: dict[str, InnerLoop] = {}
+        self.end: End | None = None
+        given = outer.input
+        self._prefix = f"{given.loop_id}/{iteration.index}/"
+        super().__init__(region.graph, execution_id=given.execution_id, state=iteration.region, limit=outer.value_limit)
+        self.budget = outer.budget
+        self._keychain.key = given.secrets_key
+
+    def _set_state(self, state: PlaybookState) -> None:
+        share(state, self._outer.state)
+        super()._set_state(state)
+        inside = self._outer.host_of(self._iteration)
+        self._execution = self._execution._replace(inside=inside, prefix=self._prefix)
+
+    def _new_journal(self, state: PlaybookState) -> Journal:
+        del state
+        return self._outer.journal_of(self._iteration)
+
+    @property
+    def journal(self) -> Journal:
+        """The journal whose events tell the iteration."""
+        return self._journal
+
+    @property
+    def steps(self) -> dict[str, StepTally]:
+        """The steps of the iteration, and of the loops inside of it."""
+        return tallied(self.state.inside, {name: tally_of(record) for name, record in self.state.records.items()})
+
+    @property
+    def is_waiting_for_budget(self) -> bool:
+        """Whether something could begin that the budget deferred."""
+        inner = any(one.is_waiting_for_budget for _, one in self._inside())
+        return self._is_waiting_for_budget() or inner
+
+    # ---- the iteration --------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Take the ways into the region."""
+        step = self._outer.input.step
+        if step.loop is None or step.loop.enter is None:
+            return
+        entry = replace(step, loop=None, route=step.loop.enter)
+        run = StepRun(
+            id=f"{self._prefix}{escaped(step.name)}", event_id=self._iteration.event_id, started=0, step=step.name
+        )
+        way = enter_region(self._execution, entry, run)
+        if way.raised is not None:
+            self._failed(failure_at(self.graph.source, step.name, way.raised.outcome, way.raised.span))
+        self.state.arrivals.extend((arc.to, "") for arc in way.chosen.arcs)
+
+    def settle(self) -> None:
+        """Start what may start now."""
+        self.state.holding, self.state.pause = self._outer.state.holding, self._outer.state.pause
+        self._settle()
+
+    def stop(self) -> None:
+        """Begin nothing any more, and end what is in flight."""
+        self._stop("cancel")
+
+    def _run_step(self, name: str) -> None:
+        if name == self.graph.final:
+            self._finish()
+        else:
+            super()._run_step(name)
+
+    def _go_on(self, ended: StepExit) -> None:
+        record = self.state.records.get(ended.step)
+        if ended.step == self._region.end and record is not None and record.status == "completed":
+            self._iteration.arrived.append(whole_result(record.outcome))
+        super()._go_on(ended)
+
+    def _finish(self) -> None:
+        self.state.phase = "ended"
+        self.state.arrivals.clear()
+        add_deferred(self._execution)
+        self.end = self._ended()
+
+    def _ended(self) -> End:
+        cause, span = self.state.failures.cause, self._outer.input.step.span
+        if cause is not None:
+            span = self.graph.steps[cause.step].span if cause.step in self.graph.steps else span
+            return End("error", error_outcome(cause.kind, f"step {cause.step!r} failed: {cause.message}"), None, span)
+        if self.state.stop is not None:
+            return End("cancelled", error_outcome("cancelled", "cancelled"), None, span)
+        try:
+            return End("ok", {**OK, "result": self._result()}, None, span)
+        except templates.TemplateFailure as failure:
+            return End("error", template_outcome(failure), None, span)
+
+    def _result(self) -> dict[str, Json]:
+        own = self._outer.input.step.loop
+        records = self.state.records
+        found = {name: whole_result(records[name].outcome) for name in (own.region if own else ()) if name in records}
+        return {**found, self._region.end: self._iteration.arrived} if self._iteration.arrived else found
+
+    def _fail(self, kind: str, step: str, message: str) -> None:
+        span = self._outer.input.step.span
+        self._failed(failure_at(self.graph.source, step, error_outcome(kind, message), span))
+
+    # ---- loops inside of the iteration ----------------------------------------------------------------------------
+
+    def _inside(self) -> Iterable[tuple[str, InnerLoop]]:
+        for id_, run in self.state.runs.items():
+            if run.inner is not None:
+                yield id_, self._inner_loop(run)
+
+    def _inner_loop(self, run: StepRun) -> InnerLoop:
+        found = self._loops.get(run.id)
+        if found is None:
+            step, progress = self.graph.steps[run.step], run.loop
+            if step.loop is None or progress is None or run.inner is None:
+                raise ProtocolError(f"{run.id} runs no loop")
+            chunk = progress.chunks[progress.id]
+            given = chunk_input(self._execution, step, step.loop, run, progress, chunk)
+            found = self._loops[run.id] = self._outer.inner_loop(given, run.inner, self)
+        return found
+
+    def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
+        """All items in one chunk, which is a machine inside of this one."""
+        del step, loop
+        progress = run.loop
+        if progress is None or not progress.ranges:
+            return
+        progress.ranges, progress.frame = [(0, progress.total)], None
+        chunk = next_chunk(progress, 0)
+        if chunk is not None:
+            progress.chunks[progress.id] = chunk
+            run.inner = LoopState(phase="running", started=self._journal.at, ctx=progress.ctx)
+
+    def _settle_inside(self) -> bool:
+        ended = False
+        for id_, inner in list(self._inside()):
+            inner.settle()
+            if inner.report is not None:
+                ended = True
+                run = self._runs[id_]
+                run.inner = None
+                del self._loops[id_]
+                self._chunk_finished(
+                    run, ChunkFinished(self._journal.at, inner.input.chunk_id, inner.report), was_asked=True
+                )
+        return ended
+
+    def _ask_run_to_end(self, run: StepRun) -> None:
+        if run.inner is not None:
+            self._inner_loop(run).stop()
+        else:
+            super()._ask_run_to_end(run)
+
+    def _keeps_items(self, run: StepRun) -> bool:
+        """They lie with those of the outer loop."""
+        del run
+        return False
+
+    def _is_to_hold(self, step: Step, end: End) -> bool:
+        """Refused before a run starts: nobody could name the run of the step."""
+        del step, end
+        return False
+
+    def _keep_large_values(self) -> None:
+        """They are the outer loop's."""
+
+    # ---- what the outer machine decides ---------------------------------------------------------------------------
+
+    def _wait_opened(self, wait: Wait) -> None:
+        self._outer.wait_opened(wait)
+
+    def _wait_closed(self, wait: Wait, ending: Ending) -> None:
+        self._outer.wait_closed(wait, ending)

@@ -1,0 +1,68 @@
+"""What all iterations of a loop over steps have in common, and what their states share with the loop's."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from noetl_compiler.graph import VERSION, Graph, Json, Step
+from noetl_temporal.machine.commands import ChunkInput
+from noetl_temporal.machine.state import Iteration, MachineState, PlaybookState
+
+__all__ = ["Region", "new_region", "region_of", "share", "without_shared"]
+
+_OVER = "/over"
+"""The step at which every path of an iteration ends. It never runs, and no playbook can name it."""
+
+_SHARED = ("ids", "pending", "timers", "waits", "circuits", "sizes")
+"""What a machine shares with those inside of it: all of them are in one workflow, and an iteration learns from those
+before it.
+"""
+
+_INSIDE = ("region", "inner")
+"""The fields that have the state of a machine inside."""
+
+
+class Region(NamedTuple):
+    """``graph`` has the steps of one iteration, and those of the loops inside of it. ``end`` is where its paths leave
+    their results.
+    """
+
+    graph: Graph
+    end: str
+
+
+def region_of(given: ChunkInput) -> Region | None:
+    """None for a loop that repeats the tasks of its own step."""
+    loop = given.step.loop
+    if loop is None or not loop.region:
+        return None
+    over = Step(_OVER, given.step.span, injected=True)
+    steps = {**given.steps, _OVER: over}
+    graph = Graph(VERSION, "", given.source, _OVER, _OVER, steps, failure=given.failure, names=given.names)
+    return Region(graph, loop.end)
+
+
+def new_region(iteration: Iteration) -> PlaybookState:
+    """The state of an iteration that begins; its events are those of the iteration."""
+    return PlaybookState(phase="running", started=iteration.started, workflow_id=iteration.event_id)
+
+
+def share(inner: MachineState, outer: MachineState) -> None:
+    """Make both use the same parts."""
+    for name in _SHARED:
+        setattr(inner, name, getattr(outer, name))
+
+
+def without_shared(snapshot: Json) -> dict[str, Json]:
+    """The snapshot, in which no state inside repeats what it shares with the outermost one."""
+    runs: dict[str, dict[str, Json]] = snapshot.get("runs") or {}
+    return {**snapshot, "runs": {id_: _own_of_run(run) for id_, run in runs.items()}}
+
+
+def _own_of_run(run: dict[str, Json]) -> dict[str, Json]:
+    """A run, and the states inside of it, without what is shared."""
+    own = dict(run)
+    for name in _INSIDE:
+        if own.get(name) is not None:
+            own[name] = {key: value for key, value in without_shared(own[name]).items() if key not in _SHARED}
+    return own

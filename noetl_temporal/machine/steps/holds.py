@@ -1,0 +1,96 @@
+"""A failed run of a step that waits for a person (semantics.md 42): how it is told, and with what it goes on.
+
+The run stays among the runs of its playbook until someone retries or skips it, its time is over, or the playbook stops.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Json, Step
+from noetl_compiler.language.defaults import HOLD_SECONDS
+from noetl_compiler.language.moments import iso
+from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.failure_log import FailureLog
+from noetl_temporal.machine.names import LOOP
+from noetl_temporal.machine.state import Held, StepRun
+from noetl_temporal.machine.steps.execution import Execution
+from noetl_temporal.machine.steps.exits import completed
+from noetl_temporal.machine.steps.routes import record_failure
+from noetl_temporal.machine.tasks.events import message_of
+from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.rendering import seconds_of
+
+__all__ = ["begin_hold", "end_hold", "forgive", "hold_id", "result_given"]
+
+
+def hold_id(run: StepRun) -> str:
+    """Of the timer that ends a hold."""
+    return f"{run.id}:hold"
+
+
+def begin_hold(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> float:
+    """Note how the run failed, and tell of it; the seconds that it may wait."""
+    seconds = _seconds(execution, step, run)
+    at = execution.journal.at
+    run.held = Held(end.outcome, end.span, at, at + round(seconds * 1000), end.task, kind)
+    execution.journal.emit(
+        "step.held",
+        step.name,
+        "step",
+        "PAUSED",
+        parent=run.event_id,
+        error=message_of(end.outcome),
+        span=end.span,
+        step_run_id=run.id,
+        task=end.task,
+        due=iso(run.held.due),
+    )
+    return seconds
+
+
+def _seconds(execution: Execution, step: Step, run: StepRun) -> float:
+    """A time that has no value is the longest."""
+    if step.hold is None:
+        return HOLD_SECONDS
+    host = execution.host(step, run)
+    try:
+        return seconds_of(step.hold.seconds, host.scope(), "for") or HOLD_SECONDS
+    except templates.TemplateFailure as failure:
+        host.warn(failure.message, failure.span or step.hold.span)
+        return HOLD_SECONDS
+
+
+def end_hold(
+    execution: Execution, step: Step, run: StepRun, held: Held, action: str, by: str = "", reason: str = ""
+) -> End:
+    """Tell what became of the held run; how it had failed."""
+    execution.journal.emit(
+        "step.released",
+        step.name,
+        "step",
+        "COMPLETED",
+        parent=run.event_id,
+        action=action,
+        by=by or None,
+        reason=reason or None,
+        step_run_id=run.id,
+    )
+    run.held, run.stop = None, ""
+    return End("error", held.outcome, held.task, held.span)
+
+
+def forgive(execution: Execution, step: Step, run: StepRun, end: End) -> None:
+    """A person deals with the failures of the run: they count as handled."""
+    record_failure(execution, step, run, end, handled=True)
+    if run.loop is not None:
+        run.loop.failures = FailureLog()
+
+
+def result_given(execution: Execution, step: Step, run: StepRun, held: Held, data: Json) -> End:
+    """The end of a run whose result a person gives; what the step sets sees that result."""
+    outcome: PlainOutcome = {"status": "ok", "result": data}
+    if held.kind == LOOP and "meta" in held.outcome:
+        outcome = {**outcome, "meta": held.outcome["meta"]}
+    return completed(execution, replace(step, result=None), run, End("ok", outcome, None, step.span), held.kind)

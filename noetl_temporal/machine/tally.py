@@ -1,0 +1,49 @@
+"""How the runs of a step inside of a loop over steps went, counted over all iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+__all__ = ["StepStatus", "StepTally", "added", "tallied"]
+
+StepStatus = Literal["running", "completed", "failed", "skipped", "cancelled"]
+
+_BY_WEIGHT: tuple[StepStatus, ...] = ("running", "skipped", "completed", "cancelled", "failed")
+
+
+class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``status`` is the gravest of any iteration's last run. ``attempts``, the ``retries`` among them, the
+    ``iterations`` of its own loops ({total, success, failed, skipped}) and the seconds of ``duration`` add up.
+    """
+
+    status: StepStatus
+    attempts: int = 0
+    retries: int = 0
+    iterations: dict[str, int] = {}
+    duration: float = 0.0
+
+
+def tallied(found: Mapping[str, StepTally], more: Mapping[str, StepTally]) -> dict[str, StepTally]:
+    """Both together, by step."""
+    return {**found, **{name: _added(found.get(name), one) for name, one in more.items()}}
+
+
+def _added(found: StepTally | None, more: StepTally) -> StepTally:
+    if found is None:
+        return more
+    status = max(_BY_WEIGHT.index(found.status), _BY_WEIGHT.index(more.status))
+    return StepTally(
+        _BY_WEIGHT[status],
+        found.attempts + more.attempts,
+        found.retries + more.retries,
+        added(found.iterations, more.iterations),
+        found.duration + more.duration,
+    )
+
+
+def added(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    """The sums, by name."""
+    return {name: some.get(name, 0) + more.get(name, 0) for name in {**some, **more}}

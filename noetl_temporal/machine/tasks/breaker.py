@@ -1,0 +1,72 @@
+"""The circuit breaker of a task: asked before each of its calls, told how each of them ended (semantics.md 22b)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.circuit_state import CircuitState
+from noetl_temporal.machine.circuits import Change, call_begins, call_cancelled, call_ended, limits_of
+from noetl_temporal.machine.failures import error_outcome
+from noetl_temporal.machine.state import PipelineState
+from noetl_temporal.machine.tasks.host import Host
+from noetl_temporal.machine.tasks.plan import TaskPlan
+
+__all__ = ["cancelled", "ended", "refusal"]
+
+
+def refusal(
+    host: Host, state: PipelineState, plan: TaskPlan, call_id: str, names: Mapping[str, Any]
+) -> PlainOutcome | None:
+    """The outcome of a call that is not made, because the task's circuit is open. Raises TemplateFailure."""
+    circuit = plan.circuit
+    if circuit is None:
+        return None
+    name = _name(host, plan)
+    before = host.circuits.get(name, CircuitState())
+    begun = call_begins(before, limits_of(circuit, names), call_id, host.journal.at)
+    host.circuits[name] = begun.state
+    _tell(host, state, plan, begun.change, begun.state)
+    if not begun.refused:
+        return None
+    message = f"not called, the circuit breaker of {plan.task.label} is open: {begun.refused}"
+    return error_outcome("circuit_open", message)
+
+
+def ended(host: Host, state: PipelineState, plan: TaskPlan, outcome: PlainOutcome) -> None:
+    """A call has ended, with all its attempts."""
+    found = host.circuits.get(_name(host, plan)) if plan.circuit is not None else None
+    if found is None:
+        return
+    new, change = call_ended(found, state.pending, host.journal.at, failed=outcome["status"] == "error")
+    host.circuits[_name(host, plan)] = new
+    _tell(host, state, plan, change, new)
+
+
+def cancelled(host: Host, state: PipelineState, plan: TaskPlan) -> None:
+    """A call was cut off by a stop."""
+    found = host.circuits.get(_name(host, plan)) if plan.circuit is not None else None
+    if found is not None:
+        host.circuits[_name(host, plan)] = call_cancelled(found, state.pending)
+
+
+def _name(host: Host, plan: TaskPlan) -> str:
+    """Of the circuit, the same for all runs of the task's step in this machine."""
+    return f"{host.step.name}/{plan.name}"
+
+
+def _tell(host: Host, state: PipelineState, plan: TaskPlan, change: Change, circuit: CircuitState) -> None:
+    if not change:
+        return
+    host.journal.emit(
+        change,
+        plan.task.label,
+        plan.task.kind,
+        "COMPLETED",
+        parent=state.task.event_id,
+        span=plan.circuit.span if plan.circuit is not None else None,
+        meta=host.meta,
+        failures=len(circuit.failures) or None,
+        probe_seconds=None if circuit.limits.probe is None else circuit.limits.probe / 1000,
+    )

@@ -1,0 +1,96 @@
+"""The timers of a machine, and its pause, in which deadlines do not count.
+
+Deadlines count only while the machine may work: while they do not, they are cancelled, and start again with what was
+left of them. Delays and waits go on; what follows from them begins later (semantics.md 41).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Generic, TypeVar
+
+from noetl_temporal.machine.commands import Cancel, PauseChildren, StartTimer
+from noetl_temporal.machine.events import PauseRequested, UnpauseRequested
+from noetl_temporal.machine.intake import Intake
+from noetl_temporal.machine.pause import Pause
+from noetl_temporal.machine.state import MachineState, Pending, Run, TimerKind
+
+__all__ = ["Timing"]
+
+S = TypeVar("S", bound=MachineState)
+R = TypeVar("R", bound=Run)
+
+
+class Timing(Intake[S, R], Generic[S, R]):
+    """The part of a machine that keeps its timers and its pause."""
+
+    # ---- pause ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_paused(self) -> bool:
+        """Nothing begins until someone resumes the run."""
+        return self.state.pause is not None
+
+    def _take_pause(self, event: PauseRequested | UnpauseRequested) -> None:
+        if isinstance(event, PauseRequested):
+            self._pause(event)
+        else:
+            self._unpause(event.by, event.reason)
+
+    def _pause(self, event: PauseRequested) -> None:
+        """A run that stops has nothing left to pause."""
+        if self.state.pause is None and self.state.stop is None:
+            self.state.pause = Pause(event.at, event.by, event.reason)
+            self._tell_pause("playbook.paused", "PAUSED", event.by, event.reason)
+            self._journal.send(PauseChildren(True, event.by, event.reason))
+            self._adjust_deadlines()
+
+    def _unpause(self, by: str, reason: str) -> None:
+        if self.state.pause is not None:
+            self.state.pause = None
+            self._tell_pause("playbook.resumed", "RUNNING", by, reason)
+            self._journal.send(PauseChildren(False, by, reason))
+            self._adjust_deadlines()
+
+    @abstractmethod
+    def _tell_pause(self, type_: str, status: str, by: str, reason: str) -> None:
+        """Record that the run is paused or goes on."""
+
+    # ---- timers ---------------------------------------------------------------------------------------------------
+
+    def _start_timer(self, id_: str, kind: TimerKind, owner: str, seconds: float, summary: str) -> None:
+        due = self._journal.at + round(seconds * 1000)
+        self.state.timers[id_] = timer = Pending(kind, owner, due)
+        if self._is_stopped_clock(timer):
+            timer.stopped_at = self._journal.at
+        else:
+            self._journal.send(StartTimer(id_, seconds, summary))
+
+    def _drop_timer(self, id_: str) -> None:
+        found = self.state.timers.pop(id_, None)
+        if found is not None and found.stopped_at is None:
+            self._journal.send(Cancel(id_))
+
+    def _adjust_deadlines(self) -> None:
+        """Stop the deadlines that do not count now, and start those again that do."""
+        at = self._journal.at
+        for id_, timer in self.state.timers.items():
+            is_to_stop = self._is_stopped_clock(timer)
+            if is_to_stop and timer.stopped_at is None:
+                timer.stopped_at = at
+                self._journal.send(Cancel(id_))
+            elif not is_to_stop and timer.stopped_at is not None:
+                timer.due += at - timer.stopped_at
+                timer.stopped_ms += at - timer.stopped_at
+                timer.stopped_at = None
+                self._journal.send(StartTimer(id_, max(0, timer.due - at) / 1000, "what is left of a timeout"))
+
+    def _restart_timers(self, at: int) -> None:
+        """Of a machine that was restored: each timer that counts, for its remaining time."""
+        for id_, timer in self.state.timers.items():
+            if timer.stopped_at is None:
+                self._journal.send(StartTimer(id_, max(0, timer.due - at) / 1000, "continues in a new run"))
+
+    def _is_stopped_clock(self, timer: Pending) -> bool:
+        """Whether the timer is a deadline that does not count now."""
+        return timer.kind == "deadline" and self.is_paused

@@ -1,0 +1,69 @@
+"""The part of a machine whose runs wait: for a time, a signal or a decision."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Generic, TypeVar
+
+from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.errors import ProtocolError
+from noetl_temporal.machine.rollback import Runs
+from noetl_temporal.machine.state import MachineState, Run
+from noetl_temporal.machine.tasks.pipeline import Pipeline
+from noetl_temporal.machine.tasks.waits import Ending
+from noetl_temporal.machine.timers import Timing
+from noetl_temporal.machine.waits.wait import Wait, timer_id
+
+__all__ = ["Waiting"]
+
+S = TypeVar("S", bound=MachineState)
+R = TypeVar("R", bound=Run)
+
+
+class Waiting(Timing[S, R], Generic[S, R]):
+    """A wait has a timer where it ends by itself; who else may end it is for the machine to decide."""
+
+    _runs: Runs[R]
+
+    def _open_wait(self, run: R, pipeline: Pipeline) -> None:
+        """The run waits; a run that stops does not begin to."""
+        wait = pipeline.opened
+        if wait is None:
+            raise ProtocolError(f"{run.id} waits for nothing")
+        if self._is_stopped(run):
+            pipeline.wait_ended(wait, "cancelled", None)
+            self._ready(run)
+            return
+        self.state.waits[wait.id] = wait
+        if wait.due:
+            seconds = max(0, wait.due - self._journal.at) / 1000
+            what = "waits until its time" if wait.ends_well else "times out"
+            self._start_timer(timer_id(wait.id), "wait", wait.id, seconds, f"{wait.name} {what}")
+        self._wait_opened(wait)
+
+    def _end_wait(self, wait: Wait, ending: Ending, outcome: PlainOutcome | None) -> None:
+        """The wait is over, and its run goes on; without an outcome because the run stops."""
+        del self.state.waits[wait.id]
+        self._drop_timer(timer_id(wait.id))
+        run = self._runs[wait.run]
+        self._pipeline(run).wait_ended(wait, ending, outcome)
+        self._wait_closed(wait, ending)
+        self._ready(run)
+
+    # ---- what a machine does --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _pipeline(self, run: R) -> Pipeline: ...
+
+    @abstractmethod
+    def _is_stopped(self, run: R) -> bool: ...
+
+    @abstractmethod
+    def _ready(self, run: R) -> None: ...
+
+    @abstractmethod
+    def _wait_opened(self, wait: Wait) -> None:
+        """Find out whether there is an answer for it already."""
+
+    @abstractmethod
+    def _wait_closed(self, wait: Wait, ending: Ending) -> None: ...

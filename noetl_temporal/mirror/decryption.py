@@ -1,0 +1,82 @@
+"""Decrypts history events for the mirror, which stores them in noetl.history as the server has them.
+
+All values of an event are decrypted, also those that the fold does not read: an execution owns the stored values that
+any of them names (owners.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar, cast
+
+from google.protobuf.message import Message
+from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.converter import DataConverter
+
+from noetl_temporal.encrypted_failures import HIDDEN
+from noetl_temporal.encryption import ENCRYPTED, DecryptionError, is_encrypted, missing_key
+from noetl_temporal.mirror.payloads import as_map, value
+
+__all__ = ["decrypted", "parts_of"]
+
+_Part = TypeVar("_Part", bound=Message)
+
+
+async def decrypted(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
+    """The event with its values decrypted, and the texts of its failures where Temporal has them without encryption.
+
+    Raises DecryptionError for a value. A failure whose text cannot be decrypted says that instead: a worker that lacks
+    a key may have encrypted it with another.
+    """
+    if ENCRYPTED not in event.SerializeToString():
+        return event
+    copy = HistoryEvent()
+    copy.CopyFrom(event)
+    for failure in list(parts_of(copy, Failure)):
+        await _restore_texts(failure, converter)
+    for payload in list(parts_of(copy, Payload)):
+        if is_encrypted(payload):
+            payload.CopyFrom(await _decrypted(payload, converter))
+    return copy
+
+
+async def _restore_texts(failure: Failure, converter: DataConverter) -> None:
+    if not is_encrypted(failure.encoded_attributes):
+        return
+    try:
+        texts = as_map(value(await _decrypted(failure.encoded_attributes, converter))) or {}
+    except DecryptionError as error:
+        is_hidden = failure.message == HIDDEN
+        texts = {"message": f"the text of this failure is encrypted: {error}"} if is_hidden else {}
+    failure.ClearField("encoded_attributes")
+    if "message" in texts:
+        failure.message, failure.stack_trace = texts["message"], texts.get("stack_trace", "")
+
+
+async def _decrypted(payload: Payload, converter: DataConverter) -> Payload:
+    if converter.payload_codec is None:
+        raise missing_key(payload)
+    [found] = await converter.payload_codec.decode([payload])
+    return found
+
+
+def parts_of(message: Message, kind: type[_Part]) -> Iterator[_Part]:
+    """All messages of this kind in a message, in place; an outer one before those inside it."""
+    if isinstance(message, kind):
+        yield message
+    if isinstance(message, Payload):
+        return
+    for field, found in message.ListFields():
+        if field.message_type is not None:
+            for inner in _messages(found):
+                yield from parts_of(inner, kind)
+
+
+def _messages(found: Any) -> Iterable[Message]:
+    """The messages in a field: one, a list of them, or the values of a map."""
+    if isinstance(found, Message):
+        return [found]
+    values = cast("Mapping[Any, Any]", found).values() if isinstance(found, Mapping) else cast("Iterable[Any]", found)
+    return [one for one in values if isinstance(one, Message)]

@@ -1,0 +1,115 @@
+"""Calls in flight of a run that is paused, paused by Temporal: all of them with ``noetl pause --now``, else its frames,
+which would go on to further items.
+
+An activity that is paused stops at its next heartbeat and is called again when it is unpaused; that is no lost attempt.
+Only what was paused here is unpaused here: an operator may have paused activities for reasons of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkflowExecutionResponse,
+    PauseActivityRequest,
+    UnpauseActivityRequest,
+)
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from noetl_temporal.frames.wire import FRAME_KIND
+from noetl_temporal.naming import DETACHED_MEMO, activity_type
+
+__all__ = ["PAUSE_REASON", "pause_calls", "unpause_calls"]
+
+PAUSE_REASON = "noetl pause"
+"""What Temporal is told, and by which a call that was paused here is known."""
+
+_PASSES, _PAUSE = 10, 0.3
+"""How often the calls are looked for, and the seconds in between: loops and called playbooks learn of the pause a
+moment after the run does."""
+
+
+async def pause_calls(client: Client, workflow_id: str, *, frames_only: bool) -> int:
+    """How many were paused. Raises RPCError."""
+    total = 0
+    for _ in range(_PASSES):
+        paused = 0
+        async for execution, call in _calls_in_flight(client, workflow_id):
+            if not call.paused and (not frames_only or call.activity_type.name == activity_type(FRAME_KIND)):
+                paused += await _pause(client, execution, call)
+        total += paused
+        if not paused:
+            break
+        await asyncio.sleep(_PAUSE)
+    return total
+
+
+async def unpause_calls(client: Client, workflow_id: str) -> int:
+    """How many go on. Raises RPCError."""
+    unpaused = 0
+    async for execution, call in _calls_in_flight(client, workflow_id):
+        if call.paused and call.pause_info.manual.reason == PAUSE_REASON:
+            unpaused += await _unpause(client, execution, call)
+    return unpaused
+
+
+async def _pause(client: Client, execution: WorkflowExecution, call: PendingActivityInfo) -> bool:
+    request = PauseActivityRequest(
+        namespace=client.namespace,
+        execution=execution,
+        identity=client.identity,
+        id=call.activity_id,
+        reason=PAUSE_REASON,
+    )
+    try:
+        await client.workflow_service.pause_activity(request)
+    except RPCError as error:
+        _ignore_ended(error)
+        return False
+    return True
+
+
+async def _unpause(client: Client, execution: WorkflowExecution, call: PendingActivityInfo) -> bool:
+    request = UnpauseActivityRequest(
+        namespace=client.namespace, execution=execution, identity=client.identity, id=call.activity_id
+    )
+    try:
+        await client.workflow_service.unpause_activity(request)
+    except RPCError as error:
+        _ignore_ended(error)
+        return False
+    return True
+
+
+def _ignore_ended(error: RPCError) -> None:
+    """A call may end before it is paused. Raises any other error."""
+    if error.status is not RPCStatusCode.NOT_FOUND:
+        raise error
+
+
+async def _calls_in_flight(
+    client: Client, workflow_id: str
+) -> AsyncIterator[tuple[WorkflowExecution, PendingActivityInfo]]:
+    """Of the run, its loops, and the playbooks that it waits for."""
+    ids = deque([workflow_id])
+    while ids:
+        try:
+            found = (await client.get_workflow_handle(ids.popleft()).describe()).raw_description
+        except RPCError as error:
+            _ignore_ended(error)
+            continue
+        if _is_detached(found):
+            continue
+        ids += [child.workflow_id for child in found.pending_children]
+        for call in found.pending_activities:
+            yield found.workflow_execution_info.execution, call
+
+
+def _is_detached(found: DescribeWorkflowExecutionResponse) -> bool:
+    """Whether its caller does not wait for it."""
+    return DETACHED_MEMO in found.workflow_execution_info.memo.fields

@@ -1,0 +1,29 @@
+"""Failures as people read them in Temporal: how a playbook or a call ended needs no traceback through the SDK."""
+
+from __future__ import annotations
+
+from temporalio.api.failure.v1 import Failure
+from temporalio.converter import DefaultFailureConverter, PayloadConverter
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from noetl_temporal.naming import PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, REFUSED_REQUEST
+
+__all__ = ["PlainFailureConverter"]
+
+
+_REPORTS = frozenset({PLAYBOOK_FAILED, PLAYBOOK_CANCELLED, REFUSED_REQUEST})
+
+
+class PlainFailureConverter(DefaultFailureConverter):
+    """What is raised to report an outcome says everything in its message. Other exceptions keep their traceback."""
+
+    def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
+        """See temporalio.converter.FailureConverter."""
+        super().to_failure(exception, payload_converter, failure)
+        if isinstance(exception, ApplicationError) and _is_report(exception):
+            failure.stack_trace = ""
+
+
+def _is_report(error: ApplicationError) -> bool:
+    """Of a playbook, or of an attempt that is retried."""
+    return error.type in _REPORTS or error.category is ApplicationErrorCategory.BENIGN

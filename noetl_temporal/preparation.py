@@ -1,0 +1,113 @@
+"""A playbook made ready to run: compiled, with the playbooks that it calls, and checked for what cannot run here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from temporalio.converter import DataConverter
+
+from noetl_activities.installed_tools import installed_tools
+from noetl_compiler.graph import Graph, Json
+from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, has_calls
+from noetl_temporal.catalog_client import PlaybookCatalog
+from noetl_temporal.catalog_runs import compiled, errors_of
+from noetl_temporal.catalog_store import CatalogEntry
+from noetl_temporal.codec import payload_limit
+from noetl_temporal.compiling import compile_to_run
+from noetl_temporal.queues import resolved_queues
+from noetl_temporal.run_input import Playbook, RunInput
+from noetl_temporal.unsupported import UnsupportedError, check_calls
+
+__all__ = ["CalledPlaybooks", "Preparation", "Submitted"]
+
+Submitted: TypeAlias = str | Path | Graph | CatalogEntry
+"""A file, a compiled graph, or a version of the catalog."""
+
+CalledPlaybooks: TypeAlias = str | Path | Mapping[str, Graph] | PinnedCalls | None
+"""A folder, compiled graphs by the names under which they are called, or what has been pinned."""
+
+
+class Preparation(NamedTuple):
+    """What is known of the deployment. ``tools`` are the kinds of tools that can be called."""
+
+    catalog: PlaybookCatalog
+    converter: DataConverter
+    tools: Collection[str]
+
+    async def ready(
+        self,
+        playbook: Submitted,
+        payload: Mapping[str, Json],
+        *,
+        content: str | None = None,
+        catalog: CalledPlaybooks = None,
+    ) -> Playbook:
+        """Raises CompileError, UnsupportedError, DeploymentError, NoEventLogError."""
+        graph, text, calls = await self._compiled(playbook, payload, content, catalog)
+        has_store = self.converter.external_storage is not None
+        calls, problems = check_calls(graph, calls, self.tools, has_store=has_store)
+        if problems:
+            raise UnsupportedError(problems)
+        return Playbook(graph, text, calls)
+
+    async def _compiled(
+        self, playbook: Submitted, payload: Mapping[str, Json], content: str | None, catalog: CalledPlaybooks
+    ) -> tuple[Graph, str, PinnedCalls]:
+        match playbook:
+            case CatalogEntry():
+                graph, calls = await compiled(self.catalog.dsn, playbook, payload)
+                return graph, playbook.content, calls
+            case Graph():
+                return playbook, content or "", _pinned(catalog, None) if has_calls(playbook) else NO_CALLS
+            case _:
+                file = Path(playbook)
+                result = await asyncio.to_thread(compile_to_run, file, payload)  # scripts are fetched
+                if result.graph is None:
+                    raise errors_of([result])
+                calls = _pinned(catalog, file) if has_calls(result.graph) else NO_CALLS
+                return result.graph, result.source.text, calls
+
+    def input(
+        self,
+        playbook: Playbook,
+        payload: Mapping[str, Json],
+        execution_id: int,
+        queues: Mapping[str, str],
+        schedule: str = "",
+    ) -> RunInput:
+        """What a run of the playbook is asked for."""
+        source = playbook.graph.source
+        real_queues = resolved_queues([playbook.graph, *playbook.calls.graphs], queues)
+        return RunInput(
+            execution_id,
+            source.path,
+            source.version,
+            playbook.graph.digest,
+            dict(payload),
+            real_queues,
+            limit=payload_limit(self.converter),
+            schedule=schedule,
+        )
+
+
+def _pinned(catalog: CalledPlaybooks, file: Path | None) -> PinnedCalls:
+    """The playbooks that may be called. Raises CompileError."""
+    from noetl_compiler.pinning import pin_file, pin_graphs
+
+    match catalog:
+        case PinnedCalls():
+            return catalog
+        case Mapping():
+            return pin_graphs(catalog.items())
+        case _ if file is None:
+            if catalog is not None:
+                raise ValueError("a folder as catalog needs the playbook's file: a compiled graph takes graphs by name")
+            return NO_CALLS
+        case _:
+            calls, problems = pin_file(file, file.parent if catalog is None else Path(catalog), installed_tools())
+    if problems:
+        raise errors_of(problems)
+    return calls

@@ -1,0 +1,18 @@
+"""The priority of a run in Temporal, which its loops and calls inherit."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+from temporalio.common import Priority
+
+from noetl_compiler.graph import Graph
+
+__all__ = ["priority_of"]
+
+
+def priority_of(graph: Graph) -> Priority:
+    """As the metadata of the playbook say; of a playbook that is called, what they leave open is its caller's."""
+    asked = graph.priority
+    if asked is UNSET:
+        return Priority.default
+    return Priority(asked.number, asked.fairness_key or None, asked.fairness_weight)

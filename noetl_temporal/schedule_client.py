@@ -1,0 +1,148 @@
+"""Schedules of registered playbooks, as the Python client and the commands use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from temporalio.client import Client
+
+from noetl_compiler import CompileError
+from noetl_compiler.graph import Json
+from noetl_temporal.catalog_store import CatalogEntry, Registered
+from noetl_temporal.naming import Overlap
+from noetl_temporal.preparation import Preparation
+from noetl_temporal.schedule_facts import (
+    CATCH_UP,
+    PlaybookSchedule,
+    ScheduleError,
+    ScheduleTimes,
+)
+from noetl_temporal.schedules import TemporalSchedules
+from noetl_temporal.unsupported import UnsupportedError
+
+__all__ = ["Moved", "PlaybookSchedules"]
+
+
+class Moved(NamedTuple):
+    """A schedule of ``path`` that was at version ``before`` and is at ``version`` now; or why it is not."""
+
+    schedule: str
+    path: str
+    before: int
+    version: int
+    problem: str = ""
+
+
+class PlaybookSchedules:
+    """Every method raises ScheduleError, for a schedule that is not there or cannot be, and DeploymentError."""
+
+    def __init__(self, temporal: Client, preparation: Preparation) -> None:
+        self._preparation = preparation
+        self._temporal = TemporalSchedules(temporal)
+
+    async def add(
+        self,
+        path: str,
+        version: int | None = None,
+        *,
+        name: str | None = None,
+        cron: str | Sequence[str] = (),
+        every: timedelta | None = None,
+        payload: Mapping[str, Json] | None = None,
+        time_zone: str | None = None,
+        jitter: timedelta = timedelta(),
+        overlap: Overlap = "skip",
+        catch_up: timedelta = CATCH_UP,
+        paused: bool = False,
+    ) -> PlaybookSchedule:
+        """Run a registered playbook by the clock: at the times of ``cron``, or ``every`` so often, or both.
+
+        With a version it is pinned; without one it follows the path, and its next runs are of what is registered later.
+        The name is the path unless given. Raises CompileError, UnsupportedError, UnknownPlaybookError, NoEventLogError.
+        """
+        expressions = (cron,) if isinstance(cron, str) else tuple(cron)
+        if not expressions and every is None:
+            raise ScheduleError("a schedule needs times: cron expressions, or an interval")
+        seconds = None if every is None else every.total_seconds()
+        if seconds is not None and seconds < 1:
+            raise ScheduleError("the interval of a schedule is at least a second")
+        entry = await self._preparation.catalog.get(path, version)
+        own = name or path
+        request = payload or {}
+        playbook = await self._preparation.ready(entry, request)
+        await self._temporal.add(
+            self._preparation.input(playbook, request, 0, {}, own),
+            playbook,
+            entry.version,
+            ScheduleTimes(expressions, seconds, time_zone, jitter.total_seconds()),
+            follows=version is None,
+            overlap=overlap,
+            catch_up=catch_up,
+            is_paused=paused,
+        )
+        return await self.get(own)
+
+    async def list(self, path: str | None = None) -> Sequence[PlaybookSchedule]:
+        """All of them, or those of a path, by name. A new one may take a second to be listed."""
+        return await self._temporal.all(path)
+
+    async def get(self, name: str) -> PlaybookSchedule:
+        """What it is, when it runs next, and its latest runs."""
+        return await self._temporal.get(name)
+
+    async def pause(self, name: str, note: str | None = None) -> None:
+        """Start no runs until it is resumed. Those that run go on."""
+        await self._temporal.pause(name, note)
+
+    async def resume(self, name: str, note: str | None = None) -> None:
+        """Start runs again. The times of the pause are not made up for: ``backfill`` does that."""
+        await self._temporal.resume(name, note)
+
+    async def trigger(self, name: str, overlap: Overlap | None = None) -> None:
+        """Start a run now, as ``overlap`` or the schedule's own policy allows."""
+        await self._temporal.trigger(name, overlap)
+
+    async def backfill(self, name: str, start: datetime, end: datetime, overlap: Overlap | None = "buffer_all") -> None:
+        """Start the runs of a time that has passed: one after the other unless ``overlap`` says otherwise."""
+        if start.tzinfo is None or end.tzinfo is None:
+            raise ScheduleError("the times of a backfill need a time zone")
+        if start >= end:
+            raise ScheduleError(f"a backfill ends after it starts: {end.isoformat()} is not after {start.isoformat()}")
+        await self._temporal.backfill(name, start, end, overlap)
+
+    async def delete(self, name: str) -> None:
+        """Its runs go on."""
+        await self._temporal.delete(name)
+
+    async def follow(self, registered: Iterable[Registered]) -> Sequence[Moved]:
+        """Move the schedules that follow the paths of these, and are behind, to the newest versions."""
+        moved: dict[str, Moved] = {}
+        for path in sorted({one.entry.path for one in registered}):
+            entry = await self._preparation.catalog.get(path)
+            is_newest = False
+            while not is_newest:  # else who registers at the same time may be overtaken by an older version
+                moved |= await self._moved_to(entry)
+                tried, entry = entry, await self._preparation.catalog.get(path)
+                is_newest = tried.version == entry.version
+        return [*moved.values()]
+
+    async def _moved_to(self, entry: CatalogEntry) -> Mapping[str, Moved]:
+        behind = [one for one in await self._temporal.all(entry.path) if one.follows and one.version < entry.version]
+        tried = [await self._moved(one, entry) for one in behind]
+        return {one.schedule: one for one in tried if one is not None}
+
+    async def _moved(self, schedule: PlaybookSchedule, entry: CatalogEntry) -> Moved | None:
+        """None for one that somebody else has moved meanwhile."""
+        name, before = schedule.name, schedule.version
+        if schedule.payload is None:
+            return Moved(
+                name, entry.path, before, entry.version, "its payload cannot be read: delete it and add it again"
+            )
+        try:
+            playbook = await self._preparation.ready(entry, schedule.payload)
+            moved = await self._temporal.move(name, entry.version, playbook)
+        except (CompileError, UnsupportedError, ScheduleError) as error:
+            return Moved(name, entry.path, before, entry.version, str(error))
+        return None if moved is None else Moved(name, entry.path, moved, entry.version)

@@ -1,0 +1,279 @@
+"""Runs of registered playbooks by the clock, on Temporal's schedules (semantics.md 46, dev/decisions/0058).
+
+A schedule of ``path@version`` is pinned. One of a path alone follows it: its next runs are of the newest version from
+when that is registered. Either has the whole playbook as its input, so a run needs nothing of the catalog.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionExecutionStartWorkflow,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleBackfill,
+    ScheduleDescription,
+    ScheduleHandle,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleState,
+    ScheduleUpdate,
+    ScheduleUpdateInput,
+)
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from noetl_temporal.codec import schedule_converter
+from noetl_temporal.naming import OVERLAPS, PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE, Overlap, keyword, scheduled_workflow_id
+from noetl_temporal.priorities import priority_of
+from noetl_temporal.queues import resolved_queues
+from noetl_temporal.run_input import Playbook, RunInput
+from noetl_temporal.schedule_facts import (
+    PlaybookSchedule,
+    ScheduledRun,
+    ScheduleError,
+    ScheduleInput,
+    ScheduleMemo,
+    ScheduleTimes,
+)
+from noetl_temporal.search_attributes import (
+    EXECUTION_ID,
+    PATH,
+    VERSION,
+    attributes_of_run,
+    attributes_of_schedule,
+)
+from noetl_temporal.temporal_problems import rpc_problem
+from noetl_temporal.ui_summary import playbook_details, playbook_summary
+from noetl_temporal.visibility import literal
+
+__all__ = ["TemporalSchedules"]
+
+MOST_NAME_CHARACTERS = 200
+
+_MEMO = "noetl-schedule"
+_NO_REASON = "no reason was given"
+_LISTED = "`noetl schedule list` shows those there are"
+
+
+class TemporalSchedules:
+    """The schedules of a namespace."""
+
+    def __init__(self, temporal: Client) -> None:
+        self._temporal = temporal
+
+    async def add(
+        self,
+        run: RunInput,
+        playbook: Playbook,
+        version: int,
+        times: ScheduleTimes,
+        *,
+        follows: bool,
+        overlap: Overlap,
+        catch_up: timedelta,
+        is_paused: bool,
+    ) -> None:
+        """The schedule named ``run.schedule``. Raises ScheduleError, DeploymentError."""
+        name = run.schedule
+        if not _can_be(name):
+            raise ScheduleError(f"the name of a schedule has 1 to {MOST_NAME_CHARACTERS} printable characters")
+        schedule = Schedule(
+            await self._action(ScheduleInput(run, playbook)),
+            times.spec(),
+            SchedulePolicy(overlap=ScheduleOverlapPolicy[overlap.upper()], catchup_window=catch_up),
+            ScheduleState(paused=is_paused),
+        )
+        async with self._asking(name):
+            try:
+                await self._temporal.create_schedule(
+                    name,
+                    schedule,
+                    memo={_MEMO: ScheduleMemo(run.path, times, follows)},
+                    search_attributes=attributes_of_schedule(run.path, version),
+                )
+            except ScheduleAlreadyRunningError:
+                raise ScheduleError(
+                    f"there is a schedule {name!r} already: delete it (noetl schedule delete {name}), "
+                    "or choose another name"
+                ) from None
+
+    async def _action(self, given: ScheduleInput) -> ScheduleActionStartWorkflow:
+        """Encoded here, where all arguments are signed together: the SDK would encode them one by one."""
+        graph, id_ = given.playbook.graph, scheduled_workflow_id(given.run.schedule)
+        converter = schedule_converter(self._temporal.data_converter, self._temporal.namespace, id_)
+        return ScheduleActionStartWorkflow(
+            PLAYBOOK_WORKFLOW,
+            args=await converter.encode([*given]),
+            id=id_,
+            task_queue=WORKFLOW_QUEUE,
+            typed_search_attributes=attributes_of_run(given.run.path, given.run.version, given.run.execution_id),
+            static_summary=playbook_summary(graph),
+            static_details=playbook_details(graph),
+            priority=priority_of(graph),
+        )
+
+    async def _input(self, name: str, found: ScheduleDescription) -> ScheduleInput:
+        converter = schedule_converter(
+            self._temporal.data_converter, self._temporal.namespace, scheduled_workflow_id(name)
+        )
+        action = found.schedule.action
+        assert isinstance(action, ScheduleActionStartWorkflow)  # noqa: S101 - Temporal has no other
+        return ScheduleInput(*await converter.decode(list(action.args), [RunInput, Playbook]))
+
+    async def all(self, path: str | None = None) -> list[PlaybookSchedule]:
+        """Those of the namespace, or of a path, by name. Raises DeploymentError."""
+        query = None if path is None else f"{PATH.name} = {literal(keyword(path))}"
+        async with self._asking(""):
+            names = [one.id async for one in await self._temporal.list_schedules(query)]
+        found = await asyncio.gather(*map(self._read, sorted(names)))
+        return [one for one in found if one is not None and path in (None, one.path)]
+
+    async def get(self, name: str) -> PlaybookSchedule:
+        """Raises ScheduleError, DeploymentError."""
+        found = await self._read(name)
+        if found is None:
+            raise ScheduleError(f"there is no schedule {name!r} of a playbook: {_LISTED}")
+        return found
+
+    async def _read(self, name: str) -> PlaybookSchedule | None:
+        """None for one that is not ours, and one that has been deleted."""
+        try:
+            async with self._asking(name):
+                found = await self._handle(name).describe()
+                told = await found.memo_value(_MEMO, None, type_hint=ScheduleMemo)
+                return None if told is None else await self._described(name, found, told)
+        except (_NoScheduleError, ApplicationError, msgspec.ValidationError):
+            return None
+
+    async def _described(self, name: str, found: ScheduleDescription, told: ScheduleMemo) -> PlaybookSchedule:
+        schedule, info = found.schedule, found.info
+        starts = [(one.scheduled_at, one.action) for one in info.recent_actions]
+        runs = [
+            self._run(at, action) for at, action in starts if isinstance(action, ScheduleActionExecutionStartWorkflow)
+        ]
+        return PlaybookSchedule(
+            name,
+            told.path,
+            _version(found),
+            told.follows,
+            told.times,
+            OVERLAPS[schedule.policy.overlap - 1],
+            schedule.policy.catchup_window or timedelta(),
+            schedule.state.paused,
+            schedule.state.note or "",
+            await self._payload(name, found),
+            tuple(at.astimezone(UTC) for at in info.next_action_times),
+            tuple(await asyncio.gather(*runs)),
+            info.num_actions,
+            info.num_actions_missed_catchup_window,
+            info.num_actions_skipped_overlap,
+        )
+
+    async def _payload(self, name: str, found: ScheduleDescription) -> dict[str, Any] | None:
+        try:
+            return (await self._input(name, found)).run.payload
+        except (ApplicationError, RuntimeError):  # of our converter, and of the SDK without a payload store
+            return None
+
+    async def _run(self, at: datetime, action: ScheduleActionExecutionStartWorkflow) -> ScheduledRun:
+        started = self._temporal.get_workflow_handle(action.workflow_id, run_id=action.first_execution_run_id)
+        try:
+            attributes = (await started.describe()).typed_search_attributes
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return ScheduledRun(at, action.workflow_id, None)
+        return ScheduledRun(at, action.workflow_id, attributes.get(EXECUTION_ID))
+
+    async def move(self, name: str, version: int, playbook: Playbook) -> int | None:
+        """Have the next runs be of a newer version. Returns the version before; None where it is no older.
+
+        Raises ScheduleError, DeploymentError."""
+        before: list[int] = []
+
+        async def update(current: ScheduleUpdateInput) -> ScheduleUpdate | None:
+            found = current.description
+            if _version(found) >= version:
+                return None
+            before.append(_version(found))
+            source = playbook.graph.source
+            run = (await self._input(name, found)).run
+            run = msgspec.structs.replace(
+                run,
+                version=source.version,
+                digest=playbook.graph.digest,
+                queues=resolved_queues([playbook.graph, *playbook.calls.graphs], run.queues),
+            )
+            found.schedule.action = await self._action(ScheduleInput(run, playbook))
+            return ScheduleUpdate(found.schedule, attributes_of_schedule(source.path, version))
+
+        async with self._asking(name):
+            await self._handle(name).update(update)
+        return before[0] if before else None
+
+    async def pause(self, name: str, note: str | None = None) -> None:
+        """No run is started until it is resumed. Raises ScheduleError, DeploymentError."""
+        await self._ask(name, self._handle(name).pause(note=note or _NO_REASON))
+
+    async def resume(self, name: str, note: str | None = None) -> None:
+        """Raises ScheduleError, DeploymentError."""
+        await self._ask(name, self._handle(name).unpause(note=note or _NO_REASON))
+
+    async def trigger(self, name: str, overlap: Overlap | None = None) -> None:
+        """Start a run now, by the schedule's policy unless another is given. Raises ScheduleError, DeploymentError."""
+        await self._ask(name, self._handle(name).trigger(overlap=_policy(overlap)))
+
+    async def backfill(self, name: str, start: datetime, end: datetime, overlap: Overlap | None = None) -> None:
+        """Start the runs of a time that has passed. Raises ScheduleError, DeploymentError."""
+        await self._ask(name, self._handle(name).backfill(ScheduleBackfill(start, end, _policy(overlap))))
+
+    async def delete(self, name: str) -> None:
+        """Its runs go on. Raises ScheduleError, DeploymentError."""
+        await self._ask(name, self._handle(name).delete())
+
+    async def _ask(self, name: str, request: Awaitable[None]) -> None:
+        async with self._asking(name):
+            await request
+
+    def _handle(self, name: str) -> ScheduleHandle:
+        if not _can_be(name):
+            raise _NoScheduleError(f"there is no schedule {name!r:.200}: {_LISTED}")
+        return self._temporal.get_schedule_handle(name)
+
+    @asynccontextmanager
+    async def _asking(self, name: str) -> AsyncGenerator[None]:
+        try:
+            yield
+        except RPCError as error:
+            problem = rpc_problem(error, self._temporal.namespace)
+            if problem is None and error.status is RPCStatusCode.NOT_FOUND:
+                raise _NoScheduleError(f"there is no schedule {name!r}: {_LISTED}") from error
+            if problem is None and error.status is RPCStatusCode.INVALID_ARGUMENT:
+                raise ScheduleError(f"Temporal refuses the schedule: {error.message}") from error
+            raise problem or error from error
+
+
+class _NoScheduleError(ScheduleError):
+    """There is none of the name."""
+
+
+def _can_be(name: str) -> bool:
+    return 0 < len(name) <= MOST_NAME_CHARACTERS and name.isprintable()
+
+
+def _policy(overlap: Overlap | None) -> ScheduleOverlapPolicy | None:
+    return None if overlap is None else ScheduleOverlapPolicy[overlap.upper()]
+
+
+def _version(found: ScheduleDescription) -> int:
+    told = found.typed_search_attributes.get(VERSION) or ""
+    return int(told) if told.isdecimal() else 0

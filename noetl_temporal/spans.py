@@ -1,0 +1,285 @@
+"""The spans of a run: its submission, the workflows of the run and of its loops, and each attempt of a call.
+
+No ids travel with a run: those of its trace, of its submission and of its workflows are hashes of ids that Temporal
+passes on anyway, so each process knows the parent of its spans, and histories are the same with and without traces.
+A workflow's span is emitted when it ends, by the worker that ends it, and not in a replay.
+
+Spans hold names, ids and statuses, and nothing of the values of a playbook or of the messages of errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags
+from temporalio import activity, workflow
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import (
+    ExecuteWorkflowInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+)
+
+from noetl_temporal.call_log import CallLog
+from noetl_temporal.loop_run import LoopRun
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.naming import PLAYBOOK_CANCELLED
+from noetl_temporal.own_workflow import identified
+from noetl_temporal.run_input import RunInput, RunReport
+
+__all__ = ["RunInterceptor", "Spans", "exporting_spans"]
+
+SERVICE = "noetl"
+"""The name of the service where the environment gives none."""
+
+_SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
+_RESOURCE_VARIABLE = "OTEL_RESOURCE_ATTRIBUTES"
+
+
+class _Place(NamedTuple):
+    """A span that is known by its ids alone."""
+
+    trace_id: int
+    span_id: int
+
+
+_place: ContextVar[_Place | None] = ContextVar("place", default=None)
+"""Of the span that is being started, unless its id is random."""
+
+
+class _Ids(RandomIdGenerator):
+    def generate_trace_id(self) -> int:
+        place = _place.get()
+        return super().generate_trace_id() if place is None else place.trace_id
+
+    def generate_span_id(self) -> int:
+        place = _place.get()
+        return super().generate_span_id() if place is None else place.span_id
+
+
+class Spans:
+    """Starts the spans of a process, with ``provider``."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("noetl_temporal")
+
+    @contextmanager
+    def submission(self, given: RunInput) -> Generator[None]:
+        """Around the start of a run. It is linked with the span in which the caller submits."""
+        caller = trace.get_current_span().get_span_context()
+        links = [Link(caller)] if caller.is_valid else []
+        own = _submission(given.execution_id)
+        span = self._start(own, None, f"submit {given.path}", _of_run(given), SpanKind.PRODUCER, links)
+        with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+            try:
+                yield
+            except BaseException as error:
+                span.set_attribute("error.type", type(error).__name__)
+                span.set_status(StatusCode.ERROR)
+                raise
+
+    @contextmanager
+    def attempt(self, call: ToolCall, log: CallLog) -> Generator[None]:
+        """Around an attempt of a call, which ``log`` records. Outside of an activity there is no span."""
+        if not activity.in_activity():
+            yield
+            return
+        run_id = activity.info().workflow_run_id
+        parent = _workflow(call.execution_id, run_id or "")
+        span = self._start(None, parent, f"call {call.step}", _of_call(call, log.number), SpanKind.CONSUMER)
+        with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+            try:
+                yield
+            finally:
+                _note_end(span, log)
+
+    def ended_workflow(
+        self, own: _Place, parent: _Place | None, name: str, attributes: Mapping[str, Any], links: list[Link]
+    ) -> None:
+        """The span of the workflow that is running, up to now."""
+        began = int(workflow.info().workflow_start_time.timestamp() * 1_000_000_000)
+        span = self._start(own, parent, name, attributes, SpanKind.INTERNAL, links, began)
+        if attributes["noetl.status"] == "failed":
+            span.set_status(StatusCode.ERROR)
+        span.end(workflow.time_ns())
+
+    def close(self) -> None:
+        """Export what is left."""
+        self._provider.shutdown()
+
+    def context(self, place: _Place) -> SpanContext:
+        """Of a span of this or another process. Whether a trace is sampled depends on its id, alike in all of them."""
+        decision = self._provider.sampler.should_sample(Context(), place.trace_id, "").decision
+        is_sampled = decision is Decision.RECORD_AND_SAMPLE
+        flags = TraceFlags(TraceFlags.SAMPLED if is_sampled else TraceFlags.DEFAULT)
+        return SpanContext(place.trace_id, place.span_id, is_remote=True, trace_flags=flags)
+
+    def _start(
+        self,
+        own: _Place | None,
+        parent: _Place | None,
+        name: str,
+        attributes: Mapping[str, Any],
+        kind: SpanKind,
+        links: list[Link] | None = None,
+        began: int | None = None,
+    ) -> trace.Span:
+        around = Context()
+        if parent is not None:
+            around = trace.set_span_in_context(NonRecordingSpan(self.context(parent)), around)
+        token = _place.set(own)
+        try:
+            return self._tracer.start_span(name, around, kind, attributes, links, began)
+        finally:
+            _place.reset(token)
+
+
+def exporting_spans() -> Spans:
+    """Spans that are exported as the environment says."""
+    named = _SERVICE_VARIABLE in os.environ or f"{SERVICE_NAME}=" in os.environ.get(_RESOURCE_VARIABLE, "")
+    resource = Resource.create({} if named else {SERVICE_NAME: SERVICE})
+    provider = TracerProvider(resource=resource, id_generator=_Ids(), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return Spans(provider)
+
+
+class RunInterceptor(Interceptor):
+    """Emits a span for each workflow that ends, with ``spans``."""
+
+    def __init__(self, spans: Spans) -> None:
+        self._spans = spans
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,  # noqa: A002 - the base class names it so
+    ) -> type[WorkflowInboundInterceptor]:
+        """See temporalio.worker.Interceptor."""
+        del input
+        spans = self._spans
+
+        class Traced(_TracedWorkflow):
+            def __init__(self, next_: WorkflowInboundInterceptor) -> None:
+                super().__init__(next_, spans)
+
+        return Traced
+
+
+class _TracedWorkflow(WorkflowInboundInterceptor):
+    def __init__(self, next_: WorkflowInboundInterceptor, spans: Spans) -> None:
+        super().__init__(next_)
+        self._spans = spans
+
+    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002
+        status = "completed"
+        try:
+            report = await super().execute_workflow(input)
+            status = report.status if isinstance(report, RunReport) else status
+        except workflow.ContinueAsNewError:
+            status = "continued_as_new"
+            raise
+        except asyncio.CancelledError:
+            status = "cancelled"
+            raise
+        except ApplicationError as error:
+            status = "cancelled" if error.type == PLAYBOOK_CANCELLED else "failed"
+            raise
+        else:
+            return report
+        finally:
+            if not workflow.unsafe.is_replaying():
+                self._emit(input.args[0], status)
+
+    def _emit(self, given: Any, status: str) -> None:
+        match given:
+            case RunInput():
+                self._emit_run(identified(given), status)
+            case LoopRun():
+                self._emit_loop(given, status)
+            case _:  # its signature was refused
+                pass
+
+    def _emit_run(self, given: RunInput, status: str) -> None:
+        """The run of a playbook that another has called has a trace of its own, linked with its caller."""
+        info, links = workflow.info(), list[Link]()
+        if given.parent_execution_id is not None and info.parent is not None:
+            links.append(Link(self._spans.context(_workflow(given.parent_execution_id, info.parent.run_id))))
+        is_submitted = given.parent_execution_id is None and not given.schedule
+        parent = _submission(given.execution_id) if is_submitted else None
+        attributes = {**_of_run(given), "noetl.status": status}
+        own = _workflow(given.execution_id, info.run_id)
+        self._spans.ended_workflow(own, parent, f"run {given.path}", attributes, links)
+
+    def _emit_loop(self, given: LoopRun, status: str) -> None:
+        info, chunk = workflow.info(), given.input
+        step = chunk.loop_id.rpartition("/")[0]
+        attributes = {
+            "noetl.execution_id": str(chunk.execution_id),
+            "noetl.step": step,
+            "noetl.loop": chunk.loop_id,
+            "noetl.first_iteration": chunk.first,
+            "noetl.status": status,
+        }
+        parent = None if info.parent is None else _workflow(chunk.execution_id, info.parent.run_id)
+        own = _workflow(chunk.execution_id, info.run_id)
+        self._spans.ended_workflow(own, parent, f"loop {step}", attributes, [])
+
+
+def _of_run(given: RunInput) -> dict[str, Any]:
+    found = {"noetl.execution_id": str(given.execution_id), "noetl.path": given.path, "noetl.version": given.version}
+    return found | ({"noetl.schedule": given.schedule} if given.schedule else {})
+
+
+def _of_call(call: ToolCall, attempt: int) -> dict[str, Any]:
+    places = {"noetl.iteration": call.iteration, "noetl.page": call.page}
+    return {
+        "noetl.execution_id": str(call.execution_id),
+        "noetl.step": call.step,
+        "noetl.task": call.task,
+        "noetl.tool": call.kind,
+        "noetl.attempt": attempt,
+        **{name: value for name, value in places.items() if value is not None},
+    }
+
+
+def _note_end(span: trace.Span, log: CallLog) -> None:
+    last = log.latest[-1]
+    status = last.status if last.ended is not None else log.stop_reason or last.status
+    span.set_attribute("noetl.status", status)
+    if last.do is not None:
+        span.set_attribute("noetl.action", last.do)
+    if status in ("error", "lost"):
+        span.set_attribute("error.type", str((last.error or {}).get("kind") or status))
+        span.set_status(StatusCode.ERROR)
+
+
+def _submission(execution_id: int) -> _Place:
+    return _Place(_trace_id(execution_id), _hash(f"submission/{execution_id}", 8))
+
+
+def _workflow(execution_id: int, run_id: str) -> _Place:
+    """The span of a workflow; each part of one that continues as new has its own."""
+    return _Place(_trace_id(execution_id), _hash(f"workflow/{run_id}", 8))
+
+
+def _trace_id(execution_id: int) -> int:
+    return _hash(f"trace/{execution_id}", 16)
+
+
+def _hash(text: str, size: int) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:size], "big")

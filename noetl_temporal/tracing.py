@@ -1,0 +1,116 @@
+"""OpenTelemetry traces of runs, where the standard variables of the environment name a collector.
+
+Without OTEL_EXPORTER_OTLP_ENDPOINT nothing of OpenTelemetry is imported. The spans themselves are in spans.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # they bring the SDK along, which most commands need not wait for
+    from temporalio.worker import Interceptor
+
+    from noetl_temporal.call_log import CallLog
+    from noetl_temporal.machine.call import ToolCall
+    from noetl_temporal.run_input import RunInput
+    from noetl_temporal.spans import Spans
+
+__all__ = ["attempt_span", "export_all", "submission_span", "tracing_interceptors", "tracing_problem"]
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+PROTOCOL = "http/protobuf"
+
+EXPORTER = "opentelemetry.exporter.otlp.proto.http"
+"""The package of the extra that needs all others."""
+
+EXPORT_SECONDS = 5.0
+"""How long a command that ends waits for the collector to take its last spans."""
+
+_log = logging.getLogger(__name__)
+
+
+def tracing_problem() -> str | None:
+    """Why there are no traces although the environment names a collector; None if there are, or none are wanted."""
+    if not _is_wanted():
+        return None
+    if not _is_installed():
+        return (
+            f"no traces: {_endpoint_variable()} is set, but OpenTelemetry is not installed: "
+            'pip install "noetl-temporal[otel]", or unset the variable'
+        )
+    name = next((name for name in PROTOCOLS if os.environ.get(name)), None)
+    if name is not None and os.environ[name] != PROTOCOL:
+        return f"no traces: {name} is {os.environ[name]!r}, and only {PROTOCOL} is supported"
+    return None
+
+
+def submission_span(given: RunInput) -> AbstractContextManager[None]:
+    """The span of a submission, the root of the run's trace."""
+    found = _spans()
+    return nullcontext() if found is None else found.submission(given)
+
+
+def attempt_span(call: ToolCall, log: CallLog) -> AbstractContextManager[None]:
+    """The span of one attempt of a call."""
+    found = _spans()
+    return nullcontext() if found is None else found.attempt(call, log)
+
+
+def tracing_interceptors() -> Sequence[Interceptor]:
+    """Those of a worker that serves workflows."""
+    found = _spans()
+    if found is None:
+        return ()
+    from noetl_temporal.spans import RunInterceptor
+
+    return (RunInterceptor(found),)
+
+
+def export_all() -> None:
+    """Export what is left when the process ends. A collector that does not answer holds it up for EXPORT_SECONDS."""
+    found = _spans() if _spans.cache_info().currsize else None
+    if found is not None:
+        closing = threading.Thread(target=found.close, daemon=True)
+        closing.start()
+        closing.join(EXPORT_SECONDS)
+
+
+@functools.cache
+def _spans() -> Spans | None:
+    if not _is_wanted():
+        return None
+    problem = tracing_problem()
+    if problem is not None:
+        _log.warning(problem)
+        return None
+    from noetl_temporal.spans import exporting_spans
+
+    return exporting_spans()
+
+
+def _is_installed() -> bool:
+    try:
+        return importlib.util.find_spec(EXPORTER) is not None
+    except ModuleNotFoundError:  # of a package around it
+        return False
+
+
+def _is_wanted() -> bool:
+    is_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or "otlp" not in _exporters()
+    return _endpoint_variable() is not None and not is_off
+
+
+def _exporters() -> list[str]:
+    return [name.strip() for name in (os.environ.get("OTEL_TRACES_EXPORTER") or "otlp").split(",")]
+
+
+def _endpoint_variable() -> str | None:
+    return next((name for name in ENDPOINTS if os.environ.get(name)), None)

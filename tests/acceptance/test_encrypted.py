@@ -1,0 +1,108 @@
+"""Encryption keys on the command line: who lacks one reads which, and the codec server listens to one page."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import httpx
+import pytest
+
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.encryption import ENCRYPTION_KEYS_VARIABLE
+from tests.acceptance.processes import wait_until
+from tests.acceptance.site import ROOT, Site
+
+pytestmark = pytest.mark.stack
+
+HELLO = ROOT / "dev/examples/hello.yaml"
+KEYS = f"k1:{base64.b64encode(b'1' * 32).decode()}"
+ORIGIN = "http://localhost:8233"
+
+
+def test_a_run_with_a_key_is_read_with_it_and_the_key_is_named_without_it(
+    bare: Site, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, KEYS)
+    up = bare.noetl("dev", "up")
+    assert up.returncode == 0, up.stderr
+    try:
+        told = bare.run(HELLO, "--set", "name=canary-77b1")
+        assert "canary-77b1" in json.dumps(told["result"])
+        monkeypatch.delenv(ENCRYPTION_KEYS_VARIABLE)
+        status = bare.noetl("status")
+        assert status.returncode == 2, status.stdout
+        assert "the encryption key 'k1' is missing here: add it to NOETL_ENCRYPTION_KEYS" in status.stderr
+        assert "canary-77b1" not in status.stdout + status.stderr
+        submitted = bare.noetl("submit", str(HELLO))
+        assert submitted.returncode == 0, submitted.stderr
+    finally:
+        bare.noetl("dev", "down")
+
+
+@pytest.mark.parametrize("command", ["run", "submit"])
+def test_a_run_that_the_workers_could_not_read_is_not_started(
+    site: Site, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, KEYS)
+    done = site.noetl(command, str(HELLO))
+    assert done.returncode == 2, done.stdout
+    assert (
+        "the workers of noetl-python cannot read what is sent from here: start them with the NOETL_ENC" in done.stderr
+    )
+
+
+async def test_a_stack_without_the_key_says_so_of_the_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python client does not ask the workers first."""
+    monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, KEYS)
+    stack = site.addresses()
+    client = await NoetlClient.connect(stack.temporal, dsn=stack.postgres)
+    run = str((await client.submit(HELLO)).execution_id)
+    assert wait_until(lambda: "the encryption key 'k1' is missing" in site.noetl("status", run).stdout)
+    assert "give all workers the same encryption keys" in site.noetl("status", run).stdout
+    assert site.noetl("terminate", run, "--reason", "no key").returncode == 0
+
+
+def test_the_codec_server_answers_pages_of_its_origin(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, KEYS)
+    with site.start("codec-server", "--port", "0", "--origin", f"{ORIGIN}/namespaces") as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        assert line.startswith(f"codec server for {ORIGIN}: http://127.0.0.1:"), line
+        url = line.split()[4].rstrip(";")
+        plain = {"metadata": {"encoding": base64.b64encode(b"json/plain").decode()}, "data": "ImhlbGxvIg=="}
+        with httpx.Client(base_url=url, headers={"Origin": ORIGIN}) as page:
+            asked = page.options("/decode", headers={"Access-Control-Request-Method": "POST"})
+            assert asked.status_code == 204
+            assert asked.headers["Access-Control-Allow-Origin"] == ORIGIN
+            assert "x-namespace" in asked.headers["Access-Control-Allow-Headers"]
+            encoded = page.post("/encode", json={"payloads": [plain]}).json()
+            assert base64.b64decode(encoded["payloads"][0]["metadata"]["encoding"]) == b"binary/encrypted"
+            assert page.post("/decode", json=encoded).json() == {"payloads": [plain]}
+            assert page.post("/decode", content=b"{").status_code == 400
+        server.terminate()
+        assert server.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--host", "0.0.0.0"), "--allow-remote is needed"),
+        (("--host", "0.0.0.0", "--allow-remote"), "set NOETL_CODEC_TOKEN"),
+        (("--host", "example.com"), "--host must be an IP address"),
+        (("--origin", "temporal"), "--origin must be a URL"),
+    ],
+)
+def test_the_codec_server_refuses_to_listen_anywhere(site: Site, arguments: tuple[str, ...], problem: str) -> None:
+    refused = site.noetl("codec-server", *arguments)
+    assert refused.returncode == 2
+    assert problem in refused.stderr
+
+
+def test_wrong_keys_are_told_without_a_part_of_them(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, "k1:hush-hush")
+    refused = site.noetl("submit", str(HELLO))
+    assert refused.returncode == 2
+    assert "the key 'k1' in NOETL_ENCRYPTION_KEYS is not base64 of 32 bytes" in refused.stderr
+    assert "hush" not in refused.stderr + refused.stdout

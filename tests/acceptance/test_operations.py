@@ -1,0 +1,200 @@
+"""What a worker tells whoever operates it: health, metrics, and a log for programs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import httpx
+import pytest
+
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.owner import owned_stack
+from noetl_temporal.stack.process import free_port
+from tests.acceptance.processes import wait_until
+from tests.acceptance.site import Site
+
+pytestmark = pytest.mark.stack
+
+PLAYBOOK = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: counted, path: tests/operations}
+workload: {seconds: 0, wrong: true}
+workflow:
+  - step: work
+    tool:
+      kind: python
+      input: {seconds: "{{ workload.seconds }}", wrong: "{{ workload.wrong }}"}
+      code: |
+        import time
+        time.sleep(seconds)
+        print("called")
+        result = 1 / (0 if wrong else 1)
+      spec:
+        policy:
+          rules:
+            - when: "{{ output.status == 'error' }}"
+              then: {do: retry, attempts: 2, delay: 0.01}
+"""
+
+
+class Watched:
+    """The only worker of a cluster, and what it answers."""
+
+    def __init__(self, site: Site) -> None:
+        self.site, self.port = site, free_port()
+        self.process = site.start("worker", "--health", f"127.0.0.1:{self.port}", "--log-format", "json")
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=30)
+
+    def is_ready(self) -> bool:
+        assert self.process.poll() is None, self.process.communicate()
+        try:
+            return self.get("/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def value(self, name: str, **labels: str) -> float:
+        """Of a metric, summed over all other labels."""
+        found = 0.0
+        for line in self.get("/metrics").text.splitlines():
+            match = re.fullmatch(rf"{name}{{(.*)}} (\S+)", line)
+            if match and all(f'{key}="{value}"' in match[1] for key, value in labels.items()):
+                found += float(match[2])
+        return found
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Servers that the commands find as a cluster: no worker and no mirror run there."""
+    home = Home(tmp_path_factory.mktemp("cluster"))
+    with owned_stack(home, "run") as (_, addresses), pytest.MonkeyPatch.context() as patch:
+        for name, value in addresses.environment().items():
+            patch.setenv(name, value)
+        patch.setenv("NOETL_TOOL_QUEUES", "none")
+        yield
+
+
+@pytest.fixture
+def watched(cluster: None, bare: Site) -> Iterator[Watched]:
+    del cluster
+    found = Watched(bare)
+    try:
+        assert wait_until(found.is_ready)
+        yield found
+    finally:
+        if found.process.poll() is None:
+            found.process.kill()
+        found.process.communicate()
+
+
+def test_calls_and_runs_are_counted(watched: Watched, bare: Site) -> None:
+    playbook = str(bare.write(PLAYBOOK))
+    assert bare.noetl("run", playbook).returncode == 1
+    assert bare.noetl("run", playbook, "--set", "wrong=false").returncode == 0
+    assert watched.value("noetl_calls_total", tool="python", status="error", kind="exception") == 1
+    assert watched.value("noetl_calls_total", tool="python", status="ok") == 1
+    assert watched.value("noetl_retries_total", tool="python") == 1
+    assert watched.value("noetl_attempt_seconds_count", tool="python") == 3
+    assert watched.value("noetl_queue_seconds_count", tool="python") == 3
+    for status in ("failed", "completed"):
+        assert watched.value("noetl_runs_total", path="tests/operations", status=status) == 1
+    assert watched.value("temporal_workflow_completed_total") == 1  # the SDK's own are there as well
+
+
+def test_health(watched: Watched) -> None:
+    assert watched.get("/healthz").json() == {"status": "alive"}
+    assert watched.get("/readyz").json() == {"status": "ready", "serves": "workflows and all tools"}
+    unknown = watched.get("/")
+    assert (unknown.status_code, unknown.json()["paths"]) == (404, ["/healthz", "/readyz", "/metrics"])
+
+
+def test_a_call_in_progress_ends_before_the_worker_does(watched: Watched, bare: Site, tmp_path: Path) -> None:
+    """It is not ready any more then, and the call needs no other attempt."""
+    playbook = str(bare.write(PLAYBOOK))
+    outcomes: list[subprocess.CompletedProcess[str]] = []
+    settings = ("--set", "wrong=false", "--set", "seconds=5", "--json")
+    run = Thread(target=lambda: outcomes.append(bare.noetl("run", playbook, *settings)))
+    run.start()
+    assert wait_until(lambda: watched.value("temporal_worker_task_slots_used", worker_type="ActivityWorker") >= 1)
+    watched.process.send_signal(signal.SIGTERM)
+    assert wait_until(lambda: watched.get("/readyz").json() == {"status": "stopping"})
+    assert watched.get("/healthz").status_code == 200
+    assert watched.process.wait(120) == 0
+    run.join()
+    assert json.loads(outcomes[0].stdout)["status"] == "completed", outcomes
+
+
+def test_the_log_is_json_with_ids(watched: Watched, bare: Site) -> None:
+    ran = json.loads(bare.noetl("run", str(bare.write(PLAYBOOK)), "--set", "wrong=false", "--json").stdout)
+    watched.process.send_signal(signal.SIGTERM)
+    _, log = watched.process.communicate(timeout=60)
+    [line] = [found for text in log.splitlines() if "printed" in (found := json.loads(text))["message"]]
+    assert (line["execution_id"], line["step"], line["attempt"]) == (ran["execution_id"], "work", 1)
+    assert (line["level"], line["message"].splitlines()[1:]) == ("info", ["  | called"])
+
+
+def test_an_address_that_is_taken(watched: Watched, bare: Site) -> None:
+    done = bare.noetl("worker", "--health", f"127.0.0.1:{watched.port}")
+    assert done.returncode == 2
+    assert f"cannot listen on 127.0.0.1:{watched.port}: Address already in use" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--concurrency", "http"], "'http' is not TOOL=N, such as http=20"),
+        (["--concurrency", "http=0"], "'http=0' is not TOOL=N, such as http=20"),
+        (["--concurrency", "http=1.5"], "--concurrency takes whole numbers from 1"),
+        (["--rate", "http=nan"], "'http=nan' is not TOOL=N, such as http=20"),
+        (["--rate", "htp=1"], "no tool 'htp'"),
+        (["--health", "localhost"], "'localhost' is not HOST:PORT, such as 127.0.0.1:9100"),
+        (["--health", "127.0.0.1:99999"], "is not HOST:PORT"),
+    ],
+)
+def test_wrong_options(bare: Site, options: list[str], message: str) -> None:
+    done = bare.noetl("worker", *options)
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
+TIMED = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: timed, path: tests/operations/timed}
+workflow:
+  - step: work
+    loop: {in: [1, 2, 3, 4], spec: {mode: parallel}}
+    tool:
+      kind: python
+      code: |
+        import time
+        began = time.monotonic()
+        time.sleep(0.3)
+        result = [began, time.monotonic()]
+"""
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_the_calls_at_once_of_a_tool(
+    cluster: None, bare: Site, monkeypatch: pytest.MonkeyPatch, concurrency: int
+) -> None:
+    del cluster
+    monkeypatch.setenv("NOETL_TOOL_QUEUES", "python")  # which then has a queue of its own
+    worker = bare.start("worker", "--concurrency", f"python={concurrency}", "--autoscale", "--rate", "python=50")
+    try:
+        ran = bare.noetl("run", str(bare.write(TIMED)), "--json")
+        times = sorted(json.loads(ran.stdout)["result"]["results"])
+        overlap = [later[0] < earlier[1] for earlier, later in itertools.pairwise(times)]
+        assert any(overlap) == (concurrency > 1), (times, ran.stderr)
+    finally:
+        worker.terminate()
+        worker.communicate(timeout=60)
+    assert worker.returncode == 0

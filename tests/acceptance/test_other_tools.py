@@ -1,0 +1,118 @@
+"""Upstream's playbooks of transfers and NATS, unchanged, and a sweep of a quantum circuit, as a person runs them."""
+
+# The client of NATS has types in part.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import asyncpg
+import pytest
+from nats import connect
+from nats.js.api import KeyValueConfig
+
+from tests.acceptance.site import ROOT, Site
+from tests.nats_server import LOGIN
+
+CORPUS = ROOT.parent / "shared/corpus"
+POSTS = [{"userId": number % 3, "id": number, "title": f"title {number}", "body": "text"} for number in range(1, 101)]
+TRANSFERS = [
+    # (file, the table that it fills)
+    (
+        "e2e@HEAD/fixtures/playbooks/data_transfer/http_to_postgres_transfer/http_to_postgres_transfer.yaml",
+        "http_to_postgres_transfer",
+    ),
+    ("noetl@2025-10-31/tests/fixtures/playbooks/data_transfer/http_to_postgres_transfer.yaml", "http_posts"),
+    (
+        "noetl@2025-12-10/documentation/docs/examples/http_to_postgres_bulk/http_to_postgres_bulk.yaml",
+        "http_to_postgres_bulk",
+    ),
+]
+
+pytestmark = pytest.mark.stack
+
+
+class Posts(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        text = json.dumps(POSTS).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+        """Nobody reads it."""
+
+
+@pytest.fixture(scope="module")
+def posts() -> Iterator[str]:
+    """The address of a hundred posts."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Posts) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/posts"
+        server.shutdown()
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")
+@pytest.mark.parametrize(("file", "table"), TRANSFERS, ids=["v10", "v1", "legacy"])
+async def test_upstreams_transfers_store_every_row(
+    site: Site, playbooks: asyncpg.Connection[asyncpg.Record], posts: str, file: str, table: str
+) -> None:
+    told = await asyncio.to_thread(site.run, CORPUS / file, "--set", f"api_url={posts}")
+    assert told["status"] == "completed", told["failures"]
+    found = await playbooks.fetch(f"select post_id, user_id, title, body from public.{table} order by post_id")
+    assert [tuple(row) for row in found] == [(one["id"], one["userId"], one["title"], one["body"]) for one in POSTS]
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")
+def test_upstreams_playbook_of_a_bucket(bare: Site, nats_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_CREDENTIAL_NATS_CREDENTIAL", json.dumps({"type": "nats", "url": nats_address, **LOGIN}))
+    asyncio.run(_make_bucket(nats_address))
+    told = bare.run(CORPUS / "e2e@HEAD/fixtures/playbooks/test_nats_kv.yaml")
+    assert told["status"] == "completed", told["failures"]
+    assert list(told["steps"]) == ["start", "kv_put", "kv_get", "kv_delete", "end"]
+
+
+async def _make_bucket(address: str) -> None:
+    client = await connect(address, user=LOGIN["nats_user"], password=LOGIN["nats_password"])
+    await client.jetstream().create_key_value(KeyValueConfig("sessions"))
+    await client.close()
+
+
+SWEEP = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: sweep, path: tests/sweep}
+workflow:
+  - step: start
+    loop: {in: [0, 3.141592653589793], iterator: theta, spec: {mode: sequential}}
+    tool:
+      kind: quantum
+      backend: fake_manila
+      shots: 100
+      seed: 1
+      params: ["{{ iter.theta }}"]
+      circuit: |
+        OPENQASM 3.0;
+        include "stdgates.inc";
+        input float[64] theta;
+        qubit[1] q;
+        bit[1] c;
+        rx(theta) q[0];
+        c = measure q;
+    next: {arcs: [{step: end}]}
+  - step: end
+    tool: {kind: noop, result: "{{ start.results | map(attribute='counts') | list }}"}
+"""
+
+
+def test_a_sweep_of_a_circuit(site: Site) -> None:
+    told = site.run(site.write(SWEEP, "sweep.yaml"))
+    assert told["status"] == "completed", told["failures"]
+    assert told["result"] == [{"0": 100}, {"1": 100}]

@@ -1,0 +1,108 @@
+"""Statements of a cursor: their templates become parameters, and what cannot is reported."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from noetl_compiler import Result, compile_text
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t}\nworkload: {owner: me}\nworkflow:\n"
+STEP = "  - step: start\n    loop:\n      cursor:\n        kind: KIND\n        claim: CLAIM\nMORE      iterator: row\n"
+TOOL = '    tool: {kind: noop, input: {n: "{{ iter.row.id }} {{ lease.token }}"}}\n'
+
+
+def compiled(claim: str, more: str = "", kind: str = "postgres") -> Result:
+    step = STEP.replace("KIND", kind).replace("CLAIM", json.dumps(claim)).replace("MORE", more)
+    return compile_text(HEAD + step + TOOL, "t.yaml")
+
+
+@pytest.mark.parametrize(
+    ("claim", "query", "values"),
+    [
+        ("SELECT {{ a }}, {{ b }}", "SELECT $1, $2", ["{{ a }}", "{{ b }}"]),
+        ("x = '{{ owner }}'", "x = $1", ["{{ owner }}"]),
+        ("x = 'it''s {{ owner }}'", "x = $1", ["it's {{ owner }}"]),
+        ("x = '{{ \"it''s\" }}' AND y = 'a''b'", "x = $1 AND y = 'a''b'", ["{{ \"it''s\" }}"]),
+        ("now() - interval '{{ n }} seconds'", "now() - $1::text::interval", ["{{ n }} seconds"]),
+        ("x = '{{ a }}'::jsonb", "x = $1::text::jsonb", ["{{ a }}"]),
+        ("SELECT 1 -- {{ a }}\n, {{ b }}", "SELECT 1  \n, $1", ["{{ b }}"]),
+        ("SELECT ';' /* ; */, {{ a }};", "SELECT ';' /* ; */, $1", ["{{ a }}"]),
+        ("SELECT {{ a }}; -- done", "SELECT $1 -- done", ["{{ a }}"]),
+    ],
+)
+def test_a_value_is_bound_and_never_spliced(claim: str, query: str, values: list[str]) -> None:
+    claim = claim.replace("{{ a }}", "{{ workload.a | default(1) }}").replace("{{ b }}", "{{ workload.owner }}")
+    claim = claim.replace("{{ n }}", "{{ lease.seconds }}")
+    values = [
+        value.replace("{{ a }}", "{{ workload.a | default(1) }}")
+        .replace("{{ b }}", "{{ workload.owner }}")
+        .replace("{{ n }}", "{{ lease.seconds }}")
+        for value in values
+    ]
+    graph = compiled(claim).graph
+    assert graph is not None
+    loop = graph.steps["start"].loop
+    assert loop is not None
+    assert loop.cursor is not None
+    assert loop.cursor.claim is not None
+    assert loop.cursor.claim.config.data == {"query": query, "params": values}
+
+
+@pytest.mark.parametrize(
+    ("claim", "message"),
+    [
+        ("SELECT {% if owner %}1{% endif %}", "a statement of a cursor has no {% %}"),
+        ('SELECT * FROM "{{ owner }}"', "a template cannot stand in a quoted name, an E'' literal or $$"),
+        ("SELECT E'{{ owner }}'", "a template cannot stand in a quoted name, an E'' literal or $$"),
+        ("SELECT $x$ {{ owner }} $x$", "a template cannot stand in a quoted name, an E'' literal or $$"),
+        ("SELECT 1; SELECT 2", "a cursor takes one statement each"),
+    ],
+)
+def test_what_cannot_be_bound_is_an_error(claim: str, message: str) -> None:
+    found = compiled(claim)
+    assert found.graph is None
+    assert [one.message for one in found.diagnostics if one.severity.value == "error"] == [message]
+
+
+def test_parameters_of_the_author_come_first() -> None:
+    more = '        params: ["{{ owner }}", 2]\n'
+    graph = compiled("SELECT $1, $2, {{ lease.token }}", more).graph
+    assert graph is not None
+    loop = graph.steps["start"].loop
+    assert loop is not None
+    assert loop.cursor is not None
+    assert loop.cursor.claim is not None
+    assert loop.cursor.claim.config.data == {
+        "query": "SELECT $1, $2, $3",
+        "params": ["{{ owner }}", 2, "{{ lease.token }}"],
+    }
+
+
+def test_giving_back_needs_a_statement() -> None:
+    found = compiled("SELECT 1", "        on_row_error: release\n")
+    assert any('missing "release"' in one.message or "release" in one.message for one in found.diagnostics)
+    assert found.graph is None
+
+
+def test_the_claim_chooses_and_orders_the_rows() -> None:
+    text = HEAD + STEP.replace("KIND", "postgres").replace("CLAIM", "SELECT 1").replace("MORE", "      order_by: id\n")
+    found = compile_text(text + TOOL, "t.yaml")
+    assert [one.code.value for one in found.diagnostics] == ["NT105"]
+    assert found.graph is not None
+
+
+def test_other_databases_compile_with_a_warning() -> None:
+    found = compiled("SELECT 1", kind="duckdb")
+    assert found.graph is not None
+    assert [one.code.value for one in found.diagnostics] == ["NT502"]
+
+
+def test_names_of_a_cursor_are_known_in_its_statements() -> None:
+    more = (
+        '        renew: "UPDATE q SET t = {{ lease.seconds }} WHERE id = {{ row.id }}"\n'
+        '        ack: "UPDATE q SET s = {{ output.status }} WHERE id = {{ row.id }} AND t = {{ lease.token }}"\n'
+    )
+    assert compiled("SELECT {{ __frame_max_rows }}", more).diagnostics == ()
+    assert any("rwo" in one.message for one in compiled("SELECT {{ rwo.id }}").diagnostics)

@@ -1,0 +1,77 @@
+"""Which playbooks can be registered together, and in which order they become versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl_compiler.diagnostics import one_line
+from noetl_compiler.language.tools import KINDS
+from noetl_compiler.registration import Candidates, candidates
+
+TEXT = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: {name}, path: {path}{version}}}
+workflow:
+  - step: start
+    tool: {tool}
+"""
+
+
+def write(folder: Path, name: str, path: str, version: str = "", tool: str = "{kind: noop}") -> Path:
+    file = folder / name
+    told = f", version: '{version}'" if version else ""
+    file.write_text(TEXT.format(name=file.stem, path=path, version=told, tool=tool))
+    return file
+
+
+def problems(found: Candidates) -> list[str]:
+    return [one_line(one) for result in found.problems for one in result.diagnostics]
+
+
+def test_all_playbooks_of_a_folder(tmp_path: Path) -> None:
+    write(tmp_path, "b.yaml", "etl/b")
+    write(tmp_path, "a.yml", "etl/a")
+    (tmp_path / "values.yaml").write_text("city: Oslo\n")
+    found = candidates([tmp_path, tmp_path / "a.yml"], KINDS)
+    assert [one.graph.source.path for one in found.playbooks] == ["etl/a", "etl/b"]
+    assert found.playbooks[0].text == (tmp_path / "a.yml").read_text()
+    assert not found.problems
+
+
+def test_the_versions_of_a_path_in_their_order(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "etl/a", "1.10")
+    write(tmp_path, "b.yaml", "etl/a", "1.9")
+    found = candidates([tmp_path], KINDS)
+    assert [one.graph.source.version for one in found.playbooks] == ["1.9", "1.10"]
+
+
+def test_every_error_of_every_file(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "etl/a", tool="{kind: noop, message: '{{ nowhere }'}")
+    write(tmp_path, "b.yaml", "etl/b", tool="{kind: nop}")
+    write(tmp_path, "c.yaml", "etl/c")
+    found = candidates([tmp_path, tmp_path / "missing.yaml"], KINDS)
+    assert [Path(one.source.file).name for one in found.problems] == ["a.yaml", "b.yaml", "missing.yaml"]
+    assert [one.graph.source.path for one in found.playbooks] == ["etl/c"]
+
+
+def test_one_path_and_version_in_two_files_is_an_error_in_both(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "etl/a")
+    write(tmp_path, "b.yaml", "etl/a")
+    told = problems(candidates([tmp_path], KINDS))
+    assert len(told) == 2
+    assert all("another file has the path" in one for one in told)
+
+
+@pytest.mark.parametrize(
+    ("script", "is_refused"),
+    [("{uri: load.py, source: {type: file}}", True), ("{uri: 'https://example.com/load.py'}", False)],
+)
+def test_code_in_a_file_cannot_be_registered(tmp_path: Path, script: str, is_refused: bool) -> None:
+    (tmp_path / "load.py").write_text("result = 1\n")
+    file = write(tmp_path, "a.yaml", "etl/a", tool=f"{{kind: python, script: {script}}}")
+    found = candidates([file], KINDS)
+    assert bool(found.problems) == is_refused
+    assert not is_refused or "the catalog keeps the text of the playbook alone" in problems(found)[-1]

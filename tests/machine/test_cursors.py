@@ -1,0 +1,342 @@
+"""Loops over a cursor (semantics 24): what is claimed, what becomes of each row, and what a stop leaves."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_temporal.machine.call import ToolCall, ToolReport
+from noetl_temporal.machine.commands import CallTool, Cancel, ChunkInput, Command, Finish, RunChunk
+from noetl_temporal.machine.events import CancelRequested, Continued, RestRequested, Started, ToolFinished
+from noetl_temporal.machine.loops.cursor import loop_machine
+from noetl_temporal.machine.playbook import Machine
+from tests.machine.driver import Run, error, ok, report_of, run_text
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\nworkflow:\n"
+STEP = """
+  - step: drain
+    loop:
+      cursor:
+        kind: postgres
+        claim: "CLAIM {{ lease.token }} {{ __frame_max_rows }}"
+        renew: "RENEW {{ row.id }}"
+        ack: "ACK {{ row.id }} {{ output.status }}"
+        release: "RELEASE {{ row.id }}"
+        MORE
+      iterator: job
+      SETTINGS
+    tool: {kind: noop, input: {n: "{{ iter.job.id }}"}}
+"""
+
+
+def drain(settings: str = "limit: 100", more: str = "on_row_error: ack") -> str:
+    return HEAD + STEP.replace("SETTINGS", settings).replace("MORE", more)
+
+
+class Table:
+    """A table of so many rows: who claims them, and what is said of them."""
+
+    def __init__(self, rows: int, *, fails: Callable[[int, int], bool] = lambda _id, _attempt: False) -> None:
+        self.pending = list(range(rows))
+        self.attempts = dict.fromkeys(range(rows), 0)
+        self.fails = fails
+        self.said: list[tuple[str, ...]] = []
+        self.claims: list[tuple[str, int, int]] = []
+        self.lost: set[int] = set()
+
+    def answer(self, call: ToolCall) -> Any:
+        if call.kind == "noop":
+            number = int(call.input["n"])
+            return error("boom", "exception") if self.fails(number, self.attempts[number]) else ok({"n": number})
+        word, *_ = call.config["query"].split()
+        return self._claim(call.config["params"]) if word == "CLAIM" else self._settle(word, call.config["params"])
+
+    def _claim(self, params: list[Any]) -> Any:
+        token, most = params
+        rows, self.pending = self.pending[:most], self.pending[most:]
+        self.claims.append((token, most, len(rows)))
+        for row in rows:
+            self.attempts[row] += 1
+        found = [{"id": row, "attempts": self.attempts[row]} for row in rows]
+        return ok({"rows": found, "columns": ["id", "attempts"], "row_count": len(rows)})
+
+    def _settle(self, word: str, params: list[Any]) -> Any:
+        row = int(params[0])
+        self.said.append((word, *map(str, params)))
+        if word == "RELEASE":
+            self.pending.append(row)
+        return ok({"rows": [], "columns": [], "row_count": 0 if row in self.lost else 1})
+
+
+def stats(run: Run) -> dict[str, int]:
+    result: Any = run.finish.result
+    found: dict[str, int] = result["stats"]
+    return found
+
+
+def test_all_rows_are_claimed_processed_and_acknowledged_once() -> None:
+    table = Table(10)
+    run = run_text(drain("spec: {max_in_flight: 3, frame: {max_rows: 2}}"), table.answer)
+    assert run.finish.status == "completed"
+    assert stats(run) == {"total": 10, "success": 10, "failed": 0, "skipped": 0}
+    assert sorted(table.said) == sorted(("ACK", str(row), "ok") for row in range(10))
+    tokens = [token for token, _, _ in table.claims]
+    assert len(set(tokens)) == len(tokens)
+
+
+def test_an_empty_table_is_asked_once() -> None:
+    """Claimers become as many as have found rows."""
+    table = Table(0)
+    run = run_text(drain("spec: {max_in_flight: 50}"), table.answer)
+    assert (len(table.claims), stats(run)["total"]) == (1, 0)
+
+
+@pytest.mark.parametrize(("limit", "max_rows", "total"), [(5, 1, 5), (5, 3, 5), (0, 1, 0), (50, 4, 10)])
+def test_limit_counts_claimed_rows(limit: int, max_rows: int, total: int) -> None:
+    table = Table(10)
+    spec = f"{{max_in_flight: 4, frame: {{max_rows: {max_rows}, row_concurrency: 2}}}}"
+    run = run_text(drain(f"limit: {limit}\n      spec: {spec}"), table.answer)
+    assert stats(run)["total"] == total
+    assert sum(taken for _, _, taken in table.claims) == total
+
+
+def test_a_failed_row_is_acknowledged_as_failed() -> None:
+    table = Table(3, fails=lambda row, _: row == 1)
+    run = run_text(drain(), table.answer)
+    assert run.finish.status == "failed"
+    assert ("ACK", "1", "error") in table.said
+
+
+@pytest.mark.parametrize(("heals_at", "failed"), [(2, 0), (3, 0), (99, 1)])
+def test_a_released_row_comes_again_until_max_attempts(heals_at: int, failed: int) -> None:
+    table = Table(3, fails=lambda row, attempt: row == 1 and attempt < heals_at)
+    spec = "spec: {frame: {max_attempts: 3}, policy: {failure: {mode: best_effort}}}"
+    run = run_text(drain(spec, "on_row_error: release"), table.answer)
+    released = [said for said in table.said if said[0] == "RELEASE"]
+    assert len(released) == min(heals_at, 3) - 1
+    assert stats(run)["failed"] == failed
+    assert sorted(said[1] for said in table.said if said[0] == "ACK") == ["0", "1", "2"]
+
+
+def test_without_attempts_in_the_row_it_is_not_given_back_for_ever() -> None:
+    table = Table(1, fails=lambda _row, _attempt: True)
+    run = run_text(drain(more='on_row_error: release\n        attempts: "{{ row.tries }}"'), table.answer)
+    assert run.finish.status == "failed"
+    assert table.said == [("ACK", "0", "error")]
+    assert any("nothing tells how often it was claimed" in str(event) for event in run.events)
+
+
+def test_a_refused_acknowledgement_fails_the_iteration() -> None:
+    table = Table(3)
+    table.lost = {1}
+    run = run_text(drain("spec: {policy: {failure: {mode: best_effort}}}"), table.answer)
+    assert stats(run) == {"total": 3, "success": 2, "failed": 1, "skipped": 0}
+    assert any("acknowledgement was refused" in str(event.error) for event in run.events)
+
+
+def test_the_lease_goes_with_each_call_of_the_row() -> None:
+    run = run_text(drain("spec: {frame: {lease_seconds: 90}}"), Table(1).answer)
+    (call,) = [call for call in run.calls if call.kind == "noop"]
+    assert call.lease is not None
+    assert (call.lease.kind, call.lease.seconds, call.lease.interval) == ("postgres", 90, 30)
+    assert call.lease.config == {"query": "RENEW $1", "params": [0]}
+    assert all(call.lease is None for call in run.calls if call.kind == "postgres")
+
+
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [
+        ("lease_seconds: 90", (90, 30)),
+        ("lease_seconds: 2m, heartbeat_seconds: 10s", (120, 10)),
+        ("lease_seconds: 30, heartbeat_seconds: 60", (30, 15)),
+        ("lease_seconds: 0, heartbeat_seconds: 0", (1, 1 / 3)),
+    ],
+)
+def test_how_often_a_lease_is_renewed(frame: str, expected: tuple[float, float]) -> None:
+    run = run_text(drain(f"spec: {{frame: {{{frame}}}}}"), Table(1).answer)
+    (lease,) = [call.lease for call in run.calls if call.lease is not None]
+    assert (lease.seconds, lease.interval) == expected
+
+
+def test_a_frame_is_one_item() -> None:
+    text = drain("spec: {frame: {max_rows: 3, process: frame}}").replace("{{ iter.job.id }}", "{{ job | length }}")
+    text = text.replace("{{ row.id }}", "{{ row[0].id }}")
+    run = run_text(text, Table(5).answer)
+    result: Any = run.finish.result
+    assert result["results"] == [{"n": 3}, {"n": 2}]
+
+
+def test_a_claim_alone() -> None:
+    """As upstream wrote it: the playbook's own tasks record what became of a row."""
+    statements = ("renew", "ack", "release", "on_row")
+    text = "\n".join(line for line in drain().splitlines() if not line.strip().startswith(statements))
+    table = Table(4)
+    run = run_text(text, table.answer)
+    assert stats(run)["success"] == 4
+    assert table.said == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (error("no such table", "sql_42"), "claim: no such table"),
+        (ok({"rows": [], "columns": [], "row_count": 3}), "claim: the statement returns no rows: add RETURNING to it"),
+    ],
+)
+def test_a_claim_that_fails_fails_the_loop(answer: Any, message: str) -> None:
+    run = run_text(drain(), lambda _call: answer)
+    assert run.finish.status == "failed"
+    assert run.finish.failures.cause is not None
+    assert message in run.finish.failures.cause.message
+
+
+# ---- stops and chunks ----
+
+
+class Claiming:
+    """The machine of a chunk, fed by hand. ``calls`` are in flight, by id."""
+
+    def __init__(self, settings: str, table: Table, more: str = "on_row_error: ack") -> None:
+        machine = Machine(compile_or_raise(drain(settings, more)), execution_id=7)
+        commands = machine.feed(Started(1_000, {}))
+        self.given: ChunkInput = next(one.input for one in commands if isinstance(one, RunChunk))
+        self.machine = loop_machine(self.given)
+        self.table = table
+        self.calls: dict[str, ToolCall] = {}
+        self.cancelled: list[str] = []
+        self.at = 2_000
+        self._take(self.machine.feed(Started(self.at)))
+
+    def _take(self, commands: list[Command]) -> None:
+        self.calls |= {one.call.id: one.call for one in commands if isinstance(one, CallTool)}
+        self.cancelled += [one.id for one in commands if isinstance(one, Cancel)]
+        self.is_over = any(isinstance(one, Finish) for one in commands)
+
+    def feed(self, event: Any) -> None:
+        self._take(self.machine.feed(event))
+
+    def answer(self, word: str, report: ToolReport | None = None, *, cancelled: bool = False) -> None:
+        """Answer the first call of the ``word``, or of the tool."""
+        id_ = next(id_ for id_ in self.calls if word in id_)
+        call = self.calls.pop(id_)
+        self.at += 10
+        self.feed(ToolFinished(self.at, id_, report or report_of(self.table.answer(call)), cancelled=cancelled))
+
+    def go_on(self) -> None:
+        """In the next workflow task."""
+        if self.machine.has_work:
+            self.at += 1
+            self.feed(Continued(self.at))
+
+    def restore(self) -> None:
+        """Go on from the snapshot."""
+        self.machine = loop_machine(self.given, self.machine.snapshot())
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_cancelled_run_gives_its_rows_back(restored: bool) -> None:
+    """Those that are worked on, those that wait, and those that a claim in flight brings."""
+    claiming = Claiming("spec: {max_in_flight: 2, frame: {max_rows: 3}}", Table(6))
+    claiming.answer("claim")
+    claiming.feed(CancelRequested(claiming.at + 1, "enough"))
+    if restored:
+        claiming.restore()
+    claiming.answer("drain_task", error("cancelled", "cancelled"), cancelled=True)
+    while claiming.calls:
+        assert not any("drain_task" in id_ for id_ in claiming.calls)
+        claiming.answer("")
+    assert claiming.is_over
+    assert claiming.cancelled == ["0:drain_task:1"]
+    assert sorted(claiming.table.said) == [("RELEASE", str(row)) for row in range(len(claiming.table.said))]
+    assert sorted(claiming.table.pending) == list(range(6))
+    assert claiming.machine.report is not None
+    assert claiming.machine.report.status == "cancelled"
+
+
+def test_a_row_that_is_done_when_the_run_is_cancelled_is_acknowledged() -> None:
+    claiming = Claiming("limit: 1", Table(1))
+    claiming.answer("claim")
+    claiming.answer("drain_task")
+    claiming.feed(CancelRequested(claiming.at + 1))
+    claiming.answer("ack")
+    assert claiming.table.said == [("ACK", "0", "ok")]
+    assert claiming.is_over
+
+
+def test_a_second_cancel_waits_for_no_release() -> None:
+    claiming = Claiming("limit: 1", Table(1))
+    claiming.answer("claim")
+    claiming.feed(CancelRequested(claiming.at + 1))
+    claiming.feed(CancelRequested(claiming.at + 2))
+    claiming.answer("drain_task", error("cancelled", "cancelled"), cancelled=True)
+    assert claiming.is_over
+    assert claiming.table.said == []
+
+
+def test_a_long_chunk_leaves_the_rest_to_the_next() -> None:
+    """It finishes what it has claimed, and says how many rows may still be."""
+    claiming = Claiming("limit: 10\n      spec: {frame: {max_rows: 2}}", Table(10))
+    claiming.answer("claim")
+    claiming.feed(RestRequested(claiming.at + 1))
+    while not claiming.is_over:
+        claiming.answer("")
+    report = claiming.machine.report
+    assert report is not None
+    taken = report.stats["total"]
+    assert taken == sum(found for _, _, found in claiming.table.claims)
+    assert report.rest == 10 - taken > 0
+
+
+def test_a_chunk_gives_nothing_back_before_it_has_claimed() -> None:
+    """The next one would have its name."""
+    machine = Machine(compile_or_raise(drain("limit: 1")), execution_id=7)
+    commands = machine.feed(Started(1_000, {}))
+    loop = loop_machine(next(one.input for one in commands if isinstance(one, RunChunk)))
+    loop.state.is_closed = True
+    assert [one.call.task for one in loop.feed(Started(2_000)) if isinstance(one, CallTool)] == ["claim"]
+
+
+def test_fail_fast_gives_back_the_other_rows() -> None:
+    table = Table(5, fails=lambda row, _: row == 0)
+    run = run_text(drain("spec: {on_error: fail_fast, frame: {max_rows: 5, row_concurrency: 1}}"), table.answer)
+    assert run.finish.status == "failed"
+    assert ("ACK", "0", "error") in table.said
+    assert sorted(said[1] for said in table.said if said[0] == "RELEASE") == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_whatever_happens_each_claimed_row_is_settled_once(seed: int) -> None:
+    """Calls end in any order, some rows fail, some are lost, snapshots and stops come at any moment."""
+    chance = random.Random(seed)
+    table = Table(chance.randrange(12), fails=lambda row, attempt: (row * 7 + attempt + seed) % 5 == 0)
+    spec = f"max_in_flight: {chance.randrange(1, 5)}, frame: {{max_rows: {chance.randrange(1, 4)}, row_concurrency: 2}}"
+    more = f"on_row_error: {chance.choice(['ack', 'release'])}"
+    claiming = Claiming(f"limit: {chance.choice([3, 100])}\n      spec: {{{spec}}}", table, more)
+    stops = chance.choice([0, 0, 1])
+    for _ in range(1_000):
+        if claiming.is_over:
+            break
+        happens = chance.random()
+        if happens < 0.05:
+            claiming.restore()
+        elif happens < 0.1 and stops:
+            stops = 0
+            claiming.feed(CancelRequested(claiming.at))
+        elif happens < 0.12:
+            claiming.feed(RestRequested(claiming.at))
+        elif claiming.calls:
+            claiming.answer(chance.choice(list(claiming.calls)))
+        claiming.go_on()
+    assert claiming.is_over
+    report = claiming.machine.report
+    assert report is not None
+    settled = Counter(said[1] for said in table.said)
+    assert settled == Counter(str(row) for row, attempts in table.attempts.items() for _ in range(attempts))
+    assert all(count <= 1 for count in Counter(said[1] for said in table.said if said[0] == "ACK").values())
+    stats = report.stats
+    assert stats["total"] == sum(table.attempts.values()) == stats["success"] + stats["failed"] + stats["skipped"]

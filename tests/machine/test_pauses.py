@@ -1,0 +1,191 @@
+"""A paused run, without Temporal: it begins nothing, takes what happens, and its timeouts do not count."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_temporal.machine.call import ToolReport
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, PauseChildren, RunChunk, StartTimer
+from noetl_temporal.machine.control import pause_problem, resume_problem
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    PauseRequested,
+    Resumed,
+    Started,
+    TimerFired,
+    ToolFinished,
+    UnpauseRequested,
+)
+from noetl_temporal.machine.loops.loop import LoopMachine
+
+from .controlled import BEGINS, Controlled
+from .driver import error, ok
+
+TWO = """\
+  - step: start
+    tool: {kind: noop}
+    next: {arcs: [{step: after}]}
+  - {step: after, tool: {kind: noop}}
+"""
+TIMED = """\
+  - step: start
+    timeout: 30s
+    tool: {kind: noop}
+"""
+WAITS = """\
+  - step: start
+    tool: {kind: wait, signal: paid}
+    next: {arcs: [{step: after}]}
+  - {step: after, tool: {kind: noop}}
+"""
+BRANCHES = """\
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: left}, {step: right}]}
+  - {step: left, tool: {kind: noop}}
+  - {step: right, tool: {kind: noop}}
+  - {step: end, tool: {kind: noop}}
+"""
+LOOP = """\
+  - step: start
+    loop: {in: [a, b, c], iterator: name, spec: {mode: sequential}}
+    tool: {kind: noop}
+"""
+HEAD = "executor: {spec: {timeout: 100s}}\n"
+FAIL_FAST = "executor: {spec: {policy: {failure: {mode: fail_fast}}}}\n"
+snapshots = pytest.mark.parametrize("snapshots", [False, True], ids=["in memory", "restored"])
+
+
+def begun(commands: list[Command]) -> list[str]:
+    """What the commands begin."""
+    calls = [one.call.step for one in commands if isinstance(one, CallTool)]
+    chunks = [one.chunk_id for one in commands if isinstance(one, RunChunk)]
+    return [
+        *calls,
+        *chunks,
+        *(one.event.type for one in commands if isinstance(one, Emit) and one.event.type in BEGINS),
+    ]
+
+
+@snapshots
+def test_a_paused_run_takes_results_and_begins_nothing(snapshots: bool) -> None:
+    run = Controlled(TWO, snapshots=snapshots)
+    assert begun(run.pause("ann", "moving the database")) == []
+    ended = run.ends(1)
+    assert [one.event.type for one in ended if isinstance(one, Emit)] == ["task.done", "step.done", "next.evaluated"]
+    assert begun(ended) == []
+    assert not run.machine.has_work
+    assert "after" in begun(run.resume("bob"))
+    run.ends(2)
+    assert (run.finish.status, run.finish.result) == ("completed", 2)
+    [paused, resumed] = [one.event for one in run.of(Emit) if "by" in one.event.meta]
+    assert (paused.type, paused.status, paused.meta["by"]) == ("playbook.paused", "PAUSED", "ann")
+    assert paused.meta["reason"] == "moving the database"
+    assert (resumed.type, resumed.meta["by"]) == ("playbook.resumed", "bob")
+
+
+@snapshots
+def test_timeouts_count_unpaused_time_only(snapshots: bool) -> None:
+    run = Controlled(TIMED, snapshots=snapshots, head=HEAD)
+    stopped = run.pause()
+    assert {one.id for one in stopped if isinstance(one, Cancel)} == {"playbook:timeout", "start#1:timeout"}
+    run.now += 3_600_000
+    run.feed(TimerFired, "start#1:timeout")  # it fired as it was cancelled
+    assert run.machine.state.runs
+    timers = {one.timer_id: one.seconds for one in run.resume() if isinstance(one, StartTimer)}
+    assert timers == {"playbook:timeout": 99, "start#1:timeout": 29}
+    run.now += 29_000
+    run.feed(TimerFired, "start#1:timeout")
+    run.feed(ToolFinished, run.of(CallTool)[-1].call.id, error("cancelled", "cancelled"), True)
+    assert run.finish.failures.cause is not None
+    assert run.finish.failures.cause.message == "step 'start' timed out after 30 s"
+
+
+def test_a_paused_run_that_continues_as_new_stays_paused() -> None:
+    run = Controlled(TIMED, snapshots=True, head=HEAD)
+    run.pause()
+    timers = len(run.of(StartTimer))
+    run.ends(1)
+    assert len(run.of(StartTimer)) == timers
+    assert run.machine.is_paused
+
+
+def test_a_signal_is_accepted_and_what_follows_waits() -> None:
+    run = Controlled(WAITS)
+    run.pause()
+    run.signal("paid", 3)
+    assert not run.of(CallTool)
+    run.resume()
+    assert [one.call.step for one in run.of(CallTool)] == ["after"]
+
+
+def test_a_delay_comes_due_and_starts_nothing() -> None:
+    steps = """\
+  - step: start
+    tool:
+      - {name: one, kind: noop, spec: {policy: {rules: [{else: {then: {do: jump, to: two, delay: 5s}}}]}}}
+      - {name: two, kind: noop}
+"""
+    run = Controlled(steps)
+    run.ends(ToolReport({"status": "ok", "result": 1}, rule=0))
+    run.pause()
+    assert begun(run.feed(TimerFired, run.of(StartTimer)[-1].timer_id)) == []
+    assert "start" in begun(run.resume())
+
+
+def test_a_cancel_ends_the_pause_and_the_cleanup_runs() -> None:
+    run = Controlled(BRANCHES)
+    run.pause()
+    commands = run.feed(CancelRequested, "enough")
+    assert [one.is_paused for one in commands if isinstance(one, PauseChildren)] == [False]
+    for call in [one.call for one in run.of(CallTool)]:
+        run.feed(ToolFinished, call.id, error("cancelled", "cancelled"), True)
+    run.ends(step="end")
+    assert run.finish.status == "cancelled"
+
+
+def test_fail_fast_waits_with_its_cleanup_until_the_run_goes_on() -> None:
+    run = Controlled(BRANCHES, head=FAIL_FAST)
+    run.pause()
+    left, right = (one.call for one in run.of(CallTool))
+    commands = run.feed(ToolFinished, left.id, error("boom"))
+    assert Cancel(right.id) in commands
+    assert begun(run.feed(ToolFinished, right.id, error("cancelled", "cancelled"), True)) == []
+    assert "end" in begun(run.resume())
+    run.ends(step="end")
+    assert run.finish.status == "failed"
+
+
+def test_a_chunk_that_is_paused_begins_no_item() -> None:
+    run = Controlled(LOOP)
+    [chunk] = run.of(RunChunk)
+    machine = LoopMachine(chunk.input)
+    first = next(one.call for one in machine.feed(Started(run.now)) if isinstance(one, CallTool))
+    assert machine.feed(PauseRequested(run.now, by="ann")) == [PauseChildren(True, "ann")]
+    assert begun(machine.feed(ToolFinished(run.now, first.id, ok(1)))) == []
+    restored = LoopMachine(chunk.input, machine.snapshot())
+    restored.feed(Resumed(run.now))
+    assert "start" in begun(restored.feed(UnpauseRequested(run.now)))
+
+
+def test_what_cannot_be_is_refused() -> None:
+    run = Controlled(TWO)
+    state = run.machine.state
+    assert resume_problem(state, []) == "the run is not paused"
+    unfed = [PauseRequested(run.now, 1)]
+    assert pause_problem(state, []) is None
+    assert pause_problem(state, unfed) == "the run is paused already"
+    assert resume_problem(state, unfed) is None
+    run.pause()
+    assert pause_problem(run.machine.state, []) == "the run is paused already"
+    run.feed(CancelRequested)
+    assert pause_problem(run.machine.state, []) == "the run is stopping"
+    run.ends(error("cancelled", "cancelled"))
+    assert pause_problem(run.machine.state, []) == resume_problem(run.machine.state, []) == "the run is over"
+
+
+def test_a_repeated_request_changes_nothing() -> None:
+    run = Controlled(TWO)
+    run.pause()
+    run.resume()
+    run.feed(PauseRequested, 1, "ann")
+    assert not run.machine.is_paused

@@ -1,0 +1,64 @@
+"""What the summary of a run counts of a step: calls with their retries, and iterations."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.call import AttemptRecord, ToolCall, ToolReport
+
+from .driver import Answer, error, lost, ok, run_text
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: counts}\nworkflow:\n"
+
+RETRYING = """  - step: start
+    tool:
+      - fetch:
+          kind: http
+          url: "http://x"
+          spec: {policy: {rules: [{when: "{{ output.status == 'error' }}", then: {do: retry, attempts: 5}}]}}
+      - keep: {kind: python, code: "result = 1"}
+"""
+LOOP = """  - step: start
+    loop: {in: [1, 2, 3], iterator: item}
+    tool: {kind: http, url: "http://x"}
+"""
+
+
+def counts(text: str, answer: Answer) -> dict[str, Json]:
+    found = run_text(HEAD + text, answer).finish.steps["start"]
+    return {name: value for name, value in found.items() if name not in ("status", "duration_seconds")}
+
+
+def after(attempts: int, report: ToolReport) -> ToolReport:
+    """The report of a call that took so many attempts."""
+    records = tuple(AttemptRecord(number) for number in range(1, attempts + 1))
+    return msgspec.structs.replace(report, attempts=records)
+
+
+def test_retries_of_the_activity() -> None:
+    assert counts(RETRYING, lambda call: after(3 if call.kind == "http" else 1, ok())) == {"attempts": 4, "retries": 2}
+
+
+def test_retries_that_the_machine_decides() -> None:
+    answers = iter([lost(), lost(), ok(), ok()])
+    assert counts(RETRYING, lambda _call: next(answers)) == {"attempts": 4, "retries": 2}
+
+
+def test_iterations_of_a_loop() -> None:
+    def answer(call: ToolCall) -> ToolReport:
+        return after(2, error() if call.iteration == 1 else ok())
+
+    stats = {"total": 3, "success": 2, "failed": 1, "skipped": 0}
+    assert counts(LOOP, answer) == {"attempts": 6, "retries": 3, "iterations": stats}
+
+
+def test_what_repeated_runs_of_a_step_add_up_to() -> None:
+    again = (
+        LOOP
+        + """    next: {arcs: [{step: start, when: "{{ not ctx.again }}", set: {ctx.again: true}}]}
+workload: {again: false}
+"""
+    )
+    stats = {"total": 6, "success": 6, "failed": 0, "skipped": 0}
+    assert counts(again, lambda _call: ok()) == {"attempts": 6, "retries": 0, "iterations": stats}

@@ -1,0 +1,32 @@
+"""What the mirror reads of a run that a schedule has started: the id that the workflow has made for itself."""
+
+from __future__ import annotations
+
+import json
+
+from dev.histories.files import FOLDER
+from noetl_temporal.mirror.playbook import playbook_of
+from noetl_temporal.mirror.raw import PLAYBOOK, Run
+from noetl_temporal.mirror.rows import begin
+from noetl_temporal.replay import history_in
+
+HISTORY = history_in((FOLDER / "scheduled.1.playbook.json").read_text())
+STARTED, *REST = HISTORY.events
+
+
+def own_id() -> int:
+    """As the workflow's first task has told Temporal."""
+    told = next(event for event in REST if event.HasField("upsert_workflow_search_attributes_event_attributes"))
+    attributes = told.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
+    return int(json.loads(attributes["NoetlExecutionId"].data))
+
+
+def test_the_id_is_that_of_the_workflow() -> None:
+    run = Run("default", HISTORY.workflow_id, HISTORY.run_id, PLAYBOOK)
+    assert begin(run, STARTED).execution_id == own_id()
+
+
+def test_the_schedule_is_known() -> None:
+    playbook = playbook_of(STARTED)
+    assert playbook is not None
+    assert (playbook.execution_id, playbook.schedule) == (own_id(), "scheduled")

@@ -1,0 +1,38 @@
+"""A replay emits no spans: the workflow that is replayed has emitted its own."""
+
+from __future__ import annotations
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio import workflow
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+
+from dev.histories.files import FOLDER
+from noetl_temporal.codec import HEADERS, data_converter
+from noetl_temporal.replay import history_in
+from noetl_temporal.spans import RunInterceptor, Spans
+from noetl_temporal.workflows import WORKFLOWS, interceptors
+
+FILE = min(FOLDER.glob("*.loop.json"))
+
+
+@pytest.mark.parametrize("is_replaying", [True, False])
+async def test_spans_of_a_replay(monkeypatch: pytest.MonkeyPatch, is_replaying: bool) -> None:
+    """The control, which believes that it does not replay, emits one."""
+    if not is_replaying:
+        monkeypatch.setattr(workflow.unsafe, "is_replaying", lambda: False)
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    replayer = Replayer(
+        workflows=WORKFLOWS,
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        interceptors=[RunInterceptor(Spans(provider)), *interceptors()],
+        data_converter=data_converter(),
+        header_codec_behavior=HEADERS,
+        debug_mode=True,
+    )
+    await replayer.replay_workflow(history_in(FILE.read_text()))
+    names = [span.name.split()[0] for span in exporter.get_finished_spans()]
+    assert names == ([] if is_replaying else ["loop"])

@@ -1,0 +1,278 @@
+"""Pause, resume, retry and skip on the real server, of runs, their loops and the playbooks they call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.control_requests import OpenWaits
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.worker import serving
+from tests.shell.conftest import Shell
+from tests.shell.test_sub_playbooks import CALL, book, caller
+
+STEPS = """\
+  - step: start
+    timeout: 20s
+    tool: {kind: noop, message: start}
+    next: {arcs: [{step: after}]}
+  - {step: after, tool: {kind: noop, message: after}}
+"""
+LOOP = """\
+  - step: start
+    loop: {in: "{{ range(6) | list }}", iterator: n, spec: {mode: sequential}}
+    tool: {kind: noop, message: "{{ n }}"}
+"""
+HELD = """\
+  - step: start
+    on_failure: {do: hold, for: 1h}
+    loop: {in: [a, b, c], iterator: name, spec: {mode: parallel, max_in_flight: 3}}
+    tool: {kind: noop, message: "{{ name }}"}
+    next: {arcs: [{step: after}]}
+  - {step: after, on_failure: hold, tool: {kind: noop, message: after}}
+"""
+
+
+FRAMED = """\
+  - step: start
+    loop:
+      in: "{{ range(200) | list }}"
+      iterator: n
+      spec: {mode: parallel, max_in_flight: 1, frame: {max_rows: 200, row_concurrency: 1}}
+    tool: {kind: noop, message: "{{ n }}"}
+"""
+
+
+class Gate:
+    """A tool whose calls wait until the test lets them end."""
+
+    def __init__(self) -> None:
+        self.called: list[Any] = []
+        self.failing: set[Any] = set()
+        self._open = asyncio.Event()
+
+    def open(self) -> None:
+        self._open.set()
+
+    async def answer(self, request: Request, _context: ToolContext) -> Any:
+        said = request.config.get("message")
+        self.called.append(said)
+        await self._open.wait()
+        return Outcome("error", error=ErrorInfo("exception", f"{said} fails")) if said in self.failing else said
+
+
+class Slow(Gate):
+    """A tool whose calls take a moment."""
+
+    async def answer(self, request: Request, _context: ToolContext) -> Any:
+        self.called.append(request.config.get("message"))
+        await asyncio.sleep(0.05)
+        return None
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.05)
+
+
+async def standing(handle: RunHandle, holds: Callable[[OpenWaits], bool]) -> OpenWaits:
+    async with asyncio.timeout(20):
+        while not holds(found := await handle.standstill()):
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def paused(handle: RunHandle) -> None:
+    await standing(handle, lambda found: found.pause is not None)
+
+
+async def test_a_paused_run_begins_nothing_and_goes_on(shell: Shell) -> None:
+    gate = Gate()
+    async with shell.client(gate.answer) as client:
+        handle = await shell.submit(client, STEPS)
+        await until(lambda: gate.called == ["start"])
+        await handle.pause(by="ann", reason="why")
+        await paused(handle)
+        gate.open()
+        with pytest.raises(RequestRefusedError, match="the run is paused already"):
+            await handle.pause(by="bob")
+        await asyncio.sleep(1)
+        assert gate.called == ["start"]
+        await handle.resume(by="bob")
+        found = await asyncio.wait_for(handle.result(), 30)
+        with pytest.raises(RequestRefusedError, match="the run is over"):
+            await handle.resume()
+    assert (found.status, gate.called) == ("completed", ["start", "after"])
+
+
+async def test_a_cancel_of_a_paused_run_is_accepted(shell: Shell) -> None:
+    gate = Gate()
+    async with shell.client(gate.answer) as client:
+        handle = await shell.submit(client, STEPS)
+        await until(lambda: gate.called == ["start"])
+        await handle.pause()
+        gate.open()
+        await paused(handle)
+        await handle.cancel("enough")
+        found = await asyncio.wait_for(handle.result(), 30)
+    assert (found.status, gate.called) == ("cancelled", ["start"])
+
+
+async def test_a_loop_pauses_with_its_playbook(shell: Shell) -> None:
+    gate = Gate()
+    async with shell.client(gate.answer) as client:
+        handle = await shell.submit(client, LOOP)
+        await until(lambda: gate.called == [0])
+        await handle.pause()
+        await asyncio.sleep(1)  # until the loop has heard of it
+        gate.open()
+        await asyncio.sleep(1)
+        assert gate.called == [0]
+        await handle.resume()
+        found = await asyncio.wait_for(handle.result(), 30)
+    assert found.status == "completed"
+    assert gate.called == list(range(6))
+
+
+async def test_calls_that_are_paused_at_once_are_made_again(shell: Shell) -> None:
+    gate = Gate()
+    async with shell.client(gate.answer) as client:
+        handle = await shell.submit(client, STEPS)
+        await until(lambda: gate.called == ["start"])
+        await handle.pause(now=True)
+        await asyncio.sleep(4)  # the call hears of it with a heartbeat
+        await handle.pause(now=True)  # as somebody repeats it whose first command was killed half way
+        gate.open()
+        await asyncio.sleep(1)
+        assert gate.called == ["start"]
+        await handle.resume()
+        found = await asyncio.wait_for(handle.result(), 60)
+    assert (found.status, gate.called) == ("completed", ["start", "start", "after"])
+
+
+async def test_a_held_loop_is_retried_and_a_held_step_skipped(shell: Shell) -> None:
+    gate = Gate()
+    gate.failing = {"b", "after"}
+    gate.open()
+    async with shell.client(gate.answer) as client:
+        handle = await shell.submit(client, HELD)
+        [held] = (await standing(handle, lambda found: bool(found.held))).held
+        assert (held.run, held.step) == ("start#1", "start")
+        with pytest.raises(RequestRefusedError, match="step 'after' is not held: held are start#1"):
+            await handle.skip("after")
+        with pytest.raises(RequestRefusedError, match="the playbook has no step 'strat'"):
+            await handle.retry("strat")
+        gate.failing = {"after"}
+        gate.called.clear()
+        assert await handle.retry(by="ann") == "start#1"
+        [held] = (await standing(handle, lambda found: bool(found.held) and found.held[0].step == "after")).held
+        assert gate.called == ["b", "after"]
+        assert "after fails" in held.message
+        assert await handle.skip("after", {"n": 1}, by="ann") == "after#1"
+        found = await asyncio.wait_for(handle.result(), 30)
+    assert (found.status, found.result) == ("completed", {"n": 1})
+
+
+async def test_a_pause_outlives_its_worker(shell: Shell) -> None:
+    gate = Gate()
+    async with shell.client(gate.answer) as client:
+        handle = await shell.submit(client, STEPS)
+        await until(lambda: gate.called == ["start"])
+        await handle.pause()
+        gate.open()
+        await asyncio.sleep(0.5)
+    async with shell.client(gate.answer) as client:
+        handle = await client.find(handle.execution_id)
+        await paused(handle)
+        assert gate.called == ["start"]
+        await handle.resume()
+        found = await asyncio.wait_for(handle.result(), 60)
+    assert found.status == "completed"
+
+
+async def test_a_called_playbook_pauses_with_its_caller(shell: Shell) -> None:
+    gate = Gate()
+    child = book("tests/child", "workflow:\n" + STEPS)
+    async with shell.client(gate.answer) as client:
+        handle = await client.submit(caller(CALL % ""), {}, catalog={"tests/child": child})
+        await until(lambda: gate.called == ["start"])
+        await handle.pause()
+        await asyncio.sleep(1)  # until the child has heard of it
+        gate.open()
+        await asyncio.sleep(1)
+        assert gate.called == ["start"]
+        await handle.resume()
+        found = await asyncio.wait_for(handle.result(), 30)
+    assert (found.status, gate.called) == ("completed", ["start", "after"])
+
+
+@asynccontextmanager
+async def logged(servers: Addresses, gate: Gate) -> AsyncGenerator[NoetlClient]:
+    """A client with an event log, beside a worker."""
+    await migrate(servers.postgres)
+    tools = {"noop": FakeTool("noop", gate.answer)}
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+    async with serving(client.temporal, tools, Shell(servers.temporal).credentials):
+        yield client
+
+
+async def status_in_log(servers: Addresses, handle: RunHandle) -> str:
+    connection = await asyncpg.connect(servers.postgres)
+    try:
+        found = await connection.fetchval(
+            "SELECT status FROM noetl.execution WHERE execution_id = $1", handle.execution_id
+        )
+    finally:
+        await connection.close()
+    return str(found)
+
+
+async def test_lists_show_what_is_paused(servers: Addresses, shell: Shell) -> None:
+    gate = Gate()
+    async with logged(servers, gate) as client:
+        handle = await shell.submit(client, STEPS)
+        await until(lambda: gate.called == ["start"])
+        await handle.pause()
+        await paused(handle)
+        following = asyncio.create_task(follow_execution(client.temporal, servers.postgres, handle.workflow_id))
+        async with asyncio.timeout(20):
+            while await status_in_log(servers, handle) != "PAUSED":
+                await asyncio.sleep(0.1)
+        listed = [run.execution_id for run in await client.list(status="paused")]
+        there = [run.execution_id for run in await Runs(client.temporal, None).list(status="paused")]
+        assert handle.execution_id in listed
+        assert handle.execution_id in there
+        gate.open()
+        await handle.resume()
+        await asyncio.wait_for(handle.result(), 30)
+        await asyncio.wait_for(following, 30)
+        assert await status_in_log(servers, handle) == "COMPLETED"
+
+
+async def test_a_frame_pauses_with_its_playbook(servers: Addresses, shell: Shell) -> None:
+    gate = Slow()
+    async with logged(servers, gate) as client:
+        handle = await shell.submit(client, FRAMED)
+        await until(lambda: len(gate.called) > 5)
+        await handle.pause()
+        await asyncio.sleep(4)  # the frame hears of it with a heartbeat
+        so_far = len(gate.called)
+        await asyncio.sleep(1)
+        assert len(gate.called) == so_far < 200
+        await handle.resume()
+        found = await asyncio.wait_for(handle.result(), 60)
+    assert found.status == "completed"
+    assert found.result["stats"]["success"] == 200
