@@ -75,13 +75,13 @@ def problem_of(name: str, source: CredentialSource) -> str:
     return ""
 
 
-async def missing_credentials(client: Client, graphs: Iterable[Graph], given: Mapping[str, str]) -> list[str]:
+async def missing_credentials(client: Client, graphs: Iterable[Graph]) -> list[str]:
     """A line with its place for each credential that the workers of its tool do not have. Names that are templates are
-    not asked for. ``given`` are the queues of a run as in NoetlClient.submit. A client that encrypts asks all queues of
-    tools. Raises DeploymentError where the workers have other keys than this process.
+    not asked for. A client that encrypts asks all queues of tools. Raises DeploymentError where the workers have other
+    keys than this process.
     """
     graphs = list(graphs)
-    uses = _uses(graphs, resolved_queues(graphs, given))
+    uses = _uses(graphs, resolved_queues(graphs, {}))
     if client.data_converter.payload_codec is None:
         uses = {queue: names for queue, names in uses.items() if names}
     found = await asyncio.gather(*(_ask(client, queue, list(places)) for queue, places in uses.items()))
