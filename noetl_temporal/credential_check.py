@@ -28,7 +28,7 @@ from noetl_compiler.language.tools import IN_WORKFLOW
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.encryption import DecryptionError
 from noetl_temporal.frames.wire import FRAME_KIND
-from noetl_temporal.naming import tool_queue
+from noetl_temporal.naming import queue_of, tool_queue
 from noetl_temporal.queues import resolved_queues
 
 __all__ = ["CredentialNames", "credential_activity", "missing_credentials"]
@@ -100,7 +100,7 @@ def _uses(graphs: Iterable[Graph], queues: Mapping[str, str]) -> dict[str, dict[
         for step in graph.steps.values():
             is_framed = step.loop is not None and step.loop.frame is not None
             for task in (one for one in step.tasks if one.kind not in IN_WORKFLOW):
-                queue = tool_queue(FRAME_KIND) if is_framed else queues.get(task.queue) or tool_queue(task.queue)
+                queue = tool_queue(FRAME_KIND) if is_framed else queue_of(task.queue, queues)
                 names = found.setdefault(queue, {})
                 for name, span in credentials_without_template(graph, task).items():
                     names.setdefault(name, []).append(_place(graph, span))
