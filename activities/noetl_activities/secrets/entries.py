@@ -125,10 +125,10 @@ def _registered(entry: SecretReference, sources: Sources, for_auth: bool) -> Cre
     try:
         found = _found(entry.name, sources, for_auth)
     except CredentialError as error:
-        keeper = str(entry.config.get("provider") or entry.kind)
+        manager = str(entry.config.get("provider") or entry.kind)
         fields = ", ".join(wanted) or ", ".join(map(str, entry.path[:1]))
         raise CredentialError(
-            f"the secret {entry.name!r} is kept by {keeper!r}, which workers do not reach: register a credential "
+            f"the secret {entry.name!r} is in {manager!r}, which workers cannot read: register a credential "
             f"{entry.name!r} of type secret{f' with {fields}' if fields else ''}, or keep it in Vault ({error})"
         ) from None
     is_one_value = len(wanted) == 1 and found.keys().isdisjoint(wanted)
