@@ -71,7 +71,8 @@ class TaskProgress(msgspec.Struct, omit_defaults=True):
     ``event_id`` at ``started``, to its end; ``done_id`` is the ``task.done`` of the previous page. ``config`` is the
     last rendered configuration, which the patch of the next page changes; ``bound`` are names of the input that a page
     rebound. ``collected`` is the running result of the pages, once one ``has_collected``. When ``storing``, the next
-    call is that of the task-level sinks; if the task ended the pipeline early, it ``is_last``.
+    call is that of the task-level sinks; if the task ended the pipeline early, it ``is_last``. ``is_cut``: its
+    rule requested more pages than it allows.
     """
 
     page: int = 1
@@ -86,6 +87,7 @@ class TaskProgress(msgspec.Struct, omit_defaults=True):
     has_collected: bool = False
     storing: bool = False
     is_last: bool = False
+    is_cut: bool = False
 
 
 class PipelineState(msgspec.Struct, omit_defaults=True):
