@@ -1,6 +1,6 @@
 """How templates see a stored result.
 
-A result is stored once, in one shape. Playbooks of different dialects read it under different names, so a name in a
+A result is stored once, in one shape. Playbooks of different years read it under different names, so a name in a
 template is a *view*: a read-only mapping that falls back to the older shapes, and becomes plain JSON when it is passed
 on as a whole (dev/decisions/0006).
 """

@@ -8,7 +8,7 @@ __all__ = ["EventName"]
 
 
 class EventName(str):
-    """The name of a boundary event; it equals all its synonyms in older dialects (semantics.md 8)."""
+    """The name of a boundary event; it equals all its synonyms (semantics.md 8)."""
 
     __slots__ = ()
 

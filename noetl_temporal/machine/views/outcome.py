@@ -82,7 +82,7 @@ class OutcomeView(Mapping[str, Any]):
         return len(self._NAMES)
 
     def materialise(self) -> Json:
-        """The result, as ``_prev`` was in older dialects; never null."""
+        """The result, as the value of ``_prev``; never null."""
         result: Any = taken(self._result)
         if result is not None and self._outcome["status"] == "ok":
             return result
