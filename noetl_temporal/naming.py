@@ -37,6 +37,7 @@ __all__ = [
     "RUN_STATUSES",
     "SIGNAL_UPDATE",
     "SKIP_UPDATE",
+    "TIME_MEMO",
     "WAITS_QUERY",
     "WORKFLOW_QUEUE",
     "Overlap",
@@ -93,6 +94,8 @@ OVERLAPS: tuple[Overlap, ...] = get_args(Overlap)
 
 PLAYBOOK_FAILED, PLAYBOOK_CANCELLED = "PlaybookFailed", "PlaybookCancelled"
 """Types of the failures of a playbook's workflow that have its report in their details."""
+TIME_MEMO = "noetl-time"
+"""Never set: the command that removes it changes nothing (steady_time.py)."""
 DETACHED_MEMO = "noetl-detached"
 """Set where a playbook was called and is not waited for."""
 
