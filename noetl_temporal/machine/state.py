@@ -219,7 +219,7 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
 class StepRecord(msgspec.Struct, omit_defaults=True):
     """How a step ended last: what its name gives to templates and what the run's summary says of it. ``iterations``
     counts those of its loops: {total, success, failed, skipped}. ``failures`` are those of the items of a loop over
-    steps, until the step that ends it decides what becomes of them.
+    steps, until the step that ends it decides what becomes of them. It is ``reused`` where an earlier run ran the step.
     """
 
     status: StepStatus
@@ -231,6 +231,7 @@ class StepRecord(msgspec.Struct, omit_defaults=True):
     iterations: dict[str, int] = {}
     duration: float = 0.0
     failures: FailureLog = FailureLog()
+    reused: bool = False
 
 
 class StepRun(Run, omit_defaults=True, kw_only=True):

@@ -16,7 +16,8 @@ _BY_WEIGHT: tuple[StepStatus, ...] = ("running", "skipped", "completed", "cancel
 
 class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
     """``status`` is the gravest of any iteration's last run. ``attempts``, the ``retries`` among them, the
-    ``iterations`` of its own loops ({total, success, failed, skipped}) and the seconds of ``duration`` add up.
+    ``iterations`` of its own loops ({total, success, failed, skipped}) and the seconds of ``duration`` add up. All
+    runs were ``reused`` where those of an earlier run were.
     """
 
     status: StepStatus
@@ -24,6 +25,7 @@ class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
     retries: int = 0
     iterations: dict[str, int] = {}
     duration: float = 0.0
+    reused: bool = False
 
 
 def tallied(found: Mapping[str, StepTally], more: Mapping[str, StepTally]) -> dict[str, StepTally]:
