@@ -1,7 +1,7 @@
 """What a rerun takes over from an earlier run of the same graph: all that had happened before one step first started
 there (semantics.md 43).
 
-How it works. The earlier run's recorded facts are fed to a machine once more (recorded_run.py). Just before the
+How it works. The earlier run's recorded facts are fed to a machine once more (earlier_run.py). Just before the
 step's first start its state has exactly what the templates of that step saw: results, ``ctx``, ``vars``, the workload
 as it was rendered, failures, and signals that no step has taken. ``facts_before`` keeps these and leaves out what
 belongs to that run alone: ids, timers, requests. The tokens are the step's own, those on their way, and those that
