@@ -33,7 +33,6 @@ from noetl_temporal.answering import RequestRefusedError
 from noetl_temporal.codec import NO_STORE, payload_limit, verifying_converter
 from noetl_temporal.machine.events import Earlier
 from noetl_temporal.machine.reruns import facts_before, problem_before, region_of
-from noetl_temporal.machine.starting import Observer
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.mirror.owners import keys_in_json
 from noetl_temporal.payload_store import PayloadStore
@@ -90,7 +89,8 @@ class _EarlierRun:
             history = first if run == runs[0] else await self._workflow(run).fetch_history()
             problem = await problem_of(history, self._converter, [_Watching(recorder)], self._client.namespace)
             if problem is not None:
-                raise RequestRefusedError(f"its history cannot be replayed: {problem}")
+                why = "its history was changed, was recorded by another build, or misses values"
+                raise RequestRefusedError(f"{why}, and cannot be replayed: {problem}")
             if recorder.has_started:
                 break
         facts = recorder.result(given)
@@ -144,8 +144,8 @@ class _EarlierRun:
         store = storage.drivers[0] if storage is not None else None
         gone = await store.renew(keys) if keys and isinstance(store, PayloadStore) else set[str]()
         if gone:
-            count = f"{len(gone):,} large value{'s' * (len(gone) != 1)}"
-            raise RequestRefusedError(f"{count} from before step {self._step!r} have been pruned (noetl prune)")
+            are = "1 large value has" if len(gone) == 1 else f"{len(gone):,} large values have"
+            raise RequestRefusedError(f"{are} been pruned that the run had before step {self._step!r} (noetl prune)")
 
 
 def _check_step(graph: Graph, step: str) -> None:
@@ -159,14 +159,13 @@ def _check_step(graph: Graph, step: str) -> None:
 
 
 class _Recorder:
-    """Notes the state before the first start of a step. ``starts`` has for each step that started why nothing can be
-    taken over there, None where it can.
-    """
+    """Notes the state before the first start of a step."""
 
     def __init__(self, graph: Graph, step: str) -> None:
         self._graph, self._step = graph, step
         self._facts: Json = None
         self._starts: dict[str, str | None] = {}
+        """For each step that started why nothing can be taken over there; None where it can."""
 
     def note(self, step: str, state: PlaybookState) -> None:
         """A step is about to start."""
@@ -210,7 +209,7 @@ class _Watching(Interceptor):
     """Has the steps of a replayed playbook told to a recorder."""
 
     def __init__(self, recorder: _Recorder) -> None:
-        self._observer: Observer = recorder.note
+        self._recorder = recorder
 
     def workflow_interceptor_class(
         self,
@@ -218,13 +217,13 @@ class _Watching(Interceptor):
     ) -> type[WorkflowInboundInterceptor]:
         """See temporalio.worker.Interceptor."""
         del input
-        observer = self._observer
+        recorder = self._recorder
 
         class _Inbound(WorkflowInboundInterceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002
                 instance = workflow.instance()
                 if isinstance(instance, PlaybookWorkflow):
-                    instance.observe(observer)
+                    instance.observe(recorder.note)
                 return await super().execute_workflow(input)
 
         return _Inbound
