@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from temporalio.client import Client, WorkflowHandle
@@ -51,6 +51,10 @@ from noetl_temporal.submissions import KeyTakenError, Submission, claim, digest_
 from noetl_temporal.temporal_problems import rpc_problem
 from noetl_temporal.tracing import submission_span
 from noetl_temporal.ui_summary import playbook_details, playbook_summary
+from noetl_temporal.unsupported import UnsupportedError
+
+if TYPE_CHECKING:  # with what a worker needs
+    from noetl_temporal.earlier_run import EarlierRun
 
 __all__ = [
     "AmbiguousIdError",
@@ -69,6 +73,7 @@ __all__ = [
     "ScheduleError",
     "UnknownPlaybookError",
     "UnknownRunError",
+    "UnsupportedError",
 ]
 
 
@@ -144,15 +149,65 @@ class NoetlClient(Runs):
         playbook_given = await self._preparation.ready(playbook, request, content=content, catalog=catalog)
         execution_id = execution_id or new_execution_id()
         given = self._preparation.input(playbook_given, request, execution_id, queues or {})
+        return await self._started(given, playbook_given, execution_timeout, key)
+
+    async def _started(
+        self, given: RunInput, playbook: Playbook, execution_timeout: timedelta | None, key: str | None = None
+    ) -> RunHandle:
         try:
             if key is not None:
-                return await self._submit_once(key, given, playbook_given, execution_timeout)
-            handle = await self._start(given, playbook_given, execution_timeout)
+                return await self._submit_once(key, given, playbook, execution_timeout)
+            handle = await self._start(given, playbook, execution_timeout)
         except RPCError as error:
             raise rpc_problem(error, self.temporal.namespace) or error from error
         except DATABASE_ERRORS as error:  # where the graph is kept
             raise postgres_problem(error, self.dsn or "") from error
-        return RunHandle(self.temporal, handle, execution_id, self.dsn, is_new=True)
+        return RunHandle(self.temporal, handle, given.execution_id, self.dsn, is_new=True)
+
+    async def rerun(
+        self,
+        run: int | str,
+        from_step: str,
+        *,
+        queues: Mapping[str, str] | None = None,
+        execution_timeout: timedelta | None = None,
+    ) -> RunHandle:
+        """Start a new run of the same playbook and payload, which takes over all that had happened in the run before
+        ``from_step`` first started there; that step and what follows run again.
+
+        ``run`` is one that has ended, by an ID as for `find`. Raises RequestRefusedError with the reason,
+        UnknownRunError, AmbiguousIdError, UnsupportedError or DeploymentError before anything has started."""
+        earlier = await self.earlier_run(run, from_step)
+        return await self.start_rerun(earlier, queues=queues, execution_timeout=execution_timeout)
+
+    async def earlier_run(self, run: int | str, from_step: str) -> EarlierRun:
+        """What a rerun takes over, for callers that look at it first. Raises as `rerun`, and starts nothing."""
+        from noetl_temporal.earlier_run import earlier_run  # with what a worker needs
+
+        handle = await self.find(run)
+        try:
+            return await earlier_run(self.temporal, handle.workflow_id, handle.execution_id, from_step)
+        except RPCError as error:
+            raise rpc_problem(error, self.temporal.namespace) or error from error
+        except DATABASE_ERRORS as error:
+            raise postgres_problem(error, self.dsn or "") from error
+
+    async def start_rerun(
+        self,
+        earlier: EarlierRun,
+        *,
+        queues: Mapping[str, str] | None = None,
+        execution_timeout: timedelta | None = None,
+        execution_id: int | None = None,
+    ) -> RunHandle:
+        """Start the new run. The options are those of `submit`. Raises UnsupportedError, DeploymentError."""
+        graph, content, calls = earlier.playbook.graph, earlier.playbook.content, earlier.playbook.calls
+        request = earlier.given.payload
+        playbook = await self._preparation.ready(graph, request, content=content, catalog=calls)
+        execution_id = execution_id or new_execution_id()
+        given = self._preparation.input(playbook, request, execution_id, queues or {})
+        given = msgspec.structs.replace(given, return_step=earlier.given.return_step, rerun=earlier.facts)
+        return await self._started(given, playbook, execution_timeout)
 
     async def _submit_once(
         self, key: str, given: RunInput, playbook: Playbook, execution_timeout: timedelta | None
@@ -191,7 +246,7 @@ class NoetlClient(Runs):
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 search_attributes=attributes_of_run(source.path, source.version, given.execution_id),
                 static_summary=playbook_summary(playbook.graph),
-                static_details=playbook_details(playbook.graph),
+                static_details=playbook_details(playbook.graph, given.rerun),
                 execution_timeout=execution_timeout,
                 priority=priority_of(playbook.graph),
                 result_type=RunReport,

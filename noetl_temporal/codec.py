@@ -58,6 +58,7 @@ __all__ = [
     "payload_limit",
     "replay_converter",
     "schedule_converter",
+    "verifying_converter",
     "worker_converter",
 ]
 
@@ -275,6 +276,12 @@ def schedule_converter(converter: DataConverter, namespace: str, workflow_id: st
     """The same for the input of a schedule; ``workflow_id`` is without the time that each of its runs has."""
     placed: DataConverter = _at(converter, place_of_schedule(namespace, workflow_id))
     return placed
+
+
+def verifying_converter(converter: DataConverter) -> DataConverter:
+    """The same for a replay whose facts are used: it verifies all that a worker does."""
+    signed = _signed(converter)
+    return converter if signed is None else _with_class(converter, dataclasses.replace(signed, is_strict=True))
 
 
 def replay_converter(converter: DataConverter) -> DataConverter:

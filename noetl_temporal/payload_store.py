@@ -94,6 +94,7 @@ SELECT given.key, given.data FROM unnest($1::text[], $2::bytea[]) AS given (key,
 ORDER BY given.key
 ON CONFLICT (key) DO UPDATE SET used_at = now(), data = EXCLUDED.data
 """
+_RENEW = "UPDATE noetl.payload SET used_at = now() WHERE key = ANY($1) RETURNING key"
 _READ = "SELECT key, data FROM noetl.payload WHERE key = ANY($1)"
 
 
@@ -150,6 +151,14 @@ class PayloadStore(StorageDriver):
         payloads = [Payload.FromString(text) for text in texts]
         self._cache(keys, texts, payloads)
         return payloads
+
+    async def renew(self, keys: Iterable[str]) -> set[str]:
+        """Keep payloads for another day, as if they had been stored again; the keys of those that are not there.
+        Raises asyncpg's errors, OSError.
+        """
+        asked = sorted(keys)
+        found = await self._run(lambda connection: connection.fetch(_RENEW, asked))
+        return {*asked} - {record["key"] for record in found}
 
     def _cache(self, keys: Sequence[str], texts: Sequence[bytes], payloads: Sequence[Payload]) -> None:
         found = zip(keys, texts, payloads, strict=True)

@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+from temporalio.worker import Interceptor, Replayer, UnsandboxedWorkflowRunner
 
 from noetl_temporal.codec import HEADERS, NO_STORE, replay_converter
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.workflows import WORKFLOWS, interceptors
 
-__all__ = ["NoHistoryError", "Verdict", "histories_of", "history_in", "open_histories", "replay"]
+__all__ = ["NoHistoryError", "Verdict", "histories_of", "history_in", "open_histories", "problem_of", "replay"]
 
 _WENT_ON = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 _STARTED_CHILD = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
 _OPEN = f"WorkflowType IN ('{PLAYBOOK_WORKFLOW}', '{LOOP_WORKFLOW}') AND ExecutionStatus = 'Running'"
+
+
+_NOWHERE = "replay"
+"""The namespace of a replay that verifies nothing."""
 
 
 class NoHistoryError(ValueError):
@@ -46,19 +50,30 @@ class Verdict(NamedTuple):
 
 async def replay(history: WorkflowHistory, converter: DataConverter) -> Verdict:
     """Replay one run."""
+    problem = await problem_of(history, replay_converter(converter))
+    return Verdict(history.workflow_id, _run_id(history), len(history.events), problem)
+
+
+async def problem_of(
+    history: WorkflowHistory, converter: DataConverter, more: Sequence[Interceptor] = (), namespace: str = _NOWHERE
+) -> str | None:
+    """Why a run does not replay, in one line. ``more`` are interceptors beside those of every worker. Signatures, where
+    the converter verifies them, are valid in the ``namespace`` of the run alone.
+    """
     prepare_structs()
     replayer = Replayer(
         workflows=WORKFLOWS,
         workflow_runner=UnsandboxedWorkflowRunner(),
-        interceptors=interceptors(),
-        data_converter=replay_converter(converter),
+        namespace=namespace,
+        interceptors=[*interceptors(), *more],
+        data_converter=converter,
         header_codec_behavior=HEADERS,
     )
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
     problem = None if result.replay_failure is None else " ".join(str(result.replay_failure).split())
     if problem and NO_STORE in problem:
         problem += " Set NOETL_POSTGRES: the graph and large values are stored there."
-    return Verdict(history.workflow_id, _run_id(history), len(history.events), problem)
+    return problem
 
 
 def history_in(text: str) -> WorkflowHistory:

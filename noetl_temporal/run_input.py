@@ -7,6 +7,7 @@ import msgspec
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls
 from noetl_temporal.limits import INLINE_BYTES
+from noetl_temporal.machine.events import Earlier
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.packed_trail import PackedTrail
 from noetl_temporal.shared_part import SharedPart
@@ -28,8 +29,8 @@ class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
     its own. ``path``, ``version`` and ``digest``, the graph's, name the playbook. ``queues`` maps a symbolic queue to a
     real one; a queue not named there is ``noetl-<kind>``. ``limit`` is the bytes that a value may have. A run that
     another has called has that one's ``parent_execution_id``, is one deeper than it (``depth``), and yields the result
-    of its ``return_step``, where it is told one. ``state``, ``trail`` and ``after``, the millisecond above which ids of
-    this run stand, are set by continue-as-new only."""
+    of its ``return_step``, where it is told one. A ``rerun`` goes on from what an earlier run had. ``state``,
+    ``trail`` and ``after``, the millisecond above which ids of this run stand, are set by continue-as-new only."""
 
     execution_id: int
     path: str
@@ -42,6 +43,7 @@ class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
     return_step: str = ""
     limit: int = INLINE_BYTES
     schedule: str = ""
+    rerun: Earlier | None = None
     state: Json = None
     trail: PackedTrail | None = None
     after: int = 0
@@ -51,7 +53,7 @@ class RunReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """The workflow's result; in the details of the failure when the playbook failed.
 
     ``started`` is when the first run began, milliseconds since the epoch, 0 where it is not known. ``trail`` is what no
-    later command could carry."""
+    later command could carry. A rerun is one of the execution ``rerun_of``, from the step ``rerun_from`` on."""
 
     status: str
     execution_id: int
@@ -60,3 +62,5 @@ class RunReport(msgspec.Struct, frozen=True, omit_defaults=True):
     steps: dict[str, dict[str, Json]] = {}
     started: int = 0
     trail: PackedTrail | None = None
+    rerun_of: int = 0
+    rerun_from: str = ""

@@ -7,6 +7,7 @@ from typing import Any
 
 from noetl_compiler.graph import Graph
 from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.machine.events import Earlier
 from noetl_temporal.naming import summary
 
 __all__ = ["Overview", "playbook_details", "playbook_summary"]
@@ -23,7 +24,7 @@ _MARKS = {
 
 
 class Overview:
-    """``rows``: step -> {status, seconds?, error?}, in order of first start; those of the run before, if given.
+    """``rows``: step -> {status, reused?, seconds?, error?}, by first start; those of the run before, if given.
 
     The table has only the latest steps, so its cost does not depend on the number of steps."""
 
@@ -33,10 +34,12 @@ class Overview:
 
     def take(self, event: DomainEvent) -> bool:
         """Note an event; True when it changed the table."""
-        status = _MARKS.get(event.type)
+        status = event.status.lower() if event.type == "step.reused" else _MARKS.get(event.type)
         if status is None or event.meta.get("synthetic"):
             return False
         row: dict[str, Any] = {"status": status}
+        if event.type == "step.reused":
+            row["reused"] = True
         if event.duration is not None:
             row["seconds"] = event.duration
         if event.error:
@@ -59,14 +62,16 @@ def playbook_summary(graph: Graph) -> str:
     return summary(f"{source.path}@{source.version}" if source.version else source.path)
 
 
-def playbook_details(graph: Graph) -> str:
-    """Where a playbook comes from, as Markdown."""
+def playbook_details(graph: Graph, rerun: Earlier | None = None) -> str:
+    """Where a playbook comes from, and a rerun, as Markdown."""
     source = graph.source
-    return f"`{source.file}`, dialect {source.dialect}, graph `{graph.digest[:12]}`"
+    origin = f", rerun of {rerun.execution_id} from `{rerun.step}`" if rerun else ""
+    return f"`{source.file}`, dialect {source.dialect}, graph `{graph.digest[:12]}`{origin}"
 
 
 def _line(name: str, row: dict[str, Any]) -> str:
-    return f"| {_cell(name)} | {row['status']} | {row.get('seconds', '')} | {_cell(row.get('error', ''))} |"
+    status = f"{row['status']} (reused)" if row.get("reused") else row["status"]
+    return f"| {_cell(name)} | {status} | {row.get('seconds', '')} | {_cell(row.get('error', ''))} |"
 
 
 def _cell(text: str) -> str:

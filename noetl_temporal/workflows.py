@@ -41,6 +41,7 @@ from noetl_temporal.machine.events import (
 )
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.starting import Observer
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
 from noetl_temporal.machine.waits.wait import Wait
@@ -106,14 +107,21 @@ class PlaybookWorkflow(ControlledWorkflow):
         if not given.execution_id:
             given = identified(given)
             _upsert([EXECUTION_ID.value_set(given.execution_id)])
-        self._host.feed(Started(now(), given.payload, given.return_step) if given.state is None else Resumed(now()))
+        start = Started(now(), given.payload, given.return_step, given.rerun)
+        self._host.feed(start if given.state is None else Resumed(now()))
         finish = await self._host.drive()
         if finish is None:
             kept = {"machine": self._machine.snapshot(), "overview": self._overview.rows}
             after = self._machine.state.ids.last
-            given = msgspec.structs.replace(given, payload={}, state=kept, after=after, trail=self.trail.take())
+            rerun = given.rerun and msgspec.structs.replace(given.rerun, state=None)
+            given = msgspec.structs.replace(given, payload={}, rerun=rerun, state=kept)
+            given = msgspec.structs.replace(given, after=after, trail=self.trail.take())
             workflow.continue_as_new(args=[given, playbook], memo={}, initial_versioning_behavior=upgrade())
         return self._end(given, finish)
+
+    def observe(self, observer: Observer) -> None:
+        """Have each step told that is about to start, for whoever replays the run (earlier_run.py)."""
+        self._machine.observer = observer
 
     def on_reset(self, seed: int) -> None:
         """Called when the server reseeds the run, which it does after a reset (orphans.py)."""
@@ -142,6 +150,8 @@ class PlaybookWorkflow(ControlledWorkflow):
             finish.steps,
             started=finish.started,
             trail=trail,
+            rerun_of=given.rerun.execution_id if given.rerun else 0,
+            rerun_from=given.rerun.step if given.rerun else "",
         )
         if finish.status == "completed":
             return report

@@ -70,6 +70,7 @@ COMMANDS = {
         "pause:skip_command",
         "Go on behind STEP of the run ID, which is held: a step that failed and has on_failure: hold.",
     ),
+    "rerun": LazyCommand("rerun:rerun_command", "Run STEP of the run ID and what follows it again, in a new run."),
     "cancel": LazyCommand("stop:cancel_command", "Ask the run ID to stop."),
     "terminate": LazyCommand("stop:terminate_command", "End the run ID immediately, without cleanup."),
     "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running for this folder."),

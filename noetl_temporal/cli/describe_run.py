@@ -60,6 +60,8 @@ async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: st
         events=read.events,
         superseded=read.superseded,
         events_complete=read.is_complete,
+        rerun_of=str(report.rerun_of or "") or read.rerun_of,
+        rerun_from=report.rerun_from or read.rerun_from,
         called=read.called,
         calls=read.calls,
         warnings=read.warnings,
@@ -132,7 +134,7 @@ async def _counted_steps(log: EventLog | None, handle: RunHandle, status: str) -
 
 
 def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str, Json]]:
-    """As a report has them: name -> {status, attempts, retries, iterations?, duration_seconds}.
+    """As a report has them: name -> {status, reused?, attempts, retries, iterations?, duration_seconds}.
 
     A step that the end of the run cut off was cancelled, whether its row says so yet or not."""
     found: dict[str, dict[str, Json]] = {}
@@ -141,7 +143,8 @@ def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str,
     for step in steps:
         word = open_words.get(step.status) or step.status.lower()
         counts: dict[str, Json] = {"attempts": step.attempts, "retries": step.retries, **_iterations(step)}
-        found[step.step] = {"status": word, **counts, "duration_seconds": step.duration_seconds}
+        reused: dict[str, Json] = {"reused": True} if step.reused else {}
+        found[step.step] = {"status": word, **reused, **counts, "duration_seconds": step.duration_seconds}
     return found
 
 

@@ -11,7 +11,10 @@ if TYPE_CHECKING:  # it brings the database driver along, which --help need not 
 
 __all__ = ["event_words"]
 
-TOLD = ("page", "iteration", "attempt_number", "do", "to", "rows", "kind", "allowed", "stopped_by", "reason")
+TOLD = (
+    *("page", "iteration", "attempt_number", "do", "to", "rows", "kind", "allowed", "stopped_by", "reason"),
+    *("rerun_of", "rerun_from"),
+)
 """What of a row's meta is told as it stands."""
 
 LONGEST = 80

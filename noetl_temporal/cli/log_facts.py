@@ -1,4 +1,6 @@
-"""What the account of a run takes from the rows of its event log: its warnings, and why it was stopped."""
+"""What the account of a run takes from the rows of its event log: its warnings, why it was stopped, and of
+which run it is a rerun.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,19 @@ from noetl_temporal.cli.progress import Row, warning_text
 
 __all__ = ["FACT_EVENTS", "LogFacts"]
 
-FACT_EVENTS = ("warning", "playbook.cancelled")
+FACT_EVENTS = ("warning", "playbook.started", "playbook.cancelled")
 """The rows from which facts are read."""
 
 _TERMINATED = "the workflow was terminated: "
 
 
 class LogFacts:
-    """``warnings`` has each text once, ``reason`` is what who stopped the run said."""
+    """``warnings`` has each text once, ``reason`` is what who stopped the run said. A rerun is one of the execution
+    ``rerun_of`` from the step ``rerun_from`` on; both are empty for any other run.
+    """
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
-        self.reason = ""
+        self.reason = self.rerun_of = self.rerun_from = ""
         self._warnings: dict[str, None] = {}
         self.read(rows)
 
@@ -35,6 +39,8 @@ class LogFacts:
     def _read(self, row: Row) -> None:
         if row.event_type == "warning":
             self._warnings[warning_text(row)] = None
+        elif row.event_type == "playbook.started":
+            self.rerun_of, self.rerun_from = str(row.meta.get("rerun_of", "")), str(row.meta.get("rerun_from", ""))
         elif row.event_type == "playbook.cancelled":
             terminated = (row.error or "").removeprefix(_TERMINATED) if row.meta.get("reason") is None else None
             self.reason = str(row.meta.get("reason") or terminated or "")

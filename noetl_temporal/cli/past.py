@@ -53,6 +53,8 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
         superseded=log_of.superseded,
         events_complete=log_of.is_complete,
         attention=log_of.problems,
+        rerun_of=str(report.rerun_of or "") or log_of.rerun_of,
+        rerun_from=report.rerun_from or log_of.rerun_from,
         called=log_of.called,
         calls=log_of.calls,
         warnings=(*log_of.warnings, *([] if pruned is None else [f"{PRUNED} {pruned:%Y-%m-%d}"])),

@@ -30,8 +30,8 @@ _MOST_CALLED = 20
 
 class Reading(NamedTuple):
     """``events`` without those that resets ``superseded``. ``is_complete``: the event that closed the run was read.
-    ``problems``: why the mirror cannot read on. ``warnings`` and ``reason`` are those of LogFacts. ``called`` are the
-    first of the ``calls`` runs of other playbooks that it has called.
+    ``problems``: why the mirror cannot read on. ``warnings``, ``reason``, ``rerun_of`` and ``rerun_from`` are those of
+    LogFacts. ``called`` are the first of the ``calls`` runs of other playbooks that it has called.
     """
 
     events: int = 0
@@ -42,6 +42,8 @@ class Reading(NamedTuple):
     reason: str = ""
     called: tuple[CalledRun, ...] = ()
     calls: int = 0
+    rerun_of: str = ""
+    rerun_from: str = ""
 
 
 async def reading_of(log: EventLog | None, namespace: str, handle: RunHandle, run_id: str) -> Reading:
@@ -65,7 +67,18 @@ async def read_log(
     facts = await _facts(log, execution_id)
     problems = tuple(map(unread, found.problems))
     called, calls = await called_runs(log, execution_id, _MOST_CALLED)
-    return Reading(events - gone, gone, found.is_complete, problems, facts.warnings, facts.reason, tuple(called), calls)
+    return Reading(
+        events - gone,
+        gone,
+        found.is_complete,
+        problems,
+        facts.warnings,
+        facts.reason,
+        tuple(called),
+        calls,
+        facts.rerun_of,
+        facts.rerun_from,
+    )
 
 
 async def _facts(log: asyncpg.Connection, execution_id: int) -> LogFacts:

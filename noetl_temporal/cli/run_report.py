@@ -41,11 +41,12 @@ STOPPED = ("failed", "cancelled", "timed_out", "terminated")
 
 
 class RunSummary(msgspec.Struct, frozen=True):
-    """``steps`` is name -> {status, attempts, retries, iterations?, duration_seconds}, where ``attempts`` are all calls
-    and their retries; ``events`` counts the rows of the event log,
-    which are all only where ``events_complete``: the mirror has read the event that closed the run. From these rows
-    come ``warnings``, and ``reason``, why a person stopped the run. Rows that a reset superseded are counted in
-    ``superseded`` alone. ``called`` are the first of the ``calls`` runs of other playbooks that it has called.
+    """``steps`` is name -> {status, reused?, attempts, retries, iterations?, duration_seconds}, where ``attempts`` are
+    all calls and their retries; ``events`` counts the rows of the event log, which are all only where
+    ``events_complete``: the mirror has read the event that closed the run. From these rows come ``warnings``, and
+    ``reason``, why a person stopped the run. Rows that a reset superseded are counted in ``superseded`` alone.
+    ``called`` are the first of the ``calls`` runs of other playbooks that it has called. A rerun is one of the run
+    ``rerun_of``, from the step ``rerun_from`` on.
 
     ``status`` is completed, failed, cancelled, terminated, timed_out, running or paused (for a run one only looked at),
     or unknown (for one whose end was not seen; ``reason`` then says why).
@@ -74,6 +75,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     calls: int = 0
     waits: tuple[OpenWait, ...] = ()
     standstill: tuple[Standstill, ...] = ()
+    rerun_of: str = ""
+    rerun_from: str = ""
 
     def json(self) -> str:
         """One object; its ids are texts. Of a failure only what a reader needs: {step, task, file, line, col, message};
@@ -110,6 +113,8 @@ class RunSummary(msgspec.Struct, frozen=True):
         )
         totals = f" {time} {self.duration_seconds:.1f} s{stopping}, {events}, execution {self.execution_id}"
         console.print(styled((status, colour), totals), soft_wrap=True)
+        if self.rerun_of:
+            console.print(f"rerun of {self.rerun_of} from {self.rerun_from}", highlight=False, soft_wrap=True)
         for line in (*self._stopped(), *self._needs_someone()):
             console.print(line, soft_wrap=True)
         if self.ui_url:
@@ -144,6 +149,9 @@ class RunSummary(msgspec.Struct, frozen=True):
         step = cause.step if cause is not None else next(iter(where), "")
         logs = f"noetl logs {self.execution_id}{f' --step {shlex.quote(step)}' if step else ''}"
         yield styled((f"what its tasks printed: {logs}; what happened: noetl events {self.execution_id}", "dim"))
+        if step in self.steps:
+            rerun = f"noetl rerun {self.execution_id} --from {shlex.quote(step)}"
+            yield styled((f"to run it again from there: {rerun}", "dim"))
         if cause is not None and _is_here(cause.file):
             yield styled((f"to run it again from its start: noetl run {shlex.quote(cause.file)}", "dim"))
 

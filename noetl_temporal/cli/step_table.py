@@ -32,7 +32,7 @@ _ALWAYS = frozenset({"status", "calls", "seconds"})
 
 
 def step_table(steps: Mapping[str, Mapping[str, Json]]) -> Table:
-    """``steps`` as a report has them: name -> {status, attempts, retries, iterations?, duration_seconds}."""
+    """``steps`` as a report has them: name -> {status, reused?, attempts, retries, iterations?, duration_seconds}."""
     rows = {name: _cells(step) for name, step in steps.items()}
     shown = [name for name in _COLUMNS if name in _ALWAYS or any(cells[name] for cells in rows.values())]
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -41,7 +41,8 @@ def step_table(steps: Mapping[str, Mapping[str, Json]]) -> Table:
         table.add_column(name, justify="left" if name == "status" else "right")
     for name, cells in rows.items():
         status = cells["status"]
-        coloured = styled((status, STATUS_COLOURS.get(status, "default")))
+        colour = STATUS_COLOURS.get(status.partition(" ")[0], "default")
+        coloured = styled((status, colour))
         table.add_row(name, *(coloured if column == "status" else cells[column] for column in shown))
     return table
 
@@ -64,7 +65,7 @@ def _cells(step: Mapping[str, Json]) -> dict[str, str]:
     failed = f", {counts['failed']:,} failed" if counts.get("failed") else ""
     ended = counts.get("success", 0) + counts.get("failed", 0)
     return {
-        "status": str(step.get("status", "")),
+        "status": f"{step.get('status', '')}{' (reused)' if step.get('reused') else ''}",
         "iterations": f"{ended:,} of {counts['total']:,}{failed}" if counts else "",
         "calls": "" if attempts is None else f"{attempts - retries:,}",
         "retries": f"{retries:,}" if retries else "",

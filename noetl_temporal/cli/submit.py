@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,9 +24,10 @@ from noetl_temporal.cli.traces import warn_of_missing_traces
 from noetl_temporal.unsupported import tools_for
 
 if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
+    from noetl_temporal.client import NoetlClient
     from noetl_temporal.runs import RunHandle
 
-__all__ = ["leave_running", "submit_command"]
+__all__ = ["leave_running", "started_run", "submit_command"]
 
 
 @click.command("submit")
@@ -90,10 +91,7 @@ async def _submit(
 ) -> RunHandle | None:
     """The run; None where it was interrupted, and the run cancelled."""
     from noetl_temporal.cli.credentials import check_names_of_workers
-    from noetl_temporal.cli.interrupts import taken_interrupts
-    from noetl_temporal.cli.submission import UnansweredError, submitted
     from noetl_temporal.client import KeyTakenError, NoetlClient, NoEventLogError
-    from noetl_temporal.ids import new_execution_id
 
     client = await NoetlClient.connect(tools=tools)
     check_support(playbook, tools, has_store=client.has_store)
@@ -110,13 +108,28 @@ async def _submit(
         )
 
     try:
+        return await started_run(client, submit, "noetl submit was stopped")
+    except (KeyTakenError, NoEventLogError, ValueError) as error:
+        raise click.UsageError(str(error)) from None
+
+
+async def started_run(
+    client: NoetlClient, submit: Callable[[int], Awaitable[RunHandle]], interrupted: str
+) -> RunHandle | None:
+    """The run that ``submit`` starts with an execution id; None where the command was ``interrupted``, and the run
+    cancelled for that reason. Raises click.ClickException where it is unknown whether it has started, and as
+    ``submit``.
+    """
+    from noetl_temporal.cli.interrupts import taken_interrupts
+    from noetl_temporal.cli.submission import UnansweredError, submitted
+    from noetl_temporal.ids import new_execution_id
+
+    try:
         with taken_interrupts() as interrupts:
             handle = await submitted(submit, new_execution_id(), interrupts, lambda text: click.echo(text, err=True))
             if interrupts.count and handle.is_new:
-                await handle.cancel("noetl submit was stopped")
+                await handle.cancel(interrupted)
                 return None
-    except (KeyTakenError, NoEventLogError, ValueError) as error:
-        raise click.UsageError(str(error)) from None
     except UnansweredError as error:
         raise _UnknownStartError(str(error)) from None
     await _announce(client.temporal.namespace, client.dsn, handle)

@@ -73,7 +73,7 @@ def _emit_end(execution: Execution, status: Status, is_refused: bool) -> None:
     failed = [*inside, *(name for name, record in state.records.items() if record.status == "failed")]
     meta: dict[str, Any] = {
         "evaluated_by_end_step": execution.graph.final in state.records,
-        "total_steps": sum(1 for one in ended.values() if one["status"] != "skipped"),
+        "total_steps": sum(1 for one in ended.values() if one["status"] != "skipped" and "reused" not in one),
         "failed_steps_count": len(failed),
         "failed_steps": failed or None,
         "failures": msgspec.to_builtins(list(state.failures.counts)) or None,

@@ -21,6 +21,7 @@ __all__ = [
     "ChunkReport",
     "Continued",
     "Decided",
+    "Earlier",
     "Event",
     "HoldRequested",
     "LimitReached",
@@ -74,13 +75,26 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     circuits: dict[str, CircuitState] = {}
 
 
+class Earlier(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a rerun takes over (machine/reruns.py): the ``state`` of the run ``execution_id`` just before ``step`` first
+    started there. References to secrets in it are sealed with that run's ``secrets_key``. Once the rerun has it, it is
+    None.
+    """
+
+    execution_id: int
+    step: str
+    secrets_key: str = ""
+    state: Json = None
+
+
 class Started(msgspec.Struct, frozen=True, tag=True):
     """The run begins. For a playbook, ``payload`` is that of the request, and the result of the run is that of
-    ``return_step``, if it is set and has run. A loop uses neither."""
+    ``return_step``, if it is set and has run; a rerun continues from what was ``earlier``. A loop uses none of them."""
 
     at: int
     payload: dict[str, Json] = {}
     return_step: str = ""
+    earlier: Earlier | None = None
 
 
 class ToolFinished(msgspec.Struct, frozen=True, tag=True):

@@ -6,8 +6,9 @@ When the only tokens left wait at the final step, that step runs, once, and the 
 step runs too, as cleanup, for at most its own timeout or CLEANUP_SECONDS; a second cancel request skips it
 (semantics.md 6a).
 
-The parts: steps/ begins and ends runs of steps and follows their routes, Joins (join.py) decides which waiting steps
-may run, the engine's pipelines run tasks, ending.py ends the run. This file manages the tokens.
+The parts: starting.py begins the run, steps/ begins and ends runs of steps and follows their routes, Joins (join.py)
+decides which waiting steps may run, the engine's pipelines run tasks, ending.py ends the run. This file manages the
+tokens.
 
 An invalid fact raises ProtocolError before anything has changed. The failure of a playbook is data: Finish.
 """
@@ -25,10 +26,9 @@ from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.machine.commands import Cancel, KeepValues
 from noetl_temporal.machine.ending import finish
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import ChunkFinished, ChunkReport, LimitReached, Started, ValuesKept
+from noetl_temporal.machine.events import ChunkFinished, ChunkReport, LimitReached, ValuesKept
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import cancelled_outside, error_outcome, failure_at, template_outcome
-from noetl_temporal.machine.holding import Holding
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.join import Joins
 from noetl_temporal.machine.keychain import Keychain
@@ -37,8 +37,9 @@ from noetl_temporal.machine.loops.chunks import begin_no_more, joined, take_repo
 from noetl_temporal.machine.loops.offload import items_to_store, replace_by_refs
 from noetl_temporal.machine.loops.result import loop_end, too_large
 from noetl_temporal.machine.loops.unfinished import without_success
-from noetl_temporal.machine.names import LOOP, playbook_scope
+from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.rollback import Runs
+from noetl_temporal.machine.starting import DEADLINE, Starting
 from noetl_temporal.machine.state import LoopProgress, Pending, PlaybookState, StepRun, restored
 from noetl_temporal.machine.steps import loops as step_loops
 from noetl_temporal.machine.steps.entry import deadline_id, emit_started, enter, is_admitted, new_run
@@ -48,20 +49,17 @@ from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.steps.routes import OK, StepExit
 from noetl_temporal.machine.tally import tallied
 from noetl_temporal.machine.tasks.pipeline import End
-from noetl_temporal.machine.tasks.rendering import seconds_of
-from noetl_temporal.machine.workload import workload_of
 
 __all__ = ["MAX_IDLE_STARTS", "Machine"]
 
 MAX_IDLE_STARTS = 10_000
 """How many steps may start without a call ending in between: a cycle of steps without calls would never end."""
 
-_DEADLINE = "playbook:timeout"
 _VALUES = "values"
 """The id under which large values of the request and of ``set`` are stored."""
 
 
-class Machine(Holding):
+class Machine(Starting):
     """One run of a graph. ``state`` is the ``snapshot`` of an earlier machine, or the state itself of a machine inside
     another. ``secrets_key`` signs references to secrets; it is the same in the whole run and unknown outside. Without
     it templates see no secrets.
@@ -98,40 +96,6 @@ class Machine(Holding):
         self.state.first_slot = step_loops.moved_slot(self.state.first_slot, seed)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
-
-    def _start(self, event: Started) -> None:
-        state, emit, path = self.state, self._journal.emit, self.graph.source.path
-        state.payload, state.return_step = event.payload, event.return_step
-        requested = emit("playbook.execution.requested", path, "playbook", "PENDING")
-        try:
-            state.workload = workload_of(self.graph.workload, event.payload, self.execution_id, event.at)
-            large_values.mark_request_values(state)
-            seconds = self._seconds_of_playbook(event.at)
-        except templates.TemplateFailure as failure:
-            self._refuse(failure, requested)
-            return
-        emit("playbook.request.evaluated", path, "playbook", "COMPLETED", parent=requested)
-        state.playbook_id = emit("playbook.started", path, "playbook", "STARTED", parent=requested)
-        state.workflow_id = emit(
-            "workflow.started", "workflow", "workflow", "STARTED", parent=state.playbook_id, entry=self.graph.entry
-        )
-        if seconds is not None:
-            self._start_timer(_DEADLINE, "deadline", "", seconds, f"playbook times out in {seconds:g} s")
-        state.arrivals.append((self.graph.entry, ""))
-
-    def _seconds_of_playbook(self, at: int) -> float | None:
-        limit = self.graph.timeout.total if self.graph.timeout else None
-        scope = playbook_scope(self.state, self.graph.names, self._keychain, self.execution_id, at, None, ())
-        return seconds_of(limit, scope, "timeout")
-
-    def _refuse(self, failure: templates.TemplateFailure, requested: int) -> None:
-        """Fail the run, because the workload cannot be evaluated."""
-        span = failure.span or self.graph.steps[self.graph.entry].span
-        self._failed(failure_at(self.graph.source, "workload", template_outcome(failure), span))
-        path, emit = self.graph.source.path, self._journal.emit
-        for type_ in ("playbook.request.evaluated", "playbook.failed"):
-            emit(type_, path, "playbook", "FAILED", parent=requested, error=failure.message, span=span)
-        self._finish()
 
     def _deadline_passed(self, deadline: Pending) -> None:
         if deadline.owner:
@@ -270,6 +234,8 @@ class Machine(Holding):
         self._start_run(self.graph.steps[name])
 
     def _start_run(self, step: Step) -> None:
+        if self.observer is not None:
+            self.observer(step.name, self.state)
         run = new_run(self._execution, step)
         try:
             if not is_admitted(self._execution, step, run):
@@ -464,7 +430,7 @@ class Machine(Holding):
         state = self.state
         state.phase = "ended"
         state.arrivals.clear()
-        self._drop_timer(_DEADLINE)
+        self._drop_timer(DEADLINE)
         self._drop_loads()
         self._drop_values()
         self._journal.send(finish(self._execution, self._limit))

@@ -222,7 +222,7 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
 class StepRecord(msgspec.Struct, omit_defaults=True):
     """The last result of a step, for templates and for the summary of the run. ``iterations`` counts those of its
     loops: {total, success, failed, skipped}. ``failures`` are those of the items of a loop over steps, until the step
-    that ends the loop handles them or fails.
+    that ends the loop handles them or fails. It is ``reused`` where an earlier run ran the step.
     """
 
     status: StepStatus
@@ -234,6 +234,7 @@ class StepRecord(msgspec.Struct, omit_defaults=True):
     iterations: dict[str, int] = {}
     duration: float = 0.0
     failures: FailureLog = FailureLog()
+    reused: bool = False
 
 
 class StepRun(Run, omit_defaults=True, kw_only=True):

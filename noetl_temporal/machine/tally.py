@@ -16,7 +16,8 @@ _BY_WEIGHT: tuple[StepStatus, ...] = ("running", "skipped", "completed", "cancel
 
 class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
     """``status`` is the most severe of the last runs of all iterations. ``attempts``, the ``retries`` among them, the
-    ``iterations`` of its own loops ({total, success, failed, skipped}) and ``duration`` in seconds are sums.
+    ``iterations`` of its own loops ({total, success, failed, skipped}) and ``duration`` in seconds are sums. All runs
+    were ``reused`` where those of an earlier run were.
     """
 
     status: StepStatus
@@ -24,6 +25,7 @@ class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
     retries: int = 0
     iterations: dict[str, int] = {}
     duration: float = 0.0
+    reused: bool = False
 
 
 def tallied(found: Mapping[str, StepTally], more: Mapping[str, StepTally]) -> dict[str, StepTally]:

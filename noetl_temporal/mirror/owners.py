@@ -18,7 +18,7 @@ from noetl_temporal.mirror.decryption import parts_of
 from noetl_temporal.mirror.event_table import Connection
 from noetl_temporal.mirror.payloads import REFERENCE, Reference, value
 
-__all__ = ["ReadEvent", "keys_in", "own", "payload_keys", "references"]
+__all__ = ["ReadEvent", "keys_in", "keys_in_json", "own", "payload_keys", "references"]
 
 _KEY = re.compile(rb'"(?:key|kept_scope)":"([0-9a-f]{64})"')
 
@@ -44,7 +44,12 @@ def payload_keys(event: ReadEvent) -> set[str]:
 
 def keys_in(message: Message) -> frozenset[str]:
     """The keys in JSON. If a user's value merely looks like a key, at worst a payload is kept too long."""
-    return frozenset(key.decode() for key in _KEY.findall(message.SerializeToString()))
+    return keys_in_json(message.SerializeToString())
+
+
+def keys_in_json(text: bytes) -> frozenset[str]:
+    """The same of JSON."""
+    return frozenset(key.decode() for key in _KEY.findall(text))
 
 
 def references(message: Message) -> set[str]:

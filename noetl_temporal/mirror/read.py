@@ -130,7 +130,9 @@ class CalledRun(msgspec.Struct, frozen=True):
 
 
 class StepSummary(msgspec.Struct, frozen=True):
-    """A step over all its runs. ``status`` (STARTED while it runs) and ``duration_seconds`` are the last run's."""
+    """A step over all its runs. ``status`` (STARTED while it runs) and ``duration_seconds`` are the last run's. A step
+    that only an earlier run has run is ``reused``.
+    """
 
     step: str
     status: str
@@ -138,6 +140,7 @@ class StepSummary(msgspec.Struct, frozen=True):
     duration_seconds: float | None
     error: str | None
     runs: int
+    reused: bool
     attempts: int
     retries: int
     pages: int

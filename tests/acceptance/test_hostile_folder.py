@@ -58,6 +58,7 @@ WITHOUT_A_STACK = {
     "pause": [["pause", "7"]],
     "resume": [["resume", "7"]],
     "retry": [["retry", "7"]],
+    "rerun": [["rerun", "7", "--from", "start"]],
     "skip": [["skip", "7", "start"]],
     "test": [["test"], ["test", "--record", "7"]],
     "register": [["register", "playbook.yaml"], ["register", "."]],

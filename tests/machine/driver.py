@@ -34,6 +34,7 @@ from noetl_temporal.machine.events import (
     CancelRequested,
     ChunkFinished,
     Continued,
+    Earlier,
     Event,
     Started,
     TimerFired,
@@ -98,11 +99,15 @@ class Driver:
         self.delays: list[float] = []
 
     def drive(
-        self, machine: Machine | LoopMachine, payload: dict[str, Any] | None = None, return_step: str = ""
+        self,
+        machine: Machine | LoopMachine,
+        payload: dict[str, Any] | None = None,
+        return_step: str = "",
+        earlier: Earlier | None = None,
     ) -> Finish:
         in_flight: deque[Callable[[int], Event]] = deque()
         ids: deque[str] = deque()
-        commands = machine.feed(Started(self._tick(), payload or {}, return_step))
+        commands = machine.feed(Started(self._tick(), payload or {}, return_step, earlier))
         while True:
             finish = self._perform(commands, in_flight, ids)
             if finish is not None:

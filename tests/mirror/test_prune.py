@@ -35,6 +35,12 @@ from tests.mirror.pruning import LARGE, Place, make_namespace, place, until
 from tests.mirror.resets import reset
 
 ONE = '  - step: start\n    tool: {kind: noop, message: "{{ workload.text }}"}\n'
+TWO = """
+  - step: start
+    tool: {kind: noop, message: "{{ workload.text }}"}
+    next: {arcs: [{step: after}]}
+  - {step: after, tool: {kind: noop, message: "{{ start | length }}"}}
+"""
 LOOPED = """
   - step: start
     loop: {in: "{{ [workload.text] }}", iterator: item}
@@ -146,6 +152,25 @@ async def test_the_segments_of_a_frame_belong_to_its_execution(here: Place, monk
     await here.part(run)
     await here.prune()
     assert await here.keys() == set()
+
+
+async def test_a_rerun_owns_what_it_has_taken_over(here: Place) -> None:
+    old = await here.run(TWO, text="a")
+    large = await here.owned(old)
+    await here.age(31)
+    again = await here.client.rerun(old.execution_id, "after")
+    await here.part(old)
+    await here.prune()  # what the new run uses is kept before the mirror knows of it
+    await again.result()
+    await here.follow(again)
+    assert large & await here.owned(again)
+    await here.age(31)
+    await here.prune()
+    assert (await again.result()).result == LARGE
+    third = await here.client.rerun(again.execution_id, "after")
+    assert (await third.result()).result == LARGE
+    await here.follow(third)
+    assert await audit_execution(here.dsn, third.execution_id) == []
 
 
 async def test_a_rebuild_finds_the_owners_again(here: Place) -> None:

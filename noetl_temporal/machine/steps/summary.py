@@ -34,13 +34,14 @@ def _result_of(record: StepRecord) -> Json:
 
 
 def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
-    """name -> {status, attempts, retries, iterations?, duration_seconds}, in the order of the playbook; for steps
-    inside loops over steps, the most severe status, and sums.
+    """name -> {status, reused?, attempts, retries, iterations?, duration_seconds}, in the order of the playbook; for
+    steps inside loops over steps, the most severe status, and sums.
     """
     found = {**execution.state.inside, **{name: tally_of(one) for name, one in execution.state.records.items()}}
     return {
         name: {
             "status": found[name].status,
+            **({"reused": True} if found[name].reused else {}),
             "attempts": found[name].attempts,
             "retries": found[name].retries,
             **({"iterations": dict(found[name].iterations)} if found[name].iterations else {}),
@@ -53,4 +54,4 @@ def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
 
 def tally_of(record: StepRecord) -> StepTally:
     """The summary of a step."""
-    return StepTally(record.status, record.attempts, record.retries, record.iterations, record.duration)
+    return StepTally(record.status, record.attempts, record.retries, record.iterations, record.duration, record.reused)

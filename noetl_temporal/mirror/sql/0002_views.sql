@@ -31,6 +31,7 @@ INSERT INTO noetl.event_name (event_type, legacy, domain) VALUES
     ('step.cancelled',               'step_cancelled',           NULL),
     ('step.held',                    NULL,                       NULL),
     ('step.released',                NULL,                       NULL),
+    ('step.reused',                  NULL,                       NULL),
     -- a task is told by its attempts; one that is cancelled before any has none
     ('task.started',                 NULL,                       NULL),
     ('task.attempt.started',         'action_started',           '{RetryStarted,ToolStarted}'), -- Retry: of later attempts

@@ -319,6 +319,7 @@ WITH standing AS NOT MATERIALIZED (
            max(event_id) FILTER (WHERE node_type = 'step' AND event_type ~ '^step\.') AS last_id,
            max(event_id) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled')) AS end_id,
            count(*) FILTER (WHERE event_type = 'step.started') AS runs,
+           bool_or(event_type = 'step.reused') AND NOT bool_or(event_type = 'step.started') AS reused,
            count(*) FILTER (WHERE event_type = 'task.attempt.failed' AND (meta #>> '{retry,will_retry}')::boolean) AS retries,
            count(*) FILTER (WHERE event_type = 'task.done' AND meta ? 'page') AS pages,
            sum((meta #>> '{iterator,collection_size}')::int) FILTER (WHERE event_type = 'loop.started') AS iterations_total,
@@ -333,7 +334,7 @@ SELECT step,
        (SELECT e.status FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, last_id)) AS status,
        (SELECT e.duration FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS duration_seconds,
        (SELECT e.error FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS error,
-       runs, coalesce(attempts, 0) AS attempts, retries, pages, iterations_total, iterations_ended, iterations_failed
+       runs, reused, coalesce(attempts, 0) AS attempts, retries, pages, iterations_total, iterations_ended, iterations_failed
 FROM counted LEFT JOIN calls USING (step)
 ORDER BY first_id
 

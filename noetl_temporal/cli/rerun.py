@@ -1,0 +1,125 @@
+"""``noetl rerun``: a new run that takes over what an earlier one had done before a step."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from noetl_temporal.cli.arguments import RUN_ID
+from noetl_temporal.cli.connection import reach_to_submit
+from noetl_temporal.cli.exits import INTERRUPTED
+from noetl_temporal.cli.importing import importing
+from noetl_temporal.cli.logs import log_to_file
+from noetl_temporal.cli.playbook import refuse_to_start
+from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.submit import started_run
+from noetl_temporal.cli.traces import warn_of_missing_traces
+from noetl_temporal.stack.errors import NotStartedError, StackError
+from noetl_temporal.stack.home import Home
+
+if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
+    from noetl_temporal.client import NoetlClient
+    from noetl_temporal.earlier_run import EarlierRun
+    from noetl_temporal.runs import RunHandle
+
+__all__ = ["rerun_command"]
+
+
+@click.command("rerun")
+@click.argument("execution", metavar="ID", type=RUN_ID)
+@click.option("--from", "step", metavar="STEP", required=True, help="The first step that runs again.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the new run.")
+def rerun_command(execution: int | str, step: str, as_json: bool) -> None:
+    """Run STEP of the run ID and what follows it again, in a new run.
+
+    The new run has the same playbook, as it was then, and the same payload. Results, ctx and failures are those that
+    the run ID had before STEP first started; nothing before STEP is called again. The run ID must have ended, and is
+    not changed.
+
+    It is refused where another step was still running when STEP first started, for a step inside of a loop over
+    several steps, and where Temporal no longer has the history of the run.
+
+    \b
+    noetl rerun 754318462739161088 --from load
+    noetl rerun 754318 --from load --json
+
+    \b
+    Exit status:
+      0    it was submitted
+      2    it was refused; nothing was started
+      3    it is unknown whether it has started: the connection was lost
+    """
+    reach = reach_to_submit()
+    with importing():
+        from noetl_temporal.cli.credentials import warn_of_ignored_credentials
+
+        warn_of_ignored_credentials(reach)
+        warn_of_missing_traces()
+        log_to_file(Home().log("rerun"))
+    found = asyncio.run(_rerun(execution, step))
+    if found is None:
+        sys.exit(INTERRUPTED)
+    _show(*found, as_json=as_json)
+
+
+async def _rerun(run: int | str, step: str) -> tuple[RunHandle, EarlierRun] | None:
+    """The new run; None where it was interrupted, and the run cancelled."""
+    from noetl_temporal.cli.credentials import check_names_of_workers
+    from noetl_temporal.client import NoetlClient, UnsupportedError
+
+    client = await NoetlClient.connect()
+    earlier = await _earlier_run(client, run, step)
+    playbook = earlier.playbook
+    await check_names_of_workers(playbook.calls.closure(playbook.graph), client.temporal)
+
+    async def submit(execution_id: int) -> RunHandle:
+        return await client.start_rerun(earlier, execution_id=execution_id)
+
+    try:
+        handle = await started_run(client, submit, "noetl rerun was stopped")
+    except UnsupportedError as error:
+        refuse_to_start(error.problems)
+        raise
+    return None if handle is None else (handle, earlier)
+
+
+async def _earlier_run(client: NoetlClient, run: int | str, step: str) -> EarlierRun:
+    """Raises NotStartedError with the reason why there is none, DeploymentError."""
+    from noetl_temporal.cli.named_run import execution_of
+    from noetl_temporal.client import RequestRefusedError, UnknownRunError
+
+    try:
+        execution_id = await execution_of(run)
+    except StackError as error:
+        raise NotStartedError(str(error)) from None
+    try:
+        return await client.earlier_run(execution_id, step)
+    except UnknownRunError:
+        why = f"Temporal has no run {execution_id}, or no longer, so nothing of it can be taken over"
+        raise NotStartedError(f"{why}: submit the playbook again") from None
+    except RequestRefusedError as error:
+        raise NotStartedError(f"run {execution_id}: {error}") from None
+
+
+def _show(handle: RunHandle, earlier: EarlierRun, *, as_json: bool) -> None:
+    of, reused = earlier.facts.execution_id, earlier.reused
+    if as_json:
+        fields = {
+            "execution_id": str(handle.execution_id),
+            "workflow_id": handle.workflow_id,
+            "path": earlier.given.path,
+            "rerun_of": str(of),
+            "rerun_from": earlier.facts.step,
+            "reused": reused,
+        }
+        echo_json(msgspec.json.encode(fields).decode())
+        return
+    click.echo(f"submitted: execution {handle.execution_id}, workflow {handle.workflow_id}")
+    click.echo(f"rerun of {of} from {earlier.facts.step}" + (f", reusing {', '.join(reused)}" if reused else ""))
+    failed = [name for name, status in reused.items() if status == "failed"]
+    if failed:
+        click.echo(f"reused as failed: {', '.join(failed)}; to repeat one, rerun from it", err=True)

@@ -1,0 +1,229 @@
+"""What an earlier run had before a step first started (dev/decisions/0066).
+
+How it works. The recorded history of the run is replayed, from its first run on where it continued as new. So the same
+machine takes the same facts in the same order, and its state is that of the workflow then. No tool is called and
+nothing is written. Unlike other replays this one uses what it reads: it runs in the run's own namespace and verifies
+each signature.
+
+Large values stay references. Those that the facts refer to are looked up before anything starts, and kept by that for
+another day: until then the mirror has read the start of the new run, which is their owner from there on (owners.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from temporalio import workflow
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.converter import DataConverter, WorkflowSerializationContext
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import (
+    ExecuteWorkflowInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+)
+
+from noetl_compiler.diagnostics import nearest_or_all
+from noetl_compiler.graph import Graph, Json
+from noetl_temporal.answering import RequestRefusedError
+from noetl_temporal.codec import NO_STORE, payload_limit, verifying_converter
+from noetl_temporal.machine.events import Earlier
+from noetl_temporal.machine.reruns import facts_before, problem_before, region_of
+from noetl_temporal.machine.state import PlaybookState
+from noetl_temporal.mirror.owners import keys_in_json
+from noetl_temporal.payload_store import PayloadStore
+from noetl_temporal.replay import problem_of
+from noetl_temporal.run_input import Playbook, RunInput
+from noetl_temporal.workflows import PlaybookWorkflow
+
+__all__ = ["EarlierRun", "earlier_run"]
+
+_GONE = "Temporal has removed its history, or a part of it: submit the playbook again"
+
+
+class EarlierRun(NamedTuple):
+    """What the run was asked for, its playbook, and the facts with which a rerun starts."""
+
+    given: RunInput
+    playbook: Playbook
+    facts: Earlier
+
+    @property
+    def reused(self) -> dict[str, str]:
+        """The steps whose outcomes are taken over, in the playbook's order: name -> status."""
+        records = _records(self.facts.state)
+        steps = self.playbook.graph.steps.items()
+        return {name: records[name]["status"] for name, step in steps if name in records and not step.is_synthetic}
+
+
+async def earlier_run(client: Client, workflow_id: str, execution_id: int, step: str) -> EarlierRun:
+    """What a run had before ``step`` first started, where that can be taken over.
+
+    Raises RequestRefusedError with the reason, DecryptionError, RPCError, the errors of the payload store."""
+    try:
+        return await _EarlierRun(client, workflow_id, execution_id, step).read()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        raise RequestRefusedError(_GONE) from error
+
+
+class _EarlierRun:
+    def __init__(self, client: Client, workflow_id: str, execution_id: int, step: str) -> None:
+        self._client, self._workflow_id = client, workflow_id
+        self._execution_id, self._step = execution_id, step
+        self._converter = verifying_converter(client.data_converter)
+
+    async def read(self) -> EarlierRun:
+        runs = await self._runs()
+        first = await self._workflow(runs[0]).fetch_history()
+        started = first.events[0]
+        given, playbook = await self._input(started)
+        _check_step(playbook.graph, self._step)
+        recorder = _Recorder(playbook.graph, self._step)
+        for run in runs:
+            history = first if run == runs[0] else await self._workflow(run).fetch_history()
+            problem = await problem_of(history, self._converter, [_Watching(recorder)], self._client.namespace)
+            if problem is not None:
+                why = "its history was changed, was recorded by another build, or misses values"
+                raise RequestRefusedError(f"{why}, and cannot be replayed: {problem}")
+            if recorder.has_started:
+                break
+        facts = recorder.result(given)
+        await self._check_values(facts)
+        secrets_key = started.workflow_execution_started_event_attributes.first_execution_run_id
+        return EarlierRun(given, playbook, Earlier(self._execution_id, self._step, secrets_key, facts))
+
+    async def _runs(self) -> list[str]:
+        """The run ids of the workflow, each of which continued the one before."""
+        found = await self._client.get_workflow_handle(self._workflow_id).describe()
+        if found.status is WorkflowExecutionStatus.RUNNING:
+            raise RequestRefusedError("the run is still going on: wait for its end (noetl wait), or cancel it")
+        runs, before = list[str](), found.run_id
+        while before:
+            runs.append(before)
+            event = await self._first_event(before)
+            before = event.workflow_execution_started_event_attributes.continued_execution_run_id
+        return runs[::-1]
+
+    def _workflow(self, run_id: str) -> WorkflowHandle[Any, Any]:
+        return self._client.get_workflow_handle(self._workflow_id, run_id=run_id)
+
+    async def _first_event(self, run_id: str) -> HistoryEvent:
+        async for event in self._workflow(run_id).fetch_history_events(page_size=1):
+            return event
+        raise RequestRefusedError(_GONE)
+
+    async def _input(self, started: HistoryEvent) -> tuple[RunInput, Playbook]:
+        payloads = started.workflow_execution_started_event_attributes.input.payloads
+        context = WorkflowSerializationContext(self._client.namespace, self._workflow_id)
+        try:
+            converter: DataConverter = self._converter.with_context(context)
+            given, playbook = await converter.decode(payloads, [RunInput, Playbook])
+        except ApplicationError as refused:
+            raise RequestRefusedError(f"what it was asked for is {refused.message}") from refused
+        except LookupError as error:
+            raise RequestRefusedError(f"its playbook has been pruned: {error}") from error
+        except RuntimeError as error:
+            if NO_STORE not in str(error):
+                raise
+            raise RequestRefusedError("its playbook is stored in Postgres: set NOETL_POSTGRES") from error
+        return given, playbook
+
+    async def _check_values(self, facts: Json) -> None:
+        text = msgspec.json.encode(facts)
+        limit = payload_limit(self._client.data_converter)
+        if len(text) > limit:
+            why = f"what happened before step {self._step!r} has {len(text):,} bytes, over {limit:,}"
+            raise RequestRefusedError(f"{why}: a rerun cannot take it over")
+        keys, storage = keys_in_json(text), self._client.data_converter.external_storage
+        store = storage.drivers[0] if storage is not None else None
+        gone = await store.renew(keys) if keys and isinstance(store, PayloadStore) else set[str]()
+        if gone:
+            are = "1 large value has" if len(gone) == 1 else f"{len(gone):,} large values have"
+            raise RequestRefusedError(f"{are} been pruned that the run had before step {self._step!r} (noetl prune)")
+
+
+def _check_step(graph: Graph, step: str) -> None:
+    if step not in graph.steps:
+        names = [name for name, one in graph.steps.items() if not one.is_synthetic]
+        raise RequestRefusedError(f"the playbook has no step {step!r}: {nearest_or_all(step, names, 'its steps are')}")
+    loop = region_of(graph, step)
+    if loop is not None:
+        why = f"step {step!r} runs once for each item of the loop {loop!r}, so there is no one state before it"
+        raise RequestRefusedError(f"{why}: rerun from {loop!r}")
+
+
+class _Recorder:
+    """Notes the state before the first start of a step."""
+
+    def __init__(self, graph: Graph, step: str) -> None:
+        self._graph, self._step = graph, step
+        self._facts: Json = None
+        self._starts: dict[str, str | None] = {}
+        """For each step that started why nothing can be taken over there; None where it can."""
+
+    def note(self, step: str, state: PlaybookState) -> None:
+        """A step is about to start."""
+        if state.counts.get(step):
+            return
+        self._starts[step] = problem = problem_before(self._graph, state, step)
+        if step == self._step and problem is None:
+            self._facts = facts_before(self._graph, state, step)
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the step has."""
+        return self._step in self._starts
+
+    def result(self, given: RunInput) -> Json:
+        """The facts. Raises RequestRefusedError."""
+        if not self.has_started:
+            raise RequestRefusedError(self._why_not_reached(given.rerun))
+        problem = self._starts[self._step]
+        if problem is not None:
+            raise RequestRefusedError(f"{problem}: {self._choice()}")
+        return self._facts
+
+    def _why_not_reached(self, earlier: Earlier | None) -> str:
+        if earlier is not None and self._step in _records(earlier.state):
+            taken = f"it has taken step {self._step!r} over from run {earlier.execution_id}"
+            return f"{taken}: noetl rerun {earlier.execution_id} --from {self._step}"
+        return f"it never reached step {self._step!r}: {self._choice()}"
+
+    def _choice(self) -> str:
+        steps = self._graph.steps
+        possible = [name for name, why in self._starts.items() if why is None and not steps[name].is_synthetic]
+        return f"it can be rerun from {', '.join(possible)}" if possible else "submit the playbook again"
+
+
+def _records(state: Json) -> dict[str, Any]:
+    return {} if state is None else state.get("records", {})
+
+
+class _Watching(Interceptor):
+    """Has the steps of a replayed playbook told to a recorder."""
+
+    def __init__(self, recorder: _Recorder) -> None:
+        self._recorder = recorder
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,  # noqa: A002 - the base class names it so
+    ) -> type[WorkflowInboundInterceptor]:
+        """See temporalio.worker.Interceptor."""
+        del input
+        recorder = self._recorder
+
+        class _Inbound(WorkflowInboundInterceptor):
+            async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002
+                instance = workflow.instance()
+                if isinstance(instance, PlaybookWorkflow):
+                    instance.observe(recorder.note)
+                return await super().execute_workflow(input)
+
+        return _Inbound

@@ -1,0 +1,144 @@
+"""What a rerun takes over from an earlier run of the same graph: all that had happened before one step first started
+there (semantics.md 43).
+
+How it works. The earlier run's recorded facts are fed to a machine once more (earlier_run.py). Just before the
+step's first start its state has exactly what the templates of that step saw: results, ``ctx``, ``vars``, the workload
+as it was rendered, failures, and signals that no step has taken. ``facts_before`` keeps these and leaves out what
+belongs to that run alone: ids, timers, requests. The tokens are the step's own, those on their way, and those that
+wait at joins.
+
+That is only well-defined where nothing was half done at that moment, as what a step does before its end is in no
+result of it. ``problem_before`` says so. A step that had started with the same fact and had done nothing yet, as those
+of a fan-out do, starts in the rerun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from noetl_compiler.graph import Graph, Json
+from noetl_compiler.secret_references import MARK, references_in, written
+from noetl_temporal.machine.events import Earlier
+from noetl_temporal.machine.journal import RESULT_BYTES
+from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRecord, StepRun, restored, state_snapshot
+from noetl_temporal.machine.steps.execution import Execution
+from noetl_temporal.machine.stored import preview
+from noetl_temporal.machine.tally import StepTally
+from noetl_temporal.machine.tasks.events import message_of
+
+__all__ = ["emit_reused", "facts_before", "problem_before", "region_of", "take_over"]
+
+_PAYLOAD = "payload"
+"""Of the roots of values, the one that a rerun has from its own request, which is the same."""
+
+_TAKEN = (
+    *("workload", "ctx", "vars", "kept", "unmeasured", "signals"),
+    *("records", "inside", "counts", "arrivals", "waiting", "failures"),
+    *("sizes", "has_stored", "stored_bytes"),
+)
+"""The fields of a PlaybookState that are taken over."""
+
+
+def region_of(graph: Graph, step: str) -> str | None:
+    """The loop over steps inside of which a step runs, once an item; None for any other step."""
+    return next((one.name for one in graph.steps.values() if one.loop and step in one.loop.region), None)
+
+
+def problem_before(graph: Graph, state: PlaybookState, step: str) -> str | None:
+    """Why what had happened before the start of ``step`` cannot be taken over; None if it can."""
+    if state.stop is not None:
+        return f"the run was already stopping ({state.stop.kind}) when {step!r} started"
+    for run in state.runs.values():
+        if run.held is not None:
+            return f"step {run.step!r} had failed and was held when {step!r} first started"
+        if not _is_untouched(graph, state, run):
+            return f"step {run.step!r} was still running when {step!r} first started, so it had no result to take over"
+    return None
+
+
+def facts_before(graph: Graph, state: PlaybookState, step: str) -> Json:
+    """The state with which a rerun starts at ``step``, as plain JSON. ``problem_before`` must have found nothing."""
+    begun = [run.step for run in state.runs.values()]
+    counts = {name: count - begun.count(name) for name, count in state.counts.items()}
+    origins = (state.leads if step == graph.final else None) or [""]
+    unmeasured = dict.fromkeys([*(one for one in state.keeping if one), *state.unmeasured])
+    taken = PlaybookState(
+        workload=state.workload,
+        ctx=state.ctx,
+        vars=state.vars,
+        kept={root: kept for root, kept in state.kept.items() if root != _PAYLOAD},
+        unmeasured=[one for one in unmeasured if not one.startswith((f"{_PAYLOAD}.", "workload."))],
+        signals=state.signals,
+        records={name: _reused(one) for name, one in state.records.items()},
+        inside={name: StepTally(one.status, reused=True) for name, one in state.inside.items()},
+        counts={name: count for name, count in counts.items() if count},
+        arrivals=[*((name, "") for name in begun), *((step, origin) for origin in origins), *state.arrivals],
+        waiting=state.waiting,
+        failures=state.failures,
+        sizes=state.sizes,
+        has_stored=state.has_stored,
+        stored_bytes=state.stored_bytes,
+    )
+    return state_snapshot(taken)
+
+
+def take_over(state: PlaybookState, earlier: Earlier, secrets_key: str) -> None:
+    """Begin with what an earlier run had. ``secrets_key`` is this run's, empty where the graph has no secrets."""
+    snapshot = _resealed(earlier.state, earlier.secrets_key, secrets_key) if secrets_key else earlier.state
+    taken = restored(cast("dict[str, Json]", snapshot), PlaybookState)
+    for name in _TAKEN:
+        setattr(state, name, getattr(taken, name))
+
+
+def emit_reused(execution: Execution, earlier: Earlier) -> None:
+    """An event for each step whose outcome was taken over, in the playbook's order."""
+    for name, step in execution.graph.steps.items():
+        record = execution.state.records.get(name)
+        if record is None or step.is_synthetic:
+            continue
+        execution.journal.emit(
+            "step.reused",
+            name,
+            "step",
+            record.status.upper(),
+            parent=execution.state.workflow_id,
+            result=preview(record.outcome, RESULT_BYTES) if record.status == "completed" else None,
+            error=message_of(record.outcome) if record.status == "failed" else None,
+            span=step.span,
+            rerun_of=str(earlier.execution_id),
+        )
+
+
+def _is_untouched(graph: Graph, state: PlaybookState, run: StepRun) -> bool:
+    """Whether a run has started and done nothing yet, so that it can start again without doing anything twice."""
+    has_begun = run.pipeline not in (None, PipelineState()) or run.selection is not None or run.loop is not None
+    return run.id in state.ready and not has_begun and not graph.steps[run.step].enter
+
+
+def _reused(record: StepRecord) -> StepRecord:
+    """The record without the calls and the time, which are those of the earlier run."""
+    return replace(record, attempts=0, retries=0, iterations={}, duration=0.0, reused=True)
+
+
+def _resealed(value: Any, old: str, new: str) -> Any:
+    """The JSON with its references to secrets valid in the run with the key ``new``. Other texts stay as they are."""
+    match value:
+        case str() if MARK in value:
+            return _with_references(value, old, new)
+        case list():
+            return [_resealed(one, old, new) for one in cast("list[Json]", value)]
+        case dict():
+            return {name: _resealed(one, old, new) for name, one in cast("Mapping[str, Json]", value).items()}
+        case _:
+            return value
+
+
+def _with_references(text: str, old: str, new: str) -> str:
+    parts, end = list[str](), 0
+    for found in references_in(text, old):
+        parts += [text[end : found.start], written(found.reference, new)]
+        end = found.end
+    return "".join([*parts, text[end:]])

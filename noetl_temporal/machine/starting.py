@@ -1,0 +1,93 @@
+"""The start of a playbook's run: its workload and its first step, or what it takes over from an earlier run."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TypeAlias
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Json
+from noetl_temporal.machine import large_values
+from noetl_temporal.machine.events import Earlier, Started
+from noetl_temporal.machine.failure_log import Failure
+from noetl_temporal.machine.failures import failure_at, template_outcome
+from noetl_temporal.machine.holding import Holding
+from noetl_temporal.machine.keychain import Keychain
+from noetl_temporal.machine.names import playbook_scope
+from noetl_temporal.machine.reruns import emit_reused, take_over
+from noetl_temporal.machine.state import PlaybookState
+from noetl_temporal.machine.tasks.rendering import seconds_of
+from noetl_temporal.machine.workload import workload_of
+
+__all__ = ["DEADLINE", "Observer", "Starting"]
+
+DEADLINE = "playbook:timeout"
+"""The id of the timer that ends the run when its time is over."""
+
+Observer: TypeAlias = Callable[[str, PlaybookState], None]
+"""Is told each step that is about to start, with the state at that time, which it must not change. A start that is
+rolled back, because a value has to be loaded first, is told again.
+"""
+
+
+class Starting(Holding):
+    """A machine that begins a run."""
+
+    observer: Observer | None = None
+    execution_id: int
+    _keychain: Keychain
+
+    def _start(self, event: Started) -> None:
+        state, emit, path, earlier = self.state, self._journal.emit, self.graph.source.path, event.earlier
+        state.payload, state.return_step = event.payload, event.return_step
+        origin = _origin(earlier)
+        requested = emit("playbook.execution.requested", path, "playbook", "PENDING", meta=origin)
+        try:
+            if earlier is None:
+                state.workload = workload_of(self.graph.workload, event.payload, self.execution_id, event.at)
+                state.arrivals.append((self.graph.entry, ""))
+            else:
+                take_over(state, earlier, self._keychain.key)
+            large_values.mark_request_values(state)
+            seconds = self._seconds_of_playbook(event.at)
+        except templates.TemplateFailure as failure:
+            self._refuse(failure, requested)
+            return
+        emit("playbook.request.evaluated", path, "playbook", "COMPLETED", parent=requested)
+        state.playbook_id = emit("playbook.started", path, "playbook", "STARTED", parent=requested, meta=origin)
+        entry = self.graph.entry if earlier is None else earlier.step
+        state.workflow_id = emit(
+            "workflow.started", "workflow", "workflow", "STARTED", parent=state.playbook_id, entry=entry
+        )
+        if earlier is not None:
+            emit_reused(self._execution, earlier)
+        if seconds is not None:
+            self._start_timer(DEADLINE, "deadline", "", seconds, f"playbook times out in {seconds:g} s")
+
+    def _seconds_of_playbook(self, at: int) -> float | None:
+        limit = self.graph.timeout.total if self.graph.timeout else None
+        scope = playbook_scope(self.state, self.graph.names, self._keychain, self.execution_id, at, None, ())
+        return seconds_of(limit, scope, "timeout")
+
+    def _refuse(self, failure: templates.TemplateFailure, requested: int) -> None:
+        """Fail the run, because the workload cannot be evaluated."""
+        span = failure.span or self.graph.steps[self.graph.entry].span
+        self._failed(failure_at(self.graph.source, "workload", template_outcome(failure), span))
+        path, emit = self.graph.source.path, self._journal.emit
+        for type_ in ("playbook.request.evaluated", "playbook.failed"):
+            emit(type_, path, "playbook", "FAILED", parent=requested, error=failure.message, span=span)
+        self._finish()
+
+    @abstractmethod
+    def _failed(self, failure: Failure) -> None:
+        """Note a failure of the run itself."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """End the run."""
+
+
+def _origin(earlier: Earlier | None) -> dict[str, Json]:
+    """What the first events of a rerun say of it. The id is a text, as it exceeds 2^53."""
+    return {} if earlier is None else {"rerun_of": str(earlier.execution_id), "rerun_from": earlier.step}

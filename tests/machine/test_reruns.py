@@ -1,0 +1,271 @@
+"""A rerun goes on from what an earlier run had before a step first started (semantics.md 43)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_compiler.graph import Graph, Json
+from noetl_compiler.secret_references import references_in
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.machine.events import Earlier
+from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.reruns import facts_before, problem_before, region_of
+from noetl_temporal.machine.state import PlaybookState, Stop
+
+from .driver import SECRETS_KEY, Driver, Run, error
+
+HEAD = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: rerun, path: tests/rerun}
+workload: {city: Bergen, at: "{{ job.id }}"}
+workflow:
+"""
+CHAIN = """\
+  - step: start
+    tool: {kind: noop, message: start}
+    set: {ctx.total: "{{ start.n }}", ctx.city: "{{ workload.city }}"}
+    next: {arcs: [{step: middle}]}
+  - step: middle
+    tool: {kind: noop, message: "{{ ctx.total }} {{ start.n }}"}
+    set: {ctx.total: "{{ ctx.total + middle.n }}"}
+    next: {arcs: [{step: last}]}
+  - step: last
+    tool: {kind: noop, message: "{{ ctx.total }} {{ ctx.city }} {{ start.n }} {{ middle.n }} {{ workload.at }}"}
+"""
+FORK = """\
+  - step: start
+    tool: {kind: noop, message: start}
+    next: {spec: {mode: inclusive}, arcs: [{step: left}, {step: right}]}
+  - step: left
+    tool: {kind: noop, message: left}
+    next: {arcs: [{step: left2}]}
+  - step: left2
+    tool: {kind: noop, message: left2}
+    next: {arcs: [{step: join}]}
+  - step: right
+    tool: {kind: noop, message: right}
+    next: {arcs: [{step: join}]}
+  - step: join
+    tool: {kind: noop, message: "{{ left2.n }} {{ right.n }}"}
+"""
+LOOP = """\
+  - step: start
+    loop: {in: [1, 2, 3], iterator: n, spec: {mode: parallel}}
+    tool: {kind: noop, message: "{{ n }}"}
+    next: {arcs: [{step: after}]}
+  - {step: after, tool: {kind: noop, message: "{{ start.results | sum }}"}}
+"""
+HANDLED = """\
+  - step: start
+    tool: {kind: noop, message: start}
+    next: {arcs: [{step: after, when: "{{ event.name == 'step.failed' }}"}]}
+  - {step: after, tool: {kind: noop, message: after}}
+"""
+REGION = """\
+  - step: each
+    loop: {in: [1, 2], iterator: n}
+    next: {arcs: [{step: inner}]}
+  - {step: inner, tool: {kind: noop, message: "{{ n }}"}, next: {arcs: [{step: done}]}}
+  - {step: done, spec: {end_loop: each}, next: {arcs: [{step: report}]}}
+  - {step: report, tool: {kind: noop, message: "{{ each.results | length }}"}}
+"""
+
+
+@dataclass
+class Recording:
+    """Drives a run, and notes what its steps could be rerun from."""
+
+    graph: Graph
+    answer: Callable[[ToolCall], Any]
+    states: dict[str, Json] = field(default_factory=dict[str, Json])
+    problems: dict[str, str] = field(default_factory=dict[str, str])
+    pick: Callable[[int], int] | None = None
+
+    def run(self, payload: dict[str, Json] | None = None, earlier: Earlier | None = None, id_: int = 7) -> Run:
+        machine = Machine(self.graph, execution_id=id_, secrets_key=SECRETS_KEY)
+        machine.observer = self._note
+        driver = Driver(self.answer, self.pick)
+        return Run(driver.drive(machine, payload, earlier=earlier), driver.events, driver.calls, driver.delays)
+
+    def _note(self, step: str, state: PlaybookState) -> None:
+        if state.counts.get(step):
+            return
+        problem = problem_before(self.graph, state, step)
+        if problem is None:
+            self.states[step] = facts_before(self.graph, state, step)
+        else:
+            self.problems[step] = problem
+
+    def rerun(self, step: str, payload: dict[str, Json] | None = None) -> Run:
+        return self.run(payload, Earlier(7, step, SECRETS_KEY, self.states[step]), id_=8)
+
+
+def recording(steps: str, answer: Callable[[ToolCall], Any], pick: Callable[[int], int] | None = None) -> Recording:
+    return Recording(compile_or_raise(HEAD + steps), answer, pick=pick)
+
+
+def said(run: Run) -> list[Any]:
+    return [call.config.get("message") for call in run.calls]
+
+
+def test_a_step_and_what_follows_run_again_with_exact_facts() -> None:
+    answers = iter([{"n": 1}, {"n": 2}, error("away")])
+    recorded = recording(CHAIN, lambda _: next(answers))
+    first = recorded.run({"city": "Oslo"})
+    assert first.finish.status == "failed"
+    recorded.answer = lambda _: {"n": 5}
+    again = recorded.rerun("last", {"city": "Oslo"})
+    assert said(again) == said(first)[2:] == ["3 Oslo 1 2 7"]
+    assert (again.finish.status, again.finish.result) == ("completed", {"n": 5})
+    middle = recorded.rerun("middle", {"city": "Oslo"})
+    assert said(middle) == ["1 1", "6 Oslo 1 5 7"]
+
+
+def test_the_log_says_what_was_taken_over_and_the_report_counts_no_calls_for_it() -> None:
+    recorded = recording(CHAIN, lambda _: {"n": 1})
+    recorded.run()
+    again = recorded.rerun("last")
+    assert [(one.node, one.status, one.meta["rerun_of"]) for one in again.of("step.reused")] == [
+        ("start", "COMPLETED", "7"),
+        ("middle", "COMPLETED", "7"),
+    ]
+    [requested], [started] = again.of("playbook.execution.requested"), again.of("playbook.started")
+    assert requested.meta == started.meta == {"rerun_of": "7", "rerun_from": "last"}
+    [workflow] = again.of("workflow.started")
+    assert workflow.meta == {"entry": "last"}
+    steps = again.finish.steps
+    assert [(steps[name].get("reused"), steps[name]["attempts"]) for name in ("start", "middle", "last")] == [
+        (True, 0),
+        (True, 0),
+        (None, 1),
+    ]
+    [ended] = again.of("workflow.finished")
+    assert ended.meta["total_steps"] == 1
+    assert [one.meta["step_run_id"] for one in again.of("step.started")] == ["last#1", "end#1"]
+
+
+def test_a_rerun_from_the_first_step_is_the_run_with_its_workload() -> None:
+    recorded = recording(CHAIN, lambda _: {"n": 1})
+    first = recorded.run()
+    again = recorded.rerun("start")
+    assert said(again) == said(first)
+    assert again.of("step.reused") == []
+
+
+def test_branches_that_had_ended_are_taken_over() -> None:
+    recorded = recording(FORK, lambda call: {"n": call.step})
+    first = recorded.run()
+    again = recorded.rerun("join")
+    assert said(again) == said(first)[-1:] == ["left2 right"]
+    assert [one.node for one in again.of("step.reused")] == ["start", "left", "left2", "right"]
+
+
+@pytest.mark.parametrize("step", ["left", "right"])
+def test_branches_that_started_with_the_step_start_again(step: str) -> None:
+    recorded = recording(FORK, lambda call: {"n": call.step})
+    recorded.run()
+    again = recorded.rerun(step)
+    assert sorted(said(again)) == ["left", "left2", "left2 right", "right"]
+    assert [one.node for one in again.of("step.reused")] == ["start"]
+    assert {one.meta["step_run_id"] for one in again.of("step.started")} >= {"left#1", "right#1"}
+
+
+def test_a_branch_in_progress_has_nothing_to_take_over() -> None:
+    recorded = recording(FORK, lambda call: {"n": call.step})
+    recorded.run()
+    assert recorded.problems == {
+        "left2": "step 'right' was still running when 'left2' first started, so it had no result to take over"
+    }
+
+
+def test_a_branch_that_waits_at_a_join_is_taken_over() -> None:
+    recorded = recording(FORK, lambda call: {"n": call.step}, pick=lambda count: count - 1)
+    first = recorded.run()
+    assert said(first)[1:] == ["left", "right", "left2", "left2 right"]
+    assert recorded.problems == {}
+    again = recorded.rerun("left2")
+    assert said(again) == ["left2", "left2 right"]
+
+
+def test_of_a_loop_the_results_are_taken_over() -> None:
+    recorded = recording(LOOP, lambda call: 10 * int(call.config["message"]))
+    recorded.run()
+    again = recorded.rerun("after")
+    assert said(again) == [60]
+    assert not [one for one in again.events if one.type.startswith("loop.")]
+    loop = recorded.rerun("start")
+    assert len(loop.of("loop.iteration.done")) == 3
+
+
+def test_a_failure_that_was_handled_before_stays_handled() -> None:
+    recorded = recording(HANDLED, lambda call: error("no") if call.step == "start" else 1)
+    assert recorded.run().finish.status == "completed"
+    again = recorded.rerun("after")
+    assert again.finish.status == "completed"
+    [reused] = again.of("step.reused")
+    assert (reused.status, reused.error) == ("FAILED", "no")
+
+
+def test_the_final_step_can_be_rerun_alone() -> None:
+    recorded = recording(CHAIN, lambda _: {"n": 1})
+    first = recorded.run()
+    again = recorded.rerun("end")
+    assert (said(again), again.finish.result) == ([], first.finish.result)
+
+
+def test_a_rerun_can_be_rerun() -> None:
+    recorded = recording(CHAIN, lambda _: {"n": 1})
+    first = recorded.run()
+    recorded.rerun("middle")
+    again = recorded.rerun("last")
+    assert said(again) == said(first)[2:]
+
+
+def test_a_run_that_was_stopping_is_refused() -> None:
+    graph = compile_or_raise(HEAD + CHAIN)
+    assert problem_before(graph, PlaybookState(), "end") is None
+    state = PlaybookState(stop=Stop("cancel", 0))
+    assert problem_before(graph, state, "end") == "the run was already stopping (cancel) when 'end' started"
+
+
+def test_a_step_of_a_loop_over_steps_belongs_to_it() -> None:
+    recorded = recording(REGION, lambda call: call.step)
+    recorded.run()
+    assert [region_of(recorded.graph, one) for one in ("each", "inner", "done", "report")] == [None, "each", None, None]
+    assert recorded.states.keys() == {"each", "done", "report", "end"}
+    assert len(said(recorded.rerun("done"))) == 1
+    again = recorded.rerun("report")
+    assert said(again) == [2]
+    assert again.finish.steps["inner"] == {
+        "status": "completed",
+        "reused": True,
+        "attempts": 0,
+        "retries": 0,
+        "duration_seconds": 0.0,
+    }
+
+
+def test_references_to_secrets_are_valid_in_the_rerun() -> None:
+    steps = """\
+  - step: start
+    tool: {kind: noop, message: start}
+    set: {ctx.token: "Bearer {{ keychain.billing.token }}", ctx.text: "noetl-secret~x~eyJ9~AAAA~"}
+    next: {arcs: [{step: last}]}
+  - {step: last, tool: {kind: noop, message: "{{ ctx.token }} {{ ctx.text }}"}}
+"""
+    head = HEAD.replace("workflow:", "keychain: [{name: billing, kind: static, token: x}]\nworkflow:")
+    recorded = Recording(compile_or_raise(head + steps), lambda _: 1)
+    recorded.run()
+    machine = Machine(recorded.graph, execution_id=8, secrets_key="another")
+    driver = Driver(lambda _: 1)
+    driver.drive(machine, earlier=Earlier(7, "last", SECRETS_KEY, recorded.states["last"]))
+    [call] = driver.calls
+    [found] = references_in(call.config["message"], "another")
+    assert (found.reference.name, found.reference.path) == ("billing", ("token",))
+    assert list(references_in(call.config["message"], SECRETS_KEY)) == []
+    assert call.config["message"].endswith(" noetl-secret~x~eyJ9~AAAA~")

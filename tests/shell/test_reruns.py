@@ -1,0 +1,422 @@
+"""Reruns on the real server: from a step of a run that has ended (semantics.md 43)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+from temporalio.client import WorkflowHandle, WorkflowHistory
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
+from noetl_compiler import compile_or_raise
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.encryption import ENCRYPTION_KEYS_VARIABLE, DecryptionError
+from noetl_temporal.environment import SIGNING_KEY_VARIABLE
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.runs import RequestRefusedError, RunHandle
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.worker import serving
+from tests.audit import audit_execution
+from tests.shell.conftest import HEAD, Shell
+from tests.shell.test_encrypted_runs import FIRST
+from tests.shell.test_sub_playbooks import submit as submit_caller
+
+CHAIN = """\
+  - step: start
+    tool: {kind: noop, message: {n: 1}}
+    set: {ctx.total: "{{ start.n }}"}
+    next: {arcs: [{step: middle}]}
+  - step: middle
+    tool: {kind: noop, message: {n: 2}}
+    set: {ctx.total: "{{ ctx.total + middle.n }}"}
+    next: {arcs: [{step: last}]}
+  - step: last
+    tool: {kind: noop, message: "{{ ctx.total }} {{ start.n }} {{ workload.city }}"}
+"""
+FORK = """\
+  - step: start
+    tool: {kind: noop, message: start}
+    next: {spec: {mode: inclusive}, arcs: [{step: left}, {step: right}]}
+  - {step: left, tool: {kind: noop, message: left}, next: {arcs: [{step: join}]}}
+  - {step: right, tool: {kind: noop, message: right}, next: {arcs: [{step: join}]}}
+  - {step: join, tool: {kind: noop, message: "{{ left }} {{ right }}"}}
+"""
+LOOP = """\
+  - step: start
+    loop: {in: "{{ range(6) | list }}", iterator: n, spec: {mode: parallel, max_in_flight: 3}}
+    tool: {kind: noop, message: "{{ n }}"}
+    next: {arcs: [{step: after}]}
+  - {step: after, tool: {kind: noop, message: "{{ start.results | sum }}"}}
+"""
+LARGE = """\
+  - step: start
+    tool: {kind: noop, message: big}
+    set: {ctx.kept: "{{ start.text }}"}
+    next: {arcs: [{step: after}]}
+  - {step: after, tool: {kind: noop, message: "{{ start.text | length }} {{ ctx.kept | length }}"}}
+"""
+REGION = """\
+  - {step: start, tool: {kind: noop, message: start}, next: {arcs: [{step: each}]}}
+  - {step: each, loop: {in: [1, 2], iterator: n}, next: {arcs: [{step: inner}]}}
+  - {step: inner, tool: {kind: noop, message: "{{ n }}"}, next: {arcs: [{step: done}]}}
+  - {step: done, spec: {end_loop: each}, next: {arcs: [{step: never, when: "{{ false }}"}]}}
+  - {step: never, tool: {kind: noop, message: never}}
+"""
+CALL = """\
+  - step: start
+    tool: {kind: playbook, path: tests/child, input: {city: Oslo}}
+    next: {arcs: [{step: after}]}
+  - {step: after, tool: {kind: noop, message: "after {{ start }}"}}
+"""
+ONE_OF_MANY = """\
+  - step: NAME
+    tool: {kind: noop, message: NAME}
+    set: {ctx.seen: "{{ (ctx.seen | default([])) + ['NAME'] }}"}
+    next: {arcs: [{step: AFTER}]}
+"""
+BYTES = 200_000
+
+ELSEWHERE = HEAD.replace("path: tests/shell", "path: tests/stored-reruns")
+"""Of runs whose log cannot be read at the end of all tests, as their values or keys are gone."""
+
+
+class World:
+    """Answers each call with its message, and fails those that it is told to."""
+
+    def __init__(self) -> None:
+        self.called: list[Any] = []
+        self.failing: set[Any] = set()
+
+    def answer(self, request: Request, _context: ToolContext) -> Any:
+        said = request.config.get("message")
+        self.called.append(said)
+        if said == "big":
+            return {"text": "x" * BYTES}
+        is_failing = isinstance(said, str) and said in self.failing
+        return Outcome("error", error=ErrorInfo("exception", f"{said} fails")) if is_failing else said
+
+
+async def ended(handle: RunHandle) -> Any:
+    return await asyncio.wait_for(handle.result(), 60)
+
+
+async def test_a_failed_run_is_rerun_from_its_failed_step_once_the_cause_is_cured(
+    shell: Shell, servers: Addresses
+) -> None:
+    world = World()
+    world.failing = {"3 1 Oslo"}
+    async with shell.client(world.answer) as client:
+        handle = await shell.submit(client, CHAIN, city="Oslo")
+        assert (await ended(handle)).status == "failed"
+        world.failing.clear()
+        world.called.clear()
+        again = await client.rerun(handle.execution_id, "last")
+        report = await ended(again)
+    assert (report.status, report.result, world.called) == ("completed", "3 1 Oslo", ["3 1 Oslo"])
+    assert (report.rerun_of, report.rerun_from) == (handle.execution_id, "last")
+    assert {name: bool(step.get("reused")) for name, step in report.steps.items()} == {
+        "start": True,
+        "middle": True,
+        "last": False,
+    }
+    await migrate(servers.postgres)
+    await follow_execution(client.temporal, servers.postgres, again.workflow_id)
+    assert await audit_execution(servers.postgres, again.execution_id) == []
+    log = await asyncpg.connect(servers.postgres)
+    try:
+        rows = await log.fetch(
+            "SELECT event_type, node_name, status FROM noetl.event "
+            "WHERE execution_id = $1 AND meta->>'rerun_of' = $2 ORDER BY event_id",
+            again.execution_id,
+            str(handle.execution_id),
+        )
+    finally:
+        await log.close()
+    assert [tuple(row)[:2] for row in rows] == [
+        ("playbook.execution.requested", "tests/shell"),
+        ("playbook.started", "tests/shell"),
+        ("step.reused", "start"),
+        ("step.reused", "middle"),
+    ]
+
+
+async def test_the_earlier_run_is_left_as_it_is_and_a_rerun_can_be_rerun(shell: Shell) -> None:
+    world = World()
+    async with shell.client(world.answer) as client:
+        handle = await shell.submit(client, CHAIN, city="Oslo")
+        await ended(handle)
+        events = len((await handle.workflow.fetch_history()).events)
+        again = await client.rerun(str(handle.execution_id)[:16], "middle")
+        await ended(again)
+        world.called.clear()
+        third = await client.rerun(again.execution_id, "last")
+        report = await ended(third)
+        with pytest.raises(RequestRefusedError) as refused:
+            await client.rerun(third.execution_id, "middle")
+        assert len((await handle.workflow.fetch_history()).events) == events
+    assert (report.result, report.rerun_of, world.called) == ("3 1 Oslo", again.execution_id, ["3 1 Oslo"])
+    assert str(refused.value) == (
+        f"it has taken step 'middle' over from run {again.execution_id}: noetl rerun {again.execution_id} --from middle"
+    )
+
+
+async def test_branches_that_had_ended_are_taken_over(shell: Shell) -> None:
+    world = World()
+    world.failing = {"left right"}
+    async with shell.client(world.answer) as client:
+        handle = await shell.submit(client, FORK)
+        assert (await ended(handle)).status == "failed"
+        world.failing.clear()
+        world.called.clear()
+        report = await ended(await client.rerun(handle.execution_id, "join"))
+        assert (report.status, world.called) == ("completed", ["left right"])
+        report = await ended(await client.rerun(handle.execution_id, "right"))
+    assert report.status == "completed"
+    assert sorted(world.called[1:]) == ["left", "left right", "right"]
+
+
+async def test_of_a_loop_the_result_is_taken_over(shell: Shell) -> None:
+    world = World()
+    async with shell.client(world.answer) as client:
+        handle = await shell.submit(client, LOOP)
+        await ended(handle)
+        world.called.clear()
+        again = await client.rerun(handle.execution_id, "after")
+        report = await ended(again)
+        children = [
+            one
+            for one in (await again.workflow.fetch_history()).events
+            if one.HasField("start_child_workflow_execution_initiated_event_attributes")
+        ]
+    assert (report.result, world.called, children) == (15, [15], [])
+
+
+async def test_the_result_of_a_called_playbook_is_taken_over(shell: Shell) -> None:
+    def answer(request: Request, _context: ToolContext) -> Any:
+        called.append(request.config.get("message"))
+        return "said"
+
+    called: list[Any] = []
+    async with shell.client(answer) as client:
+        handle = await submit_caller(client, CALL)
+        await ended(handle)
+        assert called[:2] == ["Oslo 3", "report"]
+        called.clear()
+        again = await client.rerun(handle.execution_id, "after")
+        assert (await ended(again)).status == "completed"
+        whole = await client.rerun(handle.execution_id, "start")
+        assert (await ended(whole)).status == "completed"
+    assert called == ["after said", "Oslo 3", "report", "after said"]
+
+
+async def test_a_run_that_continued_as_new_is_read_through(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 20)
+    names = [f"s{n}" for n in range(12)]
+    steps = "".join(
+        ONE_OF_MANY.replace("NAME", name).replace("AFTER", after)
+        for name, after in zip(names, [*names[1:], "last"], strict=True)
+    )
+    steps += "  - {step: last, tool: {kind: noop, message: \"{{ ctx.seen | join(' ') }}\"}}\n"
+    world = World()
+    async with shell.client(world.answer) as client:
+        handle = await shell.submit(client, steps)
+        report = await ended(handle)
+        found = (await handle.workflow.describe()).raw_description.workflow_execution_info
+        assert found.first_run_id != found.execution.run_id
+        assert report.result == " ".join(names)
+        for step, count in (("last", 1), ("s9", 4), ("s1", 12)):
+            world.called.clear()
+            again = await client.rerun(handle.execution_id, step)
+            assert (await ended(again)).result == report.result
+            assert len(world.called) == count
+        rerun = await ended(again)
+    assert (rerun.rerun_of, rerun.rerun_from) == (handle.execution_id, "s1")
+
+
+async def test_what_cannot_be_is_refused_with_its_reason(shell: Shell) -> None:
+    world = World()
+    async with shell.client(world.answer) as client:
+        handle = await shell.submit(client, REGION)
+        await ended(handle)
+
+        async def refusal(step: str) -> str:
+            with pytest.raises(RequestRefusedError) as refused:
+                await client.rerun(handle.execution_id, step)
+            return str(refused.value)
+
+        assert await refusal("strat") == "the playbook has no step 'strat': did you mean \"start\"?"
+        assert await refusal("inner") == (
+            "step 'inner' runs once for each item of the loop 'each', so there is no one state before it: "
+            "rerun from 'each'"
+        )
+        assert await refusal("never") == "it never reached step 'never': it can be rerun from start, each, done"
+        world.called.clear()
+        assert (await ended(await client.rerun(handle.execution_id, "done"))).status == "completed"
+    assert world.called == []
+
+
+async def test_a_run_that_is_still_going_on_is_refused(shell: Shell) -> None:
+    steps = "  - {step: start, tool: {kind: wait, signal: paid, timeout: 1h}}\n"
+    async with shell.client(World().answer) as client:
+        handle = await shell.submit(client, steps)
+        with pytest.raises(RequestRefusedError, match="the run is still going on"):
+            await client.rerun(handle.execution_id, "start")
+        await handle.cancel("enough")
+        assert (await ended(handle)).status == "cancelled"
+        with pytest.raises(RequestRefusedError, match=r"the run was already stopping \(cancel\) when 'end' started"):
+            await client.rerun(handle.execution_id, "end")
+        again = await client.rerun(handle.execution_id, "start")
+        await again.signal("paid", {"amount": 3})
+        assert (await ended(again)).result["amount"] == 3
+
+
+async def test_a_branch_in_progress_is_named(shell: Shell) -> None:
+    gate = asyncio.Event()
+
+    async def answer(request: Request, _context: ToolContext) -> Any:
+        said = request.config.get("message")
+        if said == "right":
+            await gate.wait()
+        elif said == "second":
+            gate.set()
+        return said
+
+    steps = FORK.replace("left}, next: {arcs: [{step: join}]}}", "left}, next: {arcs: [{step: more}]}}")
+    steps += "  - {step: more, tool: {kind: noop, message: second}, next: {arcs: [{step: join}]}}\n"
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, steps)
+        assert (await ended(handle)).status == "completed"
+        with pytest.raises(RequestRefusedError) as refused:
+            await client.rerun(handle.execution_id, "more")
+    assert str(refused.value) == (
+        "step 'right' was still running when 'more' first started, so it had no result to take over: "
+        "it can be rerun from start, left, right, join"
+    )
+
+
+# ---- values that lie elsewhere ---------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def stored(servers: Addresses) -> AsyncGenerator[NoetlClient]:
+    """A client and a worker with a payload store."""
+    tools = {"noop": FakeTool("noop", World().answer)}
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+    async with serving(client.temporal, tools, CredentialSource(environment={})):
+        yield client
+
+
+async def large_run(client: NoetlClient) -> RunHandle:
+    handle = await client.submit(compile_or_raise(f"{ELSEWHERE}workflow:\n{LARGE}"), {}, content="text")
+    assert (await ended(handle)).status == "completed"
+    return handle
+
+
+async def test_large_values_stay_references_and_are_the_new_runs_as_well(servers: Addresses) -> None:
+    await migrate(servers.postgres)
+    async with stored(servers) as client:
+        handle = await large_run(client)
+        again = await client.rerun(handle.execution_id, "after")
+        assert (await ended(again)).result == f"{BYTES} {BYTES}"
+        for one in (handle, again):
+            await follow_execution(client.temporal, servers.postgres, one.workflow_id)
+            assert await audit_execution(servers.postgres, one.execution_id) == []
+        started = (await again.workflow.fetch_history()).events[0].ByteSize()
+    log = await asyncpg.connect(servers.postgres)
+    try:
+        query = """
+            SELECT octet_length(data) AS bytes, array_agg(o.execution_id) AS owners
+            FROM noetl.payload JOIN noetl.payload_owner o USING (key)
+            WHERE o.execution_id = ANY($1) AND octet_length(data) > 100000 GROUP BY key
+        """
+        rows = await log.fetch(query, [handle.execution_id, again.execution_id])
+    finally:
+        await log.close()
+    assert [sorted(row["owners"]) for row in rows if row["bytes"] < 2 * BYTES] != []
+    assert {handle.execution_id, again.execution_id} in [set(row["owners"]) for row in rows]
+    assert started < BYTES / 4
+
+
+async def test_values_that_were_pruned_are_missed_before_anything_starts(servers: Addresses) -> None:
+    await migrate(servers.postgres)
+    async with stored(servers) as client:
+        handle = await large_run(client)
+        earlier = await client.earlier_run(handle.execution_id, "after")
+        assert earlier.reused == {"start": "completed"}
+        log = await asyncpg.connect(servers.postgres)
+        try:
+            gone = "DELETE FROM noetl.payload WHERE octet_length(data) BETWEEN $1 AND $1 + 1000"
+            await log.execute(gone, BYTES)
+        finally:
+            await log.close()
+        with pytest.raises(RequestRefusedError, match="1 large value has been pruned"):
+            await client.rerun(handle.execution_id, "after")
+
+
+# ---- what is signed and encrypted ------------------------------------------------------------------------------------
+
+
+async def test_facts_that_were_changed_are_refused(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    async with shell.client(world.answer) as client:
+        handle = await shell.submit(client, CHAIN, city="Oslo")
+        await ended(handle)
+        fetch = WorkflowHandle[Any, Any].fetch_history
+
+        async def changed(workflow: WorkflowHandle[Any, Any]) -> WorkflowHistory:
+            found = await fetch(workflow)
+            for event in found.events:
+                for payload in event.activity_task_completed_event_attributes.result.payloads:
+                    payload.data = payload.data.replace(b'"n":1', b'"n":7')
+            return found
+
+        monkeypatch.setattr(WorkflowHandle, "fetch_history", changed)
+        world.called.clear()
+        with pytest.raises(RequestRefusedError, match=r"its history was changed, .* and cannot be replayed"):
+            await client.rerun(handle.execution_id, "last")
+        monkeypatch.undo()
+        assert world.called == []
+
+
+async def test_a_run_of_another_key_is_refused(
+    shell: Shell, servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shell.client(World().answer) as client:
+        handle = await shell.submit(client, CHAIN, city="Oslo")
+        await ended(handle)
+        monkeypatch.delenv(SIGNING_KEY_VARIABLE)
+        unsigned = await shell.submit(await NoetlClient.connect(servers.temporal, tools={"noop"}), CHAIN)
+        await unsigned.terminate()
+        with pytest.raises(RequestRefusedError, match="is refused: this run is not signed"):
+            await client.rerun(unsigned.execution_id, "last")
+
+
+async def test_an_encrypted_run_needs_its_key(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, FIRST)
+    async with stored(servers) as client:
+        handle = await large_run(client)
+        again = await client.rerun(handle.execution_id, "after")
+        assert (await ended(again)).result == f"{BYTES} {BYTES}"
+        monkeypatch.delenv(ENCRYPTION_KEYS_VARIABLE)
+        without = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools={"noop"})
+        with pytest.raises(DecryptionError, match="first"):
+            await without.rerun(handle.execution_id, "after")
+
+
+async def test_a_rerun_takes_a_timeout(shell: Shell) -> None:
+    async with shell.client(World().answer) as client:
+        handle = await shell.submit(client, CHAIN, city="Oslo")
+        await ended(handle)
+        again = await client.rerun(handle.execution_id, "last", execution_timeout=timedelta(minutes=5))
+        found = (await again.workflow.fetch_history()).events[0].workflow_execution_started_event_attributes
+        await ended(again)
+    assert found.workflow_execution_timeout.ToTimedelta() == timedelta(minutes=5)
