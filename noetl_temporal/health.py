@@ -1,12 +1,12 @@
-"""What a worker tells a supervisor and Prometheus over HTTP (``noetl worker --health``).
+"""What a worker or a mirror tells a supervisor and Prometheus over HTTP (``--health``).
 
 | path | answer |
 |---|---|
-| /healthz | 200 while the worker's event loop answers: restart the worker if it does not |
-| /readyz | 200 while it polls and Temporal answers, else 503 with the reason |
-| /metrics | the metrics of Temporal's SDK and of metrics.py, as text for Prometheus |
+| /healthz | 200 while the event loop of the process answers: restart it if it does not |
+| /readyz | 200 while it serves and Temporal answers, else 503 with the reason |
+| /metrics | metrics as text for Prometheus: those of Temporal's SDK and of metrics.py, or of mirror/gauges.py |
 
-The SDK's exporter listens on a port of its own on the loopback, from which /metrics is passed on.
+The SDK's exporter listens on a port of its own on the loopback, from which a worker's /metrics is passed on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-__all__ = ["Listener", "free_address", "serving_health"]
+__all__ = ["Listener", "exported", "free_address", "serving_health"]
 
 ANSWER_SECONDS = 5.0
 READ_SECONDS = 10.0
@@ -55,12 +55,16 @@ def free_address() -> str:
 
 @asynccontextmanager
 async def serving_health(
-    listener: Listener, client: Client, served: Callable[[], str], metrics: str
+    listener: Listener, client: Client, served: Callable[[], str], metrics: Callable[[], Coroutine[Any, Any, str]]
 ) -> AsyncGenerator[int]:
-    """Answer while the block runs; its port. ``served`` says what the worker serves now, "" when it stops; ``metrics``
-    is the address of the SDK's exporter. Raises OSError if it cannot listen.
+    """Answer while the block runs; its port. ``served`` says what the process serves now, "" when it stops;
+    ``metrics`` is called on the loop of the caller, and raises OSError where there are none. Raises OSError if it
+    cannot listen.
     """
     loop = asyncio.get_running_loop()
+
+    async def measured() -> _Answer:
+        return _Answer(HTTPStatus.OK, (await metrics()).encode(), _TEXT)
 
     def on_loop(answer: Callable[[], Coroutine[Any, Any, _Answer]]) -> _Answer:
         return asyncio.run_coroutine_threadsafe(answer(), loop).result(ANSWER_SECONDS)
@@ -84,7 +88,7 @@ async def serving_health(
         routes = {  # noqa: RUF012 - never changed
             "/healthz": lambda: on_loop(alive),
             "/readyz": lambda: on_loop(ready),
-            "/metrics": lambda: _metrics(metrics),
+            "/metrics": lambda: on_loop(measured),
         }
 
     server = _Server(listener, Handler)
@@ -101,9 +105,15 @@ def _json(status: HTTPStatus, fields: dict[str, str | list[str]]) -> _Answer:
     return _Answer(status, json.dumps(fields).encode())
 
 
-def _metrics(address: str) -> _Answer:
+async def exported(address: str) -> str:
+    """What the SDK's exporter at ``HOST:PORT`` says. Raises OSError."""
+    return await asyncio.to_thread(_read, address)
+
+
+def _read(address: str) -> str:
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=ANSWER_SECONDS) as found:
-        return _Answer(HTTPStatus.OK, found.read(), _TEXT)
+        text: str = found.read().decode()
+        return text
 
 
 class _Server(ThreadingHTTPServer):
@@ -128,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer = route()
         except (OSError, TimeoutError) as error:
-            answer = _json(HTTPStatus.SERVICE_UNAVAILABLE, {"reason": str(error) or "the worker does not answer"})
+            answer = _json(HTTPStatus.SERVICE_UNAVAILABLE, {"reason": str(error) or "the process does not answer"})
         self._send(answer)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so

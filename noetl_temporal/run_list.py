@@ -37,13 +37,14 @@ _OF_TEMPORAL: dict[WorkflowExecutionStatus, RunStatus] = {
 
 class RunFilter(msgspec.Struct, frozen=True):
     """Which runs: of a ``path``, or of all that begin with it if it ends in ``*``; with one of the ``statuses``, or any
-    if there are none; started at ``since`` or later. The latest ``limit`` of them.
+    if there are none; started at ``since`` or later, ended at ``ended_since`` or later. The latest ``limit`` of them.
     """
 
     path: str | None = None
     statuses: Sequence[RunStatus] = ()
     since: datetime | None = None
     limit: int = 20
+    ended_since: datetime | None = None
 
     @property
     def exact_path(self) -> str | None:
@@ -76,13 +77,18 @@ class ListedRun(msgspec.Struct, frozen=True):
 async def runs_in_log(dsn: str, wanted: RunFilter) -> list[ListedRun]:
     """The latest first, so far as the log has been written. Raises asyncpg's errors, OSError."""
     statuses = [status.upper() for status in wanted.statuses] or None
-    since = wanted.since and wanted.since.astimezone(UTC).replace(tzinfo=None)
-    asked = wanted.exact_path, wanted.path_beginning, statuses, since, wanted.limit
+    since, ended_since = _of_column(wanted.since), _of_column(wanted.ended_since)
+    asked = wanted.exact_path, wanted.path_beginning, statuses, since, wanted.limit, ended_since
 
     async def fetch(connection: Connection) -> list[asyncpg.Record]:
         return await connection.fetch(sql.query("executions"), *asked)
 
     return [_of_log(record) for record in await run_on_pool(dsn, fetch)]
+
+
+def _of_column(time: datetime | None) -> datetime | None:
+    """As the columns have it: UTC without saying so."""
+    return time and time.astimezone(UTC).replace(tzinfo=None)
 
 
 def _of_log(record: asyncpg.Record) -> ListedRun:
@@ -122,6 +128,8 @@ def _query(wanted: RunFilter) -> str:
         terms.append(f"({' OR '.join(map(_status_term, wanted.statuses))})")
     if wanted.since is not None:
         terms.append(f"StartTime >= '{wanted.since.astimezone(UTC).isoformat()}'")
+    if wanted.ended_since is not None:
+        terms.append(f"CloseTime >= '{wanted.ended_since.astimezone(UTC).isoformat()}'")
     return " AND ".join(terms)
 
 

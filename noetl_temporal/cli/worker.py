@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -153,10 +153,11 @@ async def _serve(
     from noetl_activities.isolation.probe import CONFINED, isolation
     from noetl_activities.tool import load_tools
     from noetl_temporal.access import access_problem
+    from noetl_temporal.cli.health import answering_health
     from noetl_temporal.cli.stop_signals import stop_asked
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.credential_source import credential_source
-    from noetl_temporal.health import Listener, serving_health
+    from noetl_temporal.health import exported
     from noetl_temporal.worker import serving
 
     client = await connect_temporal()
@@ -167,16 +168,13 @@ async def _serve(
     build_text = f" as build {build.version.build_id} of {build.version.deployment_name}" if build else ""
     limit = "" if grace is None else f", at most {grace:g} s"
     served = ", ".join(only) if only else "workflows and all tools"
-    async with AsyncExitStack() as stack:
-        stopped = stack.enter_context(stop_asked())
-        if health is not None:
-            options = _counting(options)
-            answering = serving_health(Listener(*health), client, lambda: "" if stopped.is_set() else served, exporter)
-            try:
-                await stack.enter_async_context(answering)
-            except OSError as error:
-                raise click.UsageError(f"cannot listen on {health[0]}:{health[1]}: {error.strerror}") from None
-        async with serving(client, load_tools(), credential_source(), only, options):
+    if health is not None:
+        options = _counting(options)
+    with stop_asked() as stopped:
+        async with (
+            answering_health(health, client, stopped, served, partial(exported, exporter)),
+            serving(client, load_tools(), credential_source(), only, options),
+        ):
             click.echo(f"serving {served}{build_text}; Ctrl-C stops")
             if only is None or not CONFINED.isdisjoint(only):
                 click.echo(await isolation())

@@ -144,6 +144,15 @@ def test_runs_are_listed(site: Site, playbook: str, path: str) -> None:
     assert [line.split()[:3] for line in table[1:]] == [[badly, "failed", path], [well, "completed", path]]
     nothing = site.noetl("list", "--path", path, "--since", "2100-01-01")
     assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, "", "no runs\n")
+    for options, found in (
+        (("--status", "failed", "--ended-since", "1h"), [badly]),
+        (("--status", "terminated", "--since", "1h"), []),
+        (("--ended-since", "2100-01-01"), []),
+    ):
+        for fail_if, status in (("any", int(bool(found))), ("none", int(not found))):
+            watched = site.noetl("list", "--path", path, *options, "--fail-if", fail_if, "--json")
+            ids = [one["execution_id"] for one in lines_of(watched.stdout)]
+            assert (watched.returncode, ids) == (status, found), watched.stderr
     wrong = site.noetl("list", "--since", "yesterday")
     assert (wrong.returncode, "'yesterday' is neither an age, such as 2h or 3d" in wrong.stderr) == (2, True)
 

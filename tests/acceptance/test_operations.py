@@ -7,7 +7,8 @@ import json
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
@@ -46,11 +47,11 @@ workflow:
 
 
 class Watched:
-    """The only worker of a cluster, and what it answers."""
+    """A worker or mirror of a cluster, and what it answers."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, *command: str) -> None:
         self.site, self.port = site, free_port()
-        self.process = site.start("worker", "--health", f"127.0.0.1:{self.port}", "--log-format", "json")
+        self.process = site.start(*command, "--health", f"127.0.0.1:{self.port}")
 
     def get(self, path: str) -> httpx.Response:
         return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=30)
@@ -85,8 +86,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def watched(cluster: None, bare: Site) -> Iterator[Watched]:
+    """The only worker."""
     del cluster
-    found = Watched(bare)
+    with watching(Watched(bare, "worker", "--log-format", "json")) as found:
+        yield found
+
+
+@contextmanager
+def watching(found: Watched) -> Generator[Watched]:
     try:
         assert wait_until(found.is_ready)
         yield found
@@ -140,6 +147,35 @@ def test_the_log_is_json_with_ids(watched: Watched, bare: Site) -> None:
     [line] = [found for text in log.splitlines() if "printed" in (found := json.loads(text))["message"]]
     assert (line["execution_id"], line["step"], line["attempt"]) == (ran["execution_id"], "work", 1)
     assert (line["level"], line["message"].splitlines()[1:]) == ("info", ["  | called"])
+
+
+HELD = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: held, path: tests/operations/held}
+workflow:
+  - step: work
+    on_failure: hold
+    tool: {kind: python, code: "result = 1 / 0"}
+"""
+
+
+def test_a_mirror_counts_open_runs(watched: Watched, bare: Site) -> None:
+    """Until their end, whichever process started or ends them."""
+    with watching(Watched(bare, "mirror")) as mirror:
+        held = json.loads(bare.noetl("submit", str(bare.write(HELD)), "--json").stdout)["execution_id"]
+        path = "tests/operations/held"
+        assert wait_until(lambda: mirror.value("noetl_held_steps", path=path) == 1)
+        assert mirror.value("noetl_open_runs", path=path, status="paused") == 1
+        assert mirror.value("noetl_open_incidents") == 0
+        assert "noetl_unread_histories 0\n" in mirror.get("/metrics").text
+        assert mirror.get("/readyz").json() == {"status": "ready", "serves": "the event log"}
+        assert bare.noetl("skip", held, "work").returncode == 0
+        assert wait_until(lambda: mirror.value("noetl_open_runs", path=path) == 0)
+        assert mirror.value("noetl_held_steps", path=path) == 0
+        mirror.process.send_signal(signal.SIGTERM)
+        assert mirror.process.wait(60) == 0
+    assert watched.process.poll() is None
 
 
 def test_an_address_that_is_taken(watched: Watched, bare: Site) -> None:
