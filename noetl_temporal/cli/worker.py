@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -38,7 +38,14 @@ __all__ = ["worker_command"]
     multiple=True,
     metavar="TOOL=N",
     callback=read_amounts,
-    help="Calls of a tool at once. Default: 100.",
+    help="Calls of a tool at once. Default: 100; with --slots auto 500.",
+)
+@click.option(
+    "--slots",
+    type=click.Choice(["fixed", "auto"]),
+    default="fixed",
+    show_default=True,
+    help="With auto, take calls as long as the machine has memory and processors left, --concurrency at most.",
 )
 @click.option(
     "--rate",
@@ -56,6 +63,7 @@ def worker_command(
     build_id: str | None,
     deployment: str | None,
     concurrency: Mapping[str, float],
+    slots: Literal["fixed", "auto"],
     rate: Mapping[str, float],
     autoscale: bool,
     health: tuple[str, int] | None,
@@ -87,7 +95,7 @@ def worker_command(
     if only == []:
         raise click.UsageError("--tools names no tool: omit it to serve workflows and all tools")
     build = _build(build_id, deployment)
-    options = _options(grace, build, concurrency, rate, autoscales=autoscale)
+    options = _options(grace, build, concurrency, rate, autoscales=autoscale, slots_by_load=slots == "auto")
     reach_running()
     exporter = _log_and_export(log_format, is_exporting=health is not None)
     try:
@@ -114,6 +122,7 @@ def _options(
     rate: Mapping[str, float],
     *,
     autoscales: bool,
+    slots_by_load: bool,
 ) -> WorkerOptions:
     from noetl_activities.tool import tool_names
     from noetl_temporal.worker import UNTIL_DONE
@@ -130,6 +139,7 @@ def _options(
         at_once={kind: int(amount) for kind, amount in concurrency.items()},
         per_second=rate,
         autoscales=autoscales,
+        slots_by_load=slots_by_load,
     )
 
 

@@ -218,13 +218,15 @@ workflow:
 """
 
 
+@pytest.mark.parametrize("slots", ["fixed", "auto"])
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_the_calls_at_once_of_a_tool(
-    cluster: None, bare: Site, monkeypatch: pytest.MonkeyPatch, concurrency: int
+    cluster: None, bare: Site, monkeypatch: pytest.MonkeyPatch, concurrency: int, slots: str
 ) -> None:
     del cluster
     monkeypatch.setenv("NOETL_TOOL_QUEUES", "python")  # which then has a queue of its own
-    worker = bare.start("worker", "--concurrency", f"python={concurrency}", "--autoscale", "--rate", "python=50")
+    limits = "--concurrency", f"python={concurrency}", "--slots", slots, "--rate", "python=50"
+    worker = bare.start("worker", *limits, "--autoscale")
     try:
         ran = bare.noetl("run", str(bare.write(TIMED)), "--json")
         times = sorted(json.loads(ran.stdout)["result"]["results"])
@@ -234,3 +236,12 @@ def test_the_calls_at_once_of_a_tool(
         worker.terminate()
         worker.communicate(timeout=60)
     assert worker.returncode == 0
+
+
+def test_slots_by_load_look_at_the_machine(cluster: None, bare: Site) -> None:
+    """Those of calls alone: workflow tasks are short."""
+    del cluster
+    with watching(Watched(bare, "worker", "--slots", "auto")) as worker:
+        assert bare.noetl("run", str(bare.write(PLAYBOOK)), "--set", "wrong=false").returncode == 0
+        assert wait_until(lambda: "temporal_resource_slots_mem_usage" in worker.get("/metrics").text)
+        assert worker.value("temporal_worker_task_slots_available", worker_type="WorkflowWorker") > 0
