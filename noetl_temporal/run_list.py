@@ -13,8 +13,9 @@ from noetl_temporal.connection_pools import Connection, run_on_pool
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror import sql
 from noetl_temporal.naming import RunStatus
+from noetl_temporal.paused_workflows import is_paused
 from noetl_temporal.search_attributes import PATH, SCHEDULE, STATUS, VERSION
-from noetl_temporal.visibility import PLAYBOOKS, execution_ids, literal
+from noetl_temporal.visibility import OPEN, PLAYBOOKS, execution_ids, literal
 
 __all__ = ["ListedRun", "RunFilter", "runs_in_log", "runs_in_temporal"]
 
@@ -135,9 +136,9 @@ def _query(wanted: RunFilter) -> str:
 
 def _status_term(status: RunStatus) -> str:
     term = f"ExecutionStatus = {literal(_IN_TEMPORAL[status][1])}"
-    if status not in ("running", "paused"):
-        return term
-    return f"({term} AND {STATUS.name} {'=' if status == 'paused' else '!='} 'paused')"
+    if status == "paused":  # by a request, or in Temporal itself
+        return f"({term} AND {STATUS.name} = 'paused' OR {OPEN} AND ExecutionStatus != 'Running')"
+    return f"({term} AND {STATUS.name} != 'paused')" if status == "running" else term
 
 
 def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
@@ -147,7 +148,7 @@ def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
         return None
     started = datetime.fromtimestamp(millisecond_of(execution_id) / 1000, UTC)
     found = one.typed_search_attributes
-    if status == "running" and found.get(STATUS) == "paused":
+    if status == "running" and (found.get(STATUS) == "paused" or is_paused(one.raw_info)):
         status = "paused"
     path, version = found.get(PATH) or "", found.get(VERSION) or ""
     schedule = found.get(SCHEDULE)
