@@ -14,7 +14,7 @@ from noetl_activities import json_limits
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
 if TYPE_CHECKING:  # with Temporal, which --help need not wait for
     from noetl_temporal.runs import RunHandle
@@ -23,7 +23,8 @@ __all__ = ["ask_run", "json_argument", "user_name"]
 
 
 def ask_run(execution: int | str, request: Callable[[RunHandle], Awaitable[Any]]) -> tuple[int, Any]:
-    """The execution id of the run and what the request returns. Raises StackError with the reason of a refusal."""
+    """The execution id of the run and what the request returns. Raises StackError with the reason of a refusal,
+    NoSuchRunError."""
     reach_running()
     with importing():
         from temporalio.service import RPCError
@@ -40,7 +41,9 @@ def ask_run(execution: int | str, request: Callable[[RunHandle], Awaitable[Any]]
         try:
             handle = await runs.find(execution_id)
             return handle.execution_id, await request(handle)
-        except (RequestRefusedError, UnknownRunError) as error:
+        except UnknownRunError as error:
+            raise NoSuchRunError(str(error)) from None
+        except RequestRefusedError as error:
             raise StackError(f"run {execution_id}: {error}") from None
         except RPCError as error:
             raise rpc_problem(error, runs.temporal.namespace) or error from error

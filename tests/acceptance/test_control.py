@@ -175,7 +175,24 @@ def test_logs_are_shown_while_the_run_goes_on(site: Site, playbook: str) -> None
     nothing = site.noetl("logs", execution, "--step", "other")
     assert (nothing.stdout, nothing.stderr) == ("", f"step 'other' of run {execution} has printed nothing\n")
     unknown = site.noetl("logs", "7")
-    assert (unknown.returncode, unknown.stderr) == (1, "Error: neither Temporal nor the event log has a run 7\n")
+    assert (unknown.returncode, unknown.stderr) == (2, "Error: neither Temporal nor the event log has a run 7\n")
+
+
+@pytest.mark.parametrize("run", ["7", "nowhere/at/all"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["status"], ["events"], ["logs"], ["wait"], ["pause"], ["resume"], ["cancel"], ["terminate"], ["retry"]),
+        *(["approve"], ["reject"], ["test", "--record"]),
+    ],
+    ids=" ".join,
+)
+def test_a_run_that_is_not_there_is_told_alike(site: Site, command: list[str], run: str) -> None:
+    """By all commands with the status for a wrong command line: 1 would say something about a run."""
+    done = site.noetl(*command, run)
+    assert (done.returncode, done.stdout, done.stderr[:7]) == (2, "", "Error: "), done.stderr
+    assert "has" in done.stderr
+    assert run in done.stderr
 
 
 def test_a_verbose_run_shows_what_its_tasks_print(site: Site, playbook: str) -> None:
