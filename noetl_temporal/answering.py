@@ -21,7 +21,7 @@ from noetl_temporal.naming import WAITS_QUERY
 from noetl_temporal.paused_workflows import unpause_command
 from noetl_temporal.temporal_problems import rpc_problem
 
-__all__ = ["Request", "RequestRefusedError", "chosen_approval", "open_approval", "open_waits", "send"]
+__all__ = ["NoAnswerError", "Request", "RequestRefusedError", "chosen_approval", "open_approval", "open_waits", "send"]
 
 Request: TypeAlias = SignalRequest | DecisionRequest | PauseRequest | HeldRequest
 
@@ -44,6 +44,10 @@ class RequestRefusedError(ValueError):
     """A run refused a request; the message says why."""
 
 
+class NoAnswerError(RequestRefusedError):
+    """No worker has answered a request in time; it may still do so."""
+
+
 async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request, namespace: str) -> Any:
     """Return the run's answer when it has accepted the request. Raises RequestRefusedError, DeploymentError."""
     try:
@@ -52,7 +56,7 @@ async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request
         cause = error.cause
         raise RequestRefusedError(cause.message if isinstance(cause, ApplicationError) else str(cause)) from error
     except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-        raise RequestRefusedError(
+        raise NoAnswerError(
             "no worker answers: start one with `noetl worker`. It may still accept this request then: see whether "
             "`noetl events` has it before you send it again"
         ) from error

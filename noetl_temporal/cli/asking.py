@@ -17,6 +17,9 @@ from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
 if TYPE_CHECKING:  # with Temporal, which --help need not wait for
+    from temporalio.client import Client
+
+    from noetl_temporal.answering import NoAnswerError
     from noetl_temporal.runs import RunHandle
 
 __all__ = ["ask_run", "json_argument", "user_name"]
@@ -29,6 +32,7 @@ def ask_run(execution: int | str, request: Callable[[RunHandle], Awaitable[Any]]
     with importing():
         from temporalio.service import RPCError
 
+        from noetl_temporal.answering import NoAnswerError
         from noetl_temporal.cli.named_run import execution_of
         from noetl_temporal.runs import RequestRefusedError, Runs, UnknownRunError
         from noetl_temporal.temporal_problems import rpc_problem
@@ -43,12 +47,29 @@ def ask_run(execution: int | str, request: Callable[[RunHandle], Awaitable[Any]]
             return handle.execution_id, await request(handle)
         except UnknownRunError as error:
             raise NoSuchRunError(str(error)) from None
+        except NoAnswerError as error:
+            raise StackError(await _why(error, runs.temporal, handle)) from None
         except RequestRefusedError as error:
             raise StackError(f"run {execution_id}: {error}") from None
         except RPCError as error:
             raise rpc_problem(error, runs.temporal.namespace) or error from error
 
     return asyncio.run(ask())
+
+
+async def _why(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
+    """A worker that fails over the run answers as little as one that is not there: what blocks the run, if anything."""
+    from temporalio.service import RPCError
+
+    from noetl_temporal.cli.attention import attention_of
+
+    try:
+        found = await attention_of(client, handle.workflow_id, handle.execution_id)
+    except RPCError:
+        found = []
+    blocked = [one.line() for one in found if one.kind in ("incident", "no_worker")]
+    told = f"{'; '.join(blocked)}. The run may accept this request then" if blocked else str(error)
+    return f"run {handle.execution_id}: {told}"
 
 
 def json_argument(text: str, where: str) -> Any:
