@@ -44,9 +44,10 @@ def ask_run(execution: int | str, request: Callable[[RunHandle], Awaitable[Any]]
         execution_id = await execution_of(execution)
         try:
             handle = await runs.find(execution_id)
-            return handle.execution_id, await request(handle)
         except UnknownRunError as error:
             raise NoSuchRunError(str(error)) from None
+        try:
+            return handle.execution_id, await request(handle)
         except NoAnswerError as error:
             raise StackError(await _why(error, runs.temporal, handle)) from None
         except RequestRefusedError as error:
