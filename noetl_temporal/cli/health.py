@@ -10,7 +10,7 @@ from typing import Any
 import click
 from temporalio.client import Client
 
-from noetl_temporal.health import Listener, serving_health
+from noetl_temporal.health import serving_health
 
 __all__ = ["answering_health"]
 
@@ -28,7 +28,7 @@ async def answering_health(
         yield
         return
     async with AsyncExitStack() as stack:
-        serves = serving_health(Listener(*address), client, lambda: "" if stopped.is_set() else served, metrics)
+        serves = serving_health(address, client, lambda: "" if stopped.is_set() else served, metrics)
         try:
             await stack.enter_async_context(serves)
         except OSError as error:
