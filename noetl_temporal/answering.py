@@ -6,16 +6,22 @@ import asyncio
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.client import (
+    WorkflowHandle,
+    WorkflowQueryRejectedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.control_requests import DecisionRequest, HeldRequest, OpenWaits, PauseRequest, SignalRequest
 from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.naming import WAITS_QUERY
+from noetl_temporal.paused_workflows import unpause_command
 from noetl_temporal.temporal_problems import rpc_problem
 
-__all__ = ["Request", "RequestRefusedError", "chosen_approval", "open_approval", "open_waits", "send"]
+__all__ = ["NoAnswerError", "Request", "RequestRefusedError", "chosen_approval", "open_approval", "open_waits", "send"]
 
 Request: TypeAlias = SignalRequest | DecisionRequest | PauseRequest | HeldRequest
 
@@ -24,6 +30,9 @@ WITHIN = timedelta(seconds=20)
 
 _ABORTED = "workflow update was aborted"
 """What Temporal says of a request that the run has not answered, and that is to be sent again."""
+
+_PAUSED = "Workflow is paused"
+"""What Temporal says of a request to a workflow that was paused in Temporal itself."""
 
 _FULL = "limit on the total number of distinct updates"
 
@@ -35,6 +44,10 @@ class RequestRefusedError(ValueError):
     """A run refused a request; the message says why."""
 
 
+class NoAnswerError(RequestRefusedError):
+    """No worker has answered a request in time; it may still do so."""
+
+
 async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request, namespace: str) -> Any:
     """Return the run's answer when it has accepted the request. Raises RequestRefusedError, DeploymentError."""
     try:
@@ -43,13 +56,15 @@ async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request
         cause = error.cause
         raise RequestRefusedError(cause.message if isinstance(cause, ApplicationError) else str(cause)) from error
     except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-        raise RequestRefusedError(
+        raise NoAnswerError(
             "no worker answers: start one with `noetl worker`. It may still accept this request then: see whether "
             "`noetl events` has it before you send it again"
         ) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise RequestRefusedError("the run is over") from error
+        if _PAUSED in error.message:
+            raise RequestRefusedError(_paused_in_temporal(workflow)) from error
         if _FULL in error.message:
             raise RequestRefusedError("the run has had all requests that Temporal allows it at once") from error
         raise rpc_problem(error, namespace) or error from error
@@ -74,9 +89,18 @@ async def _sent(workflow: WorkflowHandle[Any, Any], update: str, request: Reques
 
 
 async def open_waits(workflow: WorkflowHandle[Any, Any], within: timedelta | None = None) -> OpenWaits:
-    """What the run waits for. Raises RPCError where no worker answers in time."""
-    found: OpenWaits = await workflow.query(WAITS_QUERY, result_type=OpenWaits, rpc_timeout=within)
+    """What the run waits for. Raises RPCError where no worker answers in time, RequestRefusedError where the run is
+    paused in Temporal itself.
+    """
+    try:
+        found: OpenWaits = await workflow.query(WAITS_QUERY, result_type=OpenWaits, rpc_timeout=within)
+    except WorkflowQueryRejectedError as error:
+        raise RequestRefusedError(_paused_in_temporal(workflow)) from error
     return found
+
+
+def _paused_in_temporal(workflow: WorkflowHandle[Any, Any]) -> str:
+    return f"it is paused in Temporal and takes no requests; to go on: {unpause_command(workflow.id)}"
 
 
 async def open_approval(workflow: WorkflowHandle[Any, Any], name: str | None) -> Wait:

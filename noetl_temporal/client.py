@@ -25,6 +25,7 @@ from noetl_activities.tool import tool_names
 from noetl_compiler.graph import Json
 from noetl_temporal.catalog_client import PlaybookCatalog
 from noetl_temporal.catalog_store import CatalogEntry, Registered, UnknownPlaybookError
+from noetl_temporal.codec import payload_limit
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import postgres_problem
@@ -33,6 +34,7 @@ from noetl_temporal.ids import new_execution_id
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE, workflow_id
 from noetl_temporal.preparation import CalledPlaybooks, Preparation, Submitted
 from noetl_temporal.priorities import priority_of
+from noetl_temporal.request_check import PayloadError, check_payload
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.runs import (
     AmbiguousIdError,
@@ -64,6 +66,7 @@ __all__ = [
     "Moved",
     "NoEventLogError",
     "NoetlClient",
+    "PayloadError",
     "PlaybookSchedule",
     "Registered",
     "Registration",
@@ -143,9 +146,10 @@ class NoetlClient(Runs):
         With a ``key``, the first with this key for the playbook's path makes the run, and later ones return it, also
         after it has ended. That needs an event log.
 
-        Raises CompileError, UnsupportedError, DeploymentError, NoEventLogError or, for a key that belongs to another
-        playbook or payload, KeyTakenError before anything has started."""
+        Raises PayloadError, CompileError, UnsupportedError, DeploymentError, NoEventLogError or, for a key that belongs
+        to another playbook or payload, KeyTakenError before anything has started."""
         request = payload or {}
+        check_payload(request, payload_limit(self.temporal.data_converter))
         playbook_given = await self._preparation.ready(playbook, request, content=content, catalog=catalog)
         execution_id = execution_id or new_execution_id()
         given = self._preparation.input(playbook_given, request, execution_id, queues or {})

@@ -14,6 +14,7 @@ from noetl_temporal.codec import HEADERS, data_converter
 from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError
 from noetl_temporal.encryption_keys import keyring_from_environment
 from noetl_temporal.environment import dsn_from_environment
+from noetl_temporal.paused_workflows import read_paused_as_running
 from noetl_temporal.signing import signing_key_from_environment
 from noetl_temporal.temporal_problems import check_namespace, temporal_problem
 
@@ -30,6 +31,7 @@ async def connect_temporal(address: str | None = None, namespace: str | None = N
     with the first of NOETL_ENCRYPTION_KEYS, if there are any (encryption_keys.py).
     Raises DeploymentError if Temporal is unavailable, the namespace does not exist, or the settings are invalid.
     """
+    read_paused_as_running()
     settings = _settings(address, namespace)
     keyring = await keyring_from_environment()
     converter = data_converter(dsn or dsn_from_environment(), signing_key_from_environment(), keyring)

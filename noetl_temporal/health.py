@@ -1,12 +1,12 @@
-"""What a worker tells a supervisor and Prometheus over HTTP (``noetl worker --health``).
+"""What a worker or a mirror tells a supervisor and Prometheus over HTTP (``--health``).
 
 | path | answer |
 |---|---|
-| /healthz | 200 while the worker's event loop answers: restart the worker if it does not |
-| /readyz | 200 while it polls and Temporal answers, else 503 with the reason |
-| /metrics | the metrics of Temporal's SDK and of metrics.py, as text for Prometheus |
+| /healthz | 200 while the event loop of the process answers: restart it if it does not |
+| /readyz | 200 while it serves and Temporal answers, else 503 with the reason |
+| /metrics | metrics as text for Prometheus: those of Temporal's SDK and of metrics.py, or of mirror/gauges.py |
 
-The SDK's exporter listens on a port of its own on the loopback, from which /metrics is passed on.
+The SDK's exporter listens on a port of its own on the loopback, from which a worker's /metrics is passed on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from temporalio.service import RPCError
 
 from noetl_temporal.http_listener import QuietHandler, listening
 
-__all__ = ["free_address", "serving_health"]
+__all__ = ["exported", "free_address", "serving_health"]
 
 ANSWER_SECONDS = 5.0
 
@@ -48,12 +48,19 @@ def free_address() -> str:
 
 @asynccontextmanager
 async def serving_health(
-    address: tuple[str, int], client: Client, served: Callable[[], str], metrics: str
+    address: tuple[str, int],
+    client: Client,
+    served: Callable[[], str],
+    metrics: Callable[[], Coroutine[Any, Any, str]],
 ) -> AsyncGenerator[int]:
-    """Answer on this host and port while the block runs; the port. ``served`` says what the worker serves now, "" when
-    it stops; ``metrics`` is the address of the SDK's exporter. Raises OSError if it cannot listen.
+    """Answer on this host and port while the block runs; the port. ``served`` says what the process serves now, "" when
+    it stops; ``metrics`` is called on the caller's loop, and raises OSError where there are none. Raises OSError if it
+    cannot listen.
     """
     loop = asyncio.get_running_loop()
+
+    async def measured() -> _Answer:
+        return _Answer(HTTPStatus.OK, (await metrics()).encode(), _TEXT)
 
     def on_loop(answer: Callable[[], Coroutine[Any, Any, _Answer]]) -> _Answer:
         return asyncio.run_coroutine_threadsafe(answer(), loop).result(ANSWER_SECONDS)
@@ -77,7 +84,7 @@ async def serving_health(
         routes = {  # noqa: RUF012 - never changed
             "/healthz": lambda: on_loop(alive),
             "/readyz": lambda: on_loop(ready),
-            "/metrics": lambda: _metrics(metrics),
+            "/metrics": lambda: on_loop(measured),
         }
 
     async with listening(Handler, *address) as (_, port):
@@ -88,9 +95,15 @@ def _json(status: HTTPStatus, fields: dict[str, str | list[str]]) -> _Answer:
     return _Answer(status, json.dumps(fields).encode())
 
 
-def _metrics(address: str) -> _Answer:
+async def exported(address: str) -> str:
+    """What the SDK's exporter at ``HOST:PORT`` says. Raises OSError."""
+    return await asyncio.to_thread(_read, address)
+
+
+def _read(address: str) -> str:
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=ANSWER_SECONDS) as found:
-        return _Answer(HTTPStatus.OK, found.read(), _TEXT)
+        text: str = found.read().decode()
+        return text
 
 
 class _Handler(QuietHandler):
@@ -105,7 +118,7 @@ class _Handler(QuietHandler):
         try:
             answer = route()
         except (OSError, TimeoutError) as error:
-            answer = _json(HTTPStatus.SERVICE_UNAVAILABLE, {"reason": str(error) or "the worker does not answer"})
+            answer = _json(HTTPStatus.SERVICE_UNAVAILABLE, {"reason": str(error) or "the process does not answer"})
         self._send(answer)
 
     def _send(self, answer: _Answer) -> None:

@@ -29,6 +29,7 @@ from temporalio.worker import (
 from noetl_temporal.credential_check import CredentialNames
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.naming import PLAYBOOK_CANCELLED, PLAYBOOK_WORKFLOW, tool_kind
+from noetl_temporal.path_labels import PathLabels
 from noetl_temporal.run_input import Playbook, RunReport
 
 __all__ = ["MetricsInterceptor", "exporter"]
@@ -42,6 +43,9 @@ RUN_SECONDS = "noetl_run_seconds"
 
 _CALL_BUCKETS = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 600)
 _RUN_BUCKETS = (0.1, 1, 10, 60, 600, 3600, 86_400)
+
+_PATHS = PathLabels()
+"""Of this process: each worker names the paths that it sees first."""
 
 
 def exporter(address: str) -> PrometheusConfig:
@@ -135,7 +139,7 @@ class _CountedRun(WorkflowInboundInterceptor):
 def _count_run(given: ExecuteWorkflowInput, status: str, report: RunReport | None) -> None:
     """Silent in a replay. Without a report the duration is that since the run last continued as new."""
     playbook: Playbook = given.args[1]
-    meter, labels = workflow.metric_meter(), {"path": playbook.graph.source.path, "status": status}
+    meter, labels = workflow.metric_meter(), {"path": _PATHS.label(playbook.graph.source.path), "status": status}
     meter.create_counter(RUNS, "Runs that ended, by path and status").add(1, labels)
     began = workflow.info().workflow_start_time
     if report is not None and report.started:

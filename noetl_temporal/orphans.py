@@ -31,6 +31,7 @@ from temporalio.worker import (
 )
 
 from noetl_temporal.naming import DETACHED_MEMO, LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
+from noetl_temporal.visibility import OPEN
 
 __all__ = ["ResetInterceptor", "orphan_activity", "start_terminating_orphans"]
 
@@ -50,7 +51,7 @@ def orphan_activity(client: Client) -> Callable[..., Any]:
         info, count = activity.info(), 0
         parent = (info.workflow_id or "").replace("'", "''")
         types = f"'{LOOP_WORKFLOW}', '{PLAYBOOK_WORKFLOW}'"
-        query = f"WorkflowType IN ({types}) AND ExecutionStatus = 'Running' AND ParentWorkflowId = '{parent}'"
+        query = f"WorkflowType IN ({types}) AND {OPEN} AND ParentWorkflowId = '{parent}'"
         async for one in client.list_workflows(query):
             is_own = one.id in owned or one.raw_info.parent_execution.run_id == info.workflow_run_id
             if is_own or DETACHED_MEMO in await one.memo():

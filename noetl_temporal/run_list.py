@@ -13,8 +13,9 @@ from noetl_temporal.connection_pools import Connection, run_on_pool
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror import sql
 from noetl_temporal.naming import RunStatus
+from noetl_temporal.paused_workflows import is_paused
 from noetl_temporal.search_attributes import PATH, SCHEDULE, STATUS, VERSION
-from noetl_temporal.visibility import PLAYBOOKS, execution_ids, literal
+from noetl_temporal.visibility import OPEN, PLAYBOOKS, execution_ids, literal
 
 __all__ = ["ListedRun", "RunFilter", "runs_in_log", "runs_in_temporal"]
 
@@ -37,13 +38,14 @@ _OF_TEMPORAL: dict[WorkflowExecutionStatus, RunStatus] = {
 
 class RunFilter(msgspec.Struct, frozen=True):
     """Which runs: of a ``path``, or of all that begin with it if it ends in ``*``; with one of the ``statuses``, or any
-    if there are none; started at ``since`` or later. The latest ``limit`` of them.
+    if there are none; started at ``since`` or later, ended at ``ended_since`` or later. The latest ``limit`` of them.
     """
 
     path: str | None = None
     statuses: Sequence[RunStatus] = ()
     since: datetime | None = None
     limit: int = 20
+    ended_since: datetime | None = None
 
     @property
     def exact_path(self) -> str | None:
@@ -76,13 +78,18 @@ class ListedRun(msgspec.Struct, frozen=True):
 async def runs_in_log(dsn: str, wanted: RunFilter) -> list[ListedRun]:
     """The latest first, so far as the log has been written. Raises asyncpg's errors, OSError."""
     statuses = [status.upper() for status in wanted.statuses] or None
-    since = wanted.since and wanted.since.astimezone(UTC).replace(tzinfo=None)
-    asked = wanted.exact_path, wanted.path_beginning, statuses, since, wanted.limit
+    since, ended_since = _of_column(wanted.since), _of_column(wanted.ended_since)
+    asked = wanted.exact_path, wanted.path_beginning, statuses, since, wanted.limit, ended_since
 
     async def fetch(connection: Connection) -> list[asyncpg.Record]:
         return await connection.fetch(sql.query("executions"), *asked)
 
     return [_of_log(record) for record in await run_on_pool(dsn, fetch)]
+
+
+def _of_column(time: datetime | None) -> datetime | None:
+    """As the columns have it: UTC without saying so."""
+    return time and time.astimezone(UTC).replace(tzinfo=None)
 
 
 def _of_log(record: asyncpg.Record) -> ListedRun:
@@ -122,14 +129,16 @@ def _query(wanted: RunFilter) -> str:
         terms.append(f"({' OR '.join(map(_status_term, wanted.statuses))})")
     if wanted.since is not None:
         terms.append(f"StartTime >= '{wanted.since.astimezone(UTC).isoformat()}'")
+    if wanted.ended_since is not None:
+        terms.append(f"CloseTime >= '{wanted.ended_since.astimezone(UTC).isoformat()}'")
     return " AND ".join(terms)
 
 
 def _status_term(status: RunStatus) -> str:
     term = f"ExecutionStatus = {literal(_IN_TEMPORAL[status][1])}"
-    if status not in ("running", "paused"):
-        return term
-    return f"({term} AND {STATUS.name} {'=' if status == 'paused' else '!='} 'paused')"
+    if status == "paused":  # by a request, or in Temporal itself
+        return f"({term} AND {STATUS.name} = 'paused' OR {OPEN} AND ExecutionStatus != 'Running')"
+    return f"({term} AND {STATUS.name} != 'paused')" if status == "running" else term
 
 
 def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
@@ -139,7 +148,7 @@ def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
         return None
     started = datetime.fromtimestamp(millisecond_of(execution_id) / 1000, UTC)
     found = one.typed_search_attributes
-    if status == "running" and found.get(STATUS) == "paused":
+    if status == "running" and (found.get(STATUS) == "paused" or is_paused(one.raw_info)):
         status = "paused"
     path, version = found.get(PATH) or "", found.get(VERSION) or ""
     schedule = found.get(SCHEDULE)

@@ -109,13 +109,15 @@ class Runs:
         status: RunStatus | Sequence[RunStatus] = (),
         since: datetime | None = None,
         limit: int = 20,
+        ended_since: datetime | None = None,
     ) -> Sequence[ListedRun]:
-        """The latest runs: of a path (``etl/*`` for all that begin so), with a status or one of several, started since.
+        """The latest runs: of a path (``etl/*`` for all that begin so), with a status or one of several, started or
+        ended since.
 
         From the event log, which has each as soon as its mirror has read it; without one from Temporal, which keeps
         runs for a while. Raises DeploymentError."""
         statuses = (status,) if isinstance(status, str) else status
-        wanted = RunFilter(path, statuses, since, limit)
+        wanted = RunFilter(path, statuses, since, limit, ended_since)
         try:
             return await (runs_in_log(self.dsn, wanted) if self.dsn else runs_in_temporal(self.temporal, wanted))
         except RPCError as error:

@@ -11,12 +11,16 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.search_attributes import EXECUTION_ID
 
-__all__ = ["PLAYBOOKS", "execution_ids", "literal"]
+__all__ = ["OPEN", "PLAYBOOKS", "execution_ids", "literal"]
 
 DESCRIBED_AT_ONCE = 20
 
 PLAYBOOKS = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
 """Runs of playbooks, each once, unless it was reset."""
+
+
+OPEN = "CloseTime IS NULL"
+"""Whatever has not ended. The status Running leaves out workflows that are paused in Temporal."""
 
 
 def literal(text: str) -> str:

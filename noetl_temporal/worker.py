@@ -35,7 +35,7 @@ from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.tracing import tracing_interceptors
 from noetl_temporal.trail import record_trail
 from noetl_temporal.value_store import ValueStore
-from noetl_temporal.worker_options import GRACE, SLOTS, WorkerOptions
+from noetl_temporal.worker_options import GRACE, WorkerOptions
 from noetl_temporal.workflows import WORKFLOWS, interceptors
 
 __all__ = ["UNTIL_DONE", "UnknownToolsError", "frame_worker", "serving", "tool_worker", "workflow_worker"]
@@ -98,9 +98,8 @@ def _shared_worker(
         workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[*options.interceptors, *tracing_interceptors(), *interceptors(), CallGuard()],
         max_cached_workflows=1000,
-        max_concurrent_activities=sum(options.at_once.get(kind, SLOTS) for kind in tools) or None,
         max_heartbeat_throttle_interval=BEAT,
-        **options.arguments(),
+        **options.arguments(tools),
     )
 
 

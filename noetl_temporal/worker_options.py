@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from temporalio.worker import Interceptor, PollerBehaviorAutoscaling, WorkerDeploymentConfig
+from temporalio.worker import (
+    FixedSizeSlotSupplier,
+    Interceptor,
+    PollerBehaviorAutoscaling,
+    ResourceBasedSlotConfig,
+    ResourceBasedSlotSupplier,
+    ResourceBasedTunerConfig,
+    WorkerDeploymentConfig,
+    WorkerTuner,
+)
 
 __all__ = ["GRACE", "SLOTS", "WorkerOptions"]
 
@@ -17,6 +26,21 @@ GRACE = timedelta(seconds=10)
 SLOTS = 100
 """Calls of a tool that a worker takes at once."""
 
+MOST_SLOTS = 500
+"""The same where the resources of the machine decide."""
+
+_WORKFLOW_TASKS = 100
+"""Workflow tasks, and activities within them, that a worker handles at once: the SDK's own default."""
+
+_TARGETS = ResourceBasedTunerConfig(target_memory_usage=0.8, target_cpu_usage=0.9)
+"""Shares of the machine, or of its container, up to which a worker takes further calls."""
+
+_ALWAYS = 5
+"""Calls that a worker takes however busy the machine is: it may be busy with something else for hours."""
+
+_BETWEEN = timedelta(milliseconds=10)
+"""Time between two further calls, in which the load of the first can be seen."""
+
 
 @dataclass(frozen=True)
 class WorkerOptions:
@@ -24,7 +48,8 @@ class WorkerOptions:
     runs alone. ``interceptors`` are added to those that every worker has.
 
     ``at_once`` are the calls that this worker takes at once, by kind of tool. ``per_second`` are those that all workers
-    of the tool's own queue start together, by kind. With ``autoscales`` the number of pollers follows the load.
+    of the tool's own queue start together, by kind. With ``autoscales`` the number of pollers follows the load. With
+    ``slots_by_load`` the worker takes calls as long as the machine has memory and processors left, ``at_once`` at most.
     """
 
     grace: timedelta = GRACE
@@ -33,17 +58,29 @@ class WorkerOptions:
     at_once: Mapping[str, int] = field(default_factory=dict[str, int])
     per_second: Mapping[str, float] = field(default_factory=dict[str, float])
     autoscales: bool = False
+    slots_by_load: bool = False
 
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of temporalio.worker.Worker for any queue."""
+    def arguments(self, kinds: Iterable[str]) -> dict[str, Any]:
+        """Arguments of temporalio.worker.Worker for a queue of tools of these kinds."""
         pollers = {"activity_task_poller_behavior": PollerBehaviorAutoscaling()} if self.autoscales else {}
-        return {"graceful_shutdown_timeout": self.grace, "deployment_config": self.build, **pollers}
+        served = {"graceful_shutdown_timeout": self.grace, "deployment_config": self.build}
+        return {**served, "tuner": self._tuner(list(kinds)), **pollers}
 
     def arguments_of_tool(self, kind: str) -> dict[str, Any]:
         """The same for the own queue of a kind of tool."""
         rate = self.per_second.get(kind)
-        return {
-            **self.arguments(),
-            "max_concurrent_activities": self.at_once.get(kind, SLOTS),
-            **({} if rate is None else {"max_task_queue_activities_per_second": rate}),
-        }
+        limit = {} if rate is None else {"max_task_queue_activities_per_second": rate}
+        return {**self.arguments([kind]), **limit}
+
+    def _tuner(self, kinds: Sequence[str]) -> WorkerTuner:
+        unless_told = MOST_SLOTS if self.slots_by_load else SLOTS
+        most = sum(self.at_once.get(kind, unless_told) for kind in kinds) or SLOTS
+        if self.slots_by_load:
+            limits = ResourceBasedSlotConfig(min(_ALWAYS, most), most, _BETWEEN)
+            calls: FixedSizeSlotSupplier | ResourceBasedSlotSupplier = ResourceBasedSlotSupplier(limits, _TARGETS)
+        else:
+            calls = FixedSizeSlotSupplier(most)
+        fixed = FixedSizeSlotSupplier(_WORKFLOW_TASKS)
+        return WorkerTuner.create_composite(
+            workflow_supplier=fixed, activity_supplier=calls, local_activity_supplier=fixed, nexus_supplier=fixed
+        )

@@ -11,6 +11,7 @@ name any host. So every argument is passed explicitly, and missing ones are an e
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
@@ -29,6 +30,7 @@ from noetl_activities.postgres_times import set_time_codecs
 from noetl_activities.postgres_tls import MODES, Attempt, declined, tls_attempts
 from noetl_activities.postgres_types import TypeLimitedConnection
 from noetl_activities.tool import Credential, Json, ToolContext
+from noetl_activities.variables import DEFAULT_CREDENTIAL_VARIABLE
 
 __all__ = ["CREDENTIAL_FIELDS", "Connection", "connected", "connected_to", "login"]
 
@@ -65,7 +67,8 @@ async def connected(
     context: ToolContext,
     connect_timeout: float | None = None,
 ) -> AsyncGenerator[Connection]:
-    """A connection for the ``auth`` (a credential's name or fields), or for ``connection_string`` or ``db_*`` fields.
+    """A connection for the ``auth`` (a credential's name or fields), or for ``connection_string`` or ``db_*`` fields;
+    without any of these for the default credential of the deployment (semantics.md 31).
 
     ``connect_timeout`` in seconds. JSON columns are values, times are text. If connections are kept (postgres_kept.py),
     it may be one that was used before. Raises CredentialError, asyncpg's errors and OSError.
@@ -75,16 +78,17 @@ async def connected(
             with receiving_at_most(connection, MAX_RECEIVED_BYTES):
                 yield connection
     except UnreachableError as error:
-        name = credential_name(auth if auth is not None else config.get("credential"))
-        raise error.named(name) from error
+        raise error.named(credential_name(_given(auth, config))) from error
 
 
 async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> dict[str, Any]:
     """The arguments of a connection, equal for calls that may share one. Raises CredentialError, ConfigError."""
-    own = {name: config[name] for name in _OF_A_TASK if config.get(name)}
-    given = auth if auth is not None else config.get("credential") or own
+    given = _given(auth, config)
     if not given:
-        raise CredentialError("a postgres task needs auth: the name of a credential")
+        raise CredentialError(
+            "a postgres task needs auth: the name of a credential. For tasks without it, set "
+            f"{DEFAULT_CREDENTIAL_VARIABLE} to a name for the worker"
+        )
     beside = sorted(name for name in CREDENTIAL_FIELDS if config.get(name))
     if beside and credential_name(given) is not None:
         raise ConfigError(f"the task names a credential and also sets {', '.join(beside)}: remove one of them")
@@ -95,6 +99,13 @@ async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> di
             "a password: register a credential for it, and name it in auth"
         )
     return arguments
+
+
+def _given(auth: Json, config: dict[str, Json]) -> Json:
+    if auth is not None:
+        return auth
+    own = {name: config[name] for name in _OF_A_TASK if config.get(name)}
+    return config.get("credential") or own or os.environ.get(DEFAULT_CREDENTIAL_VARIABLE)
 
 
 @asynccontextmanager

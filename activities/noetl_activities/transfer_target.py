@@ -33,6 +33,7 @@ __all__ = ["Batches", "store_batches"]
 
 Batches: TypeAlias = AsyncGenerator[list[Row]]
 
+_TARGET = "the target of a transfer"
 _PLACEHOLDER = re.compile(r"""(?P<other>'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/)|%s""", re.DOTALL)
 
 
@@ -80,7 +81,7 @@ async def _into_postgres(call: TransferCall, batches: Batches, context: ToolCont
 async def _by_table(
     connection: Connection, call: TransferCall, batches: Batches, context: ToolContext
 ) -> tuple[int, int]:
-    config, keys = call.target.config, keys_of(call.target.config, call.mode)
+    config, keys = call.target.config, keys_of(call.target.config, call.mode, _TARGET)
     table = await Table.find(connection, parts_of(config.get("table")))
     if call.mode == "replace":
         await table.write([], call.mode, keys)
@@ -141,6 +142,7 @@ async def _into_duckdb(
     """Store all rows at once: the DuckDB process performs a sink as a whole."""
     if has_statement(call.target.config):
         raise ConfigError("a transfer into DuckDB needs a table: it takes no statement")
+    keys_of(call.target.config, call.mode, _TARGET)
     rows: list[Row] = []
     chunks = 0
     async for batch in batches:

@@ -4,10 +4,20 @@ without importing the modules that use them.
 
 from __future__ import annotations
 
-__all__ = ["CREDENTIALS_VARIABLE", "DSN_VARIABLE", "DUCKDB_DIRECTORIES_VARIABLE", "HOME_VARIABLE", "PORTS_VARIABLE"]
+__all__ = [
+    "CREDENTIALS_VARIABLE",
+    "DEFAULT_CREDENTIAL_VARIABLE",
+    "DSN_VARIABLE",
+    "DUCKDB_DIRECTORIES_VARIABLE",
+    "HOME_VARIABLE",
+    "PORTS_VARIABLE",
+]
 
 CREDENTIALS_VARIABLE = "NOETL_CREDENTIALS"
 """The file with the credentials that playbooks name."""
+
+DEFAULT_CREDENTIAL_VARIABLE = "NOETL_DEFAULT_CREDENTIAL"
+"""The name of the credential of postgres tasks and sinks that name none."""
 
 DSN_VARIABLE = "NOETL_POSTGRES"
 """The DSN of the event log's Postgres."""

@@ -49,6 +49,8 @@ __all__ = [
 
 _START = Span(1, 1, 1, 1)
 
+_HINT = "give the path of a YAML file saved as UTF-8"
+
 # libyaml compares every new %TAG directive with all before it; a playbook has no use for any
 _TAG_DIRECTIVE = re.compile(r"^%TAG[ \t]", re.MULTILINE)
 
@@ -60,7 +62,8 @@ def read_file(path: Path) -> tuple[SourceFile, list[Diagnostic]]:
         data = read_regular(path, MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return SourceFile(name, ""), [_unreadable(name, f"cannot read the file: {reason.lower()}")]
+        hint = _hint(path) if isinstance(error, FileNotFoundError) else _HINT
+        return SourceFile(name, ""), [_unreadable(name, f"cannot read the file: {reason.lower()}", hint=hint)]
     try:
         return SourceFile(name, decoded(data)), []
     except UnicodeDecodeError as error:
@@ -83,8 +86,13 @@ def _not_utf8(name: str, data: bytes, offset: int) -> Diagnostic:
     return _unreadable(name, f"the byte 0x{data[offset]:02X} is not UTF-8 text", span)
 
 
-def _unreadable(name: str, message: str, span: Span = _START) -> Diagnostic:
-    hint = "give the path of a YAML file saved as UTF-8"
+def _hint(missing: Path) -> str:
+    """The file that was meant, where only the ending is missing."""
+    meant = next((f"{missing}{ending}" for ending in (".yaml", ".yml") if Path(f"{missing}{ending}").is_file()), None)
+    return _HINT if meant is None else f'did you mean "{meant}"?'
+
+
+def _unreadable(name: str, message: str, span: Span = _START, hint: str = _HINT) -> Diagnostic:
     return Diagnostic(Code.UNREADABLE_FILE, Severity.ERROR, span, message, hint, file=name)
 
 

@@ -9,6 +9,7 @@ import click
 
 from noetl_temporal.cli.arguments import RUN_ID
 from noetl_temporal.cli.asking import ask_run, json_argument, user_name
+from noetl_temporal.cli.payload import cut, read_value
 
 if TYPE_CHECKING:  # with Temporal, which --help need not wait for
     from noetl_temporal.machine.waits.wait import Wait
@@ -19,7 +20,9 @@ __all__ = ["approve_command", "reject_command", "signal_command"]
 _DECISION = (
     click.argument("execution", metavar="ID", type=RUN_ID),
     click.argument("step", metavar="[STEP]", required=False),
-    click.option("--form", "fields", metavar="FIELD=VALUE", multiple=True, help="Fill in a field of the form."),
+    click.option(
+        "--form", "fields", metavar="FIELD=VALUE", multiple=True, help="Fill in a field of the form; VALUE is YAML."
+    ),
     click.option("--as", "by", metavar="WHO", help="Who decides; the user's name unless given."),
     click.option("--reason", metavar="TEXT", default="", help="Why; part of the result, and of the event log."),
 )
@@ -98,13 +101,20 @@ def _decide(
 
 
 def _filled(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, Any]:
-    """``amount=3`` as the form has it: a field of type text takes the text, any other takes JSON."""
+    """``amount=3`` as the form has it: a field of type text takes the text, any other takes YAML, as ``--set`` does."""
     filled: dict[str, Any] = {}
     for field in fields:
         name, equals, value = field.partition("=")
         if not equals or not name:
             raise click.UsageError(f"--form takes FIELD=VALUE, such as amount=3; got {field!r}")
-        told: Any = form.get(name)
-        type_: Any = cast("dict[str, Any]", told).get("type") if isinstance(told, dict) else told
-        filled[name] = value if type_ == "text" else json_argument(value, f"--form {name}")
+        if name not in form:
+            known = ", ".join(f"{known} ({_type_of(form[known])})" for known in form)
+            has = f"its fields are {known}" if known else "it has no fields"
+            raise click.UsageError(f"the form has no field {cut(name)!r}: {has}")
+        filled[name] = value if _type_of(form[name]) == "text" else read_value("--form", name, value)
     return filled
+
+
+def _type_of(field: Any) -> str:
+    """The word for a type is short for a mapping."""
+    return str(cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else field)

@@ -14,20 +14,25 @@ from noetl_activities import json_limits
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
 if TYPE_CHECKING:  # with Temporal, which --help need not wait for
+    from temporalio.client import Client
+
+    from noetl_temporal.answering import NoAnswerError
     from noetl_temporal.runs import RunHandle
 
 __all__ = ["ask_run", "json_argument", "user_name"]
 
 
 def ask_run(execution: int | str, request: Callable[[RunHandle], Awaitable[Any]]) -> tuple[int, Any]:
-    """The execution id of the run and what the request returns. Raises StackError with the reason of a refusal."""
+    """The execution id of the run and what the request returns. Raises StackError with the reason of a refusal,
+    NoSuchRunError."""
     reach_running()
     with importing():
         from temporalio.service import RPCError
 
+        from noetl_temporal.answering import NoAnswerError
         from noetl_temporal.cli.named_run import execution_of
         from noetl_temporal.runs import RequestRefusedError, Runs, UnknownRunError
         from noetl_temporal.temporal_problems import rpc_problem
@@ -39,13 +44,33 @@ def ask_run(execution: int | str, request: Callable[[RunHandle], Awaitable[Any]]
         execution_id = await execution_of(execution)
         try:
             handle = await runs.find(execution_id)
+        except UnknownRunError as error:
+            raise NoSuchRunError(str(error)) from None
+        try:
             return handle.execution_id, await request(handle)
-        except (RequestRefusedError, UnknownRunError) as error:
+        except NoAnswerError as error:
+            raise StackError(await _why(error, runs.temporal, handle)) from None
+        except RequestRefusedError as error:
             raise StackError(f"run {execution_id}: {error}") from None
         except RPCError as error:
             raise rpc_problem(error, runs.temporal.namespace) or error from error
 
     return asyncio.run(ask())
+
+
+async def _why(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
+    """A worker that fails over the run answers as little as one that is not there: what blocks the run, if anything."""
+    from temporalio.service import RPCError
+
+    from noetl_temporal.cli.attention import attention_of
+
+    try:
+        found = await attention_of(client, handle.workflow_id, handle.execution_id)
+    except RPCError:
+        found = []
+    blocked = [one.line() for one in found if one.kind in ("incident", "no_worker")]
+    told = f"{'; '.join(blocked)}. The run may accept this request then" if blocked else str(error)
+    return f"run {handle.execution_id}: {told}"
 
 
 def json_argument(text: str, where: str) -> Any:

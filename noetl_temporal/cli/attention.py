@@ -40,6 +40,7 @@ from noetl_temporal.mirror.incidents import NO_INCIDENT, cause_of
 from noetl_temporal.mirror.read import Problem
 from noetl_temporal.naming import WORKFLOW_QUEUE, activity_type, tool_queue
 from noetl_temporal.paused_calls import PAUSE_REASON
+from noetl_temporal.paused_workflows import is_paused, unpause_command
 
 __all__ = ["Attention", "attention_of", "unread"]
 
@@ -67,12 +68,12 @@ _ACTIVITY, _WORKFLOW = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TAS
 
 
 class Attention(msgspec.Struct, frozen=True):
-    """Something for a person to look at. ``kind`` is no_worker, incident, paused_call or unread; ``since``
-    is ISO 8601, UTC.
+    """Something for a person to look at. ``kind`` is no_worker, incident, paused_run, paused_call or unread;
+    ``since`` is ISO 8601, UTC.
 
     ``message`` says what it is, ``remedy`` what to do."""
 
-    kind: Literal["no_worker", "incident", "paused_call", "unread"]
+    kind: Literal["no_worker", "incident", "paused_run", "paused_call", "unread"]
     message: str
     since: str
     remedy: str
@@ -97,7 +98,7 @@ async def attention_of(client: Client, workflow_id: str, execution_id: int) -> l
     async for found in _described(client, workflow_id):
         incident = await _incident(client, found, execution_id)
         incidents += [incident] if incident else []
-        paused += _paused_calls(found)
+        paused += [*_paused_run(found), *_paused_calls(found)]
         for queue, since in _waits(found):
             waiting[queue] = min(since, waiting.get(queue, since))
     unserved = [_no_worker(queue, since) for queue, since in waiting.items() if not await _is_polled(client, queue)]
@@ -169,7 +170,22 @@ def _no_worker(queue: _Queue, since: datetime) -> Attention:
     )
 
 
-# ---- calls that an operator has paused ---------------------------------------------------------------------------
+# ---- what an operator has paused ---------------------------------------------------------------------------------
+
+
+def _paused_run(found: DescribeWorkflowExecutionResponse) -> Iterator[Attention]:
+    """The workflow of the run, of a loop, or of a playbook that it has called."""
+    info = found.workflow_execution_info
+    if is_paused(info):
+        told = found.workflow_extended_info.pause_info
+        since, workflow_id = _time(told.paused_time), info.execution.workflow_id
+        reason = f" ({told.reason})" if told.reason else ""
+        yield Attention(
+            "paused_run",
+            f"{workflow_id} is paused in Temporal since {since:%Y-%m-%d %H:%M:%S} UTC by {told.identity}{reason}",
+            since.isoformat(timespec="seconds"),
+            f"`{unpause_command(workflow_id)}`",
+        )
 
 
 def _paused_calls(found: DescribeWorkflowExecutionResponse) -> Iterator[Attention]:

@@ -16,7 +16,7 @@ from noetl_temporal.cli.causes import cause_of
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.printed import print_safely
-from noetl_temporal.stack.errors import NotStartedError, StackError
+from noetl_temporal.stack.errors import NoSuchRunError, NotStartedError, StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.tracing import export_all
 
@@ -181,7 +181,8 @@ def _report_error(raised: BaseException) -> int:
         error = _of_the_folder(error)
     if isinstance(error, StackError) or _is_of_the_deployment(error):
         click.echo(f"Error: {error}", err=True, color=True)
-        return WRONG if isinstance(error, NotStartedError) or not isinstance(error, StackError) else FAILED
+        is_wrong = isinstance(error, NotStartedError | NoSuchRunError) or not isinstance(error, StackError)
+        return WRONG if is_wrong else FAILED
     if os.environ.get("NOETL_DEBUG"):
         traceback.print_exception(error)
     message = f"{type(error).__name__}: {error}"

@@ -20,8 +20,9 @@ from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror.read import StepSummary, steps_of
+from noetl_temporal.paused_workflows import is_paused
 from noetl_temporal.run_input import RunReport
-from noetl_temporal.runs import RunHandle, Runs
+from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs
 from noetl_temporal.search_attributes import PATH
 
 __all__ = ["account_of", "steps_from_log"]
@@ -53,7 +54,7 @@ async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: st
         workflow_id=handle.workflow_id,
         run_id=found.run_id,
         path=found.typed_search_attributes.get(PATH) or "",
-        status="paused" if standstill else report.status,
+        status="paused" if standstill or is_paused(found.raw_description.workflow_execution_info) else report.status,
         result=report.result,
         steps=report.steps or await _steps(log, handle, report.status, has_worker=has_worker),
         failures=report.failures,
@@ -78,8 +79,8 @@ async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: st
 async def _open(handle: RunHandle) -> OpenWaits:
     try:
         return await handle.standstill(_WITHIN)
-    except RPCError:
-        return OpenWaits([])  # no worker answers just now
+    except (RPCError, RequestRefusedError):
+        return OpenWaits([])  # no worker answers just now, or somebody has paused it in Temporal meanwhile
 
 
 async def _cancel_reason(handle: RunHandle) -> str:

@@ -16,7 +16,7 @@ from noetl_temporal.cli.console import print_table
 from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.printed import echo_json
 from noetl_temporal.cli.text_ids import with_text_ids
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
 if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
     from noetl_temporal.cli.logged import EventPage
@@ -66,7 +66,7 @@ async def _show(run: int | str | None, last: int | None, *, as_json: bool) -> No
                 print_table(_table(page, has_header=is_first))
             is_first = False
     if is_first:
-        raise StackError("the event log is empty" if execution is None else f"the event log has no run {execution}")
+        raise NoSuchRunError("the event log is empty" if execution is None else f"the event log has no run {execution}")
 
 
 def _print_json(page: EventPage) -> None:

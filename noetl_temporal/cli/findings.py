@@ -13,7 +13,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity, render, sort_and_dedupe
 from noetl_compiler.printable import printable_line
 
-__all__ = ["show_findings"]
+__all__ = ["show_all_findings", "show_findings"]
 
 
 _MOST_SHOWN = 100
@@ -24,6 +24,23 @@ def show_findings(result: Result, therefore: str, *, strict: bool = False) -> No
     """Each finding with its line of the text, errors before warnings where there are too many; ``therefore`` is what
     errors among them mean. ``strict``: warnings fail as well.
     """
+    errors, warnings = _show(result)
+    if errors:
+        click.echo(f"{_count(errors, 'error')}: {therefore}", err=True)
+    if warnings and strict:
+        click.echo(f"{_count(warnings, 'warning')}: failed because of --strict", err=True)
+
+
+def show_all_findings(results: Sequence[Result], therefore: str) -> None:
+    """Those of several files, and once what the errors among them mean."""
+    errors = [errors for errors, _ in map(_show, results) if errors]
+    if errors:
+        files = f" in {len(errors):,} files" if len(errors) > 1 else ""
+        click.echo(f"{_count(sum(errors), 'error')}{files}: {therefore}", err=True)
+
+
+def _show(result: Result) -> tuple[int, int]:
+    """How many errors and warnings there are."""
     credentials = [found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT]
     for found in _first(result.diagnostics):
         source = result.source_of(found)
@@ -32,11 +49,7 @@ def show_findings(result: Result, therefore: str, *, strict: bool = False) -> No
         file = printable_line(result.source.file)
         click.echo(f"{file}: {more:,} more diagnostics; --diagnostics json prints all of them", err=True)
     errors = sum(found.severity is Severity.ERROR for found in result.diagnostics)
-    warnings = len(result.diagnostics) - errors
-    if errors:
-        click.echo(f"{_count(errors, 'error')}: {therefore}", err=True)
-    if warnings and strict:
-        click.echo(f"{_count(warnings, 'warning')}: failed because of --strict", err=True)
+    return errors, len(result.diagnostics) - errors
 
 
 def _count(number: int, what: str) -> str:

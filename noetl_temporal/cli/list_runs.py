@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 import msgspec
@@ -14,6 +15,8 @@ from rich.table import Table
 from noetl_temporal.cli.arguments import moment_of
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.console import print_table, styled
+from noetl_temporal.cli.exits import FAILED
+from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printed import echo_json
 from noetl_temporal.naming import RUN_STATUSES, RunStatus
@@ -49,24 +52,44 @@ def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> date
 @click.option("--path", metavar="PATH", help="Only runs of this playbook; 'etl/*' for all paths that begin so.")
 @click.option("--status", "statuses", type=click.Choice(RUN_STATUSES), multiple=True, help="Only these.")
 @click.option("--since", metavar="AGE|TIME", callback=_since, help="Only runs started since, such as 2h or 2026-11-23.")
+@click.option("--ended-since", metavar="AGE|TIME", callback=_since, help="Only runs that have ended since.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The most runs shown.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, one for each run.")
+@click.option("--fail-if", type=click.Choice(["any", "none"]), help="Exit with 1 if any run is found, or none.")
 def list_command(
-    path: str | None, statuses: tuple[RunStatus, ...], since: datetime | None, limit: int, as_json: bool
+    path: str | None,
+    statuses: tuple[RunStatus, ...],
+    since: datetime | None,
+    ended_since: datetime | None,
+    limit: int,
+    as_json: bool,
+    fail_if: Literal["any", "none"] | None,
 ) -> None:
     """List runs, the latest first.
 
     They are read from the event log, or from Temporal if NOETL_POSTGRES is not set or cannot be reached. Temporal keeps
     closed runs for a while only.
 
+    --fail-if makes it a check for whoever watches runs: that none has failed, or that one has completed in time.
+
     \b
     noetl list
     noetl list --path 'etl/*' --status failed --status timed_out --since 24h
     noetl list --since 2026-11-23 --json | jq -r .execution_id
+    noetl list --path 'etl/*' --status failed --status timed_out --ended-since 1h --fail-if any
+    noetl list --path etl/daily --status completed --ended-since 25h --fail-if none
+
+    \b
+    Exit status:
+      0    it has listed the runs
+      1    with --fail-if any there are some, with --fail-if none there are none
+      2    the command line or the deployment is wrong: the runs are not known
     """
     reach_running()
     log_nowhere()
-    found = asyncio.run(_found(path, statuses, since, limit))
+    with importing():
+        from noetl_temporal.run_list import RunFilter
+    found = asyncio.run(_found(RunFilter(path, statuses, since, limit, ended_since)))
     if as_json:
         for run in found:
             ids = {"execution_id": str(run.execution_id)}
@@ -77,17 +100,15 @@ def list_command(
         print_table(_table(found))
     else:
         click.echo("no runs", err=True)
+    if fail_if is not None and bool(found) == (fail_if == "any"):
+        sys.exit(FAILED)
 
 
-async def _found(
-    path: str | None, statuses: Sequence[RunStatus], since: datetime | None, limit: int
-) -> Sequence[ListedRun]:
+async def _found(wanted: RunFilter) -> Sequence[ListedRun]:
     from noetl_temporal.deployment import DeploymentError
     from noetl_temporal.environment import dsn_from_environment
-    from noetl_temporal.run_list import RunFilter
     from noetl_temporal.runs import Runs
 
-    wanted = RunFilter(path, statuses, since, limit)
     dsn = dsn_from_environment()
     if dsn is not None:
         try:
@@ -95,7 +116,8 @@ async def _found(
         except DeploymentError as problem:
             click.echo(f"{problem}\nTemporal has these runs:", err=True)
     runs = await Runs.connect()
-    return await Runs(runs.temporal, None).list(path, statuses, since, limit)
+    asked = wanted.path, wanted.statuses, wanted.since, wanted.limit, wanted.ended_since
+    return await Runs(runs.temporal, None).list(*asked)
 
 
 async def _in_log(dsn: str, wanted: RunFilter) -> list[ListedRun]:

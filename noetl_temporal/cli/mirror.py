@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl_temporal.cli.arguments import HOST_AND_PORT
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.logs import log_to_terminal
@@ -23,20 +24,23 @@ __all__ = ["mirror_group"]
 
 
 @click.group("mirror", invoke_without_command=True)
+@click.option("--health", type=HOST_AND_PORT, help="Serve /healthz, /readyz and /metrics there: 127.0.0.1:9101.")
 @click.pass_context
-def mirror_group(context: click.Context) -> None:
+def mirror_group(context: click.Context, health: tuple[str, int] | None) -> None:
     """Follow Temporal's history into the event log until stopped.
 
     Finds Temporal by TEMPORAL_ADDRESS or a profile of temporal.toml and Postgres by NOETL_POSTGRES, else both in
     this folder's stack. Several mirrors can run at once.
 
     \b
-    noetl mirror
+    noetl mirror --health 127.0.0.1:9101
     noetl mirror problems
     noetl mirror rebuild
     """
     if context.invoked_subcommand is None:
-        asyncio.run(_follow(_reached()))
+        asyncio.run(_follow(_reached(), health))
+    elif health is not None:
+        raise click.UsageError(f"--health is for the mirror alone, not for `noetl mirror {context.invoked_subcommand}`")
 
 
 @mirror_group.command("rebuild")
@@ -75,17 +79,31 @@ async def _problems(dsn: str) -> list[Problem]:
         return await problems(log)
 
 
-async def _follow(dsn: str) -> None:
+async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
+    import asyncpg
+
+    from noetl_temporal.cli.health import answering_health
     from noetl_temporal.config import connect_temporal
-    from noetl_temporal.deployment import check_postgres
+    from noetl_temporal.database_errors import DATABASE_ERRORS
+    from noetl_temporal.deployment import CONNECT_SECONDS, check_postgres, postgres_problem
+    from noetl_temporal.mirror.gauges import Gauges
     from noetl_temporal.mirror.service import mirroring
 
     client = await connect_temporal()
     await check_postgres(dsn)
+
+    async def metrics() -> str:
+        try:
+            return await gauges.text()
+        except DATABASE_ERRORS as error:
+            raise OSError(str(postgres_problem(error, dsn))) from error
+
     with stop_asked() as stopped:
-        async with mirroring(client, dsn):
-            click.echo("mirroring; Ctrl-C stops")
-            await stopped.wait()
+        async with asyncpg.create_pool(dsn, min_size=0, max_size=1, command_timeout=CONNECT_SECONDS) as pool:
+            gauges = Gauges(pool, client.namespace)
+            async with answering_health(health, client, stopped, "the event log", metrics), mirroring(client, dsn):
+                click.echo("mirroring; Ctrl-C stops")
+                await stopped.wait()
 
 
 def _reached() -> str:

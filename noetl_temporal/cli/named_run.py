@@ -7,7 +7,7 @@ from typing import overload
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import DeploymentError, postgres_problem
 from noetl_temporal.environment import dsn_from_environment
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.errors import NoSuchRunError
 
 __all__ = ["execution_of", "latest_in_temporal"]
 
@@ -18,7 +18,7 @@ async def execution_of(run: int | str) -> int: ...
 async def execution_of(run: int | str | None) -> int | None: ...
 async def execution_of(run: int | str | None) -> int | None:
     """Its execution id; None for the latest run. A text is looked up in the event log and in Temporal, as far as they
-    can be asked. Raises StackError when it names no run, or several; DeploymentError."""
+    can be asked. Raises NoSuchRunError when it names no run, or several; DeploymentError."""
     if not isinstance(run, str):
         return run
     from noetl_temporal.run_ids import AmbiguousIdError, chosen
@@ -35,9 +35,9 @@ async def execution_of(run: int | str | None) -> int | None:
     try:
         execution_id = chosen(run, found)
     except AmbiguousIdError as error:
-        raise StackError(str(error)) from None
+        raise NoSuchRunError(str(error)) from None
     if execution_id is None:
-        raise StackError(f"no run has an ID that begins with {run!r}: `noetl list` shows the runs there are")
+        raise NoSuchRunError(f"no run has an ID that begins with {run!r}: `noetl list` shows the runs there are")
     return execution_id
 
 

@@ -20,7 +20,7 @@ from noetl_compiler.regular_file import read_regular
 from noetl_compiler.source import SourceFile
 from noetl_temporal.limits import STORED_BYTES
 
-__all__ = ["cut", "read_payload"]
+__all__ = ["cut", "read_payload", "read_value"]
 
 _LONGEST_SHOWN = 80
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
@@ -85,19 +85,21 @@ def _setting(setting: str) -> tuple[list[str], Json]:
     keys = path.strip().split(".")
     if not equals or not all(keys) or printable_line(path) != path:
         raise click.UsageError(f"--set takes name=value, such as --set city=Oslo; got {_shown(setting)}")
-    return keys, _value(path, raw, len(keys))
+    return keys, read_value("--set", path, raw, len(keys))
 
 
-def _value(path: str, raw: str, depth: int) -> Json:
-    """YAML as playbooks have it, so that 3 is a number and [a, b] a list; a date stays the text it is."""
+def read_value(option: str, name: str, raw: str, depth: int = 1) -> Json:
+    """YAML as playbooks have it, so that 3 is a number and [a, b] a list; a date stays the text it is. ``depth`` is
+    that of the place for which ``option`` gives it. Raises click.UsageError.
+    """
     if not raw.strip():
         return None
-    root, found = read(SourceFile("--set", raw))
+    root, found = read(SourceFile(option, raw))
     if root is None or found:
-        raise click.UsageError(f"--set {cut(path)}: {_shown(raw)} is not a YAML value{_why(found)}")
+        raise click.UsageError(f"{option} {cut(name)}: {_shown(raw)} is not a YAML value{_why(found)}")
     value = plain(root)
     if depth + max((level for level, _ in _values(value)), default=0) > MAX_DEPTH:
-        raise click.UsageError(f"--set {cut(path)} has more than {MAX_DEPTH} levels")
+        raise click.UsageError(f"{option} {cut(name)} has more than {MAX_DEPTH} levels")
     return value
 
 

@@ -14,14 +14,14 @@ from noetl_temporal.playbook_tests.recorded import RecordedRun, recorded_run
 from noetl_temporal.playbook_tests.recording import recorded_test
 from noetl_temporal.run_input import RunReport
 from noetl_temporal.runs import Runs, UnknownRunError
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.errors import NoSuchRunError, StackError
 from noetl_temporal.temporal_problems import rpc_problem
 
 __all__ = ["record_test"]
 
 
 def record_test(execution: int | str) -> tuple[str, tuple[Problem, ...]]:
-    """The text of the test, and what of it fails. Raises StackError, DeploymentError."""
+    """The text of the test, and what of it fails. Raises StackError, NoSuchRunError, DeploymentError."""
     return recorded_test(*asyncio.run(_recorded(execution)), installed_tools())
 
 
@@ -36,7 +36,7 @@ async def _recorded(run: int | str) -> tuple[RecordedRun, RunReport]:
         report = await handle.result()
         recorded = await recorded_run(runs.temporal, await reading_converter(), handle.workflow_id)
     except (UnknownRunError, LookupError) as error:
-        raise StackError(str(error)) from None
+        raise NoSuchRunError(str(error)) from None
     except RPCError as error:
         raise rpc_problem(error, runs.temporal.namespace) or error from error
     return recorded, report

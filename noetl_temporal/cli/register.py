@@ -13,7 +13,7 @@ import msgspec
 
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.exits import FAILED, WRONG
-from noetl_temporal.cli.findings import show_findings
+from noetl_temporal.cli.findings import show_all_findings
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printed import echo_json
@@ -65,8 +65,7 @@ def _candidates(paths: tuple[Path, ...]) -> Candidates:
         if not os.path.exists(path):  # noqa: PTH110 - False also for what no file can be
             raise click.UsageError(f"no such file or folder: {str(path)!r}")
     found = candidates(paths, installed_tools())
-    for result in found.results:
-        show_findings(result, "nothing was registered")
+    show_all_findings(found.results, "nothing was registered")
     if found.problems:
         sys.exit(WRONG)
     if not found.playbooks:

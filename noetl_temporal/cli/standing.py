@@ -15,14 +15,14 @@ from noetl_temporal.config import reading_converter
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.runs import Runs, UnknownRunError
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.errors import NoSuchRunError
 from noetl_temporal.temporal_problems import rpc_problem
 
 __all__ = ["standing_of"]
 
 
 async def standing_of(execution: int | None, reach: Reach) -> RunSummary:
-    """Of the run, or of the latest. Raises StackError, DeploymentError, RPCError."""
+    """Of the run, or of the latest. Raises NoSuchRunError, DeploymentError, RPCError."""
     try:
         return await _ask(reach, execution)
     except (UnknownRunError, DeploymentError) as error:
@@ -35,10 +35,10 @@ async def standing_of(execution: int | None, reach: Reach) -> RunSummary:
         return past
 
 
-def _unknown(error: UnknownRunError, execution: int | None, dsn: str | None) -> StackError:
+def _unknown(error: UnknownRunError, execution: int | None, dsn: str | None) -> NoSuchRunError:
     if execution is None or dsn is None:
-        return StackError(str(error))
-    return StackError(f"neither Temporal nor the event log has a run {execution}")
+        return NoSuchRunError(str(error))
+    return NoSuchRunError(f"neither Temporal nor the event log has a run {execution}")
 
 
 async def _ask(reach: Reach, execution: int | None) -> RunSummary:

@@ -10,6 +10,7 @@ import msgspec
 from noetl_compiler.language.moments import iso
 from noetl_temporal.cli.progress import Row
 from noetl_temporal.cli.waiting import shell_word
+from noetl_temporal.paused_workflows import unpause_command
 
 if TYPE_CHECKING:  # the machine's types, which --help need not wait for
     from noetl_temporal.control_requests import OpenWaits
@@ -56,7 +57,9 @@ class StandstillLines:
         run, meta = str(row.meta.get("step_run_id", "")), row.meta
         match row.event_type:
             case "playbook.paused":
-                self._open[""] = _pause(self._execution_id, str(meta.get("by", "")), str(meta.get("reason", "")))
+                answer = unpause_command(meta["temporal"]["workflow_id"]) if meta.get("in_temporal") else ""
+                told = str(meta.get("by", "")), str(meta.get("reason", ""))
+                self._open[""] = _pause(self._execution_id, *told, answer)
             case "playbook.resumed":
                 self._open.pop("", None)
             case "step.held":
@@ -71,8 +74,8 @@ class StandstillLines:
         return [one.line() for one in self._open.values()]
 
 
-def _pause(execution_id: int, by: str, reason: str) -> Standstill:
-    return Standstill(by=by, reason=reason, answer=f"noetl resume {execution_id}")
+def _pause(execution_id: int, by: str, reason: str, answer: str = "") -> Standstill:
+    return Standstill(by=by, reason=reason, answer=answer or f"noetl resume {execution_id}")
 
 
 def _held(execution_id: int, run: str, message: str, due: str) -> Standstill:

@@ -10,7 +10,7 @@ import click
 from noetl_temporal.cli.arguments import RUN_ID
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
 __all__ = ["cancel_command", "terminate_command"]
 
@@ -76,7 +76,7 @@ async def _stop(run: int | str, reason: str, *, at_once: bool) -> _Stopped:
             return _Stopped(execution, await handle.cancel(reason))
         await handle.terminate(reason)
     except UnknownRunError as error:
-        raise StackError(str(error)) from None
+        raise NoSuchRunError(str(error)) from None
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise StackError(f"run {execution} has already ended: noetl status {execution}") from None

@@ -13,7 +13,7 @@ from noetl_temporal.cli.arguments import RUN_ID
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printed import echo_json
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
 if TYPE_CHECKING:  # they bring drivers along, which --help need not wait for
     from noetl_temporal.cli.event_log import EventLog
@@ -70,7 +70,7 @@ async def _latest_in_log(log: EventLog) -> int:
     async with log.connection() as connection:
         found = await latest_execution(connection)
     if found is None:
-        raise StackError("the event log is empty")
+        raise NoSuchRunError("the event log is empty")
     return found.execution_id
 
 
@@ -108,7 +108,7 @@ async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: b
 
 
 async def _explain_nothing(log: EventLog, execution_id: int, step: str | None) -> None:
-    """Raises StackError for a run that is not there."""
+    """Raises NoSuchRunError for a run that is not there."""
     from noetl_temporal.mirror.read import execution
     from noetl_temporal.runs import Runs, UnknownRunError
 
@@ -118,7 +118,7 @@ async def _explain_nothing(log: EventLog, execution_id: int, step: str | None) -
         if not is_known:
             await (await Runs.connect()).find(execution_id)
     except UnknownRunError:
-        raise StackError(f"neither Temporal nor the event log has a run {execution_id}") from None
+        raise NoSuchRunError(f"neither Temporal nor the event log has a run {execution_id}") from None
     what = f"step {step!r} of run {execution_id}" if step else f"run {execution_id}"
     click.echo(f"{what} has printed nothing", err=True)
 

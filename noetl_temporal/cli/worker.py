@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -38,7 +38,14 @@ __all__ = ["worker_command"]
     multiple=True,
     metavar="TOOL=N",
     callback=read_amounts,
-    help="Calls of a tool at once. Default: 100.",
+    help="Calls of a tool at once. Default: 100; with --slots auto 500.",
+)
+@click.option(
+    "--slots",
+    type=click.Choice(["fixed", "auto"]),
+    default="fixed",
+    show_default=True,
+    help="With auto, take calls as long as the machine has memory and processors left, --concurrency at most.",
 )
 @click.option(
     "--rate",
@@ -56,6 +63,7 @@ def worker_command(
     build_id: str | None,
     deployment: str | None,
     concurrency: Mapping[str, float],
+    slots: Literal["fixed", "auto"],
     rate: Mapping[str, float],
     autoscale: bool,
     health: tuple[str, int] | None,
@@ -87,7 +95,7 @@ def worker_command(
     if only == []:
         raise click.UsageError("--tools names no tool: omit it to serve workflows and all tools")
     build = _build(build_id, deployment)
-    options = _options(grace, build, concurrency, rate, autoscales=autoscale)
+    options = _options(grace, build, concurrency, rate, autoscales=autoscale, slots_by_load=slots == "auto")
     reach_running()
     exporter = _log_and_export(log_format, is_exporting=health is not None)
     try:
@@ -114,6 +122,7 @@ def _options(
     rate: Mapping[str, float],
     *,
     autoscales: bool,
+    slots_by_load: bool,
 ) -> WorkerOptions:
     from noetl_activities.tool import tool_names
     from noetl_temporal.worker import UNTIL_DONE
@@ -130,6 +139,7 @@ def _options(
         at_once={kind: int(amount) for kind, amount in concurrency.items()},
         per_second=rate,
         autoscales=autoscales,
+        slots_by_load=slots_by_load,
     )
 
 
@@ -153,10 +163,11 @@ async def _serve(
     from noetl_activities.isolation.probe import CONFINED, isolation
     from noetl_activities.tool import load_tools
     from noetl_temporal.access import access_problem
+    from noetl_temporal.cli.health import answering_health
     from noetl_temporal.cli.stop_signals import stop_asked
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.credential_source import credential_source
-    from noetl_temporal.health import serving_health
+    from noetl_temporal.health import exported
     from noetl_temporal.worker import serving
 
     client = await connect_temporal()
@@ -167,16 +178,13 @@ async def _serve(
     build_text = f" as build {build.version.build_id} of {build.version.deployment_name}" if build else ""
     limit = "" if grace is None else f", at most {grace:g} s"
     served = ", ".join(only) if only else "workflows and all tools"
-    async with AsyncExitStack() as stack:
-        stopped = stack.enter_context(stop_asked())
-        if health is not None:
-            options = _counting(options)
-            answering = serving_health(health, client, lambda: "" if stopped.is_set() else served, exporter)
-            try:
-                await stack.enter_async_context(answering)
-            except OSError as error:
-                raise click.UsageError(f"cannot listen on {health[0]}:{health[1]}: {error.strerror}") from None
-        async with serving(client, load_tools(), credential_source(), only, options):
+    if health is not None:
+        options = _counting(options)
+    with stop_asked() as stopped:
+        async with (
+            answering_health(health, client, stopped, served, partial(exported, exporter)),
+            serving(client, load_tools(), credential_source(), only, options),
+        ):
             click.echo(f"serving {served}{build_text}; Ctrl-C stops")
             if only is None or not CONFINED.isdisjoint(only):
                 click.echo(await isolation())

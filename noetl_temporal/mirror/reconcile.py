@@ -51,6 +51,8 @@ async def _closed(client: Client, since: datetime | None) -> AsyncIterator[dict[
         query += f" AND CloseTime >= '{since.astimezone(UTC).isoformat()}'"
     batch: dict[Run, int] = {}
     async for one in client.list_workflows(query, page_size=_BATCH):
+        if one.close_time is None:  # paused in Temporal
+            continue
         batch[Run(one.namespace, one.id, one.run_id, one.workflow_type)] = one.history_length
         if len(batch) == _BATCH:
             yield batch

@@ -148,6 +148,7 @@ def _trail(writer: RowWriter, trail: Json) -> None:
             event["context"] = {"workload": state.workload}
             state.workload = {}
         state.ended = state.ended or event["type"] in _PLAYBOOK_ENDS
+        state.paused = event["type"] == "playbook.paused" or (state.paused and event["type"] != "playbook.resumed")
         state.last = max(state.last, millisecond_of(event["id"]))
         writer.domain(event)
 
@@ -190,6 +191,25 @@ def _trail_of(report: Json) -> Json:
     return (as_map(report) or {}).get("trail")
 
 
+# ---- pauses in Temporal itself ---------------------------------------------------------------------------------------
+
+
+def _paused(writer: RowWriter) -> None:
+    """Loops have no such row: a person who pauses one alone sees it in the status of the run."""
+    attributes = writer.event.workflow_execution_paused_event_attributes
+    if not writer.state.loop_id:
+        meta = {"by": attributes.identity, "reason": attributes.reason, "in_temporal": True}
+        writer.of_run("playbook.paused", "PAUSED", meta=meta)
+
+
+def _unpaused(writer: RowWriter) -> None:
+    """A playbook that was paused by its own request before is still paused."""
+    attributes = writer.event.workflow_execution_unpaused_event_attributes
+    if not writer.state.loop_id and not writer.state.paused:
+        meta = {"by": attributes.identity, "reason": attributes.reason, "in_temporal": True}
+        writer.of_run("playbook.resumed", "RUNNING", meta=meta)
+
+
 # ---- workflow tasks --------------------------------------------------------------------------------------------------
 
 
@@ -216,6 +236,8 @@ _HANDLERS: Mapping[int, Callable[[RowWriter], None]] = {
     EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED: _child_initiated,
     EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED: _memo_modified,
     EventType.EVENT_TYPE_MARKER_RECORDED: _marker_recorded,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_PAUSED: _paused,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UNPAUSED: _unpaused,
     EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED: incidents.task_scheduled,
     EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED: incidents.task_started,
     EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED: incidents.task_completed,

@@ -31,7 +31,7 @@ class RunState(msgspec.Struct, omit_defaults=True):
     playbook has told its end. A loop's run has a ``loop_id``, and its step's name in ``node``. ``workload`` is kept
     until the first event, whose context it is. ``task_attempt`` is that of the workflow task that runs, ``task_began``
     the millisecond in which it was started, ``timeouts`` how many of them timed out in a row, ``incident`` the row
-    of the incident that is open.
+    of the incident that is open. ``paused`` if the playbook has told that a person paused it.
     """
 
     namespace: str
@@ -54,6 +54,7 @@ class RunState(msgspec.Struct, omit_defaults=True):
     task_began: int = 0
     timeouts: int = 0
     incident: int | None = None
+    paused: bool = False
 
     @property
     def kind(self) -> str:
@@ -64,7 +65,7 @@ class RunState(msgspec.Struct, omit_defaults=True):
         """Take over from the run that continued as this one: what is open there is open here."""
         self.started, self.ended, self.last = before.started, before.ended, before.last
         self.open, self.early, self.pages = dict(before.open), list(before.early), dict(before.pages)
-        self.workload = before.workload
+        self.workload, self.paused = before.workload, before.paused
         if before.clock.ms > self.clock.ms:
             self.clock = IdClock(before.clock.ms, before.clock.used)
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from noetl_activities.variables import DSN_VARIABLE, PORTS_VARIABLE
+from noetl_activities.variables import DEFAULT_CREDENTIAL_VARIABLE, DSN_VARIABLE, PORTS_VARIABLE
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
 from noetl_temporal.stack.files import read_text, write_whole
@@ -123,6 +123,7 @@ class Addresses(msgspec.Struct, frozen=True):
         playbooks = self._login("playbooks", self.playbooks_password, "playbooks", options=SESSION)
         given = {_variable(name): playbooks for name in PLAYBOOKS}
         given[_variable(LOG)] = self._login("reader", self.reader_password, "noetl")
+        given[DEFAULT_CREDENTIAL_VARIABLE] = PLAYBOOKS[0]
         given["NOETL_HTTP_ALLOW"] = LOOPBACK
         given[TOOL_QUEUES_VARIABLE] = OWN_QUEUES
         chosen = {name: os.environ.get(name, value) for name, value in given.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["BusyError", "FellError", "NotStartedError", "StackError"]
+__all__ = ["BusyError", "FellError", "NoSuchRunError", "NotStartedError", "StackError"]
 
 # A Go program that panics says why first, then where; a log of ours says it last.
 _CAUSE = re.compile(r"panic: .*|.*address already in use.*|.*(?:FATAL|Error|error):? .*")
@@ -17,6 +17,10 @@ class StackError(Exception):
 
 class BusyError(StackError):
     """Another process owns this folder's stack."""
+
+
+class NoSuchRunError(StackError):
+    """The ID of a command names no run, or several."""
 
 
 class NotStartedError(StackError):

@@ -10,10 +10,10 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from noetl_activities.variables import HOME_VARIABLE
 from noetl_temporal.stack.errors import BusyError, StackError
@@ -56,6 +56,7 @@ class Home:
         self.owner_file = self.root / "owner.lock"
         self.users_file = self.root / "users.lock"
         self._project_file = self.root / "project.json"
+        self._ports_file = self.root / "ports.json"
 
     def prepare(self) -> None:
         """Create the folder, or check that it and its entries belong to this account. Raises StackError."""
@@ -82,6 +83,19 @@ class Home:
         except (FileNotFoundError, ValueError):
             return None
         return Path(path) if isinstance(path, str) else None
+
+    def ports(self) -> dict[str, int]:
+        """The ports of its servers by name, as a stack that stays had them last; empty before there was one."""
+        try:
+            found = json.loads(read_text(self._ports_file))
+        except (FileNotFoundError, ValueError):
+            return {}
+        ports = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        return {name: port for name, port in ports.items() if isinstance(port, int) and 0 < port < 2**16}
+
+    def keep_ports(self, ports: Mapping[str, int]) -> None:
+        """Have the next one begin with these."""
+        write_whole(self._ports_file, json.dumps(dict(ports)))
 
     def log(self, name: str) -> Path:
         """Where the process ``name`` writes its log."""

@@ -25,7 +25,9 @@ __all__ = ["BusyError", "Stack", "StackError", "owned_stack"]
 
 TRIES = 3
 PREFERRED = {"temporal": 7233, "ui": 8233, "postgres": 15432}
-"""The ports of a stack that stays: Temporal's own, so that its command line finds the server by itself."""
+"""The ports of a stack that stays for the first time: Temporal's own, so that its command line finds the server by
+itself. Later it has those that it had before (Home.ports): bookmarks and TEMPORAL_ADDRESS stay right.
+"""
 
 
 def _on_stderr(line: str) -> None:
@@ -48,7 +50,7 @@ class Stack:
 
         A port may go to another program between choosing it and listening on it, and Temporal chooses some by itself,
         which two that start at once may choose alike. Raises FellError after TRIES, StackError."""
-        ports = _ports(preferred=mode == "dev")
+        ports = _ports({**PREFERRED, **self.home.ports()} if mode == "dev" else {})
         for attempt in range(2, TRIES + 1):
             try:
                 return self._start_once(mode, ports)
@@ -56,7 +58,7 @@ class Stack:
                 self.tell(f"{fell.line}; restarting on other ports (attempt {attempt} of {TRIES})")
                 stop(self._servers)
                 self._servers.clear()
-                ports = _ports(preferred=False)
+                ports = _ports({})
         return self._start_once(mode, ports)
 
     def add(self, server: Server) -> Server:
@@ -110,6 +112,8 @@ class Stack:
             lambda: listens(postgres.process.pid, port, uid) and accepts_login(self.home, sockets, port)
         )
         set_up_databases(self.home, sockets, port)
+        if mode == "dev":
+            self.home.keep_ports(ports)
         return Addresses(
             pid=os.getpid(),
             mode=mode,
@@ -127,8 +131,8 @@ class Stack:
         )
 
 
-def _ports(preferred: bool) -> dict[str, int]:
-    return {name: free_port(port if preferred else 0) for name, port in PREFERRED.items()}
+def _ports(wanted: Mapping[str, int]) -> dict[str, int]:
+    return {name: free_port(wanted.get(name, 0)) for name in PREFERRED}
 
 
 @contextmanager

@@ -34,6 +34,7 @@ DYNAMIC_CONFIG = {
     "history.maximumBufferedEventsBatch": "1000",
     "matching.numTaskqueueReadPartitions": "1",
     "matching.numTaskqueueWritePartitions": "1",
+    "frontend.WorkflowPauseEnabled": "true",
     "frontend.httpAllowedHosts": '["no host"]',
 }
 

@@ -144,6 +144,15 @@ def test_runs_are_listed(site: Site, playbook: str, path: str) -> None:
     assert [line.split()[:3] for line in table[1:]] == [[badly, "failed", path], [well, "completed", path]]
     nothing = site.noetl("list", "--path", path, "--since", "2100-01-01")
     assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, "", "no runs\n")
+    for options, found in (
+        (("--status", "failed", "--ended-since", "1h"), [badly]),
+        (("--status", "terminated", "--since", "1h"), []),
+        (("--ended-since", "2100-01-01"), []),
+    ):
+        for fail_if, status in (("any", int(bool(found))), ("none", int(not found))):
+            watched = site.noetl("list", "--path", path, *options, "--fail-if", fail_if, "--json")
+            ids = [one["execution_id"] for one in lines_of(watched.stdout)]
+            assert (watched.returncode, ids) == (status, found), watched.stderr
     wrong = site.noetl("list", "--since", "yesterday")
     assert (wrong.returncode, "'yesterday' is neither an age, such as 2h or 3d" in wrong.stderr) == (2, True)
 
@@ -166,7 +175,24 @@ def test_logs_are_shown_while_the_run_goes_on(site: Site, playbook: str) -> None
     nothing = site.noetl("logs", execution, "--step", "other")
     assert (nothing.stdout, nothing.stderr) == ("", f"step 'other' of run {execution} has printed nothing\n")
     unknown = site.noetl("logs", "7")
-    assert (unknown.returncode, unknown.stderr) == (1, "Error: neither Temporal nor the event log has a run 7\n")
+    assert (unknown.returncode, unknown.stderr) == (2, "Error: neither Temporal nor the event log has a run 7\n")
+
+
+@pytest.mark.parametrize("run", ["7", "nowhere/at/all"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["status"], ["events"], ["logs"], ["wait"], ["pause"], ["resume"], ["cancel"], ["terminate"], ["retry"]),
+        *(["approve"], ["reject"], ["test", "--record"]),
+    ],
+    ids=" ".join,
+)
+def test_a_run_that_is_not_there_is_told_alike(site: Site, command: list[str], run: str) -> None:
+    """By all commands with the status for a wrong command line: 1 would say something about a run."""
+    done = site.noetl(*command, run)
+    assert (done.returncode, done.stdout, done.stderr[:7]) == (2, "", "Error: "), done.stderr
+    assert "has" in done.stderr
+    assert run in done.stderr
 
 
 def test_a_verbose_run_shows_what_its_tasks_print(site: Site, playbook: str) -> None:

@@ -30,6 +30,25 @@ workflow:
 """
 
 
+WITHOUT_AUTH = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: without_auth, path: tests/without_auth}
+workflow:
+  - step: start
+    tool: {kind: postgres, query: "DROP TABLE IF EXISTS without_auth; CREATE TABLE without_auth (n int)"}
+    next: {arcs: [{step: store}]}
+  - step: store
+    tool:
+      kind: python
+      code: "result = [{'n': 7}]"
+      sink: {kind: postgres, table: without_auth}
+    next: {arcs: [{step: read}]}
+  - step: read
+    tool: {kind: postgres, query: SELECT n FROM without_auth}
+"""
+
+
 @pytest.mark.parametrize("auth", ["pg_local", "pg_k8s", "test_postgres"])
 async def test_a_playbook_cannot_touch_the_log(site: Site, log: asyncpg.Connection, auth: str) -> None:
     before = await log.fetchval("SELECT count(*) FROM noetl.event")
@@ -39,6 +58,12 @@ async def test_a_playbook_cannot_touch_the_log(site: Site, log: asyncpg.Connecti
     rows = "SELECT count(*) FROM noetl.event WHERE execution_id = $1"
     assert await log.fetchval("SELECT count(*) FROM noetl.event") > before
     assert await log.fetchval(rows, int(told["execution_id"])) > 0
+
+
+def test_the_stack_has_a_default_credential(site: Site) -> None:
+    """Semantics 31. Of tasks and of sinks."""
+    told = site.run(site.write(WITHOUT_AUTH, "without_auth.yaml"))
+    assert (told["status"], told["result"]["rows"]) == ("completed", [{"n": 7}]), told["failures"]
 
 
 @pytest.mark.parametrize("query", REFUSED)

@@ -41,6 +41,37 @@ def test_a_run_with_a_key_is_read_with_it_and_the_key_is_named_without_it(
         bare.noetl("dev", "down")
 
 
+WAITING = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: waiting, path: tests/encrypted/waiting}
+workflow:
+  - step: start
+    tool: {kind: wait, signal: paid}
+"""
+
+
+def test_a_signal_names_the_key_that_the_workers_lack_by_now(
+    bare: Site, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, KEYS)
+    assert bare.noetl("dev", "up").returncode == 0
+    try:
+        run = json.loads(bare.noetl("submit", str(bare.write(WAITING)), "--json").stdout)["execution_id"]
+        assert wait_until(lambda: "paid" in bare.noetl("status", run).stdout)
+        assert bare.noetl("dev", "down").returncode == 0
+        monkeypatch.delenv(ENCRYPTION_KEYS_VARIABLE)
+        assert bare.noetl("dev", "up").returncode == 0
+        refused = bare.noetl("signal", run, "paid")
+        assert refused.returncode in (1, 2)
+        assert "the encryption key 'k1' is missing here" in refused.stderr
+        assert "NOETL_ENCRYPTION_KEYS" in refused.stderr
+        assert "no worker answers" not in refused.stderr
+    finally:
+        bare.noetl("dev", "down")
+
+
 @pytest.mark.parametrize("command", ["run", "submit"])
 def test_a_run_that_the_workers_could_not_read_is_not_started(
     site: Site, monkeypatch: pytest.MonkeyPatch, command: str

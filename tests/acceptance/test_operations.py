@@ -7,7 +7,8 @@ import json
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
@@ -44,11 +45,11 @@ workflow:
 
 
 class Watched:
-    """The only worker of a cluster, and what it answers."""
+    """A worker or mirror of a cluster, and what it answers."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, *command: str) -> None:
         self.site, self.port = site, free_port()
-        self.process = site.start("worker", "--health", f"127.0.0.1:{self.port}", "--log-format", "json")
+        self.process = site.start(*command, "--health", f"127.0.0.1:{self.port}")
 
     def get(self, path: str) -> httpx.Response:
         return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=30)
@@ -72,8 +73,14 @@ class Watched:
 
 @pytest.fixture
 def watched(cluster: None, bare: Site) -> Iterator[Watched]:
+    """The only worker."""
     del cluster
-    found = Watched(bare)
+    with watching(Watched(bare, "worker", "--log-format", "json")) as found:
+        yield found
+
+
+@contextmanager
+def watching(found: Watched) -> Generator[Watched]:
     try:
         assert wait_until(found.is_ready)
         yield found
@@ -129,6 +136,35 @@ def test_the_log_is_json_with_ids(watched: Watched, bare: Site) -> None:
     assert (line["level"], line["message"].splitlines()[1:]) == ("info", ["  | called"])
 
 
+HELD = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: held, path: tests/operations/held}
+workflow:
+  - step: work
+    on_failure: hold
+    tool: {kind: python, code: "result = 1 / 0"}
+"""
+
+
+def test_a_mirror_counts_open_runs(watched: Watched, bare: Site) -> None:
+    """Until their end, whichever process started or ends them."""
+    with watching(Watched(bare, "mirror")) as mirror:
+        held = json.loads(bare.noetl("submit", str(bare.write(HELD)), "--json").stdout)["execution_id"]
+        path = "tests/operations/held"
+        assert wait_until(lambda: mirror.value("noetl_held_steps", path=path) == 1)
+        assert mirror.value("noetl_open_runs", path=path, status="paused") == 1
+        assert mirror.value("noetl_open_incidents") == 0
+        assert "noetl_unread_histories 0\n" in mirror.get("/metrics").text
+        assert mirror.get("/readyz").json() == {"status": "ready", "serves": "the event log"}
+        assert bare.noetl("skip", held, "work").returncode == 0
+        assert wait_until(lambda: mirror.value("noetl_open_runs", path=path) == 0)
+        assert mirror.value("noetl_held_steps", path=path) == 0
+        mirror.process.send_signal(signal.SIGTERM)
+        assert mirror.process.wait(60) == 0
+    assert watched.process.poll() is None
+
+
 def test_an_address_that_is_taken(watched: Watched, bare: Site) -> None:
     done = bare.noetl("worker", "--health", f"127.0.0.1:{watched.port}")
     assert done.returncode == 2
@@ -169,13 +205,15 @@ workflow:
 """
 
 
+@pytest.mark.parametrize("slots", ["fixed", "auto"])
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_the_calls_at_once_of_a_tool(
-    cluster: None, bare: Site, monkeypatch: pytest.MonkeyPatch, concurrency: int
+    cluster: None, bare: Site, monkeypatch: pytest.MonkeyPatch, concurrency: int, slots: str
 ) -> None:
     del cluster
     monkeypatch.setenv("NOETL_TOOL_QUEUES", "python")  # which then has a queue of its own
-    worker = bare.start("worker", "--concurrency", f"python={concurrency}", "--autoscale", "--rate", "python=50")
+    limits = "--concurrency", f"python={concurrency}", "--slots", slots, "--rate", "python=50"
+    worker = bare.start("worker", *limits, "--autoscale")
     try:
         ran = bare.noetl("run", str(bare.write(TIMED)), "--json")
         times = sorted(json.loads(ran.stdout)["result"]["results"])
@@ -185,3 +223,12 @@ def test_the_calls_at_once_of_a_tool(
         worker.terminate()
         worker.communicate(timeout=60)
     assert worker.returncode == 0
+
+
+def test_slots_by_load_look_at_the_machine(cluster: None, bare: Site) -> None:
+    """Those of calls alone: workflow tasks are short."""
+    del cluster
+    with watching(Watched(bare, "worker", "--slots", "auto")) as worker:
+        assert bare.noetl("run", str(bare.write(PLAYBOOK)), "--set", "wrong=false").returncode == 0
+        assert wait_until(lambda: "temporal_resource_slots_mem_usage" in worker.get("/metrics").text)
+        assert worker.value("temporal_worker_task_slots_available", worker_type="WorkflowWorker") > 0

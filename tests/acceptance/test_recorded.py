@@ -78,7 +78,7 @@ def test_a_recorded_run_is_a_test_that_passes(site: Site, api: Api, folder: str,
 
 def test_a_run_that_is_not_there(site: Site) -> None:
     done = site.noetl("test", "--record", "1")
-    assert (done.returncode, done.stderr) == (1, "Error: Temporal has no run 1\n")
+    assert (done.returncode, done.stderr) == (2, "Error: Temporal has no run 1\n")
 
 
 def test_recording_runs_no_tests(site: Site) -> None:

@@ -71,9 +71,14 @@ def test_what_is_wrong_is_refused(site: Site, path: str, tmp_path: Path) -> None
     write(tmp_path, path, "one")
     wrong = tmp_path / "b.yaml"
     wrong.write_text(TEXT.replace("noop", "nop").replace("PATH", f"{path}/b"))
+    worse = tmp_path / "c.yaml"
+    worse.write_text(wrong.read_text().replace(f"{path}/b", f"{path}/c"))
     refused = told(site, "register", str(tmp_path), status=2)
     assert f"{wrong}:7:" in refused
-    assert "nothing was registered" in refused
+    last = "2 errors in 2 files: nothing was registered"
+    assert [line for line in refused.splitlines() if "nothing was registered" in line] == [last]
+    worse.unlink()
+    assert "\n1 error: nothing was registered\n" in told(site, "register", str(tmp_path), status=2)
     assert told(site, "catalog", "list", path) == ""
     unknown = told(site, "submit", f"{path}@1", status=2)
     assert f"the catalog has no playbook '{path}'" in unknown

@@ -204,6 +204,29 @@ def test_a_start_is_tried_again_on_other_ports(home: Home, name: str, monkeypatc
     assert "\n" not in told[0]
 
 
+def _ports(found: Addresses) -> dict[str, int]:
+    return {"temporal": found.temporal_port, "ui": int(found.ui.rpartition(":")[2]), "postgres": found.postgres_port}
+
+
+def test_a_stack_that_stays_has_its_ports_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever those were. A stack of a single run takes any, and changes nothing."""
+    preferred = {name: free_port() for name in owner_module.PREFERRED}
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", preferred["ui"]))
+        taken.listen()
+        monkeypatch.setattr(owner_module, "PREFERRED", preferred)
+        with owned_stack(home, "dev") as (_, found):
+            first = _ports(found)
+    assert first["ui"] != preferred["ui"]
+    assert first == {**preferred, "ui": first["ui"]}
+    with owned_stack(home, "run") as (_, found):
+        assert not set(_ports(found).values()) & set(first.values())
+    with owned_stack(home, "dev") as (_, found):
+        assert _ports(found) == first
+    (home.root / "ports.json").write_text('{"ui": "no port", "temporal": 0}')
+    assert home.ports() == {}
+
+
 def test_a_cluster_of_another_postgres_is_told_at_once(home: Home) -> None:
     home.prepare()
     data = home.postgres / "data"

@@ -59,6 +59,12 @@ def test_what_a_run_waits_for_is_told_with_the_command_that_answers_it(site: Sit
     told = site.noetl("status", run).stdout
     assert f"review waits for an approval (Refund it?): noetl approve {run} review, or noetl reject" in told
     assert "amount must be a number" in site.noetl("approve", run, "--form", 'amount="x"').stderr
+    unknown = site.noetl("approve", run, "--form", "amuont=3")
+    assert unknown.returncode == 2
+    assert "the form has no field 'amuont': its fields are amount (number), note (text)" in unknown.stderr
+    wrong = site.noetl("approve", run, "--form", "amount=[3")
+    assert (wrong.returncode, "--form amount: '[3' is not a YAML value" in wrong.stderr) == (2, True)
+    assert "form.amount must be a number" in site.noetl("approve", run, "--form", "amount=much").stderr
     done = site.noetl("approve", run, "review", "--form", "amount=3", "--form", "note=7", "--reason", "checked")
     assert done.stdout == f"run {run}: review approved by {getpass.getuser()}\n"
 

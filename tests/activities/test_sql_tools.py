@@ -344,8 +344,19 @@ def silent() -> Iterator[int]:
         yield listening.getsockname()[1]
 
 
+async def test_without_auth_the_default_credential_is_used(postgres: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_DEFAULT_CREDENTIAL", "pg")
+    outcome = await postgres_tool.TOOL.run(request("postgres", query="select 1 as n"), postgres)
+    assert outcome.result["rows"] == [{"n": 1}]
+    with pytest.raises(CredentialError, match="needs db_user"):  # a task that says where it connects to
+        await postgres_tool.TOOL.run(request("postgres", query="select 1", db_host="127.0.0.1"), postgres)
+    monkeypatch.setenv("NOETL_DEFAULT_CREDENTIAL", "nowhere")
+    with pytest.raises(CredentialError, match="no credential 'nowhere'"):
+        await postgres_tool.TOOL.run(request("postgres", query="select 1"), postgres)
+
+
 async def test_auth_and_sql_are_asked_for(postgres: Context) -> None:
-    with pytest.raises(CredentialError, match="needs auth"):
+    with pytest.raises(CredentialError, match=r"needs auth: .* set NOETL_DEFAULT_CREDENTIAL to a name"):
         await postgres_tool.TOOL.run(request("postgres", query="select 1"), postgres)
     with pytest.raises(ConfigError, match="no SQL"):
         await postgres_tool.TOOL.run(request("postgres", "pg"), postgres)

@@ -300,7 +300,11 @@ async def test_rows_are_stored_once_in_duckdb_too(postgres: Context, tables: Tab
         ({"source": pg(query="select 1 as id"), "target": pg(table="missing")}, "there is no table missing"),
         (
             {"source": pg(query="select 1"), "target": pg(table="t", mode="upsert")},
-            "mode upsert needs key",
+            "the target of a transfer with mode upsert needs key",
+        ),
+        (
+            {"source": pg(query="select 1"), "target": {"type": "duckdb", "table": "t", "mode": "upsert"}},
+            "the target of a transfer with mode upsert needs key",
         ),
         (
             {"source": pg(query="create table x ()"), "target": {"type": "duckdb", "table": "t"}},

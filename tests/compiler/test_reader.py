@@ -260,3 +260,14 @@ def test_floats_are_finite() -> None:
 def test_a_text_that_no_yaml_can_hold_is_refused_with_aliases_too() -> None:
     found = compile_text("a: &a [x]\nb: *a\nc: \ud800\n").diagnostics
     assert [one.code for one in found] == [Code.YAML_SYNTAX]
+
+
+def test_a_missing_ending_is_hinted_at(tmp_path: Path) -> None:
+    (tmp_path / "pull.yaml").write_text("a: 1")
+    (tmp_path / "push.yml").write_text("a: 1")
+    hints = {name: read_file(tmp_path / name)[1][0].hint for name in ("pull", "push", "other")}
+    assert hints == {
+        "pull": f'did you mean "{tmp_path}/pull.yaml"?',
+        "push": f'did you mean "{tmp_path}/push.yml"?',
+        "other": "give the path of a YAML file saved as UTF-8",
+    }

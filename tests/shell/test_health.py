@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import httpx
 from temporalio.client import Client
 
-from noetl_temporal.health import free_address, serving_health
+from noetl_temporal.health import exported, free_address, serving_health
+from noetl_temporal.path_labels import OTHER_PATHS, PathLabels
 
 
 async def _get(port: int, path: str) -> httpx.Response:
@@ -17,8 +19,14 @@ async def _get(port: int, path: str) -> httpx.Response:
 
 async def test_it_is_alive_but_not_ready_without_temporal() -> None:
     client = await Client.connect(free_address(), lazy=True)
-    async with serving_health(("127.0.0.1", 0), client, lambda: "all tools", free_address()) as port:
+    nowhere = partial(exported, free_address())
+    async with serving_health(("127.0.0.1", 0), client, lambda: "all tools", nowhere) as port:
         alive, ready, metrics = await asyncio.gather(*(_get(port, p) for p in ("/healthz", "/readyz", "/metrics")))
     assert (alive.status_code, alive.json()) == (200, {"status": "alive"})
     assert (ready.status_code, ready.json()["status"], ready.json()["serves"]) == (503, "disconnected", "all tools")
     assert metrics.status_code == 503  # no exporter is there
+
+
+def test_a_process_names_so_many_paths() -> None:
+    labels = PathLabels(most=2)
+    assert [labels.label(path) for path in ("a", "b", "a", "c", "b")] == ["a", "b", "a", OTHER_PATHS, "b"]

@@ -109,6 +109,9 @@ async def test_runs_are_listed_by_path_status_and_time(site: Site) -> None:
         assert [run.execution_id for run in both] == [ids["badly"], ids["well"]]
         assert await client.list(site.path, since=now + timedelta(minutes=1)) == []
         assert len(await client.list(site.path, since=now - timedelta(minutes=5), limit=1)) == 1
+        assert await client.list(site.path, ended_since=now + timedelta(minutes=1)) == []
+        recent = await client.list(site.path, ended_since=now - timedelta(minutes=5))
+        assert {run.execution_id for run in recent} == {ids[word] for word in ids if word != "waiting"}
         assert await client.list(f"{site.path}/other") == []
 
 

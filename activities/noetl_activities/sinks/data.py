@@ -58,12 +58,12 @@ def content_of(config: dict[str, Json], result: Json) -> Json:
     return next((config[name] for name in DATA if config.get(name) is not None), result)
 
 
-def keys_of(config: dict[str, Json], mode: str) -> list[str]:
-    """The columns that identify a row, for upsert and merge."""
+def keys_of(config: dict[str, Json], mode: str, what: str = "a sink") -> list[str]:
+    """The columns that identify a row, for upsert and merge; ``what`` is asked for them. Raises ConfigError."""
     value: Json = config.get("key") or config.get("keys") or []
     keys = [str(one) for one in cast("list[Json]", value)] if isinstance(value, list) else [str(value)]
     if mode in ("upsert", "merge") and not keys:
-        raise ConfigError(f"a sink with mode {mode} needs key: the column that identifies a row")
+        raise ConfigError(f"{what} with mode {mode} needs key: the column that identifies a row")
     return keys
 
 

@@ -62,6 +62,39 @@ ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET problem = $5, updated
 SELECT namespace, workflow_id, run_id, problem, updated_at AS since FROM noetl.cursor
 WHERE problem IS NOT NULL ORDER BY updated_at, workflow_id, run_id
 
+-- name: open_runs_by_path
+-- The busiest paths first: there is a limit to those that are told by name.
+SELECT c.path, lower(x.status) AS status, count(*) AS count
+FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
+WHERE x.end_time IS NULL AND x.execution_id IN (SELECT execution_id FROM noetl.cursor WHERE namespace = $1 AND NOT is_closed)
+GROUP BY c.path, x.status ORDER BY count DESC, c.path
+
+-- name: held_steps_by_path
+-- Held steps are looked for in paused runs alone.
+SELECT path, sum(held)::bigint AS count FROM (
+    SELECT c.path, (
+        SELECT count(*) FILTER (WHERE event_type = 'step.held') - count(*) FILTER (WHERE event_type = 'step.released')
+        FROM noetl.event e
+        WHERE e.execution_id = x.execution_id AND event_type IN ('step.held', 'step.released') AND NOT EXISTS (
+            SELECT FROM noetl.superseded_streams(x.execution_id) s
+            WHERE s.stream_id = e.stream_id AND e.stream_version >= s.superseded_from
+        )
+    ) AS held
+    FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
+    WHERE x.status = 'PAUSED' AND x.end_time IS NULL
+      AND x.execution_id IN (SELECT execution_id FROM noetl.cursor WHERE namespace = $1 AND NOT is_closed)
+) AS paused
+WHERE held > 0 GROUP BY path ORDER BY count DESC, path
+
+-- name: open_incidents_by_path
+SELECT c.path, count(DISTINCT k.execution_id) AS count
+FROM noetl.cursor k JOIN noetl.execution x USING (execution_id) JOIN noetl.catalog c USING (catalog_id)
+WHERE k.namespace = $1 AND NOT k.is_closed AND k.state->>'incident' IS NOT NULL
+GROUP BY c.path ORDER BY count DESC, c.path
+
+-- name: unread_histories
+SELECT count(*) AS count FROM noetl.cursor WHERE namespace = $1 AND problem IS NOT NULL
+
 -- name: state_of
 SELECT is_closed, state FROM noetl.cursor WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 
@@ -450,13 +483,15 @@ WHERE EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS r (low, high) WH
 ORDER BY x.execution_id DESC LIMIT $4
 
 -- name: executions
--- The latest first. $1 is a path, $2 what a path begins with, $3 statuses, $4 since when, each NULL for any.
+-- The latest first. $1 is a path, $2 what a path begins with, $3 statuses, $4 since when they
+-- were started, $6 since when they ended, each NULL for any.
 SELECT x.execution_id, x.parent_execution_id, c.path, c.version, x.status, x.start_time, x.end_time, x.error, x.schedule,
        coalesce((SELECT workflow_id FROM noetl.cursor k
                  WHERE k.execution_id = x.execution_id AND k.workflow_type = 'noetl.playbook' LIMIT 1), '') AS workflow_id
 FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
 WHERE ($1::text IS NULL OR c.path = $1) AND ($2::text IS NULL OR starts_with(c.path, $2))
   AND ($3::text[] IS NULL OR x.status = ANY($3)) AND ($4::timestamp IS NULL OR x.start_time >= $4)
+  AND ($6::timestamp IS NULL OR x.end_time >= $6)
 ORDER BY x.execution_id DESC LIMIT $5
 
 -- name: claim_key

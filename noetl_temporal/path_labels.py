@@ -1,0 +1,25 @@
+"""The label ``path`` of metrics: Prometheus keeps a series for each value for weeks, so there is a limit to them."""
+
+from __future__ import annotations
+
+__all__ = ["MOST_PATHS", "OTHER_PATHS", "PathLabels"]
+
+MOST_PATHS = 200
+
+OTHER_PATHS = "(other)"
+"""The label of all further paths."""
+
+
+class PathLabels:
+    """Gives the first ``most`` paths their own label, and all others one together."""
+
+    def __init__(self, most: int = MOST_PATHS) -> None:
+        self._most = most
+        self._known: set[str] = set()
+
+    def label(self, path: str) -> str:
+        """The same for a path whenever it is asked."""
+        if path in self._known or len(self._known) < self._most:
+            self._known.add(path)
+            return path
+        return OTHER_PATHS

@@ -1,0 +1,147 @@
+"""Pauses of Temporal itself, as its UI and command line make them, on the real server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import (
+    PauseActivityRequest,
+    PauseWorkflowExecutionRequest,
+    UnpauseActivityRequest,
+    UnpauseWorkflowExecutionRequest,
+)
+from temporalio.client import Client
+
+from noetl_temporal.cli.attention import attention_of
+from noetl_temporal.cli.describe_run import account_of
+from noetl_temporal.cli.event_log import open_event_log
+from noetl_temporal.cli.standstill import StandstillLines
+from noetl_temporal.mirror.service import mirroring
+from noetl_temporal.replay import open_histories
+from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs
+from noetl_temporal.stack.addresses import Addresses
+from tests.shell.conftest import Shell
+from tests.shell.test_pauses import STEPS, Gate, logged, status_in_log, until
+
+NAMESPACE = "default"
+
+
+async def pause_workflow(client: Client, workflow_id: str) -> None:
+    request = PauseWorkflowExecutionRequest(
+        namespace=NAMESPACE, workflow_id=workflow_id, identity="ann", reason="why", request_id=workflow_id
+    )
+    await client.workflow_service.pause_workflow_execution(request)
+
+
+async def unpause_workflow(client: Client, workflow_id: str) -> None:
+    request = UnpauseWorkflowExecutionRequest(
+        namespace=NAMESPACE, workflow_id=workflow_id, identity="bob", request_id=f"{workflow_id} again"
+    )
+    await client.workflow_service.unpause_workflow_execution(request)
+
+
+async def is_in_log(servers: Addresses, handle: RunHandle, holds: Callable[[str], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds(await status_in_log(servers, handle)):
+            await asyncio.sleep(0.1)
+
+
+async def test_a_paused_workflow_is_understood(servers: Addresses, shell: Shell) -> None:
+    gate = Gate()
+    async with logged(servers, gate) as client, mirroring(client.temporal, servers.postgres):
+        handle = await shell.submit(client, STEPS)
+        await until(lambda: gate.called == ["start"])
+        await pause_workflow(client.temporal, handle.workflow_id)
+        gate.open()
+        unpause = f"temporal workflow unpause --workflow-id {handle.workflow_id}"
+
+        # the status, without a worker that could be asked
+        async with open_event_log(servers.postgres) as log:
+            told = await account_of(Runs(client.temporal, servers.postgres), handle, log, None)
+        assert told.status == "paused"
+        [found] = told.attention
+        assert (found.kind, found.remedy) == ("paused_run", f"`{unpause}`")
+        assert "is paused in Temporal since" in found.message
+        assert found.message.endswith("by ann (why)")
+
+        # lists: one paused workflow does not hide the others
+        bare = Runs(client.temporal, None)
+        async with asyncio.timeout(20):
+            while handle.execution_id not in [run.execution_id for run in await bare.list(status="paused")]:
+                await asyncio.sleep(0.1)
+        assert handle.execution_id not in [run.execution_id for run in await bare.list(status="running")]
+        assert handle.workflow_id in [one.workflow_id async for one in open_histories(client.temporal)]
+
+        # the event log, from which the live view tells how to go on
+        await is_in_log(servers, handle, lambda status: status == "PAUSED")
+        lines = StandstillLines(handle.execution_id)
+        async for event in handle.events():
+            lines.feed(event)
+            if event.event_type == "playbook.paused":
+                break
+        assert lines.lines() == [f"paused by ann (why): {unpause}"]
+
+        # requests
+        for request in (handle.pause(), handle.signal("paid"), handle.approve(by="ann")):
+            with pytest.raises(RequestRefusedError, match=f"it is paused in Temporal .* go on: {unpause}"):
+                await request
+        assert gate.called == ["start"]
+
+        await unpause_workflow(client.temporal, handle.workflow_id)
+        assert (await asyncio.wait_for(handle.result(), 30)).status == "completed"
+        assert gate.called == ["start", "after"]
+        await is_in_log(servers, handle, lambda status: status == "COMPLETED")
+        types = [event.event_type async for event in handle.events()]
+        assert [type_ for type_ in types if type_ in ("playbook.paused", "playbook.resumed")] == [
+            "playbook.paused",
+            "playbook.resumed",
+        ]
+
+
+async def test_a_run_that_was_paused_by_request_stays_paused(servers: Addresses, shell: Shell) -> None:
+    """Whoever pauses and unpauses it in Temporal meanwhile."""
+    gate = Gate()
+    async with logged(servers, gate) as client, mirroring(client.temporal, servers.postgres):
+        handle = await shell.submit(client, STEPS)
+        await until(lambda: gate.called == ["start"])
+        await handle.pause(by="ann")
+        await is_in_log(servers, handle, lambda status: status == "PAUSED")
+        await pause_workflow(client.temporal, handle.workflow_id)
+        await unpause_workflow(client.temporal, handle.workflow_id)
+        gate.open()
+        assert (await handle.standstill()).pause is not None
+        await handle.resume(by="bob")
+        assert (await asyncio.wait_for(handle.result(), 30)).status == "completed"
+        await is_in_log(servers, handle, lambda status: status == "COMPLETED")
+        told = [(event.event_type, event.meta.get("by")) async for event in handle.events()]
+        assert [one for one in told if one[0] in ("playbook.paused", "playbook.resumed")] == [
+            ("playbook.paused", "ann"),
+            ("playbook.paused", "ann"),
+            ("playbook.resumed", "bob"),
+        ]
+
+
+async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> None:
+    gate = Gate()
+    async with logged(servers, gate) as client, mirroring(client.temporal, servers.postgres):
+        handle = await shell.submit(client, STEPS)
+        await until(lambda: gate.called == ["start"])
+        execution = WorkflowExecution(workflow_id=handle.workflow_id)
+        [call] = (await handle.workflow.describe()).raw_description.pending_activities
+        service = client.temporal.workflow_service
+        await service.pause_activity(
+            PauseActivityRequest(namespace=NAMESPACE, execution=execution, id=call.activity_id, reason="why")
+        )
+        [found] = await attention_of(client.temporal, handle.workflow_id, handle.execution_id)
+        assert found.kind == "paused_call"
+        assert f"--activity-id {call.activity_id}" in found.remedy
+        await service.unpause_activity(
+            UnpauseActivityRequest(namespace=NAMESPACE, execution=execution, id=call.activity_id)
+        )
+        assert await attention_of(client.temporal, handle.workflow_id, handle.execution_id) == []
+        gate.open()
+        assert (await asyncio.wait_for(handle.result(), 60)).status == "completed"
+        await is_in_log(servers, handle, lambda status: status == "COMPLETED")
