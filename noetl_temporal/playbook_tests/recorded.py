@@ -19,6 +19,7 @@ from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW, activity_type
+from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest, recorded_requests
 from noetl_temporal.replay import histories_of
 from noetl_temporal.run_input import Playbook, RunInput
 from noetl_temporal.stored_values import with_result_loaded
@@ -37,11 +38,13 @@ class RecordedCall:
 
 @dataclass
 class RecordedRun:
-    """``calls`` by key, in the order in which they were scheduled."""
+    """``calls`` by key, in the order in which they were scheduled; ``started`` in milliseconds since the epoch."""
 
     graph: Graph
     payload: dict[str, Json]
+    started: int
     calls: dict[str, RecordedCall] = field(default_factory=dict[str, RecordedCall])
+    requests: list[RecordedRequest] = field(default_factory=list[RecordedRequest])
 
 
 class _Entry(msgspec.Struct):
@@ -57,17 +60,22 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
     """Raises RPCError, and LookupError for values that are gone or a run of which nothing is left."""
     values = ValueStore(converter)
     found: RecordedRun | None = None
+    requests: dict[int, RecordedRequest] = {}
     calls: list[tuple[int, RecordedCall]] = []
     async for history in histories_of(client, workflow_id):
         started = history.events[0].workflow_execution_started_event_attributes
         if started.workflow_type.name == PLAYBOOK_WORKFLOW and history.workflow_id == workflow_id:
             given, playbook = await converter.decode(started.input.payloads[:2], [RunInput, Playbook])
-            found = RecordedRun(playbook.graph, given.payload)
+            begun = history.events[0].event_time.ToMilliseconds()
+            found = RecordedRun(playbook.graph, given.payload or (found.payload if found else {}), begun)
+            async for request in recorded_requests(history, converter, playbook.graph):
+                requests.setdefault(request.id, request)
         calls += [one async for one in _calls(history, converter, values)]
     if found is None:
         raise LookupError(f"Temporal has no history of {workflow_id}")
     for _, one in sorted(calls, key=lambda timed: timed[0]):
         found.calls[one.call.key] = one
+    found.requests = sorted(requests.values(), key=lambda request: request.at)
     return found
 
 
