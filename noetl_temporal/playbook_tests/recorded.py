@@ -30,10 +30,18 @@ __all__ = ["RecordedCall", "RecordedRun", "recorded_run"]
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A call, and what its activity reported; None where no worker reported."""
+    """A call, when it was ``scheduled``, in milliseconds since the epoch, and what its activity reported; None where
+    no worker reported.
+    """
 
     call: ToolCall
     report: ToolReport | None
+    scheduled: int
+
+    def runs_at(self, at: int) -> bool:
+        """Whether it was in progress then."""
+        ended = self.report.attempts[-1].ended if self.report and self.report.attempts else None
+        return self.scheduled <= at and ended is not None and at <= ended
 
 
 @dataclass
@@ -97,7 +105,8 @@ async def _calls(
         call = await _decoded(converter, attributes.input.payloads, ToolCall)
         if call is not None and name == activity_type(call.kind):
             report = await _decoded(converter, result, ToolReport)
-            yield event.event_time.ToMilliseconds(), RecordedCall(call, await _whole(report, values))
+            at = event.event_time.ToMilliseconds()
+            yield at, RecordedCall(call, await _whole(report, values), at)
 
 
 def _is_end(event: HistoryEvent) -> bool:
@@ -119,7 +128,7 @@ async def _calls_of_frame(key: str | None, values: ValueStore) -> AsyncIterator[
         for raw in segment.entries:
             entry = msgspec.json.decode(raw, type=_Entry)
             if entry.call is not None:
-                yield entry.scheduled, RecordedCall(entry.call, await _whole(entry.report, values))
+                yield entry.scheduled, RecordedCall(entry.call, await _whole(entry.report, values), entry.scheduled)
         key = segment.older
 
 

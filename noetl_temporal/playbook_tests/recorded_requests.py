@@ -21,7 +21,7 @@ from noetl_temporal.naming import (
     SKIP_UPDATE,
 )
 
-__all__ = ["RecordedRequest", "has_moments_only", "recorded_requests"]
+__all__ = ["RecordedRequest", "recorded_requests"]
 
 _KINDS: Mapping[str, type[Any]] = {
     SIGNAL_UPDATE: SignalRequest,
@@ -43,11 +43,6 @@ class RecordedRequest:
     id: int
     at: int
     keys: dict[str, Json]
-
-
-def has_moments_only(requests: list[RecordedRequest]) -> bool:
-    """Whether a run waits for none of them, so that only its time tells when one comes."""
-    return any(one.keys["do"] == "pause" for one in requests)
 
 
 async def recorded_requests(

@@ -18,7 +18,7 @@ from noetl_temporal.machine.call import AttemptRecord
 from noetl_temporal.playbook_tests.differences import ANYTHING
 from noetl_temporal.playbook_tests.expectations import Problem, route_of
 from noetl_temporal.playbook_tests.recorded import RecordedCall, RecordedRun
-from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest, has_moments_only
+from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest
 from noetl_temporal.playbook_tests.trial import run_test
 from noetl_temporal.run_input import RunReport
 
@@ -35,10 +35,10 @@ _WIDTH = 120
 def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[str, tuple[Problem, ...]]:
     """The text of a test file, and what of the test fails when it is run now.
 
-    Requests are sent as soon as the run waits for them. Where the run does not come to the same then, or waits for none
-    of them, each is sent at its time, and calls take theirs.
+    Requests are sent as soon as the run waits for them, a pause during the call that it came to. Where that does not
+    come to the same, each is sent at its time, and calls take theirs.
     """
-    if not has_moments_only(run.requests):
+    if all(one.keys["do"] != "pause" or _paused_step(run, one) for one in run.requests):
         found = _tried(run, report, tools, is_timed=False)
         if not found[1] or not run.requests:
             return found
@@ -63,7 +63,15 @@ def _tried(run: RecordedRun, report: RunReport, tools: Tools, *, is_timed: bool)
 
 
 def _request(run: RecordedRun, one: RecordedRequest, *, is_timed: bool) -> dict[str, Json]:
-    return {**one.keys, "at": max(0, one.at - run.started) / 1000} if is_timed else one.keys
+    if is_timed:
+        return {**one.keys, "at": max(0, one.at - run.started) / 1000}
+    step = _paused_step(run, one) if one.keys["do"] == "pause" else None
+    return {**one.keys, "step": step} if step else one.keys
+
+
+def _paused_step(run: RecordedRun, pause: RecordedRequest) -> str | None:
+    """The step of a call during which the pause came."""
+    return next((one.call.step for one in run.calls.values() if one.runs_at(pause.at)), None)
 
 
 def _file_name(source: str) -> str:

@@ -246,7 +246,7 @@ class _Trial:
 
 def _time_of(found: list[WorkflowClock]) -> datetime:
     """That of the workflow which is behind the others. The clock of one that waits for its loops stands."""
-    return min(one.now for one in found if not one.children)
+    return min((one.now for one in found if not one.children), default=found[0].now)
 
 
 async def _is_paused(handle: WorkflowHandle[Any, Any]) -> bool | None:

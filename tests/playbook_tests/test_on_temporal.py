@@ -22,7 +22,7 @@ from noetl_temporal.stack.owner import clock_server
 from noetl_temporal.stack.program import program
 
 from .test_requests import HELD, PAID, REVIEW, STEPS, TIMED
-from .test_trial import FETCH, LOOP, PAGES
+from .test_trial import CURSOR, FETCH, LOOP, PAGES
 from .trials import HEAD, file_of, loaded
 
 
@@ -100,6 +100,27 @@ CASES = {
         PAID, "requests: [{do: signal, name: paid, data: {amount: 3}, when: start}]\nexpect: {result: 3}"
     ),
     "a refused signal": Case(PAID, "requests: [{do: signal, name: paid, data: 3}]\nexpect: {}"),
+    "a signal that no step takes": Case(
+        PAID,
+        """
+        requests:
+          - {do: signal, name: paid, data: {amount: 3}, when: start}
+          - {do: signal, name: paid, data: {amount: 4}, when: start}
+        expect: {result: 3}
+        """,
+    ),
+    "rows of a cursor": Case(
+        CURSOR,
+        """
+        stubs:
+          - {step: drain, task: claim, rows: [{id: 1}, {id: 2}], times: 1}
+          - {step: drain, task: claim, rows: []}
+          - {step: drain, task: ack, iteration: 0, result: {row_count: 1}}
+          - {step: drain, task: ack, iteration: 1, result: {row_count: 0}}
+          - {step: drain, task: drain_task, result: 5}
+        expect: {status: failed, failures: [{step: drain, kind: lease_lost}]}
+        """,
+    ),
     "a wait that times out": Case(TIMED, "expect: {route: [start, remind], delays: [3600]}"),
     "a signal in time": Case(
         TIMED, "requests: [{do: signal, name: paid, data: 1, at: 59m}]\nexpect: {route: [start], delays: []}"
