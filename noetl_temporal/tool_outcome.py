@@ -27,6 +27,7 @@ __all__ = [
     "ledger_json",
     "plain",
     "refusal",
+    "timed_out",
     "without_secrets",
 ]
 
@@ -60,7 +61,7 @@ async def attempted(
         async with timer:
             return await run(), None
     except TimeoutError as error:
-        late = f"{what}: timed out after {deadline.seconds:g} s" if what else f"timed out after {deadline.seconds:g} s"
+        late = timed_out(what, deadline.seconds or 0.0)
         return None, refusal("timeout", late if timer.expired() else f"TimeoutError: {error}")
     except FailedError as error:
         return None, plain(error.outcome)
@@ -70,6 +71,12 @@ async def attempted(
         return None, refusal("template", failure.message)
     except Exception as error:
         return None, refusal("internal", f"{type(error).__name__}: {error}")
+
+
+def timed_out(what: str, seconds: float) -> str:
+    """The message about a call that took too long; ``what`` names it, where that is known."""
+    late = f"timed out after {seconds:g} s"
+    return f"{what}: {late}" if what else late
 
 
 def refusal(kind: str, message: str) -> PlainOutcome:

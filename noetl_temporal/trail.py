@@ -10,6 +10,7 @@ packed_trail.py encodes the events.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol, cast
 
@@ -27,7 +28,7 @@ from temporalio.worker import (
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.packed_trail import PackedTrail, pack, to_payload
 
-__all__ = ["HEADER", "Trail", "TrailInterceptor", "record_trail"]
+__all__ = ["HEADER", "Carrier", "Trail", "TrailInterceptor", "record_trail"]
 
 HEADER = "noetl-trail"
 
@@ -39,7 +40,9 @@ _RECORDED_SECONDS = 60
 
 
 class Trail:
-    """Events not yet carried by any command."""
+    """Events not yet carried by any command. ``watch`` is shown each, in tests of playbooks."""
+
+    watch: Callable[[DomainEvent], None] | None = None
 
     def __init__(self) -> None:
         self._events: list[DomainEvent] = []
@@ -50,6 +53,8 @@ class Trail:
         """Collect an event of so many bytes; many of them go into a marker."""
         self._events.append(event)
         self._bytes += size
+        if self.watch is not None:
+            self.watch(event)
         if self._bytes > MARKER_BYTES:
             self.record()
 
@@ -90,7 +95,9 @@ async def record_trail(trail: PackedTrail) -> PackedTrail:
     return trail
 
 
-class _Carrier(Protocol):
+class Carrier(Protocol):
+    """A workflow with a trail."""
+
     trail: Trail
 
 
@@ -122,5 +129,5 @@ class _Outbound(WorkflowOutboundInterceptor):
 
 
 def _header() -> dict[str, Payload]:
-    trail = cast("_Carrier", workflow.instance()).trail.take()
+    trail = cast("Carrier", workflow.instance()).trail.take()
     return {} if trail is None else {HEADER: to_payload(trail)}

@@ -38,7 +38,15 @@ from noetl_temporal.value_store import ValueStore
 from noetl_temporal.worker_options import GRACE, WorkerOptions
 from noetl_temporal.workflows import WORKFLOWS, interceptors
 
-__all__ = ["UNTIL_DONE", "UnknownToolsError", "frame_worker", "serving", "tool_worker", "workflow_worker"]
+__all__ = [
+    "UNTIL_DONE",
+    "UnknownToolsError",
+    "frame_worker",
+    "serving",
+    "shared_worker",
+    "tool_worker",
+    "workflow_worker",
+]
 
 Activity: TypeAlias = Callable[..., Any]
 
@@ -62,7 +70,7 @@ class UnknownToolsError(ValueError):
 
 def workflow_worker(client: Client, options: WorkerOptions = DEFAULTS) -> Worker:
     """The worker that interprets playbooks and calls no tools."""
-    return _shared_worker(client, {}, [], options)
+    return shared_worker(client, {}, [], options)
 
 
 def tool_worker(
@@ -78,7 +86,7 @@ def tool_worker(
     return _tool_worker(client, tool.spec.kind, activities, options, queue)
 
 
-def _shared_worker(
+def shared_worker(
     client: Client, tools: Mapping[str, Activity], others: list[Activity], options: WorkerOptions
 ) -> Worker:
     """Interprets playbooks; what these call on the same queue starts here at once."""
@@ -155,7 +163,7 @@ def _workers(
     if only is not None:
         return own
     frames = [frame_worker(client, tools, source, options)] if values.is_available else []
-    return [_shared_worker(client, chosen, [check], options), *frames, *own]
+    return [shared_worker(client, chosen, [check], options), *frames, *own]
 
 
 @asynccontextmanager

@@ -18,12 +18,23 @@ from noetl_compiler.graph import Json
 from noetl_compiler.language.construct import Construct
 from noetl_compiler.language.constructs import playbook_tests as tables
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain
+from noetl_compiler.playbook_test_requests import Request, number_of, read_request, seconds_of
 from noetl_compiler.reader import read
 from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile, Span
 from noetl_compiler.syntax import Name
 
-__all__ = ["Calls", "ExpectedCalls", "HttpAnswer", "PlaybookTest", "Stub", "StubError", "Suite", "read_tests"]
+__all__ = [
+    "Calls",
+    "ExpectedCalls",
+    "HttpAnswer",
+    "PlaybookTest",
+    "Request",
+    "Stub",
+    "StubError",
+    "Suite",
+    "read_tests",
+]
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,7 @@ class PlaybookTest:
     span: Span
     payload: dict[str, Json]
     stubs: tuple[Stub, ...]
+    requests: tuple[Request, ...]
     expected: dict[str, Node]
     calls: tuple[ExpectedCalls, ...]
 
@@ -140,11 +152,13 @@ def _test(fields: ConstructFields) -> PlaybookTest:
     name = fields.required_name("name")
     payload = fields.mapping("payload")
     stubs = tuple(_stub(one) for one in _each(fields, "stubs", tables.STUB))
+    requests = tuple(map(read_request, _each(fields, "requests", tables.REQUEST)))
     expect = ConstructFields.below(fields, "expect", tables.EXPECTATION)
     expected, calls = _expectation(expect) if expect else ({}, ())
     fields.close()
     asked = cast("dict[str, Json]", plain(payload)) if payload else {}
-    return PlaybookTest(name.text if name else "", name.span if name else fields.span, asked, stubs, expected, calls)
+    title, span = (name.text, name.span) if name else ("", fields.span)
+    return PlaybookTest(title, span, asked, stubs, tuple(filter(None, requests)), expected, calls)
 
 
 # ---- stubs -----------------------------------------------------------------------------------------------------------
@@ -152,12 +166,7 @@ def _test(fields: ConstructFields) -> PlaybookTest:
 
 def _calls(fields: ConstructFields) -> Calls:
     step = fields.required_name("step") or Name("", fields.span)
-    return Calls(step, fields.name("task"), _number(fields, "iteration"), _number(fields, "page"))
-
-
-def _number(fields: ConstructFields, key: str) -> int | None:
-    found = fields.index(key)
-    return cast("int", found.value) if found else None
+    return Calls(step, fields.name("task"), number_of(fields, "iteration"), number_of(fields, "page"))
 
 
 _ANSWERS = ("result", "rows", "http", "error")
@@ -172,14 +181,14 @@ def _stub(fields: ConstructFields) -> Stub:
     stub = Stub(
         calls=_calls(fields),
         span=fields.span,
-        attempt=_number(fields, "attempt"),
-        times=_number(fields, "times"),
+        attempt=number_of(fields, "attempt"),
+        times=number_of(fields, "times"),
         result=plain(result) if result else None,
         rows=_rows(fields) if "rows" in given else None,
         http=_http(fields),
         error=_error(fields, "error"),
         sink_error=_error(fields, "sink_error"),
-        takes=_seconds(fields, "takes"),
+        takes=seconds_of(fields, "takes") or 0.0,
     )
     fields.close()
     return stub
@@ -197,7 +206,7 @@ def _http(fields: ConstructFields) -> HttpAnswer | None:
     answer = ConstructFields.below(fields, "http", tables.HTTP_ANSWER)
     if answer is None:
         return None
-    status, headers, body = _number(answer, "status"), answer.mapping("headers"), answer.node_of("body")
+    status, headers, body = number_of(answer, "status"), answer.mapping("headers"), answer.node_of("body")
     answer.close()
     named = cast("dict[str, Json]", plain(headers)) if headers else {}
     texts = {name: str(value) for name, value in named.items()}
@@ -217,15 +226,6 @@ def _error(fields: ConstructFields, key: str) -> StubError | None:
     read_error = StubError(message, kind, error.text("code") or None, error.flag("retryable") or False, retry_after)
     error.close()
     return read_error
-
-
-def _seconds(fields: ConstructFields, key: str) -> float:
-    found = fields.seconds(key)
-    if found is None or isinstance(found.data, int | float):
-        return float(found.data) if found else 0.0
-    node = cast("Node", fields.node_of(key))
-    fields.report.error(Code.WRONG_VALUE, node.span, f'"{key}" is a template', "tests have no templates: write 30s")
-    return 0.0
 
 
 # ---- expectations ----------------------------------------------------------------------------------------------------
@@ -253,10 +253,10 @@ def _expectation(fields: ConstructFields) -> tuple[dict[str, Node], tuple[Expect
 
 
 def _expected_calls(fields: ConstructFields) -> ExpectedCalls:
-    calls, times = _calls(fields), _number(fields, "times")
+    calls, times = _calls(fields), number_of(fields, "times")
     for key in ("config", "input"):
         fields.mapping(key)
-    _number(fields, "attempts")
+    number_of(fields, "attempts")
     fields.close()
     has = {key: node for key, node in _said(fields).items() if key in ("attempts", "config", "input")}
     return ExpectedCalls(calls, fields.span, times, has)

@@ -43,9 +43,20 @@ __all__ = ["test_command"]
     metavar="ID",
     help="Print the run ID as a test: its calls as stubs, its end expected.",
 )
+@click.option(
+    "--temporal",
+    "on_temporal",
+    is_flag=True,
+    help="Run the tests on a Temporal server, started for them, instead of in memory.",
+)
 @click.option("--watch", is_flag=True, help="Run the tests again whenever one of their files or playbooks changes.")
 def test_command(
-    paths: tuple[Path, ...], coverage: bool, junit: Path | None, record: int | str | None, watch: bool
+    paths: tuple[Path, ...],
+    coverage: bool,
+    junit: Path | None,
+    record: int | str | None,
+    on_temporal: bool,
+    watch: bool,
 ) -> None:
     """Run the tests of playbooks: *.test.yaml files, without servers and in no time.
 
@@ -53,18 +64,24 @@ def test_command(
     the stubs of a test say, and delays, retries and timeouts pass at once. The exit status is 0 if all tests pass, 1 if
     one fails, 2 if a test file or its playbook has errors.
 
+    With --temporal the same tests run on a real Temporal server with a real worker, whose calls return what the stubs
+    say and whose clocks move on by themselves: this finds what is different there.
+
     \b
     noetl test                                all tests below this folder
     noetl test etl.test.yaml --coverage       and what they do not reach
     noetl test playbooks/ --junit tests.xml   for a CI server
     noetl test --watch                        again whenever a file changes
+    noetl test --temporal                     on Temporal instead of in memory
     noetl test --record 754318462739161088 > etl.test.yaml
     """
     if record is not None:
-        if paths or coverage or junit or watch:
+        if paths or coverage or junit or watch or on_temporal:
             raise click.UsageError("--record prints a test and runs none: it takes no files and no other options")
         _record(record)
         return
+    if watch and on_temporal:
+        raise click.UsageError("--watch runs tests in memory: leave --temporal out")
     from noetl_temporal.playbook_tests.suites import suite_files
 
     tools, places = installed_tools(), paths or (Path(),)
@@ -72,7 +89,8 @@ def test_command(
         raise click.UsageError("there are no tests: their files are named *.test.yaml")
 
     def run() -> Tested:
-        found = [_tested(file, tools) for file in suite_files(places)]
+        files = suite_files(places)
+        found = _tested_on_temporal(files, tools) if on_temporal else [_tested(file, tools) for file in files]
         _report(found, junit, coverage=coverage)
         return found
 
@@ -94,6 +112,22 @@ def _tested(file: Path, tools: Tools) -> tuple[LoadedSuite, list[Verdict]]:
             _print_verdict(loaded.file, verdicts[-1])
     _show_wrong(loaded)
     return loaded, verdicts
+
+
+def _tested_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
+    """The tests of all files, told when all have run."""
+    from noetl_temporal.cli.logs import log_nowhere
+    from noetl_temporal.cli.test_on_temporal import verdicts_on_temporal
+    from noetl_temporal.playbook_tests.suites import load
+
+    log_nowhere()
+    suites = [load(file, tools) for file in files]
+    found = verdicts_on_temporal(suites, tools)
+    for loaded, verdicts in found:
+        for verdict in verdicts:
+            _print_verdict(loaded.file, verdict)
+        _show_wrong(loaded)
+    return found
 
 
 def _files(found: Tested) -> set[Path]:

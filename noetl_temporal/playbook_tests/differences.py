@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.source import Span
 
-__all__ = ["ABSENT", "Difference", "differences", "is_like", "span_at"]
+__all__ = ["ABSENT", "ANYTHING", "Difference", "differences", "is_like", "span_at"]
 
 ANYTHING = "..."
 

@@ -7,7 +7,7 @@ the tests of the reference one of real tools.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -27,6 +27,7 @@ from noetl_temporal.machine.commands import (
     Emit,
     Finish,
     OpenWait,
+    PauseChildren,
     RunChunk,
     StartTimer,
 )
@@ -36,11 +37,12 @@ from noetl_temporal.machine.events import (
     CancelRequested,
     ChunkFinished,
     Continued,
-    Decided,
     Event,
+    PauseRequested,
     Started,
     TimerFired,
     ToolFinished,
+    UnpauseRequested,
     WaitClosed,
     WaitOpened,
 )
@@ -48,6 +50,7 @@ from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.waits.wait import Signal
 from noetl_temporal.run_tool import Attempt
 from noetl_temporal.tool_outcome import refusal
 
@@ -69,12 +72,8 @@ class World(Protocol):
         """The playbook that the call runs, or what came of it. What it raises ends the run."""
         ...
 
-    def facts(self, machine: Machine) -> Iterator[Event]:
-        """What the run is told from outside before it begins."""
-        ...
-
-    def decision(self, machine: Machine) -> Decided | None:
-        """A decision on an approval that is open."""
+    def attend(self, machine: Machine, run: Run, tell: Callable[[Event], None]) -> None:
+        """Begin to tell the run what people and programs send."""
         ...
 
     def attempt(self, call: ToolCall, log: CallLog) -> Attempt:
@@ -93,8 +92,8 @@ class MadeCall:
 
 @dataclass
 class Run:
-    """What a run came to. ``delays`` are the seconds waited before retries, pages and jumps, ``results`` the last
-    result of each step.
+    """What a run came to. ``delays`` are the seconds waited before retries, pages and jumps, and of waits that came to
+    their time; ``results`` are the last result of each step, ``untaken`` the signals that no step took.
     """
 
     finish: Finish = field(default_factory=lambda: Finish("failed"))
@@ -102,20 +101,21 @@ class Run:
     calls: list[MadeCall] = field(default_factory=list[MadeCall])
     delays: list[float] = field(default_factory=list[float])
     results: dict[str, Json] = field(default_factory=dict[str, Json])
+    untaken: list[Signal] = field(default_factory=list[Signal])
 
 
 async def run_graph(graph: Graph, world: World, execution_id: int, payload: dict[str, Json], run: Run) -> None:
     """Run to the end, and note in ``run`` what happens. Raises what the world raises."""
     machine = Machine(graph, execution_id=execution_id, secrets_key=f"of {execution_id}")
     host = _Host(machine, world, run)
-    host.send_first(world.facts(machine))
-    host.decides = lambda: world.decision(machine)
+    world.attend(machine, run, host.tell)
     try:
         run.finish = await host.drive(payload)
     finally:
         host.close()
     records = machine.state.records
     run.results = {step: record.outcome.get("result") for step, record in records.items()}
+    run.untaken = [signal for queue in machine.state.signals.values() for signal in queue]
 
 
 class _Log(CallLog):
@@ -135,7 +135,6 @@ class _Host:
 
     def __init__(self, machine: Machine | LoopMachine, world: World, run: Run, parent: _Host | None = None) -> None:
         self._parent = parent
-        self.decides: Callable[[], Decided | None] = lambda: None
         self._machine = machine
         self._world = world
         self._run = run
@@ -150,15 +149,13 @@ class _Host:
                 if isinstance(command, Finish):
                     return command
                 self._perform(command)
-            fact: Event | None = Continued(self._now()) if self._machine.has_work else self.decides()
-            event = fact or await self._inbox.get()
+            event = Continued(self._now()) if self._machine.has_work else await self._inbox.get()
             if isinstance(event, BaseException):
                 raise event
             commands = self._machine.feed(event)
 
-    def send_first(self, facts: Iterable[Event]) -> None:
-        for fact in facts:
-            self._inbox.put_nowait(fact)
+    def tell(self, fact: Event) -> None:
+        self._inbox.put_nowait(fact)
 
     def cancel(self) -> None:
         self._inbox.put_nowait(CancelRequested(self._now()))
@@ -192,12 +189,22 @@ class _Host:
                 chunk.add_done_callback(partial(self._chunk_ended, command.chunk_id, loop, machine))
             case Cancel():
                 self._cancel(command.id)
+            case _:
+                self._pass_on(command)
+
+    def _pass_on(self, command: Command) -> None:
+        """What loops and their playbook tell each other."""
+        match command:
             case OpenWait(wait) if self._parent is not None:
-                self._parent.send_first([WaitOpened(self._now(), wait)])
+                self._parent.tell(WaitOpened(self._now(), wait))
             case CloseWait(wait_id, is_answered, returned) if self._parent is not None:
-                self._parent.send_first([WaitClosed(self._now(), wait_id, is_answered, returned)])
+                self._parent.tell(WaitClosed(self._now(), wait_id, is_answered, returned))
             case AnswerWait(chunk_id, wait_id, answer):
-                self._loops[chunk_id].send_first([Answered(self._now(), wait_id, answer)])
+                self._loops[chunk_id].tell(Answered(self._now(), wait_id, answer))
+            case PauseChildren(is_paused, by, reason):
+                fact = PauseRequested if is_paused else UnpauseRequested
+                for loop in self._loops.values():
+                    loop.tell(fact(self._now(), by=by, reason=reason))
             case _:
                 raise AssertionError(f"a run in memory has no payload store: {command}")
 
@@ -214,10 +221,13 @@ class _Host:
     # ---- timers and loops -------------------------------------------------------------------------------------------
 
     async def _wait(self, command: StartTimer) -> None:
-        is_timeout = command.timer_id.endswith(":timeout")
-        if not is_timeout:
+        timer = self._machine.state.timers.get(command.timer_id)
+        kind = "delay" if timer is None else timer.kind
+        if kind == "delay":
             self._run.delays.append(command.seconds)
-        await self._world.wait(command.seconds, is_timeout=is_timeout)
+        await self._world.wait(command.seconds, is_timeout=command.timer_id.endswith(":timeout"))
+        if kind == "wait":
+            self._run.delays.append(command.seconds)
 
     def _fired(self, timer_id: str, task: asyncio.Task[None]) -> None:
         if not task.cancelled():

@@ -19,6 +19,7 @@ from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW, activity_type
+from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest, recorded_requests
 from noetl_temporal.replay import histories_of
 from noetl_temporal.run_input import Playbook, RunInput
 from noetl_temporal.stored_values import with_result_loaded
@@ -29,19 +30,29 @@ __all__ = ["RecordedCall", "RecordedRun", "recorded_run"]
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A call, and what its activity reported; None where no worker reported."""
+    """A call, when it was ``scheduled``, in milliseconds since the epoch, and what its activity reported; None where
+    no worker reported.
+    """
 
     call: ToolCall
     report: ToolReport | None
+    scheduled: int
+
+    def runs_at(self, at: int) -> bool:
+        """Whether it was in progress then."""
+        ended = self.report.attempts[-1].ended if self.report and self.report.attempts else None
+        return self.scheduled <= at and ended is not None and at <= ended
 
 
 @dataclass
 class RecordedRun:
-    """``calls`` by key, in the order in which they were scheduled."""
+    """``calls`` by key, in the order in which they were scheduled; ``started`` in milliseconds since the epoch."""
 
     graph: Graph
     payload: dict[str, Json]
+    started: int
     calls: dict[str, RecordedCall] = field(default_factory=dict[str, RecordedCall])
+    requests: list[RecordedRequest] = field(default_factory=list[RecordedRequest])
 
 
 class _Entry(msgspec.Struct):
@@ -57,17 +68,22 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
     """Raises RPCError, and LookupError for values that are gone or a run of which nothing is left."""
     values = ValueStore(converter)
     found: RecordedRun | None = None
+    requests: dict[int, RecordedRequest] = {}
     calls: list[tuple[int, RecordedCall]] = []
     async for history in histories_of(client, workflow_id):
         started = history.events[0].workflow_execution_started_event_attributes
         if started.workflow_type.name == PLAYBOOK_WORKFLOW and history.workflow_id == workflow_id:
             given, playbook = await converter.decode(started.input.payloads[:2], [RunInput, Playbook])
-            found = RecordedRun(playbook.graph, given.payload)
+            begun = history.events[0].event_time.ToMilliseconds()
+            found = RecordedRun(playbook.graph, given.payload or (found.payload if found else {}), begun)
+            async for request in recorded_requests(history, converter, playbook.graph):
+                requests.setdefault(request.id, request)
         calls += [one async for one in _calls(history, converter, values)]
     if found is None:
         raise LookupError(f"Temporal has no history of {workflow_id}")
     for _, one in sorted(calls, key=lambda timed: timed[0]):
         found.calls[one.call.key] = one
+    found.requests = sorted(requests.values(), key=lambda request: request.at)
     return found
 
 
@@ -89,7 +105,8 @@ async def _calls(
         call = await _decoded(converter, attributes.input.payloads, ToolCall)
         if call is not None and name == activity_type(call.kind):
             report = await _decoded(converter, result, ToolReport)
-            yield event.event_time.ToMilliseconds(), RecordedCall(call, await _whole(report, values))
+            at = event.event_time.ToMilliseconds()
+            yield at, RecordedCall(call, await _whole(report, values), at)
 
 
 def _is_end(event: HistoryEvent) -> bool:
@@ -111,7 +128,7 @@ async def _calls_of_frame(key: str | None, values: ValueStore) -> AsyncIterator[
         for raw in segment.entries:
             entry = msgspec.json.decode(raw, type=_Entry)
             if entry.call is not None:
-                yield entry.scheduled, RecordedCall(entry.call, await _whole(entry.report, values))
+                yield entry.scheduled, RecordedCall(entry.call, await _whole(entry.report, values), entry.scheduled)
         key = segment.older
 
 

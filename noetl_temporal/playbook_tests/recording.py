@@ -15,8 +15,10 @@ from noetl_compiler.playbook_tests import read_tests
 from noetl_compiler.source import SourceFile
 from noetl_temporal.catalog_store import named
 from noetl_temporal.machine.call import AttemptRecord
+from noetl_temporal.playbook_tests.differences import ANYTHING
 from noetl_temporal.playbook_tests.expectations import Problem, route_of
 from noetl_temporal.playbook_tests.recorded import RecordedCall, RecordedRun
+from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest
 from noetl_temporal.playbook_tests.trial import run_test
 from noetl_temporal.run_input import RunReport
 
@@ -31,11 +33,25 @@ _WIDTH = 120
 
 
 def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[str, tuple[Problem, ...]]:
-    """The text of a test file, and what of the test fails when it is run now."""
+    """The text of a test file, and what of the test fails when it is run now.
+
+    Requests are sent as soon as the run waits for them, a pause during the call that it came to. Where that does not
+    come to the same, each is sent at its time, and calls take theirs.
+    """
+    if all(one.keys["do"] != "pause" or _paused_step(run, one) for one in run.requests):
+        found = _tried(run, report, tools, is_timed=False)
+        if not found[1] or not run.requests:
+            return found
+    return _tried(run, report, tools, is_timed=True)
+
+
+def _tried(run: RecordedRun, report: RunReport, tools: Tools, *, is_timed: bool) -> tuple[str, tuple[Problem, ...]]:
     test: dict[str, Json] = {"name": f"as recorded in run {report.execution_id}"}
     if run.payload:
         test["payload"] = run.payload
-    test["stubs"] = _stubs(run)
+    test["stubs"] = _stubs(run, is_timed=is_timed)
+    if run.requests:
+        test["requests"] = [_request(run, one, is_timed=is_timed) for one in run.requests]
     test["expect"] = _expectation(run, report)
     document: dict[str, Json] = {"playbook": _file_name(run.graph.source.file), "tests": [test]}
     [read] = read_tests(SourceFile("recorded.test.yaml", _yaml(document))).tests
@@ -44,6 +60,18 @@ def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[st
         test["expect"] = {"route": route_of(verdict.run), **test["expect"]}
         del test["expect"]["steps"]
     return _yaml(document), verdict.problems
+
+
+def _request(run: RecordedRun, one: RecordedRequest, *, is_timed: bool) -> dict[str, Json]:
+    if is_timed:
+        return {**one.keys, "at": max(0, one.at - run.started) / 1000}
+    step = _paused_step(run, one) if one.keys["do"] == "pause" else None
+    return {**one.keys, "step": step} if step else one.keys
+
+
+def _paused_step(run: RecordedRun, pause: RecordedRequest) -> str | None:
+    """The step of a call during which the pause came."""
+    return next((one.call.step for one in run.calls.values() if one.runs_at(pause.at)), None)
 
 
 def _file_name(source: str) -> str:
@@ -64,11 +92,22 @@ def _expectation(run: RecordedRun, report: RunReport) -> dict[str, Json]:
         "steps": [name for name in started if name in steps and not steps[name].is_synthetic],
     }
     if report.status == "completed":
-        found["result"] = report.result
+        found["result"] = _without_times(report.result)
     kept = report.failures.kept
     if report.failures.total == len(kept):
         found["failures"] = [_failure(one.step, one.kind, one.message, one.iteration) for one in kept]
     return found
+
+
+_DECISION = frozenset({"approved", "by", "at", "reason", "form"})
+
+
+def _without_times(value: Json) -> Json:
+    """The value with any time of its decisions: they come at another one in a test."""
+    if isinstance(value, dict):
+        found = {key: _without_times(one) for key, one in cast("dict[str, Json]", value).items()}
+        return {**found, "at": ANYTHING} if found.keys() == _DECISION else found
+    return [_without_times(one) for one in cast("list[Json]", value)] if isinstance(value, list) else value
 
 
 def _failure(step: str, kind: str, message: str, iteration: int | None) -> dict[str, Json]:
@@ -79,9 +118,9 @@ def _failure(step: str, kind: str, message: str, iteration: int | None) -> dict[
 # ---- stubs -----------------------------------------------------------------------------------------------------------
 
 
-def _stubs(run: RecordedRun) -> list[dict[str, Json]]:
+def _stubs(run: RecordedRun, *, is_timed: bool) -> list[dict[str, Json]]:
     """One for each attempt that answered. Of several with the same names each is used once, in their order."""
-    found = [stub for one in run.calls.values() for stub in _of_call(one)]
+    found = [stub for one in run.calls.values() for stub in _of_call(one, is_timed=is_timed)]
     counts = Counter(_names(stub) for stub in found)
     return [_once(stub) if counts[_names(stub)] > 1 else stub for stub in found]
 
@@ -98,7 +137,7 @@ def _once(stub: dict[str, Json]) -> dict[str, Json]:
     return {**names, "times": 1, **stub}
 
 
-def _of_call(one: RecordedCall) -> Iterator[dict[str, Json]]:
+def _of_call(one: RecordedCall, *, is_timed: bool) -> Iterator[dict[str, Json]]:
     call, report = one.call, one.report
     if call.kind == _NOOP or call.store is not None:
         return
@@ -109,9 +148,15 @@ def _of_call(one: RecordedCall) -> Iterator[dict[str, Json]]:
         return
     failed = [record for record in report.attempts[:-1] if record.status == "error"]
     for number, record in enumerate(failed, start=1):
-        yield {**names, "attempt": number, "error": _error(record.error or {})}
+        yield {**names, "attempt": number, "error": _error(record.error or {}), **_took(record, is_timed=is_timed)}
     numbered = {"attempt": len(failed) + 1} if failed else {}
-    yield {**names, **numbered, **_answer(call.kind, report.outcome, report.attempts)}
+    took = _took(report.attempts[-1], is_timed=is_timed) if report.attempts else {}
+    yield {**names, **numbered, **_answer(call.kind, report.outcome, report.attempts), **took}
+
+
+def _took(record: AttemptRecord, *, is_timed: bool) -> dict[str, Json]:
+    """How long the attempt took, where times matter."""
+    return {"takes": (record.ended - record.started) / 1000} if is_timed and record.ended else {}
 
 
 def _answer(kind: str, outcome: dict[str, Any], attempts: tuple[AttemptRecord, ...]) -> dict[str, Json]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -28,8 +28,12 @@ from noetl_compiler.playbook_tests import Calls, HttpAnswer, Stub, StubError
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
-from noetl_temporal.machine.events import Decided, Event
+from noetl_temporal.machine.control import RefusedError
+from noetl_temporal.machine.events import Event
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.playbook_tests.host import Run
+from noetl_temporal.playbook_tests.requests import Due, Requests, Situation, fact_of, situation_of
+from noetl_temporal.playbook_tests.virtual_time import VirtualTimeLoop
 from noetl_temporal.run_tool import Attempt
 from noetl_temporal.tool_outcome import plain
 from noetl_temporal.value_store import ValueStore
@@ -63,12 +67,16 @@ def is_named(calls: Calls, call: ToolCall) -> bool:
 
 @dataclass
 class StubbedWorld:
-    """``used`` counts the attempts that each stub has answered, ``stored`` has the rows of sinks by table."""
+    """``used`` counts the attempts that each stub has answered, ``stored`` has the rows of sinks by table. ``last`` is
+    the run when nothing was to be done the last time.
+    """
 
     stubs: tuple[Stub, ...]
     tools: Tools
+    requests: Requests
     used: list[int] = field(default_factory=list[int])
     stored: dict[str, list[Json]] = field(default_factory=dict[str, "list[Json]"])
+    last: Situation | None = None
 
     def __post_init__(self) -> None:
         self.used = [0] * len(self.stubs)
@@ -86,31 +94,61 @@ class StubbedWorld:
 
     def playbook(self, call: ToolCall) -> ToolReport:
         """See host.World. Raises NoStubError."""
-        stub = self._stub(call, 1)
+        stub = self.chosen(call, 1)
         outcome = _failed(stub.error) if stub and stub.error else Outcome("ok", stub.result if stub else None)
         return ToolReport(plain(outcome), is_decided=False)
 
-    def facts(self, machine: Machine) -> Iterator[Event]:
-        """Tests send no signals."""
-        del machine
-        return iter(())
+    def attend(self, machine: Machine, run: Run, tell: Callable[[Event], None]) -> None:
+        """See host.World."""
+        loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
+        for due in self.requests.first():
+            if fact := self._fact(due, machine):
+                tell(fact)
+        for seconds in self.requests.moments():
+            loop.call_later(seconds, lambda: None)
+        loop.idle = lambda: self._told(machine, run, tell)
 
-    def decision(self, machine: Machine) -> Decided | None:
-        """Tests decide on nothing."""
-        del machine
-        return None
+    def _told(self, machine: Machine, run: Run, tell: Callable[[Event], None]) -> bool:
+        """Whether a request was sent, as nothing else is to be done now."""
+        is_busy = any(made.report is None for made in run.calls)
+        started = (one.node for one in run.events if one.type == "step.started")
+        seconds = asyncio.get_running_loop().time()
+        self.last = situation_of(machine, started, is_busy=is_busy, seconds=seconds)
+        due = self.requests.due(self.last)
+        if due is not None:
+            fact = self._fact(due, machine)
+            if fact is not None:
+                tell(fact)
+            self.requests.accepted()
+            return True
+        return False
+
+    def _fact(self, due: Due, machine: Machine) -> Event | None:
+        """None where the run refuses the request."""
+        try:
+            return fact_of(due, machine, self.now())
+        except RefusedError as error:
+            self.requests.refuse(due.request, str(error))
+            return None
 
     def attempt(self, call: ToolCall, log: CallLog) -> Attempt:
         """See host.World. Raises NoStubError."""
-        stub = None if call.store is not None else self._stub(call, log.number)
+        return self.attempt_with(self.chosen(call, log.number), call, log)
+
+    def attempt_with(self, stub: Stub | None, call: ToolCall, log: CallLog) -> Attempt:
+        """The attempt that the stub answers."""
         sinks = _Sinks(self.stored, stub.sink_error if stub else None)
-        tool = _StubTool(call.kind, stub, self.tools[call.kind].timeout) if stub else NoopTool()
+        tool = StubTool(call, stub, self.tools[call.kind].timeout, self.requests)
         credentials = Credentials(self._source)
         call = replace(call, lease=None)  # no row is another's
         return Attempt(tool, call, credentials, log, self._values, asyncio.Event(), performer=sinks)
 
-    def _stub(self, call: ToolCall, attempt: int) -> Stub | None:
-        """None for a call that does nothing and has no stub."""
+    def chosen(self, call: ToolCall, attempt: int) -> Stub | None:
+        """The stub for the attempt; None for a call that only stores, or does nothing and has no stub. Raises
+        NoStubError.
+        """
+        if call.store is not None:
+            return None
         for index, stub in enumerate(self.stubs):
             is_spent = stub.times is not None and self.used[index] >= stub.times
             if not is_spent and stub.attempt in (None, attempt) and is_named(stub.calls, call):
@@ -121,26 +159,36 @@ class StubbedWorld:
         raise NoStubError(call, attempt)
 
 
-class _StubTool:
-    """Answers one attempt."""
+class StubTool:
+    """Answers one attempt. Without a stub it does nothing."""
 
-    def __init__(self, kind: str, stub: Stub, timeout: float | None) -> None:
-        self.spec = ToolSpec(kind, "returns what a stub says", timeout=timeout)
+    def __init__(self, call: ToolCall, stub: Stub | None, timeout: float | None, requests: Requests) -> None:
+        self.spec = ToolSpec(call.kind, "returns what a stub says", timeout=timeout)
+        self._step = call.step
         self._stub = stub
+        self._requests = requests
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """See noetl_activities.tool.Tool."""
+        await self._requests.sent_before(self._step)
         stub = self._stub
+        if stub is None:
+            return await NoopTool().run(request, context)
         await asyncio.sleep(stub.takes)
-        if stub.error is not None:
-            return _failed(stub.error)
-        if stub.rows is not None:
-            columns = list(dict.fromkeys(name for row in stub.rows for name in row))
-            rows = ([row.get(name) for name in columns] for row in stub.rows)
-            return Outcome("ok", sql_result([statement(columns, rows)]))
-        if request.kind == "http":
-            return await _responded(stub.http or HttpAnswer(200, {}, stub.result), request, context)
-        return Outcome("ok", stub.result)
+        return await answer_of(stub, request, context)
+
+
+async def answer_of(stub: Stub, request: Request, context: ToolContext) -> Outcome:
+    """What the stub says, as the tool tells it."""
+    if stub.error is not None:
+        return _failed(stub.error)
+    if stub.rows is not None:
+        columns = list(dict.fromkeys(name for row in stub.rows for name in row))
+        rows = ([row.get(name) for name in columns] for row in stub.rows)
+        return Outcome("ok", sql_result([statement(columns, rows)]))
+    if request.kind == "http":
+        return await _responded(stub.http or HttpAnswer(200, {}, stub.result), request, context)
+    return Outcome("ok", stub.result)
 
 
 def _failed(error: StubError) -> Outcome:

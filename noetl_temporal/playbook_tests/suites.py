@@ -13,9 +13,10 @@ from noetl_compiler.graph import Graph, Span
 from noetl_compiler.language.sinks import STORES
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.playbook_tests import Calls, PlaybookTest, Stub, Suite, read_tests
+from noetl_compiler.playbook_tests import Calls, PlaybookTest, Request, Stub, Suite, read_tests
 from noetl_compiler.reader import read_file
 from noetl_compiler.syntax import Name
+from noetl_temporal.machine.waits.matching import signals_of
 from noetl_temporal.unsupported import unsupported
 
 __all__ = ["LoadedSuite", "load", "suite_files"]
@@ -93,6 +94,8 @@ def _unknown_names(suite: Suite, graph: Graph) -> Iterator[Diagnostic]:
             yield from _foreign_answer(suite, graph, stub)
         for name in _steps_of(test):
             yield from _unknown_step(suite, graph, name)
+        for request in test.requests:
+            yield from _impossible(suite, graph, request)
 
 
 def _unknown_call(suite: Suite, graph: Graph, calls: Calls) -> Iterator[Diagnostic]:
@@ -118,6 +121,25 @@ def _foreign_answer(suite: Suite, graph: Graph, stub: Stub) -> Iterator[Diagnost
         called = ", ".join(sorted({task.kind for task in tasks}))
         message = f'"{key}" answers calls of {" and ".join(kinds)}, and this stub is for {called}'
         yield _error(suite, Code.WRONG_VALUE, stub.span, message, "write result: with what the call returns")
+
+
+def _impossible(suite: Suite, graph: Graph, request: Request) -> Iterator[Diagnostic]:
+    """A request that no run of the playbook can wait for."""
+    signals, step = signals_of(graph), graph.steps.get(request.step.text.partition("#")[0]) if request.step else None
+    if request.name is not None and request.name.text not in signals:
+        hint = nearest_or_all(request.name.text, signals, "its signals are") if signals else "it waits for no signals"
+        message = f'no step waits for the signal "{request.name.text}"'
+        yield _error(suite, Code.WRONG_VALUE, request.name.span, message, hint)
+    if request.step is None:
+        return
+    if step is None:
+        yield from _unknown_step(suite, graph, request.step)
+    elif request.do in ("approve", "reject") and not any(task.kind == "approval" for task in step.tasks):
+        message = f'the step "{step.name}" has no approval to {request.do}'
+        yield _error(suite, Code.WRONG_VALUE, request.step.span, message, "name a step with a task of kind approval")
+    elif request.do in ("retry", "skip") and step.hold is None:
+        message = f'the step "{step.name}" is never held, so there is nothing to {request.do}'
+        yield _error(suite, Code.WRONG_VALUE, request.step.span, message, "write on_failure: hold at the step")
 
 
 def _steps_of(test: PlaybookTest) -> Iterator[Name]:

@@ -11,10 +11,12 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.playbook_tests import PlaybookTest
 from noetl_temporal.playbook_tests.expectations import Problem, failed_expectations, place_of, route_of
 from noetl_temporal.playbook_tests.host import Run, run_graph
+from noetl_temporal.playbook_tests.request_problems import request_problems, stuck_problems
+from noetl_temporal.playbook_tests.requests import Requests, Situation
 from noetl_temporal.playbook_tests.stubs import NoStubError, StubbedWorld
 from noetl_temporal.playbook_tests.virtual_time import StuckError, VirtualTimeLoop
 
-__all__ = ["Verdict", "run_test"]
+__all__ = ["Verdict", "problems_of", "run_test", "stuck", "without_stub"]
 
 EXECUTION_ID = 1
 """Of every test: the same in each run of it."""
@@ -38,12 +40,18 @@ class Verdict:
 def run_test(test: PlaybookTest, graph: Graph, tools: Tools) -> Verdict:
     """Run the playbook with the stubs of the test, in virtual time."""
     began = time.perf_counter()
-    world, run = StubbedWorld(test.stubs, tools), Run()
-    problems = _run(test, graph, world, run) or [
+    world, run = StubbedWorld(test.stubs, tools, Requests(list(test.requests))), Run()
+    problems = _run(test, graph, world, run) or problems_of(test, graph, world, run)
+    return Verdict(test, time.perf_counter() - began, tuple(sorted(problems, key=lambda one: one.span)), run)
+
+
+def problems_of(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: Run) -> list[Problem]:
+    """What is wrong with a run that has ended."""
+    return [
         *_unused(test, graph, world),
+        *request_problems(graph, world.requests, run.untaken),
         *failed_expectations(test, graph, run, world),
     ]
-    return Verdict(test, time.perf_counter() - began, tuple(sorted(problems, key=lambda one: one.span)), run)
 
 
 def _run(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: Run) -> list[Problem]:
@@ -52,13 +60,19 @@ def _run(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: Run) -> lis
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
             runner.run(run_graph(graph, world, EXECUTION_ID, test.payload, run))
     except NoStubError as missing:
-        return [_without_stub(test.span, graph, missing, run)]
-    except StuckError as stuck:
-        return [Problem(test.span, str(stuck))]
+        return [without_stub(test.span, graph, missing, run)]
+    except StuckError:
+        return stuck(test, graph, world, world.last)
     return []
 
 
-def _without_stub(span: Span, graph: Graph, missing: NoStubError, run: Run) -> Problem:
+def stuck(test: PlaybookTest, graph: Graph, world: StubbedWorld, last: Situation | None) -> list[Problem]:
+    """Why a run cannot go on; ``last`` is how it stands."""
+    return [*stuck_problems(test, graph, last), *request_problems(graph, world.requests, [])]
+
+
+def without_stub(span: Span, graph: Graph, missing: NoStubError, run: Run) -> Problem:
+    """What to write for a call."""
     call = missing.call
     parts = {
         "iteration": call.iteration,

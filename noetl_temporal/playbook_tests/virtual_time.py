@@ -18,10 +18,13 @@ class StuckError(Exception):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Its time begins at 0. It serves timers and tasks, no sockets; work for a thread is done at once."""
+    """Its time begins at 0. It serves timers and tasks, no sockets; work for a thread is done at once. ``idle`` is
+    asked before the time moves on, and returns whether there is something to be done now.
+    """
 
     def __init__(self) -> None:
         self._seconds = 0.0
+        self.idle: Callable[[], bool] = lambda: False
         super().__init__(_Selector(self))
 
     def time(self) -> float:
@@ -55,10 +58,11 @@ class _Selector(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """What is ready now."""
         ready = self._files.select(0)
-        if not ready and timeout is None:
+        if ready or timeout == 0 or self._loop.idle():
+            return ready
+        if timeout is None:
             raise StuckError("the run waits for nothing that could happen")
-        if not ready and timeout:
-            self._loop.advance(timeout)
+        self._loop.advance(timeout)
         return ready
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:

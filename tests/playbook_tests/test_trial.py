@@ -271,19 +271,21 @@ def test_runs_are_the_same_each_time(tmp_path: Path) -> None:
     assert one.run.events == other.run.events
 
 
+CURSOR = """
+workflow:
+  - step: drain
+    loop:
+      cursor:
+        kind: postgres
+        claim: "UPDATE jobs SET token = {{ lease.token }} RETURNING id"
+        renew: "UPDATE jobs SET until = now() WHERE id = {{ row.id }}"
+        ack: "UPDATE jobs SET status = {{ output.status }} WHERE id = {{ row.id }}"
+      iterator: job
+    tool: {kind: python, input: {n: "{{ iter.job.id }}"}, code: "result = n"}
+"""
+
+
 def test_statements_of_a_cursor_are_stubbed_by_their_names(tmp_path: Path) -> None:
-    playbook = """
-    workflow:
-      - step: drain
-        loop:
-          cursor:
-            kind: postgres
-            claim: "UPDATE jobs SET token = {{ lease.token }} RETURNING id"
-            renew: "UPDATE jobs SET until = now() WHERE id = {{ row.id }}"
-            ack: "UPDATE jobs SET status = {{ output.status }} WHERE id = {{ row.id }}"
-          iterator: job
-        tool: {kind: python, input: {n: "{{ iter.job.id }}"}, code: "result = n"}
-    """
     body = """
     stubs:
       - {step: drain, task: claim, rows: [{id: 1}, {id: 2}], times: 1}
@@ -295,4 +297,4 @@ def test_statements_of_a_cursor_are_stubbed_by_their_names(tmp_path: Path) -> No
       status: failed
       failures: [{step: drain, kind: lease_lost}]
     """
-    assert problems(tmp_path, playbook, body) == []
+    assert problems(tmp_path, CURSOR, body) == []

@@ -9,7 +9,7 @@ from noetl_activities.installed_tools import installed_tools
 from noetl_temporal.playbook_tests.suites import LoadedSuite, load
 from noetl_temporal.playbook_tests.trial import Verdict, run_test
 
-__all__ = ["loaded", "problems", "verdicts"]
+__all__ = ["file_of", "loaded", "problems", "verdicts"]
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p, path: tests/p}\n"
 
@@ -28,8 +28,13 @@ def verdicts(folder: Path, playbook: str, tests: str) -> list[Verdict]:
     return [run_test(test, found.graph, installed_tools()) for test in found.suite.tests]
 
 
+def file_of(body: str) -> str:
+    """A file of one test, with its ``stubs``, ``requests`` and ``expect`` given."""
+    indented = "".join(f"    {line}\n" for line in dedent(body).strip("\n").splitlines())
+    return "tests:\n  - name: test\n" + indented
+
+
 def problems(folder: Path, playbook: str, body: str) -> list[str]:
     """The problems of one test, with its ``stubs`` and ``expect`` given: the line in the file and the message."""
-    indented = "".join(f"    {line}\n" for line in dedent(body).strip("\n").splitlines())
-    [verdict] = verdicts(folder, playbook, "tests:\n  - name: test\n" + indented)
+    [verdict] = verdicts(folder, playbook, file_of(body))
     return [f"{one.span.line}: {one.message}" for one in verdict.problems]

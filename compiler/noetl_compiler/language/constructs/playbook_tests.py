@@ -14,6 +14,9 @@ __all__ = [
     "EXPECTED_EVENT",
     "EXPECTED_FAILURE",
     "HTTP_ANSWER",
+    "MOMENTS",
+    "REQUEST",
+    "REQUESTS",
     "STATUSES",
     "STUB",
     "STUB_ERROR",
@@ -24,6 +27,14 @@ __all__ = [
 
 STATUSES: Mapping[str, str] = MappingProxyType({word: word for word in ("completed", "failed", "cancelled")})
 """How a run may end."""
+
+REQUESTS: Mapping[str, str] = MappingProxyType(
+    {word: word for word in ("signal", "approve", "reject", "pause", "resume", "retry", "skip")}
+)
+"""What people and programs may ask of a run, named as the commands are."""
+
+MOMENTS: Mapping[str, str] = MappingProxyType({word: word for word in ("waiting", "start")})
+"""When a request is sent."""
 
 _STEP = Key("step", "The step that makes the call.", Plain.NAME, required=True)
 _TASK = Key("task", "The task of the step; any, where it is left out.", Plain.NAME)
@@ -58,7 +69,41 @@ TEST = Construct(
             "What the calls return. The first stub that fits is used; a stub that is never used fails the test.",
             ListOf(Below("stub")),
         ),
+        Key(
+            "requests",
+            "What people and programs send to the run. One that is refused, or that the run never waits for, fails the "
+            "test.",
+            ListOf(Below("request")),
+        ),
         Key("expect", "What the run must come to.", Below("expectation"), required=True),
+    ),
+)
+
+REQUEST = Construct(
+    "request",
+    "a request",
+    "A signal, a decision, or what an operator does. It is sent as soon as the run waits for it.",
+    (
+        Key("do", "What is asked, named as the command of noetl that asks it.", Choice(REQUESTS), required=True),
+        Key("name", "The name of the signal.", Plain.NAME),
+        Key("key", "The key of the signal, where it has one.", Plain.TEXT),
+        Key(
+            "step",
+            "The step that is approved, rejected, retried or skipped; of a pause, the step whose start it follows.",
+            Plain.NAME,
+        ),
+        Key("iteration", "The index of the item of the step's loop, for a decision.", Plain.INDEX),
+        Key("data", "The payload of the signal, or the result of the skipped step."),
+        Key("by", "Who asks, but for a signal; test where it is left out.", Plain.TEXT),
+        Key("reason", "Why, but for a signal.", Plain.TEXT),
+        Key("form", "The fields that whoever decides fills in.", Plain.MAPPING),
+        Key(
+            "when",
+            "waiting: as soon as the run waits for it, or, to resume, as soon as no call is left. start: as the run "
+            "starts; a signal is kept then. Waiting, where it is left out.",
+            Choice(MOMENTS),
+        ),
+        Key("at", "Instead of when: how long after the start of the run it is sent.", Plain.SECONDS),
     ),
 )
 
@@ -122,7 +167,11 @@ EXPECTATION = Construct(
         Key("results", "The last result of each step that is named.", Plain.MAPPING),
         Key("calls", "Calls that are made.", ListOf(Below("expected_call"))),
         Key("stored", "The rows that sinks store, by table, or by statement.", Plain.MAPPING),
-        Key("delays", "The seconds that pass before retries, pages and jumps, in this order.", ListOf(Plain.NUMBER)),
+        Key(
+            "delays",
+            "The seconds that pass before retries, pages and jumps, and in waits that nothing ends before their time.",
+            ListOf(Plain.NUMBER),
+        ),
         Key(
             "events",
             "Events that the log has in this order; others may stand between them.",
@@ -180,6 +229,7 @@ TESTS = (
     TEST_FILE,
     TEST,
     STUB,
+    REQUEST,
     HTTP_ANSWER,
     STUB_ERROR,
     EXPECTATION,

@@ -1,0 +1,45 @@
+"""``noetl test --temporal``: all tests on one server, which is started for them."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.printable import printable_line
+from noetl_temporal.playbook_tests.suites import LoadedSuite
+from noetl_temporal.playbook_tests.temporal_trial import not_on_temporal, run_on_temporal
+from noetl_temporal.playbook_tests.trial import Verdict
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.owner import clock_server
+
+__all__ = ["verdicts_on_temporal"]
+
+
+def verdicts_on_temporal(suites: Sequence[LoadedSuite], tools: Tools) -> list[tuple[LoadedSuite, list[Verdict]]]:
+    """Those of each suite; none of one that cannot run there, which is told. Raises StackError."""
+    tests = [
+        (suite, test, suite.graph)
+        for suite in suites
+        if suite.graph is not None and not _is_skipped(suite)
+        for test in suite.suite.tests
+    ]
+    verdicts: list[Verdict] = []
+    if tests:
+        with tempfile.TemporaryDirectory(prefix="noetl-test-") as folder, clock_server(Home(Path(folder))) as address:
+            verdicts = asyncio.run(run_on_temporal(address, [(test, graph) for _, test, graph in tests], tools))
+    of_suite = [suite for suite, _, _ in tests]
+    return [(suite, [one for owner, one in zip(of_suite, verdicts, strict=True) if owner is suite]) for suite in suites]
+
+
+def _is_skipped(suite: LoadedSuite) -> bool:
+    why = not_on_temporal(suite.graph) if suite.graph is not None else None
+    if why is not None:
+        count = len(suite.suite.tests)
+        tests = "1 test" if count == 1 else f"{count} tests"
+        click.echo(printable_line(f"skipped  {suite.file}: {tests}: {why}"))
+    return why is not None

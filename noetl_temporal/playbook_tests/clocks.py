@@ -1,0 +1,161 @@
+"""The clocks of a run on Temporal: each of its workflows has one of its own, which moves on over timers and delays.
+
+The clock of a workflow stands still while it calls something, a loop in a child workflow too. While a test has
+something left to send, its clocks move one timer at a time, and not beyond the moment of the next request.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from google.protobuf.field_mask_pb2 import FieldMask
+from temporalio.api.common.v1 import FastForwardConfig, TimeSkippingConfig, WorkflowExecution
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import WorkflowExecutionOptions
+from temporalio.api.workflowservice.v1 import UpdateWorkflowExecutionOptionsRequest
+from temporalio.client import Client, Interceptor, OutboundInterceptor, StartWorkflowInput, WorkflowHandle
+from temporalio.service import RPCError, RPCStatusCode
+
+__all__ = ["Clocks", "SkippingTime", "WorkflowClock"]
+
+MOST_SKIPS = 100_000
+"""Of one workflow without requests: more than any test needs, where the server's default is 100."""
+
+_Handle: TypeAlias = WorkflowHandle[Any, Any]
+
+
+@dataclass(frozen=True)
+class WorkflowClock:
+    """One workflow. ``calls`` are its activities, ``running`` those that do not wait for their next attempt, and
+    ``children`` its child workflows; it ``is_at_work`` while a
+    workflow task is under way. ``moves`` where its clock moves by itself. ``events`` are those of its history, but for
+    those that ``Clocks`` has caused.
+    """
+
+    handle: _Handle
+    now: datetime
+    calls: int
+    running: int
+    children: tuple[str, ...]
+    is_at_work: bool
+    moves: bool
+    events: int
+
+
+class Clocks:
+    """Those of the run of a workflow."""
+
+    def __init__(self, client: Client, workflow_id: str) -> None:
+        self._client = client
+        self._id = workflow_id
+        self._caused: Counter[str] = Counter()
+
+    async def read(self) -> list[WorkflowClock]:
+        """Those of its open workflows, the playbook's first; none when it has ended."""
+        found: list[WorkflowClock] = []
+        pending = [self._id]
+        while pending:
+            clock = await self._of(pending.pop(0))
+            if clock is not None:
+                found.append(clock)
+                pending += clock.children
+            elif not found:
+                return []
+        return found
+
+    async def _of(self, workflow_id: str) -> WorkflowClock | None:
+        """None for one that has ended. One that its parent is about to start is at work."""
+        handle = self._client.get_workflow_handle(workflow_id)
+        try:
+            described = await handle.describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return WorkflowClock(handle, datetime.now(UTC), 0, 0, (), is_at_work=True, moves=False, events=0)
+        raw = described.raw_description
+        if described.close_time is not None:
+            return None
+        waiting = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+        calls = len(raw.pending_activities)
+        running = sum(one.state != waiting or one.attempt == 1 for one in raw.pending_activities)
+        extended = raw.workflow_extended_info
+        skipping = extended.time_skipping_info if extended.HasField("time_skipping_info") else None
+        now = skipping.current_time.ToDatetime(UTC) if skipping else datetime.now(UTC)
+        children = tuple(one.workflow_id for one in raw.pending_children)
+        at_work = raw.HasField("pending_workflow_task")
+        moves = skipping is not None and skipping.effective_config.enabled
+        events = described.history_length - self._caused[workflow_id]
+        return WorkflowClock(handle, now, calls, running, children, at_work, moves, events)
+
+    async def move(self, clocks: list[WorkflowClock], until: datetime | None) -> bool:
+        """Move the first clock that can move to its next timer, the one that is behind first; no clock beyond
+        ``until``. Whether one has moved.
+        """
+        for clock in sorted(clocks, key=lambda one: one.now):
+            is_there = until is not None and clock.now >= until
+            if clock.running or clock.children or is_there:
+                continue
+            config = TimeSkippingConfig(enabled=True, max_session_skip_count=1)
+            if until is not None:
+                ahead = FastForwardConfig(id=str(uuid.uuid4()))
+                ahead.duration.FromTimedelta(until - clock.now)
+                config.fast_forward_config.CopyFrom(ahead)
+            if await self._set(clock, config) and await self._has_moved(clock):
+                return True
+        return False
+
+    async def _has_moved(self, before: WorkflowClock) -> bool:
+        """One that has moved as often as it may stands again. One that has not must not move later."""
+        after = await self._of(before.handle.id)
+        if after is None or not after.moves:
+            self._caused[before.handle.id] += 1
+            return True
+        await self._set(after, TimeSkippingConfig(enabled=False))
+        return False
+
+    async def release(self) -> None:
+        """Let all clocks move by themselves from now on, those of later children as well."""
+        for clock in await self.read():
+            await self._set(clock, TimeSkippingConfig(enabled=True, max_session_skip_count=MOST_SKIPS))
+
+    async def _set(self, clock: WorkflowClock, config: TimeSkippingConfig) -> bool:
+        """False for a workflow that has ended meanwhile."""
+        request = UpdateWorkflowExecutionOptionsRequest(
+            namespace=self._client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=clock.handle.id),
+            workflow_execution_options=WorkflowExecutionOptions(time_skipping_config=config),
+            update_mask=FieldMask(paths=["time_skipping_config"]),
+        )
+        try:
+            await self._client.workflow_service.update_workflow_execution_options(request)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return False
+        self._caused[clock.handle.id] += 1
+        return True
+
+
+class SkippingTime(Interceptor):
+    """Workflows that start have clocks that move by themselves, or that stand until they are moved."""
+
+    def __init__(self, *, moves: bool) -> None:
+        self._config = TimeSkippingConfig(enabled=moves, max_session_skip_count=MOST_SKIPS)
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002 - the base class names it so
+        """See temporalio.client.Interceptor."""
+        return _Starting(next, self._config)
+
+
+class _Starting(OutboundInterceptor):
+    def __init__(self, next_: OutboundInterceptor, config: TimeSkippingConfig) -> None:
+        super().__init__(next_)
+        self._config = config
+
+    async def start_workflow(self, input: StartWorkflowInput) -> _Handle:  # noqa: A002
+        input.time_skipping_config = self._config
+        return await super().start_workflow(input)

@@ -1,0 +1,87 @@
+"""What people and programs have asked of a run, out of its history, as requests of a test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from temporalio.client import WorkflowHistory
+from temporalio.converter import DataConverter
+
+from noetl_compiler.graph import Graph, Json
+from noetl_temporal.control_requests import DecisionRequest, HeldRequest, PauseRequest, SignalRequest
+from noetl_temporal.naming import (
+    DECIDE_UPDATE,
+    PAUSE_UPDATE,
+    RESUME_UPDATE,
+    RETRY_UPDATE,
+    SIGNAL_UPDATE,
+    SKIP_UPDATE,
+)
+
+__all__ = ["RecordedRequest", "recorded_requests"]
+
+_KINDS: Mapping[str, type[Any]] = {
+    SIGNAL_UPDATE: SignalRequest,
+    DECIDE_UPDATE: DecisionRequest,
+    PAUSE_UPDATE: PauseRequest,
+    RESUME_UPDATE: PauseRequest,
+    RETRY_UPDATE: HeldRequest,
+    SKIP_UPDATE: HeldRequest,
+}
+
+_ITEM = re.compile(r" (\d+):")
+"""In the id of a wait of a loop."""
+
+
+@dataclass(frozen=True)
+class RecordedRequest:
+    """A request that the run accepted ``at`` milliseconds since the epoch, in the keys of a test."""
+
+    id: int
+    at: int
+    keys: dict[str, Json]
+
+
+async def recorded_requests(
+    history: WorkflowHistory, converter: DataConverter, graph: Graph
+) -> AsyncIterator[RecordedRequest]:
+    """Those that this run of the playbook's workflow accepted, in their order."""
+    for event in history.events:
+        asked = event.workflow_execution_update_accepted_event_attributes.accepted_request.input
+        kind = _KINDS.get(asked.name)
+        if kind is None or not asked.args.payloads:
+            continue
+        [request] = await converter.decode(asked.args.payloads[:1], [kind])
+        yield RecordedRequest(request.id, event.event_time.ToMilliseconds(), _keys(asked.name, request, graph))
+
+
+def _keys(update: str, request: Any, graph: Graph) -> dict[str, Json]:
+    found: dict[str, Json]
+    match request:
+        case SignalRequest():
+            signal = request.signal
+            return _said({"do": "signal", "name": signal.name, "key": signal.key, "data": signal.data})
+        case DecisionRequest():
+            found = {"do": "approve" if request.approved else "reject", **_place(request.wait_id, graph)}
+            return _said({**found, "by": request.by, "reason": request.reason, "form": request.form})
+        case HeldRequest():
+            step = request.step.partition("#")[0]
+            found = {"do": update, "step": step, "data": request.data if update == SKIP_UPDATE else None}
+        case _:
+            found = {"do": update}
+    return _said({**found, "by": request.by, "reason": request.reason})
+
+
+def _place(wait_id: str, graph: Graph) -> dict[str, Json]:
+    """The step that waits, and the item of its loop: ``review#1:ask:1``, ``review/1 3:ask:1``."""
+    steps = [name for name in graph.steps if wait_id.startswith((f"{name}#", f"{name}/"))]
+    item = _ITEM.search(wait_id)
+    return {"step": max(steps, key=len, default=None), "iteration": int(item[1]) if item else None}
+
+
+def _said(keys: dict[str, Json]) -> dict[str, Json]:
+    """What is not empty; data may be."""
+    return {key: value for key, value in keys.items() if value is not None and (key == "data" or value not in ("", {}))}

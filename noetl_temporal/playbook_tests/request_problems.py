@@ -1,0 +1,76 @@
+"""What is wrong with the requests of a test: those that the run refused or never waited for, and those it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from noetl_compiler.graph import Graph
+from noetl_compiler.playbook_tests import PlaybookTest, Request
+from noetl_temporal.machine.waits.wait import Signal, Wait
+from noetl_temporal.playbook_tests.expectations import Problem, place_of
+from noetl_temporal.playbook_tests.requests import Requests, Situation
+
+__all__ = ["request_problems", "stuck_problems"]
+
+_NEVER = {
+    "signal": "the run never waited for this signal",
+    "approve": "the run never waited for this approval",
+    "reject": "the run never waited for this approval",
+    "pause": "the run ended before this pause",
+    "resume": "the run was never paused when this came",
+    "retry": "no such step was held",
+    "skip": "no such step was held",
+}
+
+
+def request_problems(graph: Graph, requests: Requests, untaken: Sequence[Signal]) -> Iterator[Problem]:
+    """Requests that were refused, never sent, or that no step took."""
+    for request, why in requests.refused:
+        yield Problem(request.span, f"the run refused to {_asked(request)}: {why}", place=_place(graph, request))
+    for request in requests.left:
+        why = _NEVER[request.do] if request.at is None else "the run ended before this"
+        yield Problem(request.span, f"{why}: {request}", place=_place(graph, request))
+    left = list(untaken)
+    for request in reversed(requests.signals):
+        sent = Signal(request.name.text if request.name else "", request.data, request.key)
+        if sent in left:
+            left.remove(sent)
+            yield Problem(request.span, f"no step took the signal {sent.name}")
+
+
+def _asked(request: Request) -> str:
+    return f"take {request}" if request.do == "signal" else str(request)
+
+
+def _place(graph: Graph, request: Request) -> str:
+    return place_of(graph, request.step.text) if request.step else ""
+
+
+# ---- a run that cannot go on -----------------------------------------------------------------------------------------
+
+
+def stuck_problems(test: PlaybookTest, graph: Graph, last: Situation | None) -> Iterator[Problem]:
+    """Why a run cannot go on, one for each thing that it waits for."""
+    if last is not None and last.standing.pause is not None:
+        yield Problem(test.span, "the run is paused, and nothing resumes it: add {do: resume} to requests")
+    waits = last.standing.waits if last is not None else []
+    for wait in waits:
+        place = place_of(graph, wait.step, wait.task)
+        yield Problem(test.span, f"{_awaited(wait)}; add it to requests, such as {_example(wait)}", place=place)
+    if last is None or not (waits or last.standing.pause):
+        yield Problem(test.span, "the run waits for something that never happens")
+
+
+def _awaited(wait: Wait) -> str:
+    if wait.kind == "approval":
+        return f"{wait.name} waits for an approval without a timeout, and nobody decides"
+    key = f" with the key {wait.key}" if wait.key is not None else ""
+    return f"{wait.name} waits for the signal {wait.signal}{key} without a timeout, and nothing sends it"
+
+
+def _example(wait: Wait) -> str:
+    if wait.kind == "approval":
+        item = "" if wait.iteration is None else f", iteration: {wait.iteration}"
+        return f"{{do: approve, step: {wait.step}{item}}}"
+    key = f", key: {wait.key}" if wait.key is not None else ""
+    return f"{{do: signal, name: {wait.signal}{key}, data: ...}}"

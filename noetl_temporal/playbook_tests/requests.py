@@ -1,0 +1,212 @@
+"""What people and programs send to a run in a test: when each request is due, and the fact that it makes.
+
+A request for which the run has to wait first is sent as soon as nothing else is to be done, so that it is the same in
+every run. Whatever else waits then may be answered in the same way: of several that are due the first in the test comes
+first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from noetl_compiler.playbook_tests import Request
+from noetl_temporal.control_requests import HeldStep, OpenWaits
+from noetl_temporal.machine.control import (
+    RefusedError,
+    chosen_held,
+    pause_problem,
+    resume_problem,
+    retry_problem,
+    skip_problem,
+)
+from noetl_temporal.machine.events import (
+    Decided,
+    Event,
+    PauseRequested,
+    RetryRequested,
+    Signalled,
+    SkipRequested,
+    UnpauseRequested,
+)
+from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.tasks.events import message_of
+from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
+from noetl_temporal.machine.waits.wait import Signal, Wait
+
+__all__ = ["Due", "Refusal", "Requests", "Situation", "fact_of", "situation_of"]
+
+
+class Due(NamedTuple):
+    """A request to be sent now; ``target`` is the id of the wait or held run that it is for, where it is known."""
+
+    number: int
+    request: Request
+    target: str = ""
+
+
+class Refusal(NamedTuple):
+    """A request that the run has refused, and why."""
+
+    request: Request
+    why: str
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What of a run decides whether a request is due. ``seconds`` since its start; ``is_busy`` while calls are made."""
+
+    standing: OpenWaits
+    started: Collection[str]
+    is_busy: bool
+    seconds: float
+
+
+@dataclass
+class Requests:
+    """Those of a test that are still to be sent, those that the run has refused, and the signals that were sent."""
+
+    left: list[Request]
+    signals: list[Request] = field(default_factory=list[Request])
+    refused: list[Refusal] = field(default_factory=list[Refusal])
+    _held_back: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
+    _answered: set[str] = field(default_factory=set[str])
+    _number: int = 0
+
+    def first(self) -> Iterator[Due]:
+        """Those that are sent as the run starts."""
+        for request in [one for one in self.left if one.is_first]:
+            yield self._taken(request, "")
+
+    def moments(self) -> list[float]:
+        """The seconds after the start at which requests are due."""
+        return sorted({one.at for one in self.left if one.at is not None})
+
+    def due(self, found: Situation) -> Due | None:
+        """The first request that is due, which is then sent."""
+        for request in self.left:
+            target = self._target(request, found)
+            if target is not None:
+                return self._taken(request, target)
+        return None
+
+    def refuse(self, request: Request, why: str) -> None:
+        """The run has refused it."""
+        self.refused.append(Refusal(request, why))
+
+    async def sent_before(self, step: str) -> None:
+        """Return when all is sent that is to be sent before a call of the step ends."""
+        while any(one.is_first or (one.do == "pause" and _is_for(one, step)) for one in self.left):
+            sent = asyncio.get_running_loop().create_future()
+            self._held_back.append(sent)
+            await sent
+
+    @property
+    def held_back(self) -> int:
+        """The calls that wait in ``sent_before``."""
+        return sum(not one.done() for one in self._held_back)
+
+    def accepted(self) -> None:
+        """What was taken has been sent: calls that were held back may end."""
+        held_back, self._held_back = self._held_back, []
+        for one in held_back:
+            if not one.done():
+                one.set_result(None)
+
+    def _taken(self, request: Request, target: str) -> Due:
+        self.left.remove(request)
+        if request.do == "signal":
+            self.signals.append(request)
+        self._answered.add(target)
+        self._number += 1
+        return Due(self._number, request, target)
+
+    def _target(self, request: Request, found: Situation) -> str | None:
+        """What the request is for, None while it is not due."""
+        if request.at is not None:
+            return None if found.seconds < request.at else self._waited(request, found.standing) or ""
+        if request.do == "pause":
+            return "" if request.step is not None and request.step.text in found.started else None
+        if request.do == "resume":
+            return "" if found.standing.pause is not None and not found.is_busy else None
+        return self._waited(request, found.standing)
+
+    def _waited(self, request: Request, standing: OpenWaits) -> str | None:
+        """The id of the wait or of the held run that the request ends."""
+        if request.do in ("retry", "skip"):
+            may_be = standing.pause is None or request.do == "skip"
+            runs = [one.run for one in standing.held if _is_held(request, one)] if may_be else []
+            return next((run for run in runs if run not in self._answered), None)
+        ends = _is_signalled if request.do == "signal" else _is_decided
+        return next((one.id for one in standing.waits if one.id not in self._answered and ends(request, one)), None)
+
+
+def _is_for(request: Request, step: str) -> bool:
+    return request.step is not None and request.step.text == step
+
+
+def _is_held(request: Request, held: HeldStep) -> bool:
+    return request.step is None or request.step.text in (held.step, held.run)
+
+
+def _is_signalled(request: Request, wait: Wait) -> bool:
+    """A signal with a key is for the wait with that key, or for one without any."""
+    is_named = request.name is not None and wait.signal == request.name.text
+    return is_named and (request.key is None or wait.key in (None, request.key))
+
+
+def _is_decided(request: Request, wait: Wait) -> bool:
+    is_there = request.step is None or request.step.text == wait.step
+    return wait.kind == "approval" and is_there and request.iteration in (None, wait.iteration)
+
+
+# ---- facts of a machine in memory ------------------------------------------------------------------------------------
+
+
+def situation_of(machine: Machine, started: Iterable[str], *, is_busy: bool, seconds: float) -> Situation:
+    """That of a run in memory."""
+    held = [
+        HeldStep(run.id, run.step, message_of(run.held.outcome) or "failed", run.held.due)
+        for run in machine.held_runs
+        if run.held is not None
+    ]
+    standing = OpenWaits(list(machine.state.waits.values()), held, machine.state.pause)
+    return Situation(standing, frozenset(started), is_busy, seconds)
+
+
+def fact_of(due: Due, machine: Machine, at: int) -> Event:
+    """The fact that the accepted request is. Raises RefusedError with the reason of the run."""
+    number, request, target = due
+    state, who = machine.state, (request.by, request.reason)
+    match request.do:
+        case "signal":
+            signal = Signal(request.name.text if request.name else "", request.data, request.key)
+            _accept(signal_problem(machine.graph, state, signal, []))
+            return Signalled(at, number, signal)
+        case "approve" | "reject":
+            decided = Decided(at, number, target, request.do == "approve", *who, request.form or {})
+            _accept(decision_problem(state, decided, []))
+            return decided
+        case "pause":
+            _accept(pause_problem(state, []))
+            return PauseRequested(at, number, *who)
+        case "resume":
+            _accept(resume_problem(state, []))
+            return UnpauseRequested(at, number, *who)
+        case "retry":
+            _accept(retry_problem(state, []))
+            return RetryRequested(at, number, _held(request, machine), *who)
+        case _:
+            _accept(skip_problem(request.data))
+            return SkipRequested(at, number, _held(request, machine), request.data, *who)
+
+
+def _held(request: Request, machine: Machine) -> str:
+    return chosen_held(machine.graph, machine.state, request.step.text if request.step else "", []).id
+
+
+def _accept(why: str | None) -> None:
+    if why is not None:
+        raise RefusedError(why)

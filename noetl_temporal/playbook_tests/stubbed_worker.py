@@ -1,0 +1,187 @@
+"""A worker whose activities answer with the stubs of tests, and which notes what happens in each run.
+
+How long a stub takes is a delay before its attempt is made again: Temporal's clock of a workflow moves on over delays,
+not over activities. The attempt counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, TypeAlias, cast
+
+from temporalio import activity, workflow
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import (
+    ExecuteWorkflowInput,
+    Interceptor,
+    Worker,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+)
+
+from noetl_activities.call_summary import call_summary
+from noetl_compiler.language.error_kinds import is_retryable
+from noetl_compiler.playbook_tests import Stub, StubError
+from noetl_temporal.call_log import CallLog
+from noetl_temporal.machine.call import ToolCall, ToolReport
+from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.naming import activity_type
+from noetl_temporal.playbook_tests.host import MadeCall, Run
+from noetl_temporal.playbook_tests.stubs import NoStubError, StubbedWorld
+from noetl_temporal.search_attributes import EXECUTION_ID
+from noetl_temporal.tool_outcome import timed_out
+from noetl_temporal.trail import Carrier
+from noetl_temporal.worker import shared_worker
+from noetl_temporal.worker_options import WorkerOptions
+
+__all__ = ["StubbedRun", "StubbedRuns", "stubbed_worker"]
+
+EARLY_SECONDS = 0.5
+"""The server gives an activity that waits for its next attempt to a worker when a clock moves to another moment before
+that: such an attempt is put off again.
+"""
+
+_Call: TypeAlias = tuple[str | None, str, float]
+"""Workflow, activity, and when it was scheduled."""
+
+
+@dataclass
+class StubbedRun:
+    """One test. ``fault`` is the call that has no stub. ``delays`` are (milliseconds since the epoch, seconds);
+    ``deliveries`` counts what activities were given.
+    """
+
+    world: StubbedWorld
+    run: Run
+    fault: NoStubError | None = None
+    deliveries: int = 0
+    delays: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    _calls: dict[_Call, _StubbedCall] = field(default_factory=dict[_Call, "_StubbedCall"])
+
+    async def attempt(self, call: ToolCall) -> ToolReport:
+        """One attempt of a call in this activity."""
+        self.deliveries += 1
+        info = activity.info()
+        key = info.workflow_id, info.activity_id, info.scheduled_time.timestamp()
+        found = self._calls.get(key)
+        if found is None:
+            found = self._calls[key] = _StubbedCall(MadeCall(call))
+            self.run.calls.append(found.made)
+        now = info.started_time.timestamp()
+        if found.due - now > EARLY_SECONDS:
+            raise _delayed(found.due - now)
+        try:
+            found.made.report = await found.attempt(call, self.world)
+        except NoStubError as missing:
+            self.fault = self.fault or missing
+            raise ApplicationError(str(missing), type="no_stub", non_retryable=True) from missing
+        except _TakesTime as taking:
+            found.due = now + taking.seconds
+            raise _delayed(taking.seconds) from None
+        except ApplicationError as again:
+            delay = again.next_retry_delay or timedelta()
+            found.due = now + delay.total_seconds()
+            self.delays.append((now * 1000, delay.total_seconds()))
+            raise
+        return found.made.report
+
+
+def _delayed(seconds: float) -> ApplicationError:
+    return ApplicationError("not yet", next_retry_delay=timedelta(seconds=seconds))
+
+
+StubbedRuns: TypeAlias = dict[int, StubbedRun]
+"""By execution id."""
+
+
+class _TakesTime(Exception):  # noqa: N818 - it is no error
+    """The stub answers after so long."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+
+@dataclass
+class _StubbedCall:
+    """``taking`` is the stub that takes its time now, ``due`` when the next attempt may begin, in seconds."""
+
+    made: MadeCall
+    log: CallLog = field(default_factory=CallLog)
+    taking: Stub | None = None
+    due: float = 0.0
+
+    async def attempt(self, call: ToolCall, world: StubbedWorld) -> ToolReport:
+        stub, self.taking = self.taking, None
+        if stub is None:
+            self.log.begin()
+            self.made.attempts += 1
+            stub = world.chosen(call, self.log.number)
+            if stub is not None and stub.takes:
+                await world.requests.sent_before(call.step)
+                self.taking, seconds = _in_time(stub, call, world)
+                raise _TakesTime(seconds)
+        return await world.attempt_with(stub, call, self.log).run()
+
+
+def _in_time(stub: Stub, call: ToolCall, world: StubbedWorld) -> tuple[Stub, float]:
+    """What is left of the stub when its time is over, or that of the call, and how long that is."""
+    limit = world.tools[call.kind].timeout if call.timeout is None else call.timeout
+    if limit is None or stub.takes < limit:
+        return replace(stub, takes=0.0), stub.takes
+    late = StubError(
+        timed_out(call_summary(call.kind, call.config), limit), "timeout", retryable=is_retryable("timeout", None)
+    )
+    return replace(stub, takes=0.0, result=None, rows=None, http=None, error=late), limit
+
+
+# ---- the worker ------------------------------------------------------------------------------------------------------
+
+
+def stubbed_worker(client: Client, runs: StubbedRuns, kinds: Mapping[str, Any]) -> Worker:
+    """The worker of these runs, and of all kinds of tools."""
+    activities = {kind: _activity(kind, runs) for kind in kinds}
+    return shared_worker(client, activities, [], WorkerOptions(interceptors=[_Watching(runs)]))
+
+
+def _activity(kind: str, runs: StubbedRuns) -> Callable[..., Any]:
+    @activity.defn(name=activity_type(kind))
+    async def attempt(call: ToolCall) -> ToolReport:
+        return await runs[call.execution_id].attempt(call)
+
+    return attempt
+
+
+class _Watching(Interceptor):
+    """Shows the events of each workflow to its test as they happen."""
+
+    def __init__(self, runs: StubbedRuns) -> None:
+        self._runs = runs
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,  # noqa: A002 - the base class names it so
+    ) -> type[WorkflowInboundInterceptor]:
+        """See temporalio.worker.Interceptor."""
+        del input
+        runs = self._runs
+
+        class Watched(WorkflowInboundInterceptor):
+            async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002
+                found = runs.get(workflow.info().typed_search_attributes.get(EXECUTION_ID) or 0)
+                if found is not None:
+                    cast("Carrier", workflow.instance()).trail.watch = _noting(found.run)
+                return await super().execute_workflow(input)
+
+        return Watched
+
+
+def _noting(run: Run) -> Callable[[DomainEvent], None]:
+    def note(event: DomainEvent) -> None:
+        if not workflow.unsafe.is_replaying():
+            run.events.append(event)
+
+    return note

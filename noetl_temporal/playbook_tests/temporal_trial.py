@@ -1,0 +1,278 @@
+"""Runs tests on Temporal: the workflows of a real worker on a server of its own, with stubs in the activities.
+
+The assertions are those of a test in memory, so that a difference between its host and Temporal is a failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import msgspec
+from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError, RPCStatusCode
+
+from noetl_compiler.graph import Graph
+from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.language.tools import PLAYBOOK
+from noetl_compiler.playbook_tests import PlaybookTest, Request
+from noetl_temporal.answering import RequestRefusedError, send
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.codec import HEADERS, data_converter
+from noetl_temporal.control_requests import DecisionRequest, HeldRequest, PauseRequest, SignalRequest
+from noetl_temporal.event_ids import millisecond_of
+from noetl_temporal.ids import new_execution_id
+from noetl_temporal.machine.commands import Finish
+from noetl_temporal.machine.waits.wait import Signal
+from noetl_temporal.naming import (
+    DECIDE_UPDATE,
+    PAUSE_UPDATE,
+    RESUME_UPDATE,
+    RETRY_UPDATE,
+    SIGNAL_UPDATE,
+    SKIP_UPDATE,
+    WORKFLOW_QUEUE,
+)
+from noetl_temporal.playbook_tests.clocks import Clocks, SkippingTime, WorkflowClock
+from noetl_temporal.playbook_tests.expectations import Problem
+from noetl_temporal.playbook_tests.host import Run
+from noetl_temporal.playbook_tests.requests import Due, Requests, Situation
+from noetl_temporal.playbook_tests.stubbed_worker import StubbedRun, StubbedRuns, stubbed_worker
+from noetl_temporal.playbook_tests.stubs import StubbedWorld
+from noetl_temporal.playbook_tests.timers import delays_of_timers
+from noetl_temporal.playbook_tests.trial import Verdict, problems_of, stuck, without_stub
+from noetl_temporal.runs import RunHandle
+
+__all__ = ["not_on_temporal", "run_on_temporal"]
+
+AT_ONCE = 8
+"""Tests that run at the same time."""
+
+LOOK_SECONDS = 0.02
+
+STILL_SECONDS = 5.0
+"""Nothing happens for so long in a run that cannot go on."""
+
+
+def not_on_temporal(graph: Graph) -> str | None:
+    """Why tests of the playbook run in memory only; None for others."""
+    if any(task.kind == PLAYBOOK for step in graph.steps.values() for task in step.tasks):
+        return "it calls playbooks, which stubs replace in memory only"
+    return None
+
+
+async def run_on_temporal(address: str, tests: Iterable[tuple[PlaybookTest, Graph]], tools: Tools) -> list[Verdict]:
+    """The verdicts of tests, each with its graph, in their order."""
+    client = await Client.connect(address, data_converter=data_converter(None), header_codec_behavior=HEADERS)
+    runs: StubbedRuns = {}
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(test: PlaybookTest, graph: Graph) -> Verdict:
+        async with places:
+            return await _Trial(client, runs, test, _without_frames(graph), tools).run()
+
+    async with stubbed_worker(client, runs, tools):
+        return list(await asyncio.gather(*(one(*given) for given in tests)))
+
+
+def _without_frames(graph: Graph) -> Graph:
+    """Frames need a payload store; in memory their items run one by one as well."""
+    steps = {
+        name: msgspec.structs.replace(step, loop=msgspec.structs.replace(step.loop, frame=None))
+        if step.loop is not None and step.loop.frame is not None
+        else step
+        for name, step in graph.steps.items()
+    }
+    return msgspec.structs.replace(graph, steps=steps)
+
+
+class _Trial:
+    """One test."""
+
+    def __init__(self, client: Client, runs: StubbedRuns, test: PlaybookTest, graph: Graph, tools: Tools) -> None:
+        self._test = test
+        self._graph = graph
+        self._requests = Requests(list(test.requests))
+        self._stubbed = StubbedRun(StubbedWorld(test.stubs, tools, self._requests), Run())
+        self._execution_id = new_execution_id()
+        runs[self._execution_id] = self._stubbed
+        config = client.config()
+        config["interceptors"] = [*config["interceptors"], SkippingTime(moves=not test.requests)]
+        self._client = Client(**config)
+        self._tools = tools
+        self._began = millisecond_of(self._execution_id) / 1000
+        self._is_stuck: Situation | None = None
+
+    async def run(self) -> Verdict:
+        """Run it, and compare what came of it."""
+        began = time.perf_counter()
+        client = NoetlClient(self._client, None, self._tools)
+        queues = dict.fromkeys(self._tools, WORKFLOW_QUEUE)
+        handle = await client.submit(self._graph, self._test.payload, queues=queues, execution_id=self._execution_id)
+        problems = await self._followed(handle)
+        run = self._stubbed.run
+        found = problems or problems_of(self._test, self._graph, self._stubbed.world, run)
+        ordered = tuple(sorted(found, key=lambda one: one.span))
+        return Verdict(self._test, time.perf_counter() - began, ordered, run)
+
+    async def _followed(self, handle: RunHandle) -> list[Problem]:
+        """What kept the run from its end."""
+        steering = asyncio.create_task(self._steer(handle))
+        ending = asyncio.create_task(handle.result())
+        try:
+            while not ending.done():
+                await asyncio.wait([ending], timeout=LOOK_SECONDS)
+                if self._stubbed.fault is not None or self._is_stuck is not None:
+                    break
+                if steering.done():
+                    steering.result()
+            if self._stubbed.fault is not None:
+                return [without_stub(self._test.span, self._graph, self._stubbed.fault, self._stubbed.run)]
+            if self._is_stuck is not None:
+                return stuck(self._test, self._graph, self._stubbed.world, self._is_stuck)
+            await self._fill(handle, ending.result())
+            return []
+        finally:
+            for task in (steering, ending):
+                task.cancel()
+            await asyncio.gather(steering, ending, return_exceptions=True)
+            with suppress(RPCError):  # it has ended
+                await handle.terminate("the test is over")
+
+    async def _fill(self, handle: RunHandle, report: Any) -> None:
+        """What came of the run, as the host in memory tells it."""
+        run = self._stubbed.run
+        state: dict[str, Any] = await handle.workflow.query("state")
+        run.finish = Finish(report.status, report.result, report.failures, report.steps)
+        records: dict[str, Any] = state.get("records", {})
+        run.results = {step: record["outcome"].get("result") for step, record in records.items()}
+        kept: Mapping[str, list[Any]] = state.get("signals", {})
+        run.untaken = [msgspec.convert(one, Signal) for queue in kept.values() for one in queue]
+        timers = await delays_of_timers(self._client, handle.workflow_id)
+        run.delays = [seconds for _, seconds in sorted([*self._stubbed.delays, *timers], key=lambda timed: timed[0])]
+
+    # ---- requests and clocks ----------------------------------------------------------------------------------------
+
+    async def _steer(self, handle: RunHandle) -> None:
+        """Send the requests, each when it is due, and move the clocks meanwhile and afterwards."""
+        for first in self._requests.first():
+            await self._send(handle, first)
+        self._requests.accepted()
+        clocks = Clocks(self._client, handle.workflow_id)
+        while self._requests.left and (found := await clocks.read()):
+            situation = await self._situation(handle, found) if self._is_settled(found) else None
+            if situation is None:
+                await asyncio.sleep(LOOK_SECONDS)
+            elif (due := self._requests.due(situation)) is not None:
+                await self._send(handle, due)
+                await self._passed_on(due.request, found)
+                self._requests.accepted()
+            elif await clocks.move(found, self._until()):
+                await self._something_happens(clocks, found)
+            elif not await self._something_happens(clocks, found):
+                self._is_stuck = situation
+                return
+        if self._test.requests:
+            await clocks.release()
+        await self._until_still(handle, clocks)
+
+    async def _something_happens(self, clocks: Clocks, before: list[WorkflowClock]) -> bool:
+        """Whether something does within a while: a timer fires some time after the clock has moved to its moment."""
+        seen, until = self._seen(before), time.monotonic() + STILL_SECONDS
+        while time.monotonic() < until:
+            found = await clocks.read()
+            moment = self._until()
+            is_reached = moment is not None and bool(found) and _time_of(found) >= moment
+            if self._seen(found) != seen or is_reached:
+                return True
+            await asyncio.sleep(LOOK_SECONDS)
+        return False
+
+    async def _until_still(self, handle: RunHandle, clocks: Clocks) -> None:
+        """Return when the run has ended or can go on no more."""
+        while found := await clocks.read():
+            happens = await self._something_happens(clocks, found)
+            if not happens and self._is_settled(found):
+                self._is_stuck = await self._situation(handle, found)
+                return
+
+    def _seen(self, found: list[WorkflowClock]) -> tuple[Any, ...]:
+        """What changes when something happens."""
+        return self._stubbed.deliveries, [(one.handle.id, one.events) for one in found]
+
+    def _is_settled(self, found: list[WorkflowClock]) -> bool:
+        """Whether nothing happens but calls that wait for a request."""
+        running = sum(one.running for one in found)
+        return not any(one.is_at_work for one in found) and running == self._requests.held_back
+
+    def _until(self) -> datetime | None:
+        moments = self._requests.moments()
+        return datetime.fromtimestamp(self._began + moments[0], UTC) if moments else None
+
+    async def _situation(self, handle: RunHandle, found: list[WorkflowClock]) -> Situation | None:
+        """None for a run that has ended meanwhile."""
+        try:
+            standing = await handle.standstill(timedelta(seconds=10))
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return None
+        started = frozenset(one.node for one in self._stubbed.run.events if one.type == "step.started")
+        seconds = _time_of(found).timestamp() - self._began
+        return Situation(standing, started, any(one.calls for one in found), seconds)
+
+    async def _send(self, handle: RunHandle, due: Due) -> None:
+        update, request = _update_of(due)
+        try:
+            await send(self._client.get_workflow_handle(handle.workflow_id), update, request, self._client.namespace)
+        except RequestRefusedError as error:
+            self._requests.refuse(due.request, str(error))
+
+    async def _passed_on(self, request: Request, found: list[WorkflowClock]) -> None:
+        """Return when the loops of the run have heard of its pause."""
+        if request.do not in ("pause", "resume"):
+            return
+        until = time.monotonic() + STILL_SECONDS
+        for one in found[1:]:
+            while time.monotonic() < until:
+                if await _is_paused(one.handle) is not (request.do == "resume"):
+                    break
+                await asyncio.sleep(LOOK_SECONDS)
+
+
+def _time_of(found: list[WorkflowClock]) -> datetime:
+    """That of the workflow which is behind the others. The clock of one that waits for its loops stands."""
+    return min((one.now for one in found if not one.children), default=found[0].now)
+
+
+async def _is_paused(handle: WorkflowHandle[Any, Any]) -> bool | None:
+    """None for a loop that has ended."""
+    try:
+        if (await handle.describe()).close_time is not None:
+            return None
+        return cast("dict[str, Any]", await handle.query("state")).get("pause") is not None
+    except RPCError:
+        return None
+
+
+def _update_of(due: Due) -> tuple[str, SignalRequest | DecisionRequest | PauseRequest | HeldRequest]:
+    _, request, target = due
+    id_, step = new_execution_id(), request.step.text if request.step else ""
+    match request.do:
+        case "signal":
+            name = request.name.text if request.name else ""
+            return SIGNAL_UPDATE, SignalRequest(id_, Signal(name, request.data, request.key))
+        case "approve" | "reject":
+            form = request.form or {}
+            decision = DecisionRequest(id_, target, request.do == "approve", request.by, request.reason, form)
+            return DECIDE_UPDATE, decision
+        case "pause" | "resume":
+            update = PAUSE_UPDATE if request.do == "pause" else RESUME_UPDATE
+            return update, PauseRequest(id_, request.by, request.reason)
+        case _:
+            update = RETRY_UPDATE if request.do == "retry" else SKIP_UPDATE
+            return update, HeldRequest(id_, target or step, request.data, request.by, request.reason)

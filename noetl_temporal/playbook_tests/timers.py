@@ -1,0 +1,48 @@
+"""The delays of a run on Temporal, out of its histories: before pages and jumps, and of waits that time out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+
+from noetl_temporal.replay import histories_of
+
+__all__ = ["delays_of_timers"]
+
+DELAYED = re.compile(r"(?!.* times out in )\S+ .+ in \S+ s")
+"""The summary of a timer before a page, a retry or a jump."""
+
+WAITED = re.compile(r".+ (waits until its time|times out)")
+"""That of a task that waits."""
+
+
+async def delays_of_timers(client: Client, workflow_id: str) -> list[tuple[float, float]]:
+    """(when it is over or, before a page or jump, when it begins; seconds), milliseconds since the epoch."""
+    found: list[tuple[float, float]] = []
+    async for history in histories_of(client, workflow_id):
+        summaries: dict[int, str] = {}
+        for event in history.events:
+            if event.user_metadata.summary.data:
+                [text] = await client.data_converter.decode([event.user_metadata.summary], [str])
+                summaries[event.event_id] = text
+        found += _delays(list(history.events), summaries)
+    return found
+
+
+def _delays(events: list[HistoryEvent], summaries: dict[int, str]) -> Iterator[tuple[float, float]]:
+    started = {event.event_id: event for event in events}
+    for event in events:
+        if event.HasField("timer_started_event_attributes"):
+            if DELAYED.fullmatch(summaries.get(event.event_id, "")):
+                yield event.event_time.ToMilliseconds(), _seconds(event)
+        elif event.HasField("timer_fired_event_attributes"):
+            begun = event.timer_fired_event_attributes.started_event_id
+            if WAITED.fullmatch(summaries.get(begun, "")):
+                yield event.event_time.ToMilliseconds(), _seconds(started[begun])
+
+
+def _seconds(event: HistoryEvent) -> float:
+    return event.timer_started_event_attributes.start_to_fire_timeout.ToMilliseconds() / 1000
