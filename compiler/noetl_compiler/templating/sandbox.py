@@ -138,7 +138,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """``obj.attribute``."""
-        kind: type = type(obj)
+        kind: type[Any] = type(obj)
         if kind is dict and attribute in obj:
             return obj[attribute]
         if kind is Namespace and not attribute.startswith("_"):
