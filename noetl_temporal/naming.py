@@ -11,6 +11,7 @@ between parts only.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
 from noetl_temporal.shortening import head, unique_within
@@ -43,6 +44,7 @@ __all__ = [
     "activity_type",
     "child_workflow_id",
     "keyword",
+    "queue_of",
     "schedule_of",
     "scheduled_workflow_id",
     "summary",
@@ -120,6 +122,11 @@ def tool_kind(activity_type: str) -> str:
 def tool_queue(kind: str) -> str:
     """A tool kind's own queue: ``noetl-http``."""
     return f"noetl-{kind}"
+
+
+def queue_of(name: str, queues: Mapping[str, str]) -> str:
+    """The task queue that ``name`` of a graph stands for: the one that the run chose, else the tool's own."""
+    return queues.get(name) or tool_queue(name)
 
 
 def workflow_id(path: str, execution_id: int) -> str:

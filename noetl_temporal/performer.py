@@ -57,7 +57,7 @@ from noetl_temporal.machine.commands import (
 )
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, TimerFired, ToolFinished
 from noetl_temporal.machine.failures import error_outcome
-from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, summary, tool_queue
+from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, queue_of, summary
 from noetl_temporal.orphans import start_terminating_orphans
 from noetl_temporal.own_workflow import now, own_child_id
 from noetl_temporal.stored_values import loaded_fact, start_load, start_store, stored_fact
@@ -197,7 +197,7 @@ class Performer:
             activity_type(kind),
             given,
             activity_id=id_,
-            task_queue=self._queues.get(queue) or tool_queue(queue),
+            task_queue=queue_of(queue, self._queues),
             result_type=returns,
             start_to_close_timeout=CALL_TIMEOUT,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,

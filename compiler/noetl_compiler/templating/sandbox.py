@@ -21,7 +21,7 @@ import datetime
 import types
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from jinja2 import StrictUndefined
 from jinja2.exceptions import SecurityError, TemplateRuntimeError, UndefinedError
@@ -138,7 +138,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """``obj.attribute``."""
-        kind: type[Any] = type(obj)
+        kind = cast("type[Any]", type(obj))
         if kind is dict and attribute in obj:
             return obj[attribute]
         if kind is Namespace and not attribute.startswith("_"):
