@@ -22,6 +22,7 @@ import json
 import os
 import sys
 import types
+from collections.abc import ItemsView, KeysView, Mapping, Sequence, Set, ValuesView
 
 from noetl_activities import noetl_package
 from noetl_activities.isolation.supervisor import start_task
@@ -81,6 +82,10 @@ def answer(result: Any) -> str:
         return json.dumps({"ok": True, "result": plain(result), "set": plain(noetl_package.written)})
     except RecursionError:
         return json.dumps({"ok": False, "too_deep": True})
+    except NotJsonError as error:
+        path = path_to(error.value, result, "result") or path_to(error.value, noetl_package.written, "ctx")
+        hint = "return its text, its fields as a dict, or list(...) of what it iterates over"
+        raise TypeError(f'"{path or "result"}" is of type {named(type(error.value))}, no JSON value: {hint}') from None
 
 
 def run(call: dict[str, Any]) -> Any:
@@ -237,31 +242,89 @@ def finished(value: Any) -> Any:
     return value
 
 
-def plain(value: Any) -> Any:
-    """Convert a result to JSON: dates, decimals, sets, numpy values, anything else as text. The worker replaces NaN and
-    infinity (non_finite.py).
+class NotJsonError(TypeError):
+    """A part of a result is no JSON value."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(f"{named(type(value))} is no JSON value")
+        self.value = value
+
+
+def plain(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
+    """JSON of what tasks commonly return: dates, decimals, sets, bytes, numpy's values. ``other`` converts anything
+    else; without it that raises NotJsonError. NaN and infinity stay for the worker to find (non_finite.py).
     """
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (dict, Mapping)):
+        return {text_of_key(key, other): plain(item, other) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, (set, frozenset)):
-        return [plain(item) for item in sorted(value, key=repr)]
+        return [plain(item, other) for item in value]
+    if isinstance(value, (bytes, bytearray)):
+        import base64
+
+        return base64.b64encode(value).decode()
+    if callable(getattr(value, "tolist", None)):
+        return plain(value.tolist(), other)
+    if isinstance(value, (Sequence, KeysView, ValuesView, ItemsView)):
+        return [plain(item, other) for item in value]
+    if isinstance(value, Set):
+        return [plain(item, other) for item in sorted(value, key=repr)]
+    return scalar(value, other)
+
+
+def scalar(value: Any, other: Callable[[Any], Any] | None) -> Any:
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
-    if callable(getattr(value, "tolist", None)):
-        return plain(value.tolist())
-    try:
-        return float(value)
-    except (TypeError, ValueError):
+    if isinstance(value, (datetime.timedelta, *text_types())):
         return str(value)
+    if isinstance(value, loaded("enum", "Enum")):
+        return plain(value.value, other)
+    if hasattr(type(value), "__float__") or hasattr(type(value), "__index__"):
+        return float(value)
+    if other is None:
+        raise NotJsonError(value)
+    return other(value)
+
+
+def text_of_key(key: Any, other: Callable[[Any], Any] | None) -> str:
+    if isinstance(key, str):
+        return key
+    plain(key, other)
+    return str(key)
+
+
+def text_types() -> list[type]:
+    """Types whose text is their value. What the code has not imported it cannot return."""
+    return [loaded(*name) for name in (("uuid", "UUID"), ("pathlib", "PurePath"), ("ipaddress", "_IPAddressBase"))]
+
+
+def loaded(module: str, name: str) -> Any:
+    return getattr(sys.modules.get(module), name, ())
+
+
+def named(kind: type) -> str:
+    return (
+        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def path_to(part: Any, value: Any, path: str) -> str:
+    """The path of a part of a value, such as ``result.rows[2].when``; "" if it is not there."""
+    if value is part:
+        return path
+    if isinstance(value, Mapping):
+        below = [(key if key is part else item, f"{path}.{key}") for key, item in value.items()]
+    elif isinstance(value, (Sequence, Set, ValuesView)) and not isinstance(value, (str, bytes)):
+        below = [(item, f"{path}[{index}]") for index, item in enumerate(value)]
+    else:
+        return ""
+    return next(filter(None, (path_to(part, item, at) for item, at in below)), "")
 
 
 def serializable(value: Any) -> Any:
-    """The same without NaN and infinity, for code that writes JSON itself."""
-    return json.loads(json.dumps(plain(value)), parse_constant=lambda _name: None)
+    """The same without NaN and infinity, and with the text of anything else, for code that writes JSON itself."""
+    return json.loads(json.dumps(plain(value, str)), parse_constant=lambda _name: None)
 
 
 def failure(error: BaseException, code: str) -> dict[str, Any]:

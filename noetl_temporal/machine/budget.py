@@ -28,7 +28,7 @@ MAX_WORK = 300_000
 """Computation of one workflow task, its templates excluded, in units of about a microsecond."""
 
 MAX_TEMPLATE_WORK = 2_000_000
-"""Of all templates rendered in one workflow task, 0.14 to 0.3 s (templating/work.py)."""
+"""Of all templates rendered in one workflow task, 0.04 to 0.14 s (templating/work.py)."""
 
 CALL_WORK = 150
 """Cost of beginning a call or step."""

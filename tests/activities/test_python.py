@@ -41,6 +41,10 @@ async def run(code: str, **given: Any) -> Outcome:
         ("import os\nif os.fork() == 0:\n    x = 2\nresult = 1", {}, 1),
         ("import datetime\nresult = datetime.date(2026, 1, 2)", {}, "2026-01-02"),
         ("from decimal import Decimal\nresult = [Decimal('1.5'), {3, 1}, (1,)]", {}, [1.5, [1, 3], [1]]),
+        ("result = [b'ab', bytearray(b'ab'), datetime.timedelta(hours=1)]", {}, ["YWI=", "YWI=", "1:00:00"]),
+        ("import enum, pathlib\nresult = {enum.Enum('E', 'A')(1): pathlib.Path('a/b')}", {}, {"E.A": "a/b"}),
+        ("d = {'b': 1, 'a': 2}\nresult = [d.keys(), d.values(), range(2)]", {}, [["b", "a"], [1, 2], [0, 1]]),
+        ("result = make_serializable({'a': object})", {}, {"a": "<class 'object'>"}),
         ("result = get_val({'a': {'b': 1}}, 'a.b')", {}, 1),
         ("result = uuid.UUID(int=1)", {}, "00000000-0000-0000-0000-000000000001"),
         ("result = uuid", {"uuid": 5}, 5),
@@ -71,6 +75,31 @@ async def test_an_exception_is_reported_with_the_line_of_the_code(code: str, typ
     assert f"line {line}" in outcome.error.message
     assert (outcome.py or {})["line"] == line
     assert "python_child" not in outcome.py["traceback"]
+
+
+WRITES_NO_JSON = """
+from noetl.worker.vars_cache import VarsCache
+async def main(): await VarsCache.set_cached('at', print, execution_id=42)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("result = object()", '"result" is of type object'),
+        ("class Row: pass\nresult = {'rows': [1, {'when': Row()}]}", '"result.rows[1].when" is of type Row'),
+        ("def main(): return {'all': (x for x in [1])}", '"result.all" is of type generator'),
+        ("import fractions\nresult = [fractions.Fraction]", '"result[0]" is of type abc.ABCMeta'),
+        ("result = {object(): 1}", "is of type object"),
+        (WRITES_NO_JSON, '"ctx.at" is of type builtin_function_or_method'),
+    ],
+)
+async def test_a_result_that_is_no_json_value_is_an_error_with_its_path_and_type(code: str, expected: str) -> None:
+    outcome = await run(code)
+    assert outcome.error is not None
+    assert (outcome.status, outcome.error.kind, outcome.error.code) == ("error", "exception", "TypeError")
+    assert expected in outcome.error.message
+    assert "no JSON value: return its text" in outcome.error.message
 
 
 WRAPPED = "import functools\ndef plain(a, b=2): ...\n@functools.wraps(plain)\ndef main(*args, **named): return named"

@@ -25,9 +25,7 @@ MODULES = sorted(
     and path.parent != TEMPORAL / "mirror"  # the mirror reads history without the compiler
 )
 
-ALLOWED: Mapping[str, str] = {
-    "noetl_compiler/templating/sandbox.py names.COUNTS": "the attributes of Jinja's own loop",
-}
+ALLOWED: Mapping[str, str] = {}
 """Literals that look like a table and are another fact -> which."""
 
 

@@ -13,6 +13,7 @@ from noetl_compiler.checks.endless_jumps import warn_of_endless_jumps
 from noetl_compiler.checks.expected_names import warn_of_unbound_expectations
 from noetl_compiler.checks.final_effects import warn_of_effects_after_failures
 from noetl_compiler.checks.loop_collections import check_loop_collections
+from noetl_compiler.checks.lost_assignments import warn_of_lost_assignments
 from noetl_compiler.checks.names import forbid_duplicate_names, forbid_invalid_names
 from noetl_compiler.checks.parallel_set import warn_of_parallel_set
 from noetl_compiler.checks.patches import forbid_unknown_patches
@@ -50,6 +51,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_unmatched_errors,
     warn_of_too_many_attempts,
     warn_of_parallel_set,
+    warn_of_lost_assignments,
     warn_of_endless_jumps,
     check_loop_collections,
     forbid_unknown_tools,

@@ -68,6 +68,8 @@ def read_playbook(root: MappingNode, around: ParseContext, form: Construct, read
         timeout=executor.timeout,
         priority=None if metadata is None else _priority(metadata),
     )
+    if metadata is not None:
+        metadata.close()
     fields.close()
     return playbook
 

@@ -1,14 +1,19 @@
 """The budget of one rendering, counted in work instead of time, so that every replay makes the same decision.
 
-A step is one iteration, one call, or one visited node of a container. Characters are those that operations produce.
-Nodes are those of the rendered data, most of which comes from the scope and may be large. Operations are charged before
-they run: ``"a" * 10**9`` is refused before a byte is allocated. No budget allows a second of work.
+A step is at least the time of one addition in a plain Python loop, so a rendering takes at most about as long as
+``MAX_STEPS`` additions (dev/decisions/0071). Characters are those that operations produce, nodes those of the rendered
+data, most of which comes from the scope and may be large. Both have limits of their own, for memory, and cost steps
+too, so that no template can spend one budget after the other. Operations are charged before they run: ``"a" * 10**9``
+is refused before a byte is allocated.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from contextvars import ContextVar
+from itertools import chain
+from operator import countOf
 from typing import Any, NamedTuple
 
 __all__ = [
@@ -22,22 +27,31 @@ __all__ = [
     "RenderBudget",
     "check_number",
     "check_text",
+    "current_budget",
 ]
 
 MAX_STEPS = 2_000_000
 MAX_CHARS = 10_000_000
+MAX_NODES = 2_000_000
 MAX_BITS = 10_000
-_WORD, _BITS_A_STEP = 64, 25
-_STEPS_A_CONTAINER = 20
-_CONTAINERS = frozenset({list, tuple, dict})
-_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
-MAX_NODES = 8_000_000
-NODES_A_CONTAINER = 40
+
+NODES_A_CONTAINER = 32
 """The cost of creating a container, relative to copying one of its items."""
 
+_UNITS_A_STEP, _UNITS_A_NODE = 10, 8
+"""Units are integers, so that sums do not depend on the order of charges. A character is one."""
+
+_WORD, _BITS_A_STEP = 64, 15
+_SQUARED_BITS_A_STEP = 30_000
+"""Converting an integer between binary and decimal takes time in proportion to the square of its length."""
+
+_STEPS_A_WEIGHING, _STEPS_A_CONTAINER, _STEPS_AN_ITEM = 130, 20, 3
+_STEPS_A_FLOAT, _STEPS_NOT_CACHED = 7, 100
+_CONTAINERS = frozenset({list, tuple, dict})
+_NO_ITEMS: dict[str, Any] = {}
+_VIEWS: frozenset[type] = frozenset({type(_NO_ITEMS.keys()), type(_NO_ITEMS.values()), type(_NO_ITEMS.items())})
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 _STEPS_A_RENDERING, _STEPS_A_MISSING_NAME, _CHARS_A_STEP_OF_SOURCE = 200, 500, 16
-_CHARS_A_UNIT, _NODES_A_UNIT = 5, 2
-_ALL_WORK = MAX_STEPS + MAX_CHARS // _CHARS_A_UNIT + MAX_NODES // _NODES_A_UNIT
 
 
 class NotDataError(TypeError):
@@ -71,13 +85,17 @@ class _Weight(NamedTuple):
     chars: int
 
 
+current_budget: ContextVar[RenderBudget | None] = ContextVar("current_budget", default=None)
+"""The budget of the rendering in progress, for what has no context: the creation of a missing value."""
+
+
 class RenderBudget:
     """The remaining budget of one rendering."""
 
-    __slots__ = ("_chars", "_nodes", "_steps", "_weights")
+    __slots__ = ("_chars", "_nodes", "_units", "_weights")
 
     def __init__(self) -> None:
-        self._steps = MAX_STEPS
+        self._units = MAX_STEPS * _UNITS_A_STEP
         self._chars = MAX_CHARS
         self._nodes = MAX_NODES
         self._weights: dict[int, _Weight] = {}
@@ -88,7 +106,7 @@ class RenderBudget:
 
     def missing_name(self) -> None:
         """Charge for the search of the undefined name. It follows the rendering, so it is never refused."""
-        self._steps -= _STEPS_A_MISSING_NAME
+        self._units -= _STEPS_A_MISSING_NAME * _UNITS_A_STEP
 
     def work(self) -> int:
         """The work charged so far, in steps.
@@ -96,15 +114,14 @@ class RenderBudget:
         An exceeded budget counts as fully used: by how much it was exceeded depends on which containers of the scope
         are the same object, which may differ in a replay.
         """
-        if min(self._steps, self._chars, self._nodes) < 0:
-            return _ALL_WORK
-        chars, nodes = MAX_CHARS - self._chars, MAX_NODES - self._nodes
-        return MAX_STEPS - self._steps + chars // _CHARS_A_UNIT + nodes // _NODES_A_UNIT
+        if min(self._units, self._chars, self._nodes) < 0:
+            return MAX_STEPS
+        return MAX_STEPS - self._units // _UNITS_A_STEP
 
     def step(self, count: int = 1) -> None:
         """Charge for work."""
-        self._steps -= count
-        if self._steps < 0:
+        self._units -= count * _UNITS_A_STEP
+        if self._units < 0:
             raise BudgetExceededError(f"the template takes more than {MAX_STEPS:,} steps")
 
     def chars(self, count: int) -> None:
@@ -112,12 +129,18 @@ class RenderBudget:
         self._chars -= count
         if self._chars < 0:
             raise BudgetExceededError(f"the template makes more than {MAX_CHARS:,} characters")
+        self._units -= count
+        if self._units < 0:
+            self.step(0)
 
     def nodes(self, count: int) -> None:
         """Charge for nodes of the rendered data."""
         self._nodes -= count
         if self._nodes < 0:
             raise BudgetExceededError(f"the template gives more than {MAX_NODES:,} values")
+        self._units -= count * _UNITS_A_NODE
+        if self._units < 0:
+            self.step(0)
 
     def bits(self, count: int) -> None:
         """Refuse an integer with too many bits; the bits of several integers are not added up."""
@@ -125,10 +148,16 @@ class RenderBudget:
             raise BudgetExceededError(f"the template makes a number of more than {MAX_BITS:,} bits")
 
     def long_number(self, bits: int) -> None:
-        """Charge for computing or formatting an integer of ``bits`` bits."""
+        """Charge for computing an integer of ``bits`` bits."""
         if bits > _WORD:
             self.bits(bits)
             self.step(bits // _BITS_A_STEP)
+
+    def digits(self, bits: int) -> None:
+        """Charge for writing or reading an integer of ``bits`` bits in decimal."""
+        if bits > _WORD:
+            self.long_number(bits)
+            self.step(bits * bits // _SQUARED_BITS_A_STEP)
 
     def read(self, value: Any) -> None:
         """Charge for an operation that reads ``value`` once, but not its nested values."""
@@ -148,42 +177,88 @@ class RenderBudget:
             self.chars(len(value) * times)
         elif kind is int:
             self.bits(value.bit_length())
-        elif kind in (list, tuple, dict):
-            self._weigh_container(value, times)
-
-    def _weigh_container(self, container: Any, times: int) -> None:
-        """Weigh containers, and cache their weights, as templates cannot change containers."""
-        times = max(1, times)
-        waiting: list[Any] = [container]
-        before = self._steps, self._chars
-        while waiting:
-            value = waiting.pop()
+        elif kind in _CONTAINERS:
+            times = max(1, times)
+            self.step(_STEPS_A_WEIGHING)
             known = self._weights.get(id(value))
             if known is not None:
-                self.step(known.steps * times)
-                self.chars(known.chars * times)
-                continue
-            self.step((len(value) + _STEPS_A_CONTAINER) * times)
-            for items in (value, value.values()) if value.__class__ is dict else (value,):
-                waiting += self._weigh_items(items, times)
-        self._remember(container, (before[0] - self._steps) // times, (before[1] - self._chars) // times)
+                self._weigh_again(known, times)
+                return
+            weight = self._weigh_container(value, times)
+            if weight.steps > _STEPS_NOT_CACHED:
+                self._weights[id(value)] = weight
+        elif kind in _VIEWS:
+            self.step(len(value))
+            self.weigh(list(value), times)
+        elif kind is range:
+            self.step(_STEPS_AN_ITEM * len(value) * times)
 
-    def _weigh_items(self, items: Collection[Any], times: int) -> list[Any]:
-        """Charge for texts and check numbers, type by type, as most lists have only one; return the other items."""
-        kinds = set(map(type, items))
+    def _weigh_again(self, known: _Weight, times: int) -> None:
+        self.step(known.steps * times)
+        self.chars(known.chars * times)
+
+    def _weigh_container(self, container: Any, times: int) -> _Weight:
+        """Charge for a container level by level, each before its items are looked at, and return its weight.
+
+        Weights are cached, as templates cannot change containers.
+        """
+        steps = chars = 0
+        level: list[Any] = [container]
+        while level:
+            count = sum([2 * len(one) if one.__class__ is dict else len(one) for one in level])
+            self.step(_STEPS_AN_ITEM * count * times)
+            steps += _STEPS_AN_ITEM * count
+            waiting: list[Any] = []
+            for items in _parts_of(level):
+                kinds = set(map(type, items))
+                part = self._weigh_items(items, kinds, times)
+                steps, chars = steps + part[0], chars + part[1]
+                if inner := kinds & _CONTAINERS:
+                    found = _STEPS_A_CONTAINER * sum([countOf(map(type, items), kind) for kind in inner])
+                    self.step(found * times)
+                    steps += found
+                    waiting += [item for item in items if item.__class__ in _CONTAINERS]
+            level = []
+            for item in waiting:
+                known = self._weights.get(id(item))
+                if known is None:
+                    level.append(item)
+                else:
+                    self._weigh_again(known, times)
+                    steps, chars = steps + known.steps, chars + known.chars
+        return _Weight(container, steps, chars)
+
+    def _weigh_items(self, items: Collection[Any], kinds: set[type], times: int) -> tuple[int, int]:
+        """Charge for numbers and texts, and check them, all of a type at once: a call for each would take longer.
+
+        Return the steps and characters charged, for one time.
+        """
+        steps = chars = 0
+        if float in kinds:
+            steps = _STEPS_A_FLOAT * countOf(map(type, items), float)
+            self.step(steps * times)
         if str in kinds:
             texts = _of_kind(str, items, kinds)
-            self.chars(sum(map(len, texts)) * times)
-            for text in texts if not all(map(str.isascii, texts)) else ():
-                check_text(text)
+            chars = sum(map(len, texts))
+            self.chars(chars * times)
+            if not all(map(str.isascii, texts)):
+                check_text("".join(texts))
         if int in kinds:
             numbers = _of_kind(int, items, kinds)
             check_number(min(numbers))
             check_number(max(numbers))
-        return [] if kinds.isdisjoint(_CONTAINERS) else [item for item in items if item.__class__ in _CONTAINERS]
+        return steps, chars
 
-    def _remember(self, container: Any, steps: int, chars: int) -> None:
-        self._weights[id(container)] = _Weight(container, steps, chars)
+
+def _parts_of(level: list[Any]) -> list[Collection[Any]]:
+    """Return the items of lists, the keys and the values of mappings; keys are apart, as all of them are text."""
+    if len(level) == 1:
+        [one] = level
+        return [one, one.values()] if one.__class__ is dict else [one]
+    mappings = [one for one in level if one.__class__ is dict]
+    lists = [one for one in level if one.__class__ is not dict] if mappings else level
+    values = chain.from_iterable([one.values() for one in mappings])
+    return [list(chain.from_iterable(mappings)), [*chain.from_iterable(lists), *values]]
 
 
 def _of_kind(kind: type, items: Collection[Any], kinds: set[type]) -> Collection[Any]:

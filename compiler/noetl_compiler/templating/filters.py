@@ -20,10 +20,17 @@ from jinja2.tests import TESTS as JINJA_TESTS
 
 from noetl_compiler.secret_references import MARK
 from noetl_compiler.templating.absent import Absent
-from noetl_compiler.templating.budget import RenderBudget
+from noetl_compiler.templating.budget import NotDataError, RenderBudget
 from noetl_compiler.templating.formats import percent
 from noetl_compiler.templating.materialise import materialise, text_of
-from noetl_compiler.templating.prices import OF_ARGUMENTS, searched, steps_an_item, steps_of
+from noetl_compiler.templating.prices import (
+    ATTRIBUTE_OF,
+    OF_ARGUMENTS,
+    searched,
+    steps_an_item,
+    steps_of,
+    steps_of_attribute,
+)
 from noetl_compiler.templating.secret import Secret, SecretUseError
 
 __all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "HELD", "TESTS", "WEIGHED", "WORKED"]
@@ -32,6 +39,10 @@ __all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "HELD", "TESTS", "WE
 # {{ '' | worked(-1) }} would increase its own budget.
 AS_TEXT, CONCATENATED, COUNTED = "as text", "parts concatenated", "items counted"
 HELD, WEIGHED, WORKED = "held by", "value weighed", "body worked"
+
+_STEPS_A_TEXT = 13
+_WEIGHT_OF_JSON, _WEIGHT_OF_INDENTED_JSON = 2, 15
+_MAX_DIGITS = 300
 
 _DETERMINISTIC_FILTERS = """
     abs batch capitalize center count d default dictsort filesizeformat first float groupby indent int items
@@ -56,11 +67,21 @@ _IMMEDIATE = """
 """Filters and tests of constant cost."""
 
 
+_LEADING: dict[str, Callable[[Any], Any] | None] = {
+    "context": lambda context: context,
+    "environment": lambda context: context.environment,
+    "eval_context": lambda context: context.eval_ctx,
+    "nothing": None,
+}
+"""What Jinja's functions want as their first argument."""
+
+
 def _metered(name: str, function: Any) -> Any:
     """Wrap a filter or test to charge the meter. The wrapper takes the context even if ``function`` does not."""
     function = inspect.unwrap(function)  # Jinja wraps some to choose between this one and one for coroutines
-    wants = getattr(getattr(function, "jinja_pass_arg", None), "name", "nothing")
+    leading = _LEADING[getattr(getattr(function, "jinja_pass_arg", None), "name", "nothing")]
     steps, an_item, of_arguments = steps_of(name), steps_an_item(name), OF_ARGUMENTS.get(name)
+    position = ATTRIBUTE_OF.get(name)
     charge = _charge(name)
 
     @pass_context
@@ -68,13 +89,19 @@ def _metered(name: str, function: Any) -> Any:
         meter: RenderBudget = context.meter
         meter.step(steps)
         if an_item:
-            value = _each_charged(value, meter, an_item)
-        for argument in (value, *args):
-            charge(meter, argument)
+            each = an_item if position is None else an_item + steps_of_attribute(position, args, kwargs)
+            value = _each_charged(value, meter, each)
+        if charge is not _free:
+            charge(meter, value)
+            for argument in args:
+                charge(meter, argument)
         if of_arguments:
             of_arguments(meter, value, *args, **kwargs)
-        result = function(*_first_argument(wants, context), value, *args, **kwargs)
-        if charge is not _free:  # these give back what was there before
+        first = (leading(context), value) if leading else (value,)
+        result = function(*first, *args, **kwargs)
+        if charge is RenderBudget.weigh and value.__class__ in (list, tuple):
+            meter.read(result)  # its items are those that have just been weighed
+        elif charge is not _free:  # these give back what was there before
             meter.weigh(result)
         return result
 
@@ -104,18 +131,6 @@ def _charge(name: str) -> Callable[[RenderBudget, Any], None]:
     if name in _IMMEDIATE.split():
         return _free
     return RenderBudget.weigh if name in _COMPARING.split() else RenderBudget.read
-
-
-def _first_argument(wants: str, context: Any) -> tuple[Any, ...]:
-    match wants:
-        case "context":
-            return (context,)
-        case "eval_context":
-            return (context.eval_ctx,)
-        case "environment":
-            return (context.environment,)
-        case _:
-            return ()
 
 
 @pass_context
@@ -155,6 +170,7 @@ def _tojson(context: Any, value: Any, indent: int | None = None) -> str:
 def _to_json(context: Any, value: Any, indent: int | None = None, sort_keys: bool = False) -> str:
     if isinstance(value, Secret):
         return value.as_json()
+    context.meter.weigh(value, _WEIGHT_OF_JSON if indent is None else _WEIGHT_OF_INDENTED_JSON)
     data = materialise(value, context.meter)
     if indent is None:
         return json.dumps(data, sort_keys=sort_keys)
@@ -167,7 +183,16 @@ def _to_json(context: Any, value: Any, indent: int | None = None, sort_keys: boo
 
 
 def _from_json(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str | bytes) else value
+    if not isinstance(value, str | bytes):
+        return value
+    return json.loads(value, parse_int=_short_integer) if len(value) > _MAX_DIGITS else json.loads(value)
+
+
+def _short_integer(digits: str) -> int:
+    """Convert digits in time in proportion to their number: those of an integer of 64 bits and some zeros."""
+    if len(digits) > _MAX_DIGITS:
+        raise NotDataError("the template gives a number of more than 64 bits")
+    return int(digits)
 
 
 @pass_context
@@ -195,13 +220,16 @@ def _escape(context: Any, value: Any) -> str:
 
 @pass_context
 def _as_text(context: Any, value: Any, static: int = 0) -> str:
-    context.meter.step()
-    context.meter.chars(static)
-    return text_of(value, context.meter)
+    meter: RenderBudget = context.meter
+    meter.step(_STEPS_A_TEXT)
+    if static:
+        meter.chars(static)
+    return text_of(value, meter)
 
 
 @pass_context
 def _concatenated(context: Any, parts: list[Any]) -> str:
+    context.meter.step(_STEPS_A_TEXT * (len(parts) + 1))
     return "".join([text_of(part, context.meter) for part in parts])
 
 

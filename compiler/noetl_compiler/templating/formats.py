@@ -15,12 +15,12 @@ from jinja2.sandbox import SandboxedFormatter
 from noetl_compiler.templating.budget import BudgetExceededError, RenderBudget
 from noetl_compiler.templating.materialise import text_of
 
-__all__ = ["FormatMethod", "percent"]
+__all__ = ["FormatMethod", "percent", "wide_float"]
 
 _CONVERSION = re.compile(r"%(?:\([^()]*\))?[#0\- +]*(\d{0,4})(?:\.(\d{0,4}))?[a-zA-Z%]")
 _DIGITS = re.compile(r"\d+")
 _MAX_WIDTH = 9999
-_STEPS_A_CONVERSION = 50
+_STEPS_A_CONVERSION, _STEPS_A_WIDE_FLOAT = 140, 700
 
 
 def percent(meter: RenderBudget, text: str, arguments: Any) -> str:
@@ -51,9 +51,21 @@ def _arguments(meter: RenderBudget, arguments: Any) -> Any:
 
 def _argument(meter: RenderBudget, value: Any) -> Any:
     meter.read(value)
-    if type(value) is int:
-        meter.long_number(value.bit_length())
+    _charge_number(meter, value)
     return value if isinstance(value, str | int | float) else text_of(value, meter)
+
+
+def _charge_number(meter: RenderBudget, value: Any) -> None:
+    """Charge for the digits of a number, of which a float may have hundreds too."""
+    if type(value) is int:
+        meter.digits(value.bit_length())
+    elif type(value) is float:
+        meter.step(wide_float(value))
+
+
+def wide_float(number: float) -> int:
+    """Return the steps that rounding or writing a float takes: many if it is very large or very small."""
+    return 0 if number == 0 or 1e-9 < abs(number) < 1e16 else _STEPS_A_WIDE_FLOAT
 
 
 class FormatMethod:
@@ -96,6 +108,9 @@ class _Formatter(SandboxedFormatter):
                 raise BudgetExceededError(f"a width in a format is larger than {_MAX_WIDTH:,}")
             self._meter.chars(int(digits))
         self._meter.step(_STEPS_A_CONVERSION)
+        _charge_number(self._meter, value)
+        if "," in format_spec or "_" in format_spec:  # grouped digits are written twice
+            _charge_number(self._meter, value)
         if not format_spec:
             return text_of(value, self._meter)
         return super().format_field(value, format_spec)

@@ -16,8 +16,9 @@ __all__ = ["LONE", "prepare"]
 LONE = "lone_expression_value"
 """The variable to which a rewritten template assigns the value of its lone expression."""
 
-_STEPS_A_NODE = 10
-"""Steps per node of the tree. A step is about 50 ns, so a full budget takes about 100 ms."""
+_STEPS_A_PASS, _STEPS_A_NODE, _STEPS_A_LOOKUP, _STEPS_A_LITERAL = 14, 2, 7, 40
+_STEPS_A_LOOP_VALUE, _STEPS_A_MACRO, _STEPS_A_NAMESPACE, _STEPS_A_BUFFER = 45, 100, 15, 30
+"""The cost of one pass through a body, beside that of the filters and calls in it, which charge for themselves."""
 
 _REFUSED = (nodes.Block, nodes.Extends, nodes.FromImport, nodes.Import, nodes.Include)
 
@@ -74,7 +75,7 @@ class _Metering(NodeTransformer):
         return self._called(node)
 
     def _called(self, node: nodes.Macro | nodes.CallBlock) -> nodes.Node:
-        work = nodes.Const(_work(node))
+        work = nodes.Const(_STEPS_A_MACRO + _work(node))
         self._repeat(node)
         node.body.insert(0, nodes.Output([self._filter(nodes.Const(""), WORKED, work)]))
         return node
@@ -87,14 +88,25 @@ class _Metering(NodeTransformer):
         return node
 
     def visit_Output(self, node: nodes.Output) -> nodes.Node:
+        """Charge each value, and with the first of them the fixed text around, which a loop makes again and again."""
         static = sum(len(child.data) for child in node.nodes if isinstance(child, nodes.TemplateData))
         self.generic_visit(node)
-        node.nodes = [
-            child if isinstance(child, nodes.TemplateData) else self._filter(child, AS_TEXT) for child in node.nodes
-        ]
-        if static and self._repeated:
-            node.nodes.append(self._filter(nodes.Const(""), AS_TEXT, nodes.Const(static)))
+        if not static or not self._repeated:
+            node.nodes = [self._written(child) for child in node.nodes]
+            return node
+        if all(isinstance(child, nodes.TemplateData) for child in node.nodes):
+            node.nodes.append(nodes.Const(""))
+        written: list[nodes.Expr] = []
+        for child in node.nodes:
+            written.append(self._written(child, static))
+            static = 0 if written[-1] is not child else static
+        node.nodes = written
         return node
+
+    def _written(self, child: nodes.Expr, static: int = 0) -> nodes.Expr:
+        if isinstance(child, nodes.TemplateData):
+            return child
+        return self._filter(child, AS_TEXT, *([nodes.Const(static)] if static else []))
 
     def visit_Const(self, node: nodes.Const) -> nodes.Node:
         try:
@@ -158,7 +170,21 @@ class _Metering(NodeTransformer):
 
 def _work(node: nodes.Node) -> int:
     """Return the steps of one pass through a body, computed from its nodes, so that they need no charges themselves."""
-    return _STEPS_A_NODE * (1 + sum(1 for _ in node.find_all(nodes.Expr)))
+    return _STEPS_A_PASS + sum(map(_steps_of, node.find_all((nodes.Expr, nodes.Stmt))))
+
+
+def _steps_of(node: nodes.Node) -> int:
+    if isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Name) and node.node.name == "loop":
+        return _STEPS_A_LOOP_VALUE
+    if isinstance(node, nodes.Getattr | nodes.Getitem):
+        return _STEPS_A_LOOKUP
+    if isinstance(node, nodes.AssignBlock | nodes.FilterBlock):
+        return _STEPS_A_BUFFER
+    if isinstance(node, nodes.NSRef):
+        return _STEPS_A_NAMESPACE
+    if isinstance(node, nodes.Literal) and not isinstance(node, nodes.Const | nodes.TemplateData):
+        return _STEPS_A_LITERAL
+    return _STEPS_A_NODE
 
 
 def _is_constant(node: nodes.Node) -> bool:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from itertools import chain
 from typing import Any
 
+import msgspec
 from jinja2.runtime import Undefined
 
 from noetl_compiler.graph import Json
@@ -20,8 +23,14 @@ from noetl_compiler.templating.budget import NODES_A_CONTAINER, NotDataError, Re
 __all__ = ["materialise", "text_of"]
 
 _MAX_DEPTH = 200
-_CHARS_A_STEP = 4
+_CHARS_A_STEP, _STEPS_A_CONTAINER_AS_TEXT = 10, 100
+_STEPS_A_FLOAT_AS_TEXT, _STEPS_A_SCALAR_AS_TEXT = 15, 50
+_NODES_ONE_BY_ONE, _NODES_AN_ITEM_ONE_BY_ONE = 100, 25
+_SMALLEST, _LARGEST = -(2**63), 2**63
+_WRITTEN_BY_PYTHON = (int, float, datetime.date, datetime.time, decimal.Decimal, Undefined)
 _LEAVES = frozenset({str, int, float, bool, type(None)})
+_PLAIN_CONTAINERS = frozenset({list, dict})
+_PLAIN = _LEAVES | _PLAIN_CONTAINERS
 _TEXT = frozenset({str})
 
 
@@ -53,12 +62,14 @@ def text_of(value: Any, meter: RenderBudget) -> str:
         meter.chars(len(value))
         return value
     if type(value) is int:
-        meter.long_number(value.bit_length())
-    if value is None or isinstance(value, bool | int | float | datetime.date | datetime.time | decimal.Decimal):
+        if not _SMALLEST <= value <= _LARGEST:
+            meter.digits(value.bit_length())
         return str(value)
-    if isinstance(value, Undefined):
+    if value is None or isinstance(value, _WRITTEN_BY_PYTHON):
+        meter.step(_STEPS_A_FLOAT_AS_TEXT if value.__class__ is float else _STEPS_A_SCALAR_AS_TEXT)
         return str(value)
-    meter.weigh(value)
+    meter.step(_STEPS_A_CONTAINER_AS_TEXT)
+    meter.weigh(value, 2)
     text = str(materialise(value, meter))
     meter.step(len(text) // _CHARS_A_STEP)
     meter.chars(len(text))
@@ -66,32 +77,52 @@ def text_of(value: Any, meter: RenderBudget) -> str:
 
 
 def _copied(value: Any, meter: RenderBudget, depth: int) -> Json:
-    """Copy a plain container. One without nested containers, the common case, is copied at once."""
-    meter.nodes(len(value) + NODES_A_CONTAINER)
-    if depth > _MAX_DEPTH:
-        raise NotDataError(f"the value is nested deeper than {_MAX_DEPTH} levels")
+    """Copy a container: at once if it is plain JSON throughout, the common case, otherwise item by item."""
+    if value.__class__ is not tuple and _is_plain(value, meter, depth):
+        return msgspec.to_builtins(value)
+    meter.nodes(_NODES_ONE_BY_ONE + _NODES_AN_ITEM_ONE_BY_ONE * len(value))
     if value.__class__ is not dict:
-        if _are_leaves(value):
-            return list(value)
         return [materialise(item, meter, depth + 1) for item in value]
-    if _are_leaves(value.values()) and _TEXT.issuperset(map(type, value)):
-        return value.copy()
     return {_key(key): materialise(item, meter, depth + 1) for key, item in value.items()}
 
 
-def _are_leaves(values: Collection[Any]) -> bool:
-    """Whether no value is a container or needs a conversion. Raises :class:`NotDataError` for nan and infinity.
+def _is_plain(value: Any, meter: RenderBudget, depth: int) -> bool:
+    """Whether a value has only lists, leaves, and dicts with text keys. Charges for each level before it is read.
 
-    Other leaves are checked when a template creates them.
+    Raises :class:`NotDataError` for nan, infinity and deep nesting. Others are checked when a template makes them.
     """
-    kinds = set(map(type, values))
-    if not kinds <= _LEAVES:
-        return False
-    if float in kinds:
-        for number in values:
-            if type(number) is float:
-                check_number(number)
+    level: list[Any] = [value]
+    while level:
+        if depth > _MAX_DEPTH:
+            raise NotDataError(f"the value is nested deeper than {_MAX_DEPTH} levels")
+        meter.nodes(sum(map(len, level)) + NODES_A_CONTAINER * len(level))
+        mappings = [one for one in level if one.__class__ is dict]
+        if mappings and not _TEXT.issuperset(map(type, chain.from_iterable(mappings))):
+            return False
+        items = _values_of(level)
+        kinds = set(map(type, items))
+        if not kinds <= _PLAIN:
+            return False
+        if float in kinds:
+            _check_floats(items)
+        level = [] if kinds <= _LEAVES else [item for item in items if item.__class__ in _PLAIN_CONTAINERS]
+        depth += 1
     return True
+
+
+def _values_of(level: list[Any]) -> Collection[Any]:
+    if len(level) == 1:
+        [one] = level
+        values: Collection[Any] = one.values() if one.__class__ is dict else one
+        return values
+    return list(chain.from_iterable([one.values() if one.__class__ is dict else one for one in level]))
+
+
+def _check_floats(items: Collection[Any]) -> None:
+    floats = [item for item in items if item.__class__ is float]
+    if not all(map(math.isfinite, floats)):
+        for number in floats:
+            check_number(number)
 
 
 def _key(key: Any) -> str:

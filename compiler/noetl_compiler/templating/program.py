@@ -9,7 +9,7 @@ from jinja2 import Template, nodes
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 
 from noetl_compiler.source import expressions
-from noetl_compiler.templating.budget import RenderBudget
+from noetl_compiler.templating.budget import RenderBudget, current_budget
 from noetl_compiler.templating.instrument import LONE, prepare
 from noetl_compiler.templating.paths import lone_path
 from noetl_compiler.templating.sandbox import ENVIRONMENT, ScopeContext
@@ -38,7 +38,11 @@ class Program:
     def run(self, scope: Mapping[str, Any], meter: RenderBudget) -> Any:
         """Evaluate the template. Exceptions of Jinja, the sandbox and the meter propagate."""
         context = ScopeContext(scope, meter)
-        parts = list(self._template.root_render_func(context))
+        outer = current_budget.set(meter)
+        try:
+            parts = list(self._template.root_render_func(context))
+        finally:
+            current_budget.reset(outer)
         return context.vars[LONE] if self._is_lone else "".join(parts)
 
     def line_of(self, error: BaseException) -> int:
@@ -112,10 +116,10 @@ def forbid_excess(places: Sequence[tuple[int, int]]) -> None:
 
 def _compile(source: str) -> Program:
     tree = parsed(source)
-    for choice in tree.find_all(nodes.CondExpr):
-        if isinstance(choice.test, nodes.Name):
-            choice.test = _defined_and_true(choice.test)
     try:
+        for choice in tree.find_all(nodes.CondExpr):
+            if isinstance(choice.test, nodes.Name):
+                choice.test = _defined_and_true(choice.test)
         is_lone = prepare(tree)
         code = ENVIRONMENT.compile(tree, filename=_FILE)
     except (RecursionError, SyntaxError, ValueError, OverflowError, MemoryError) as error:

@@ -21,7 +21,7 @@ import datetime
 import types
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from jinja2 import StrictUndefined
 from jinja2.exceptions import SecurityError, TemplateRuntimeError, UndefinedError
@@ -29,7 +29,7 @@ from jinja2.runtime import Context, LoopContext, Undefined
 from jinja2.sandbox import MAX_RANGE, ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
-from noetl_compiler.templating.budget import BudgetExceededError, RenderBudget
+from noetl_compiler.templating.budget import BudgetExceededError, RenderBudget, current_budget
 from noetl_compiler.templating.filters import FILTERS, TESTS
 from noetl_compiler.templating.formats import FormatMethod, percent
 from noetl_compiler.templating.materialise import text_of
@@ -38,12 +38,18 @@ from noetl_compiler.templating.undefined import UndefinedNameError
 
 __all__ = ["ENVIRONMENT", "ScopeContext"]
 
-_CALL_COST, _ARGUMENT_COST = 30, 6
-_BINOP_COST = 10
+_CALL_COST, _ARGUMENT_COST = 130, 20
+_STEPS_A_MISSING_VALUE, _STEPS_A_SLOW_LOOKUP, _STEPS_A_NAMESPACE = 70, 220, 25
+_STEPS_A_PART, _STEPS_A_DIRECTIVE = 25, 30
+_BINOP_COST, _BITS_A_STEP_OF_DIVISION = 10, 8
+_NUMBERS = frozenset({bool, float, int})
 _ENCODINGS = frozenset({"ascii", "cp1252", "iso-8859-1", "latin-1", "latin1", "utf-16", "utf-8", "utf8"})
 """Allowed encodings. Others are much slower than copying a text, or do not encode text."""
 
-_LOOP_VALUES = frozenset({"depth", "depth0", "first", "index", "index0", "last", "length"})
+_LOOP_VALUES = frozenset(
+    {"changed", "cycle", "depth", "depth0", "first", "index", "index0"}
+    | {"last", "length", "nextitem", "previtem", "revindex", "revindex0"}
+)
 _MAPPING_METHODS = frozenset({"copy", "get", "items", "keys", "values"})
 _TEXT_METHODS = """
     capitalize casefold center count encode endswith find format format_map index isalnum isalpha isascii
@@ -69,6 +75,9 @@ _METHODS: tuple[tuple[type, frozenset[str]], ...] = (
 )
 
 
+_METHODS_OF: dict[type, frozenset[str]] = {kind: methods for kind, methods in _METHODS if kind is not datetime.date}
+"""A faster way to the same: Jinja's own rules inspect each object."""
+
 METHODS = _MAPPING_METHODS.union(*(names for _, names in _METHODS))
 """Every method that a template may call, of any type."""
 
@@ -85,6 +94,7 @@ class Missing(StrictUndefined):
         name: str | None = None,
         exc: type[TemplateRuntimeError] = UndefinedError,
     ) -> None:
+        _charge_lookup(_STEPS_A_MISSING_VALUE)
         raised: Any = partial(UndefinedNameError, str(name)) if exc is UndefinedError else exc
         super().__init__(hint, obj, name, raised)
 
@@ -95,6 +105,12 @@ class Missing(StrictUndefined):
 
     def __getitem__(self, key: object) -> Missing:  # type: ignore[override]
         return self
+
+
+def _charge_lookup(steps: int) -> None:
+    """Charge for a lookup that takes much longer than others. Jinja does not say there which rendering asks."""
+    if (budget := current_budget.get()) is not None:
+        budget.step(steps)
 
 
 class ScopeContext(Context):
@@ -118,10 +134,19 @@ class ScopeContext(Context):
 class Sandbox(ImmutableSandboxedEnvironment):
     """The environment described in this module's docstring: calls and operators charge, attributes read items first."""
 
-    intercepted_binops = frozenset({"+", "*", "**", "%"})
+    intercepted_binops = frozenset({"+", "*", "**", "%", "/", "//"})
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """``obj.attribute``."""
+        kind = cast("type[Any]", type(obj))
+        if kind is dict and attribute in obj:
+            return obj[attribute]
+        if kind is Namespace and not attribute.startswith("_"):
+            _charge_lookup(_STEPS_A_NAMESPACE)
+            try:
+                return getattr(obj, attribute)
+            except AttributeError:
+                return self.undefined(obj=obj, name=attribute)
         if isinstance(obj, Undefined):
             return obj
         if _is_view(obj):
@@ -130,6 +155,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return getattr(obj, attribute)  # as Jinja does, but faster: loops read it often
         if isinstance(obj, str) and attribute in ("format", "format_map"):
             return FormatMethod(self, obj, attribute)
+        if attribute in _METHODS_OF.get(kind, ()):
+            return getattr(obj, attribute)
+        _charge_lookup(_STEPS_A_SLOW_LOOKUP)
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
@@ -157,27 +185,29 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call(self, context: ScopeContext, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """Call ``obj``. Arguments are charged before the call, the result after it."""
-        kwargs.pop("_loop_vars", None)
-        kwargs.pop("_block_vars", None)
+        if kwargs:
+            kwargs.pop("_loop_vars", None)
+            kwargs.pop("_block_vars", None)
         meter = context.meter
-        meter.step(_CALL_COST + _ARGUMENT_COST * len(args))
+        meter.step(_CALL_COST + _ARGUMENT_COST * (len(args) + len(kwargs)))
         for argument in (*args, *kwargs.values()):
             meter.read(argument)
         if isinstance(obj, FormatMethod):
             return obj(meter, *args, **kwargs)
-        if not self.is_safe_callable(obj):
+        if isinstance(obj, types.BuiltinMethodType):
+            args = _charged(meter, obj, args)
+        elif not self.is_safe_callable(obj):
             raise SecurityError("this cannot be called in a template")
-        result = obj(*_charged(meter, obj, args), **kwargs)
+        result = obj(*args, **kwargs)
         meter.weigh(result)
         return result
 
     def call_binop(self, context: ScopeContext, operator: str, left: Any, right: Any) -> Any:  # type: ignore[override]
-        """Evaluate ``+ * ** %``, charged in advance."""
+        """Evaluate ``+ * ** % / //``, charged in advance."""
         context.meter.step(_BINOP_COST)
         if operator == "%" and isinstance(left, str):
             return percent(context.meter, left, right)
-        if charge := _CHARGE.get(operator):
-            charge(context.meter, left, right)
+        _CHARGE[operator](context.meter, left, right)
         return self.binop_table[operator](left, right)
 
 
@@ -185,13 +215,13 @@ def _is_view(obj: Any) -> bool:
     return type(obj) is dict or isinstance(obj, Mapping) or hasattr(obj, "materialise")
 
 
-def _charged(meter: RenderBudget, method: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _charged(meter: RenderBudget, method: types.BuiltinMethodType, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Charge for a method whose result may be larger than its input; return the arguments to call it with."""
-    if not isinstance(method, types.BuiltinMethodType):
-        return args
     owner: Any = method.__self__
     if not isinstance(owner, str):
         meter.weigh(owner)
+        if isinstance(owner, datetime.date) and args and isinstance(args[0], str):
+            meter.step(_STEPS_A_DIRECTIVE * len(args[0]))
         return args
     meter.read(owner)
     if method.__name__ == "join" and len(args) == 1:
@@ -210,14 +240,14 @@ def _check_encoding(name: str = "utf-8", *_errors: str) -> None:
 def _joined(meter: RenderBudget, separator: str, items: Iterable[Any]) -> list[str]:
     parts: list[str] = []
     for item in items:
-        meter.step()
+        meter.step(_STEPS_A_PART)
         parts.append(text_of(item, meter))
     meter.chars(len(separator) * len(parts))
     return parts
 
 
 def _charge_add(meter: RenderBudget, left: Any, right: Any) -> None:
-    if not isinstance(left, int | float):
+    if left.__class__ not in _NUMBERS:
         meter.weigh(left)
         meter.weigh(right)
 
@@ -236,7 +266,19 @@ def _charge_power(meter: RenderBudget, left: Any, right: Any) -> None:
         meter.long_number(left.bit_length() * abs(right))
 
 
-_CHARGE = {"+": _charge_add, "*": _charge_multiply, "**": _charge_power}
+def _charge_divide(meter: RenderBudget, left: Any, right: Any) -> None:
+    if isinstance(left, int) and isinstance(right, int):
+        meter.step(left.bit_length() // _BITS_A_STEP_OF_DIVISION)
+
+
+_CHARGE = {
+    "%": _charge_divide,
+    "*": _charge_multiply,
+    "**": _charge_power,
+    "+": _charge_add,
+    "/": _charge_divide,
+    "//": _charge_divide,
+}
 
 
 def _range(*bounds: int) -> range:

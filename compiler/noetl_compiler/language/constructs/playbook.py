@@ -83,6 +83,7 @@ METADATA = Construct(
         Key("priority", "Which runs are served first when workers are busy: 1 before 5.", PRIORITIES),
         Key("fairness_key", "Runs with different keys, such as tenants, get equal shares of busy workers.", Plain.NAME),
         Key("fairness_weight", "The share of the runs with this fairness key, relative to others.", FAIRNESS_WEIGHTS),
+        without_effect("inputs", "declare what a run takes under workload, each with its default"),
     ),
     needs=(("name", "path"),),
     open=True,

@@ -1,0 +1,76 @@
+"""Assignments to ``iter.*`` that nothing can read.
+
+The names below ``iter`` belong to one iteration of a loop (semantics.md 12). In a step without a loop they last as long
+as its run: its later tasks and its routes see them, as old pagination does, and no other step.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from noetl_compiler.codes import Code
+from noetl_compiler.graph import Assign
+from noetl_compiler.regions import regions_of
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Playbook, Step
+from noetl_compiler.syntax_queries import arcs_of, entry_of, final_of, set_by_task
+from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.template_sites import RenderedAt, uses
+
+__all__ = ["warn_of_lost_assignments"]
+
+_ITER = "iter."
+_AFTER_THE_LOOP = (RenderedAt.AFTER, RenderedAt.ARC)
+
+
+def warn_of_lost_assignments(playbook: Playbook, report: Report) -> None:
+    """NT407. Steps in the region of a loop are left out: their iteration goes on after them."""
+    if not any(True for step in playbook.steps for _ in _set_for_step(step)):
+        return
+    inside = regions_of(playbook, entry_of(playbook), final_of(playbook)).owner
+    read = _read_by_steps(playbook)
+    for step in playbook.steps:
+        if step.name.text in inside:
+            continue
+        on_routes = [assign for arc in arcs_of(step) for assign in arc.set]
+        for assign in _set_for_step(step):
+            is_late = any(assign is one for one in on_routes)
+            if is_late or not {_name(assign), "iter"} & read[step.name.text]:
+                _report(assign, is_late, report)
+
+
+def _set_for_step(step: Step) -> Iterator[Assign]:
+    """What is set below ``iter`` for the run of a step, not for one of its iterations."""
+    for task in step.tasks if step.loop is None else ():
+        yield from filter(_is_of_iteration, set_by_task(task))
+    yield from filter(_is_of_iteration, step.set)
+    for arc in arcs_of(step):
+        yield from filter(_is_of_iteration, arc.set)
+
+
+def _is_of_iteration(assign: Assign) -> bool:
+    return assign.target.startswith(_ITER)
+
+
+def _name(assign: Assign) -> str:
+    return assign.target.removeprefix(_ITER).partition(".")[0].partition("[")[0]
+
+
+def _read_by_steps(playbook: Playbook) -> dict[str, set[str]]:
+    """Return the names below ``iter`` that the templates of each step read: bare, or after ``iter.``."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for use in uses(playbook):
+        if use.step is None or (use.step.loop is not None and use.place not in _AFTER_THE_LOOP):
+            continue
+        facts = examine(use.template.source)
+        for path in (*facts.needs, *facts.asked):
+            found[use.step.name.text].add(path.removeprefix(_ITER).partition(".")[0])
+    return found
+
+
+def _report(assign: Assign, is_late: bool, report: Report) -> None:
+    name = assign.target.removeprefix(_ITER)
+    why = "a route is taken when the step is over" if is_late else "it ends with the step, where nothing reads it"
+    message = f'"{assign.target}" is set outside of an iteration and lost: {why}'
+    report.warning(Code.LOST_ASSIGNMENT, assign.span, message, f"write ctx.{name}, which later steps can read")
