@@ -143,6 +143,7 @@ def _budgets(_argument: str) -> list[str]:
         ("steps: iterations, calls, items looked at", f"{budget.MAX_STEPS:,}"),
         ("characters made", f"{budget.MAX_CHARS:,}"),
         ("values in the result", f"{budget.MAX_NODES:,}"),
+        ("values in a result that is a value of the run as it is", f"{budget.MAX_NODES_PASSED_ON:,}"),
         ("bits of a number that is computed", f"{budget.MAX_BITS:,}"),
     )
     return _table("of one template", "at most", rows=rows)

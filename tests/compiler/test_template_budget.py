@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from noetl_compiler.graph import Span, Value
 from noetl_compiler.source import expressions
-from noetl_compiler.templates import TemplateFailure, check, predicate, project, render_text
+from noetl_compiler.templates import TemplateFailure, check, predicate, project, render, render_text
 from noetl_compiler.templating.filters import AS_TEXT, CONCATENATED, COUNTED, FILTERS, HELD, WEIGHED, WORKED
 from noetl_compiler.templating.program import compiled
 
@@ -184,7 +185,7 @@ def test_no_rendering_takes_a_second(source: str) -> None:
 
 
 def test_what_cannot_be_passed_on_is_a_failure() -> None:
-    with pytest.raises(TemplateFailure, match=r'^"empty" cannot be passed on: .* more than 2,000,000 values$'):
+    with pytest.raises(TemplateFailure, match=r'^"empty" cannot be passed on: .* more than 8,000,000 values$'):
         project(SLOW_SCOPE, ["empty"])
     with pytest.raises(TemplateFailure, match=r'^"a\.b" cannot be passed on: .* more than 64 bits$'):
         project({"a": {"b": 2**70}}, ["a.b"])
@@ -258,8 +259,15 @@ def test_a_question_about_data_costs_nothing(source: str) -> None:
     assert predicate(source, {"rows": [0] * 3_000_000}).matched
 
 
+def test_a_value_that_is_passed_on_makes_no_room_for_others() -> None:
+    value = Value(["{{ rows }}", "{{ [rows, rows, rows] }}"], {"/0": Span(1, 1, 1, 9), "/1": Span(1, 1, 1, 9)})
+    with pytest.raises(TemplateFailure, match="more than 2,000,000"):
+        render(value, {"rows": [0] * 1_000_000})
+
+
 def test_large_data_has_room() -> None:
-    assert len(render_text("{{ rows }}", {"rows": [0] * 1_900_000})) == 1_900_000
+    assert len(render_text("{{ rows }}", {"rows": [0] * 7_000_000})) == 7_000_000
+    assert len(render_text("{{ rows + [0] }}", {"rows": [0] * 800_000})) == 800_001
     rows = [{"id": index, "name": "n" * 20} for index in range(12_000)]
     assert render_text("{{ rows | selectattr('id', 'ge', 10) | list | length }}", {"rows": rows}) == 11_990
     assert len(render_text("{% for row in rows %}({{ row.id }}),{% endfor %}", {"rows": rows})) > 100_000

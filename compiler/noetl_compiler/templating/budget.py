@@ -20,6 +20,7 @@ __all__ = [
     "MAX_BITS",
     "MAX_CHARS",
     "MAX_NODES",
+    "MAX_NODES_PASSED_ON",
     "MAX_STEPS",
     "NODES_A_CONTAINER",
     "BudgetExceededError",
@@ -33,13 +34,18 @@ __all__ = [
 MAX_STEPS = 2_000_000
 MAX_CHARS = 10_000_000
 MAX_NODES = 2_000_000
+MAX_NODES_PASSED_ON = 8_000_000
+"""Values of the scope that are passed on as they are: no template makes them larger than the run allows."""
+
 MAX_BITS = 10_000
 
 NODES_A_CONTAINER = 32
 """The cost of creating a container, relative to copying one of its items."""
 
-_UNITS_A_STEP, _UNITS_A_NODE = 10, 8
+_UNITS_A_STEP, _UNITS_A_NODE_PASSED_ON = 10, 2
 """Units are integers, so that sums do not depend on the order of charges. A character is one."""
+
+_NODES_A_MADE_NODE = MAX_NODES_PASSED_ON // MAX_NODES
 
 _WORD, _BITS_A_STEP = 64, 15
 _SQUARED_BITS_A_STEP = 30_000
@@ -92,12 +98,13 @@ current_budget: ContextVar[RenderBudget | None] = ContextVar("current_budget", d
 class RenderBudget:
     """The remaining budget of one rendering."""
 
-    __slots__ = ("_chars", "_nodes", "_units", "_weights")
+    __slots__ = ("_chars", "_nodes", "_units", "_weights", "is_passing_on")
 
     def __init__(self) -> None:
+        self.is_passing_on = False
         self._units = MAX_STEPS * _UNITS_A_STEP
         self._chars = MAX_CHARS
-        self._nodes = MAX_NODES
+        self._nodes = MAX_NODES_PASSED_ON
         self._weights: dict[int, _Weight] = {}
 
     def begin(self, source: str) -> None:
@@ -135,10 +142,12 @@ class RenderBudget:
 
     def nodes(self, count: int) -> None:
         """Charge for nodes of the rendered data."""
+        count *= 1 if self.is_passing_on else _NODES_A_MADE_NODE
         self._nodes -= count
         if self._nodes < 0:
-            raise BudgetExceededError(f"the template gives more than {MAX_NODES:,} values")
-        self._units -= count * _UNITS_A_NODE
+            most = MAX_NODES_PASSED_ON if self.is_passing_on else MAX_NODES
+            raise BudgetExceededError(f"the template gives more than {most:,} values")
+        self._units -= count * _UNITS_A_NODE_PASSED_ON
         if self._units < 0:
             self.step(0)
 

@@ -134,6 +134,7 @@ def project(scope: Mapping[str, Any], paths: Sequence[str], meter: RenderBudget)
 
     Raises NotDataError for a value that is not data.
     """
+    meter.is_passing_on = True
     result: dict[str, Json] = {}
     covered: set[str] = set()
     for path in sorted(set(paths)):

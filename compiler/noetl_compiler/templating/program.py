@@ -37,6 +37,7 @@ class Program:
 
     def run(self, scope: Mapping[str, Any], meter: RenderBudget) -> Any:
         """Evaluate the template. Exceptions of Jinja, the sandbox and the meter propagate."""
+        meter.is_passing_on = False
         context = ScopeContext(scope, meter)
         outer = current_budget.set(meter)
         try:
@@ -65,7 +66,7 @@ class PathProgram:
 
     def run(self, scope: Mapping[str, Any], meter: RenderBudget) -> Any:
         """Evaluate the path; see Program. The fixed cost of a rendering covers it."""
-        del meter
+        meter.is_passing_on = True
         value: Any
         try:
             value = scope[self._name]
