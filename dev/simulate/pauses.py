@@ -97,6 +97,8 @@ def _summary(story: Story, order: int, *, paused: bool) -> RunSummary | None:
         World(made, order, with_pauses=paused).run()
     except Finding:
         return None
+    if made.deeds:
+        return None  # leases are a matter of time
     commands = [one for tale in made.tales.values() for turn in tale.turns for one in turn.commands]
     if any(isinstance(one, StartTimer) and one.timer_id.endswith((":timeout", ":hold", ":timer")) for one in commands):
         return None

@@ -21,6 +21,9 @@ __all__ = ["BEGINS", "check_stops", "is_handled", "is_stopped", "released"]
 
 CLEANUP_MS = 60_000
 PLAYBOOK_TIMER = "playbook:timeout"
+SETTLEMENTS = ("ack", "release")
+"""Statements of a cursor that a stop itself asks for, with their delays."""
+
 BEGINS = ("step.started", "task.started", "loop.started", "loop.iteration.started")
 
 
@@ -92,13 +95,15 @@ def _loop_stops(tale: Tale) -> Iterator[tuple[int, int, str]]:
 
 
 def _nothing_begins(tale: Tale, first: tuple[int, int, str] | None, final: str) -> None:
+    """But for the rows of a cursor, which are given back: each of them as an iteration that ends at once."""
     if first is None:
         return
     number, place, why = first
+    settles = bool(tale.name) and tale.given.claims is not None
     for later, turn in enumerate(tale.turns[number:], number):
         for command in turn.commands[place:] if later == number else turn.commands:
             begun = _begun(command, final)
-            if begun:
+            if begun and not (settles and _settles(command)):
                 raise Finding(f"something begins after {why}", f"{begun}, in turn {later} after the stop in {number}")
 
 
@@ -112,12 +117,25 @@ def _delays(tale: Tale, stop: tuple[int, int, str] | None, final: str) -> None:
         if isinstance(fact, TimerFired):
             running.discard(fact.timer_id)
         for command in turn.commands:
-            if isinstance(command, StartTimer) and _begun(command, final):
+            if isinstance(command, StartTimer) and _begun(command, final) and not _settles(command):
                 running.add(command.timer_id)
             elif isinstance(command, Cancel):
                 running.discard(command.id)
     if running:
         raise Finding(f"a delay goes on after {stop[2]}", sorted(running)[0])
+
+
+def _settles(command: Command) -> bool:
+    """Whether it is of the end of a claimed row."""
+    match command:
+        case CallTool(call):
+            return call.task in SETTLEMENTS
+        case StartTimer(timer_id):
+            return any(f":{one}:" in timer_id for one in SETTLEMENTS)
+        case Emit(event):
+            return event.type == "loop.iteration.started" or event.node in SETTLEMENTS
+        case _:
+            return False
 
 
 def _begun(command: Command, final: str) -> str:

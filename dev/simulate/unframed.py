@@ -67,7 +67,7 @@ def _without_frames(graph: Graph) -> Graph:
 
 
 def _summary_of(story: Story, graph: Graph, order: int) -> RunSummary | None:
-    """The summary of an unframed run; None for a run that depends on time or on its chunks, or does not end."""
+    """The summary of an unframed run; None for a run that depends on time, leases or chunks, or does not end."""
     try:
         alone = _run(story, graph, order, with_faults=False)
     except Finding:
@@ -75,7 +75,7 @@ def _summary_of(story: Story, graph: Graph, order: int) -> RunSummary | None:
     commands = [one for tale in alone.tales.values() for turn in tale.turns for one in turn.commands]
     timed = any(isinstance(one, StartTimer) and one.timer_id.endswith(":timeout") for one in commands)
     timed = timed or any(isinstance(one, CallTool) and one.call.timeout is not None for one in commands)
-    return None if timed or any(map(_failed_fast, alone.tales.values())) else summarize(alone)
+    return None if timed or alone.deeds or any(map(_failed_fast, alone.tales.values())) else summarize(alone)
 
 
 def _failed_fast(tale: Tale) -> bool:
