@@ -146,10 +146,11 @@ def _given_back(found: Claimed) -> None:
         for row, count in zip(deed.rows, deed.attempts, strict=True)
     }
     most = found.tale.given.claims.max_attempts
-    releases = found.cursor.on_row_error == "release" and found.cursor.process == "row"
+    releases = found.cursor.on_row_error == "release"
+    is_told = releases and found.cursor.process == "row"
     for deed in found.deeds:
         counts = [claimed[deed.token, row] for row in deed.rows]
-        if deed.action == "ack" and deed.said == "error" and releases and counts and counts[0] < most:
+        if deed.action == "ack" and deed.said == "error" and is_told and counts and counts[0] < most:
             raise Finding("a failed row is not given back", f"{deed}, claimed {counts[0]} of {most} times")
         if deed.action == "release" and not _is_stopped(found.tale) and counts and (not releases or counts[0] >= most):
             raise Finding("a row is given back too often", f"{deed}, claimed {counts[0]} of {most} times")

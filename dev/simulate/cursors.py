@@ -71,10 +71,12 @@ def _a_cursor(chance: Chance) -> dict[str, Any]:
     """Statements that tables.py understands, in place of SQL."""
     table = chance.of(*TABLES)
     made: dict[str, Any] = {"kind": "postgres", "auth": "pg"}
-    made["claim"] = f"CLAIM {table} {{{{ lease.token }}}} {{{{ lease.seconds }}}} {{{{ __frame_max_rows }}}}"
+    has_ack = chance.once(0.9)
+    word = "CLAIM" if has_ack else "TAKE"
+    made["claim"] = f"{word} {table} {{{{ lease.token }}}} {{{{ lease.seconds }}}} {{{{ __frame_max_rows }}}}"
     if chance.once(0.8):
         made["renew"] = f"RENEW {table} {{{{ row }}}} {{{{ lease.token }}}} {{{{ lease.seconds }}}}"
-    if chance.once(0.9):
+    if has_ack:
         made["ack"] = f"ACK {table} {{{{ row }}}} {{{{ lease.token }}}} {{{{ output.status }}}}"
     if chance.once(0.8):
         made["release"] = f"RELEASE {table} {{{{ row }}}} {{{{ lease.token }}}}"

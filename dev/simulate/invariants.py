@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dev.simulate.again import check_again
+from dev.simulate.breakers import check_breakers
 from dev.simulate.budgets import check_budgets
 from dev.simulate.claims import check_claims
 from dev.simulate.ids import check_ids
@@ -21,6 +22,7 @@ LAWS = (
     check_loops,
     check_claims,
     check_pipelines,
+    check_breakers,
     check_stops,
     check_pauses,
     check_budgets,

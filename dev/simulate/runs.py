@@ -6,6 +6,7 @@ import random
 import traceback
 from dataclasses import dataclass
 
+from dev.simulate.breakers import with_breakers
 from dev.simulate.cursors import with_cursors
 from dev.simulate.invariants import check
 from dev.simulate.limits import patched_limits
@@ -20,7 +21,7 @@ from noetl_compiler import compile_text
 
 __all__ = ["Result", "generated", "simulate"]
 
-ADDED = (with_waits, with_cursors, with_holds)
+ADDED = (with_waits, with_cursors, with_breakers, with_holds)
 """What some playbooks have besides. Each has a random order of its own, so that one more changes no other playbook."""
 
 

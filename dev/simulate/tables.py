@@ -17,6 +17,8 @@ __all__ = ["Deed", "Tables"]
 
 NEW, RIVAL = "new", "rival"
 MOST_ROWS = 12
+FOR_GOOD = 10**9
+"""Seconds for which a row is taken that nobody acknowledges."""
 
 
 class Deed(NamedTuple):
@@ -71,6 +73,8 @@ class Tables:
         match action:
             case "CLAIM":
                 return self._claim(table, *params)
+            case "TAKE":
+                return self._claim(table, params[0], FOR_GOOD, params[2])
             case "RENEW":
                 return self._change("renew", table, *params, iteration=iteration)
             case "ACK":

@@ -121,6 +121,24 @@ def test_a_failed_row_is_acknowledged_as_failed() -> None:
     assert ("ACK", "1", "error") in table.said
 
 
+def test_a_row_that_went_on_after_an_error_is_acknowledged_as_done() -> None:
+    """Its first call went well, the one that repeats it did not, and no rule is for that."""
+    asked = list[str]()
+
+    def answer(call: ToolCall) -> Any:
+        if call.kind != "noop":
+            return table.answer(call)
+        asked.append(call.id)
+        return ToolReport({"status": "ok", "result": 1}, rule=0) if len(asked) == 1 else error("boom")
+
+    table = Table(1)
+    again = "spec: {policy: {rules: [{when: '{{ output.data }}', then: {do: jump, to: drain_task}}]}}, input:"
+    text = drain().replace("input:", again).replace("{{ output.status }}", "{{ output.status }} {{ output.error }}")
+    run = run_text(text, answer)
+    assert stats(run)["success"] == 1
+    assert table.said == [("ACK", "0", "ok", "None")]
+
+
 @pytest.mark.parametrize(("heals_at", "failed"), [(2, 0), (3, 0), (99, 1)])
 def test_a_released_row_comes_again_until_max_attempts(heals_at: int, failed: int) -> None:
     table = Table(3, fails=lambda row, attempt: row == 1 and attempt < heals_at)

@@ -257,7 +257,7 @@ class CursorMachine(LoopMachine):
     def _statement_scope(self, run: Iteration) -> dict[str, Any]:
         names: dict[str, Any] = {"row": run.row, **lease_names(self.input, run.claim)}
         given = run.settlement
-        return names if given is None else {**names, "output": OutcomeView(given.kind, given.outcome)}
+        return names if given is None else {**names, "output": OutcomeView(given.kind, _ended(given))}
 
     def _rest(self) -> int:
         """How many rows the next chunk may claim."""
@@ -266,6 +266,15 @@ class CursorMachine(LoopMachine):
 
     def _taken(self) -> int:
         return self.state.next
+
+
+def _ended(given: Settlement) -> PlainOutcome:
+    """What the iteration came to, as a statement sees it. One that ended well has no error, though a call of it may
+    have failed with an error after which it went on.
+    """
+    if given.status != "ok" or given.outcome["status"] == "ok":
+        return given.outcome
+    return {**{name: value for name, value in given.outcome.items() if name != "error"}, "status": "ok"}
 
 
 def _kind(outcome: PlainOutcome) -> str | None:
