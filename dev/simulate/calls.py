@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dev.simulate.answers import Answers
+from dev.simulate.sub_playbooks import outcome_of
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import AttemptRecord, PlainOutcome, RuleFailure, SinkRecord, ToolCall, ToolReport
@@ -53,7 +54,8 @@ def perform(call: ToolCall, at: int, answers: Answers, chance: random.Random, we
 def _called(call: ToolCall, answers: Answers, chance: random.Random, weather: Weather) -> Performed:
     """A playbook, which runs in a workflow of its own: no worker loses it, and it asks no rules of its caller."""
     ms = max(1, int(weather.longest_ms * chance.random() ** 3))
-    return Performed(ms, ToolReport(answers.answer(call.kind, call.key, 1), is_decided=False), [])
+    outcome, is_waited = outcome_of(call, answers)
+    return Performed(ms if is_waited else 1, ToolReport(outcome, is_decided=False), [])
 
 
 def cancelled() -> ToolReport:

@@ -224,6 +224,12 @@ class Host:
             if isinstance(one.child, Host):
                 one.child.hear_of_pause(command)
 
+    @property
+    def calls(self) -> list[Pending]:
+        """All calls in flight, those of its chunks too."""
+        inside = [one for found in self.pending.values() if isinstance(found.child, Host) for one in found.child.calls]
+        return [*(one for one in self.pending.values() if one.kind == "call"), *inside]
+
     def hear_of_pause(self, command: PauseChildren) -> None:
         """The parent is paused or goes on, and this one learns of it a moment later, in the same order."""
         self._pauses.append(command)
@@ -307,8 +313,7 @@ class Host:
         if found.kind in ("timer", "load", "keep") and found.alarm is not None:
             found.alarm.off = True
             del self.pending[id_]
-        elif found.kind == "call" and self.world.once(0.7):
-            assert found.alarm is not None
+        elif found.kind == "call" and found.alarm is not None and (self.world.once(0.7) or found.alarm.off):
             found.alarm.off = True
             report = cancelled()
             self.world.later(self.world.draw(0, 2000), lambda: self._came(ToolFinished, id_, report, True))

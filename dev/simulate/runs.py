@@ -8,12 +8,16 @@ from dataclasses import dataclass
 
 from dev.simulate.breakers import with_breakers
 from dev.simulate.cursors import with_cursors
+from dev.simulate.heads import with_final_step, with_priority, with_workbook
 from dev.simulate.invariants import check
 from dev.simulate.limits import patched_limits
 from dev.simulate.operators import with_holds
 from dev.simulate.pauses import check_same_without_pauses
 from dev.simulate.playbooks import playbook
+from dev.simulate.regions import with_branches
 from dev.simulate.story import Finding, Story
+from dev.simulate.sub_playbooks import with_sub_playbooks
+from dev.simulate.tool_sinks import with_tool_sinks
 from dev.simulate.unframed import check_unframed
 from dev.simulate.waits import with_waits
 from dev.simulate.world import World
@@ -21,7 +25,18 @@ from noetl_compiler import compile_text
 
 __all__ = ["Result", "generated", "simulate"]
 
-ADDED = (with_waits, with_cursors, with_breakers, with_holds)
+ADDED = (
+    with_branches,
+    with_waits,
+    with_sub_playbooks,
+    with_cursors,
+    with_tool_sinks,
+    with_breakers,
+    with_holds,
+    with_final_step,
+    with_workbook,
+    with_priority,
+)
 """What some playbooks have besides. Each has a random order of its own, so that one more changes no other playbook."""
 
 
