@@ -31,9 +31,11 @@ class PausedCalls:
         self._calls: list[tuple[Any, Alarm]] = []
 
     def pause(self, calls: Iterable[Any]) -> None:
-        """Put off the ends of these calls. A statement of a cursor is over before it can be paused."""
+        """Put off the ends of these calls. A statement of a cursor is over before it can be paused, and a call that was
+        asked to end is not paused any more.
+        """
         for one in calls:
-            if not one.alarm.off and hasattr(one.alarm, "act"):
+            if not one.is_stopping and not one.alarm.off and hasattr(one.alarm, "act"):
                 one.alarm.off = True
                 self._calls.append((one, one.alarm))
 

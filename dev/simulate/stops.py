@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dev.simulate.story import Finding, Story, Tale
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, RunChunk, StartTimer
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, PauseChildren, RunChunk, StartTimer
 from noetl_temporal.machine.events import (
     CancelRequested,
     Continued,
@@ -212,11 +212,22 @@ def _is_cancel(fact: object) -> bool:
     return isinstance(fact, CancelRequested)
 
 
+def _paused_ms(tale: Tale) -> int:
+    """For how long the run was paused: no time of it counts."""
+    total, since = 0, 0
+    for turn in tale.turns:
+        for command in turn.commands:
+            if isinstance(command, PauseChildren):
+                total += 0 if command.is_paused else turn.fact.at - since
+                since = turn.fact.at
+    return total
+
+
 def _bounded(story: Story, tale: Tale, began: int) -> None:
     stop = next(_playbook_stops(story, tale), None)
     if stop is None:
         return
-    until = max(tale.turns[stop[0]].fact.at, began) + CLEANUP_MS
+    until = max(tale.turns[stop[0]].fact.at, began) + CLEANUP_MS + _paused_ms(tale)
     asked: dict[str, int] = {}
     cancelled: dict[str, int] = {}
     for turn in tale.turns:
