@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from temporalio.service import RPCError
@@ -19,7 +19,7 @@ TRIES = 120
 
 
 @asynccontextmanager
-async def paused(run: RunHandle, chance: random.Random) -> AsyncIterator[bool]:
+async def paused(run: RunHandle, chance: random.Random) -> AsyncGenerator[bool]:
     """Pause the run, sometimes with its calls, for the block. False when it cannot be paused, as when it has ended."""
     try:
         await run.pause(by="killing", now=chance.random() < 0.5)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ class Stack:
         return True
 
     @contextmanager
-    def spare_worker(self) -> Iterator[None]:
+    def spare_worker(self) -> Generator[None]:
         """Inside of the block a second worker serves the stack, which nobody kills."""
         environment = {**self._environment(), **self.addresses.environment()}
         command = [sys.executable, "-m", "noetl_temporal.cli", "worker", "--grace", "1"]

@@ -71,7 +71,8 @@ def _a_circuit(chance: Chance) -> dict[str, Any]:
 @dataclass
 class Seen:
     """One circuit in one machine: the times of the failures that count, since when it is open, and the call that
-    probes. ``announced``: the log has just told that the next call is the probe.
+    probes. ``announced``: the log has just told that the next call is the probe. ``expected`` is the type of the event
+    that must follow.
     """
 
     limits: Limits

@@ -7,7 +7,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from dev.simulate.mutation import Mutation, replaced_by, wrapped_by
-from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.loops import cursor
 from noetl_temporal.machine.loops.cursor import CursorMachine
 from noetl_temporal.machine.state import state_snapshot
@@ -23,8 +22,8 @@ def _no(*_: Any) -> bool:
     return False
 
 
-def _loads_as_others(self: Any, event: Any) -> bool:
-    return Engine._may_load_for(self, event)
+def _loads_as_others(self: Any, _: Any) -> bool:
+    return self.state.stop is None
 
 
 def _as_many_as_a_claim_may(self: Any) -> int:

@@ -226,7 +226,7 @@ def _within_limit(story: Story) -> None:
         if tale.name and tale.given.claims is not None:
             loop = tale.given.loop_id
             limits.setdefault(loop, tale.given.claims.rows)
-            taken[loop] += sum(len(result["rows"]) for call, result in _claimed(story, tale).calls if result)
+            taken[loop] += sum(len(result["rows"]) for _, result in _claimed(story, tale).calls if result)
     for loop, count in taken.items():
         if count > limits[loop]:
             raise Finding("a loop claims more rows than its limit", f"{count} of {limits[loop]}, by {loop[:80]}")

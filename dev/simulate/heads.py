@@ -34,10 +34,10 @@ def with_workbook(text: str, seed: int) -> str:
         return text
     workbook: list[dict[str, Any]] = []
     for step in made["workflow"]:
-        found: Any = step.get("tool")
-        if isinstance(found, list) and len(found) == 1 and found[0]["kind"] in ("noop", "http", "python"):
+        tasks: list[dict[str, Any]] = step["tool"] if isinstance(step.get("tool"), list) else []
+        if len(tasks) == 1 and tasks[0]["kind"] in ("noop", "http", "python"):
             name = f"work {len(workbook)}"
-            workbook.append({"name": name, "tool": {key: found[0][key] for key in IN_WORKBOOK if key in found[0]}})
+            workbook.append({"name": name, "tool": {key: tasks[0][key] for key in IN_WORKBOOK if key in tasks[0]}})
             step["tool"] = {"kind": "workbook", "name": name}
     return _text(made | {"workbook": workbook}) if workbook else text
 

@@ -39,5 +39,5 @@ def _add_sink(task: dict[str, Any], chance: random.Random) -> None:
     if chance.random() < 0.4:
         sink["level"] = chance.choice(("attempt", "task"))
     had: Any = task.get("sink", [])
-    sinks: list[Any] = had if isinstance(had, list) else [had]
+    sinks: list[Any] = [had] if isinstance(had, dict) else had
     task["sink"] = [sink, *sinks] if chance.random() < 0.5 else [*sinks, sink]

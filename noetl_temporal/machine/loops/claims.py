@@ -89,9 +89,9 @@ def has_changed_rows(outcome: PlainOutcome) -> bool:
     return stored_in(outcome) is not None or _row_count(outcome.get("result")) > 0
 
 
-def _row_count(result: Any) -> int:
-    count = result.get("row_count") if isinstance(result, dict) else None
-    return count if isinstance(count, int) else 0
+def _row_count(result: Json) -> int:
+    found = cast("dict[str, Json]", result).get("row_count") if isinstance(result, dict) else None
+    return found if isinstance(found, int) else 0
 
 
 def may_be_given_back(cursor: Cursor, limits: ClaimLimits, scope: Mapping[str, Any]) -> bool:
