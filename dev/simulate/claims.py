@@ -121,7 +121,7 @@ def _none_is_kept(found: Claimed) -> None:
             reached |= {(given[1], row["id"]) for row in rows}
     for call, result in found.calls:
         if call.task == "claim" and result is not None:
-            token: str = call.config["params"][0]  # type: ignore[index,call-overload,assignment]
+            token: str = call.config["params"][0]
             for row in result["rows"]:
                 if (token, row["id"]) not in reached and not _may_be_kept(found):
                     raise Finding("a row stays claimed", f"row {row['id']} of {token}")

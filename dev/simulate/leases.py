@@ -65,7 +65,7 @@ class Keeper:
         if not self._is_running():
             return
         config = self._lease.config
-        result = self._tables.perform(str(config["query"]), list(config["params"]), self._call.iteration)  # type: ignore[arg-type]
+        result = self._tables.perform(str(config["query"]), list(config["params"]), self._call.iteration)
         if result["row_count"]:
             self._world.later(self._interval, self._renew)
         else:

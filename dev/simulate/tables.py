@@ -103,7 +103,7 @@ class Tables:
         self, action: str, table: str, given: Any, token: str, told: Any = None, *, iteration: int | None
     ) -> dict[str, Any]:
         """``given`` is a row, or all rows of a claim; ``told`` the status of an acknowledgement, or seconds."""
-        rows_given: list[dict[str, Any]] = given if isinstance(given, list) else [given]
+        rows_given: list[dict[str, Any]] = [given] if isinstance(given, dict) else given
         ids = {row["id"] for row in rows_given}
         held = [row for row in self._rows(table) if row.id in ids and row.token == token and row.status == NEW]
         now = self._clock.now
