@@ -10,12 +10,10 @@ import asyncio
 import hmac
 import json
 import logging
-import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,6 +23,7 @@ from temporalio.converter import DataConverter, StorageDriverClaim, StorageDrive
 
 from noetl_temporal.encryption import is_encrypted, missing_key
 from noetl_temporal.encryption_codec import EncryptionCodec
+from noetl_temporal.http_listener import QuietHandler, listening
 from noetl_temporal.mirror.payloads import Reference, value
 from noetl_temporal.packed_trail import ENCODING, from_payload, unpack
 
@@ -33,7 +32,6 @@ __all__ = ["MAX_BYTES", "Access", "decoded", "encoded", "serving_codec"]
 MAX_BYTES = 32_000_000
 """Of a request: a page of history in JSON."""
 
-READ_SECONDS = 10.0
 ANSWER_SECONDS = 60.0
 
 _HEADERS = "authorization, content-type, x-namespace"
@@ -83,7 +81,7 @@ async def serving_codec(
     converter: DataConverter, access: Access, host: str = "127.0.0.1", port: int = 0
 ) -> AsyncGenerator[str]:
     """Serve while the block runs; the URL of the server. Raises OSError if it cannot listen there."""
-    loop, is_ipv6 = asyncio.get_running_loop(), ":" in host
+    loop = asyncio.get_running_loop()
 
     def answer(convert: Callable[[DataConverter, Payload], Awaitable[Payload]], payloads: Payloads) -> Payloads:
         work = _all(payloads, lambda one: convert(converter, one))
@@ -92,24 +90,10 @@ async def serving_codec(
     class Handler(_Handler):
         pass
 
-    class Server(ThreadingHTTPServer):
-        address_family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            del request, client_address
-            _log.debug("a request was not answered", exc_info=True)
-
     Handler.routes = {"/decode": partial(answer, decoded), "/encode": partial(answer, encoded)}
     Handler.access = access
-    server = Server((host, port), Handler)
-    running = asyncio.create_task(asyncio.to_thread(server.serve_forever))
-    try:
-        yield f"http://{f'[{host}]' if is_ipv6 else host}:{server.server_address[1]}"
-    finally:
-        await asyncio.to_thread(server.shutdown)
-        await running
-        server.server_close()
+    async with listening(Handler, host, port) as (_, bound):
+        yield f"http://{f'[{host}]' if ':' in host else host}:{bound}"
 
 
 async def _all(payloads: Payloads, convert: Converted) -> Payloads:
@@ -124,20 +108,17 @@ async def _converted(payload: Payload, convert: Converted) -> Payload:
         return payload
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """Answers in threads of its own. ``routes`` and ``access`` are set by who serves."""
+class _Handler(QuietHandler):
+    """``routes`` and ``access`` are set by serving_codec."""
 
     routes: dict[str, Callable[[Payloads], Payloads]]
     access: Access
-    timeout = READ_SECONDS
-    server_version = "noetl"
-    sys_version = ""
 
-    def do_OPTIONS(self) -> None:
+    def do_OPTIONS(self) -> None:  # noqa: N802 - the base class names it so
         """The browser asks whether the page may ask."""
         self._answer(HTTPStatus.NO_CONTENT)
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the base class names it so
         """Convert the payloads."""
         route = self.routes.get(self.path.partition("?")[0])
         refusal = self._refusal()
@@ -147,9 +128,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_FOUND, {"error": "there are POST /decode and POST /encode"})
         else:
             self._answer(*self._converted(route))
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Requests are not logged."""
 
     def _refusal(self) -> tuple[HTTPStatus, dict[str, Any]] | None:
         """Why a request is refused: a page of another origin could reach this server through a name of its own."""

@@ -28,7 +28,7 @@ from noetl_compiler.language.tools import IN_WORKFLOW
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.encryption import DecryptionError
 from noetl_temporal.frames.wire import FRAME_KIND
-from noetl_temporal.naming import tool_queue
+from noetl_temporal.naming import queue_of, tool_queue
 from noetl_temporal.queues import resolved_queues
 
 __all__ = ["CredentialNames", "credential_activity", "missing_credentials"]
@@ -75,13 +75,13 @@ def problem_of(name: str, source: CredentialSource) -> str:
     return ""
 
 
-async def missing_credentials(client: Client, graphs: Iterable[Graph], given: Mapping[str, str]) -> list[str]:
+async def missing_credentials(client: Client, graphs: Iterable[Graph]) -> list[str]:
     """A line with its place for each credential that the workers of its tool do not have. Names that are templates are
-    not asked for. ``given`` are the queues of a run as in NoetlClient.submit. A client that encrypts asks all queues of
-    tools. Raises DeploymentError where the workers have other keys than this process.
+    not asked for. A client that encrypts asks all queues of tools. Raises DeploymentError where the workers have other
+    keys than this process.
     """
     graphs = list(graphs)
-    uses = _uses(graphs, resolved_queues(graphs, given))
+    uses = _uses(graphs, resolved_queues(graphs, {}))
     if client.data_converter.payload_codec is None:
         uses = {queue: names for queue, names in uses.items() if names}
     found = await asyncio.gather(*(_ask(client, queue, list(places)) for queue, places in uses.items()))
@@ -100,7 +100,7 @@ def _uses(graphs: Iterable[Graph], queues: Mapping[str, str]) -> dict[str, dict[
         for step in graph.steps.values():
             is_framed = step.loop is not None and step.loop.frame is not None
             for task in (one for one in step.tasks if one.kind not in IN_WORKFLOW):
-                queue = tool_queue(FRAME_KIND) if is_framed else queues.get(task.queue) or tool_queue(task.queue)
+                queue = tool_queue(FRAME_KIND) if is_framed else queue_of(task.queue, queues)
                 names = found.setdefault(queue, {})
                 for name, span in credentials_without_template(graph, task).items():
                     names.setdefault(name, []).append(_place(graph, span))

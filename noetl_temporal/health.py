@@ -18,26 +18,19 @@ import urllib.request
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-__all__ = ["Listener", "free_address", "serving_health"]
+from noetl_temporal.http_listener import QuietHandler, listening
+
+__all__ = ["free_address", "serving_health"]
 
 ANSWER_SECONDS = 5.0
-READ_SECONDS = 10.0
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _JSON = "application/json"
-
-
-class Listener(NamedTuple):
-    """An address to listen on."""
-
-    host: str
-    port: int
 
 
 class _Answer(NamedTuple):
@@ -55,10 +48,10 @@ def free_address() -> str:
 
 @asynccontextmanager
 async def serving_health(
-    listener: Listener, client: Client, served: Callable[[], str], metrics: str
+    address: tuple[str, int], client: Client, served: Callable[[], str], metrics: str
 ) -> AsyncGenerator[int]:
-    """Answer while the block runs; its port. ``served`` says what the worker serves now, "" when it stops; ``metrics``
-    is the address of the SDK's exporter. Raises OSError if it cannot listen.
+    """Answer on this host and port while the block runs; the port. ``served`` says what the worker serves now, "" when
+    it stops; ``metrics`` is the address of the SDK's exporter. Raises OSError if it cannot listen.
     """
     loop = asyncio.get_running_loop()
 
@@ -87,14 +80,8 @@ async def serving_health(
             "/metrics": lambda: _metrics(metrics),
         }
 
-    server = _Server(listener, Handler)
-    running = asyncio.create_task(asyncio.to_thread(server.serve_forever))
-    try:
-        yield server.server_address[1]
-    finally:
-        await asyncio.to_thread(server.shutdown)
-        await running
-        server.server_close()
+    async with listening(Handler, *address) as (_, port):
+        yield port
 
 
 def _json(status: HTTPStatus, fields: dict[str, str | list[str]]) -> _Answer:
@@ -106,20 +93,10 @@ def _metrics(address: str) -> _Answer:
         return _Answer(HTTPStatus.OK, found.read(), _TEXT)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A request that broke off is nothing to report."""
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     routes: dict[str, Callable[[], _Answer]]
-    timeout = READ_SECONDS
-    server_version = "noetl"
-    sys_version = ""
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the base class names it so
         """Answer by path."""
         route = self.routes.get(self.path.partition("?")[0])
         if route is None:
@@ -130,9 +107,6 @@ class _Handler(BaseHTTPRequestHandler):
         except (OSError, TimeoutError) as error:
             answer = _json(HTTPStatus.SERVICE_UNAVAILABLE, {"reason": str(error) or "the worker does not answer"})
         self._send(answer)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
-        """Requests are not logged: probes come every few seconds."""
 
     def _send(self, answer: _Answer) -> None:
         self.send_response(answer.status)

@@ -11,6 +11,7 @@ between parts only.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
 from noetl_temporal.shortening import head, unique_within
@@ -36,6 +37,7 @@ __all__ = [
     "RUN_STATUSES",
     "SIGNAL_UPDATE",
     "SKIP_UPDATE",
+    "TIME_MEMO",
     "WAITS_QUERY",
     "WORKFLOW_QUEUE",
     "Overlap",
@@ -43,6 +45,7 @@ __all__ = [
     "activity_type",
     "child_workflow_id",
     "keyword",
+    "queue_of",
     "schedule_of",
     "scheduled_workflow_id",
     "summary",
@@ -91,6 +94,8 @@ OVERLAPS: tuple[Overlap, ...] = get_args(Overlap)
 
 PLAYBOOK_FAILED, PLAYBOOK_CANCELLED = "PlaybookFailed", "PlaybookCancelled"
 """Types of the failures of a playbook's workflow that have its report in their details."""
+TIME_MEMO = "noetl-time"
+"""Never set: the command that removes it changes nothing (steady_time.py)."""
 DETACHED_MEMO = "noetl-detached"
 """Set where a playbook was called and is not waited for."""
 
@@ -120,6 +125,11 @@ def tool_kind(activity_type: str) -> str:
 def tool_queue(kind: str) -> str:
     """A tool kind's own queue: ``noetl-http``."""
     return f"noetl-{kind}"
+
+
+def queue_of(name: str, queues: Mapping[str, str]) -> str:
+    """The task queue that ``name`` of a graph stands for: the one that the run chose, else the tool's own."""
+    return queues.get(name) or tool_queue(name)
 
 
 def workflow_id(path: str, execution_id: int) -> str:

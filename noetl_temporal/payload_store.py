@@ -70,6 +70,8 @@ _METADATA_BYTES = 500
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
+_IS_ENCRYPTED = f"position('{ENCRYPTED.decode()}'::bytea IN substring({{row}}.data FOR {_METADATA_BYTES})) > 0"
+
 # A payload that is there is touched unless it was stored a moment ago: `noetl prune` removes nothing stored in the last
 # day. Where it is removing the payload now, this waits and stores it anew. In order, so that rivals do not deadlock. A
 # row that someone has encrypted is replaced: nobody without the key could read it.
@@ -78,11 +80,11 @@ INSERT INTO noetl.payload AS old (key, data)
 SELECT given.key, given.data FROM unnest($1::text[], $2::bytea[]) AS given (key, data)
 WHERE NOT EXISTS (
     SELECT FROM noetl.payload p WHERE p.key = given.key AND p.used_at > now() - interval '1 hour'
-    AND position('{ENCRYPTED.decode()}'::bytea IN substring(p.data FOR {_METADATA_BYTES})) = 0)
+    AND NOT {_IS_ENCRYPTED.format(row="p")})
 ORDER BY given.key
 ON CONFLICT (key) DO UPDATE SET used_at = now(), data = CASE
-    WHEN position('{ENCRYPTED.decode()}'::bytea IN substring(old.data FOR {_METADATA_BYTES})) = 0 THEN old.data
-    ELSE EXCLUDED.data END
+    WHEN {_IS_ENCRYPTED.format(row="old")} THEN EXCLUDED.data
+    ELSE old.data END
 """  # noqa: S608 - of constants
 
 # Every row anew: one may be under an older encryption key, or under none.

@@ -57,9 +57,10 @@ from noetl_temporal.machine.commands import (
 )
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, TimerFired, ToolFinished
 from noetl_temporal.machine.failures import error_outcome
-from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, summary, tool_queue
+from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, queue_of, summary
 from noetl_temporal.orphans import start_terminating_orphans
 from noetl_temporal.own_workflow import now, own_child_id
+from noetl_temporal.steady_time import steady_end
 from noetl_temporal.stored_values import loaded_fact, start_load, start_store, stored_fact
 from noetl_temporal.sub_playbooks import Caller, SubPlaybooks, playbook_finished
 from noetl_temporal.trail import Trail
@@ -106,11 +107,13 @@ class Performer:
         self._waiting: dict[str, CallTool | RunChunk | KeepValues | LoadValue] = {}
         self._chunks: set[str] = set()
         self._pause: PauseNotice | None = None
+        self._latest = 0
 
     def note(self, fact: Event) -> None:
         """Something happened that is to be fed."""
         self.inbox.append(fact)
         self.has_news = True
+        self._latest = max(self._latest, fact.at)
 
     def record_events(self) -> None:
         """Have the events recorded that no command carries."""
@@ -197,7 +200,7 @@ class Performer:
             activity_type(kind),
             given,
             activity_id=id_,
-            task_queue=self._queues.get(queue) or tool_queue(queue),
+            task_queue=queue_of(queue, self._queues),
             result_type=returns,
             start_to_close_timeout=CALL_TIMEOUT,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
@@ -212,10 +215,16 @@ class Performer:
     # ---- stored values ----------------------------------------------------------------------------------------------
 
     def _keep(self, command: KeepValues) -> None:
-        self._track(command.id, start_store(command), lambda task: stored_fact(now(), command, task))
+        began = now()
+        self._track(command.id, start_store(command), lambda task: stored_fact(self._end_of(began), command, task))
 
     def _load(self, command: LoadValue) -> None:
-        self._track(command.id, start_load(command), lambda task: loaded_fact(now(), command, task))
+        began = now()
+        self._track(command.id, start_load(command), lambda task: loaded_fact(self._end_of(began), command, task))
+
+    def _end_of(self, began: int) -> int:
+        """The time to note for the end of a store or load; no fact is older than those before it."""
+        return max(steady_end(began, now()), self._latest)
 
     # ---- timers ---------------------------------------------------------------------------------------------------
 

@@ -65,6 +65,7 @@ from noetl_temporal.own_workflow import identified, now
 from noetl_temporal.performer import Performer
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.search_attributes import EXECUTION_ID, STATUS, STEP
+from noetl_temporal.steady_time import SteadyTimeInterceptor
 from noetl_temporal.sub_playbooks import Caller
 from noetl_temporal.trail import HEADER, Trail, TrailInterceptor
 from noetl_temporal.ui_summary import Overview
@@ -284,4 +285,4 @@ WORKFLOWS: Sequence[type] = (PlaybookWorkflow, LoopWorkflow)
 
 def interceptors() -> list[Interceptor]:
     """Those that the workflows need, in every worker and in every replay."""
-    return [TrailInterceptor(), ResetInterceptor()]
+    return [TrailInterceptor(), SteadyTimeInterceptor(), ResetInterceptor()]

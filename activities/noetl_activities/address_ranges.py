@@ -1,13 +1,12 @@
-"""Which addresses are public, and which belong to a cloud platform: data, and the questions about it.
+"""Address ranges: which addresses are public, and which belong to a cloud platform.
 
 The special ranges are those of the special-purpose registries of IANA (iana-ipv4-special-registry,
-iana-ipv6-special-registry, as of RFC 9780 of 2025) and of the multicast registries. They are a list of our own, as
-``ipaddress.is_global`` of Python knows only what was registered when that Python was released, and lets some of them
-through. Ranges inside of a special one that the registry calls reachable (anycast services in 192.0.0.0/24 and
-2001::/23) are not public here: no web server is there.
+iana-ipv6-special-registry, as of RFC 9780 of 2025) and of the multicast registries. They are listed here, because
+Python's ``ipaddress.is_global`` only knows those registered before its release, and allows some of them. Globally
+reachable ranges inside a special one (anycast services in 192.0.0.0/24 and 2001::/23) are not public here, as they have
+no web servers.
 
-IPv6 is public by allow-list: 2000::/3 is all that is allocated for global unicast (RFC 4291), the rest of the space is
-special or reserved.
+IPv6 is public by allow-list: only 2000::/3 is allocated for global unicast (RFC 4291); the rest is special or reserved.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Range(NamedTuple):
-    """A range of addresses, what it is used for, and the document that says so."""
+    """A range of addresses, its use, and the document that defines it."""
 
     network: Network
     use: str
@@ -70,7 +69,7 @@ SPECIAL_IPV6 = _ranges(
     ("fec0::/10", "site-local, deprecated", "RFC 3879"),
     ("ff00::/8", "multicast", "RFC 4291"),
 )
-"""Those outside of UNICAST_IPV6 would not be public without being named here, as all that is reserved."""
+"""Those outside UNICAST_IPV6 are not public anyway; they are listed for error messages."""
 
 NEVER = _ranges(
     ("0.0.0.0/8", "this network", "RFC 791"),
@@ -79,7 +78,7 @@ NEVER = _ranges(
     ("::/128", "unspecified", "RFC 4291"),
     ("ff00::/8", "multicast", "RFC 4291"),
 )
-"""No web server is there; the system sends what goes to an unspecified address to this machine."""
+"""No web server has such an address; the system sends requests to an unspecified address to this machine."""
 
 PLATFORM = _ranges(
     ("169.254.0.0/16", "link-local, where clouds keep their metadata and credentials", "RFC 3927"),
@@ -92,10 +91,10 @@ PLATFORM = _ranges(
     ("168.63.129.16/32", "platform address of Azure", "learn.microsoft.com: what is IP address 168.63.129.16"),
     ("192.0.0.192/32", "metadata of Oracle Cloud Classic", "docs.oracle.com: instance metadata"),
 )
-"""What answers there gives away credentials of the machine, or commands it."""
+"""The services there hand out credentials of the machine, or control it."""
 
 _AS_IPV4 = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
-"""Other names of an IPv4 address, which is their last 32 bits: v4-mapped (RFC 4291) and NAT64 (RFC 6052)."""
+"""IPv6 forms of an IPv4 address, which is in the last 32 bits: v4-mapped (RFC 4291) and NAT64 (RFC 6052)."""
 
 _CARRIERS = tuple(
     (ipaddress.IPv6Network(network), shift)
@@ -107,11 +106,11 @@ _CARRIERS = tuple(
         ("2002::/16", 80),  # 6to4 (RFC 3056)
     )
 )
-"""IPv6 in which an IPv4 address is carried to a translator or a tunnel, and how many bits stand behind it."""
+"""IPv6 ranges that embed the IPv4 address of a translator or tunnel, and the number of bits after it."""
 
 
 def plain(address: Address) -> Address:
-    """The address that is meant: IPv4 where IPv6 is only another name for it, without a zone."""
+    """The canonical address: IPv4 for the IPv6 forms of it, without a zone."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if any(address in one for one in _AS_IPV4):
@@ -120,19 +119,19 @@ def plain(address: Address) -> Address:
 
 
 def is_public(address: Address) -> bool:
-    """Whether a plain address is one of the internet's."""
+    """Whether a plain address is public."""
     if isinstance(address, ipaddress.IPv4Address):
         return not is_in(address, SPECIAL_IPV4)
     return address in UNICAST_IPV6 and not is_in(address, SPECIAL_IPV6)
 
 
 def never_called(address: Address) -> Range | None:
-    """The range of a plain address that is no server's."""
+    """The range of a plain address that no server has; None for others."""
     return is_in(address, NEVER)
 
 
 def platform_range(address: Address) -> tuple[Address, Range] | None:
-    """(address, range) of a cloud platform that a plain address is, or carries."""
+    """(address, range) of a cloud platform, if a plain address is, or embeds, one."""
     for one in (address, *_carried(address)):
         found = is_in(one, PLATFORM)
         if found is not None:
@@ -141,7 +140,7 @@ def platform_range(address: Address) -> tuple[Address, Range] | None:
 
 
 def is_in(address: Address, ranges: Iterable[Range]) -> Range | None:
-    """The first of the ranges that has the address."""
+    """The first of the ranges that contains the address."""
     return next((one for one in ranges if one.network.version == address.version and address in one.network), None)
 
 

@@ -1,4 +1,4 @@
-"""What a call does, in a few words for an error."""
+"""A short summary of a call for error messages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from noetl_compiler.language.tools import SQL_KINDS
 __all__ = ["call_summary"]
 
 _LONGEST = 100
-"""Characters of a statement."""
+"""Maximum length of the statement in a summary."""
 
 
 def call_summary(kind: str, config: dict[str, Json]) -> str:
-    """The request without its query, or the statement that begins the call; "" for other kinds of tools."""
+    """The request without its query, or the first statement of the call; "" for other kinds of tools."""
     if kind == "http":
         return where(config)
     if kind not in SQL_KINDS:

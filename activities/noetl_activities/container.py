@@ -1,7 +1,7 @@
-"""The container tool: runs an image to its end with the Docker or Podman of the worker.
+"""The container tool: runs an image until it exits, with the Docker or Podman of the worker.
 
-The deployment has to allow it, and to choose the engine (NOETL_CONTAINERS): whoever may start containers may do on that
-machine what the engine may.
+The deployment must allow this and choose the engine (NOETL_CONTAINERS): whoever may start containers has the rights of
+the engine on that machine.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _PROCESSES = 512
 """Of one container."""
 
 _ENVIRONMENT = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST")
-"""What the engine's command gets of the worker's environment. It gets none of the playbook's: PATH or LD_PRELOAD would
-change what runs on this machine.
+"""The variables that the engine's command inherits from the worker. It gets none of the playbook: PATH or LD_PRELOAD
+would change what runs on this machine.
 """
 
 _REMOVE_SECONDS = 20.0
 _ENGINE_FAILED = 125
-"""The exit status by which the engine says that it has not run the container."""
+"""The exit status of the engine if it could not run the container."""
 
 _UNREACHABLE = ("cannot connect", "connection refused", "is the docker daemon running", "unable to connect")
 _MISSING = ("no such image", "not found", "manifest unknown", "pull access denied", "does not exist")
@@ -53,7 +53,7 @@ class ContainerTool:
     spec = built_in("container", at_once=AT_ONCE)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """The result is ``{exit_code, stdout, stderr}``, on an error too. Any exit status but 0 is an error."""
+        """Return ``{exit_code, stdout, stderr}``, also on an error, that is, any exit status but 0."""
         engine = _engine()
         if request.auth is not None:
             raise ConfigError("a container task takes no auth: pass what it needs with env, from the keychain")
@@ -71,7 +71,7 @@ class ContainerTool:
 
 
 def _engine() -> str:
-    """The engine's program. Raises RefusedError where the deployment allows none, ConfigError where it is missing."""
+    """The path of the engine. Raises RefusedError if the deployment allows none, ConfigError if it is missing."""
     named = os.environ.get(VARIABLE, "")
     if named not in ENGINES:
         choices = " or ".join(ENGINES)
@@ -94,7 +94,7 @@ def _arguments(call: ContainerCall, name: str, file: str) -> list[str]:
 
 @contextlib.contextmanager
 def _variables(environment: dict[str, str]) -> Generator[str]:
-    """A file that only this account reads: arguments are seen by every process of the machine."""
+    """Write the variables to a file that only this account can read: every process can see command arguments."""
     with tempfile.TemporaryDirectory(prefix="noetl-container-") as folder:
         file = Path(folder) / "environment"
         file.touch(0o600)
@@ -104,7 +104,7 @@ def _variables(environment: dict[str, str]) -> Generator[str]:
 
 @contextlib.asynccontextmanager
 async def _started(engine: str, name: str, arguments: list[str]) -> AsyncGenerator[Process]:
-    """The command of the engine. When it is left before its end, the container is removed."""
+    """Run the command of the engine. If the block is left before it ends, the container is removed."""
     process = await asyncio.create_subprocess_exec(
         engine, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=_inherited(), start_new_session=True
     )
@@ -123,7 +123,7 @@ def _inherited() -> dict[str, str]:
 
 
 async def _remove(engine: str, name: str) -> None:
-    """End and remove a container, if it is there. An engine that does not answer is given up."""
+    """Stop and remove a container, if it exists; gives up if the engine does not answer."""
     process = await asyncio.create_subprocess_exec(
         engine, "rm", "--force", name, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, env=_inherited()
     )

@@ -1,4 +1,4 @@
-"""The call of a container task, checked before an engine is asked to run it."""
+"""The validated call of a container task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from noetl_compiler.language.scripts import code_in
 __all__ = ["ContainerCall", "container_call"]
 
 _IMAGE = re.compile(r"[a-z0-9][\w.-]*(?::\d+)?(?:/[\w.-]+)*(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?", re.ASCII)
-"""An image's name; what begins with a dash would be an option of the engine."""
+"""The name of an image, which must not start with a dash like an option of the engine."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)", re.ASCII)
@@ -26,8 +26,8 @@ _CPU: Mapping[str, float] = MappingProxyType({"": 1.0, "m": 0.001})
 
 
 class ContainerCall(NamedTuple):
-    """``words`` is the command with its arguments, empty for that of the image. ``memory`` in bytes; both limits are
-    None where there is none."""
+    """``words`` is the command with its arguments, empty for that of the image. ``memory`` in bytes; limits are None if
+    not set."""
 
     image: str
     words: list[str]
@@ -37,7 +37,7 @@ class ContainerCall(NamedTuple):
 
 
 def container_call(request: Request) -> ContainerCall:
-    """Raises ConfigError, which names the field and no value: it may be a secret."""
+    """Validate the call. Raises ConfigError, which names the field but no value: it may be a secret."""
     config = _flat(request.config)
     image: Json = config.get("image")
     if not isinstance(image, str) or not _IMAGE.fullmatch(image):
@@ -56,7 +56,7 @@ def container_call(request: Request) -> ContainerCall:
 
 
 def _flat(config: dict[str, Json]) -> dict[str, Json]:
-    """Older playbooks have most fields below ``runtime``."""
+    """The config with the fields below ``runtime``, where older playbooks have them, at the top level."""
     return {**_mapping("runtime", config.get("runtime")), **config}
 
 
@@ -74,7 +74,7 @@ def _words(config: Mapping[str, Json]) -> list[str]:
 
 
 def _listed(field: str, given: Json) -> list[str]:
-    """A text is one line of a shell."""
+    """A list of words; text is one line for a shell."""
     if given is None:
         return []
     if isinstance(given, str):
@@ -85,7 +85,7 @@ def _listed(field: str, given: Json) -> list[str]:
 
 
 def _variables(field: str, given: Json) -> Iterator[tuple[str, str]]:
-    """Of a mapping, or of the list of ``{name, value}`` that Kubernetes has."""
+    """Variables from a mapping, or from a list of ``{name, value}`` as in Kubernetes."""
     if isinstance(given, list):
         pairs = [(_mapping(field, one).get("name"), _mapping(field, one).get("value")) for one in cast("Any", given)]
     else:
@@ -109,7 +109,7 @@ def _passed(value: Json, what: str) -> str:
 
 
 def _quantity(field: str, given: Json, units: Mapping[str, float]) -> float:
-    """As Kubernetes writes them: ``500m`` processors, ``128Mi`` of memory."""
+    """Parse a quantity as Kubernetes does: ``500m`` processors, ``128Mi`` of memory."""
     found = _QUANTITY.fullmatch(str(given))
     if found is None or found[2] not in units or float(found[1]) == 0:
         raise ConfigError(f'"{field}" of "resources.limits" must be a number with one of the units {_named(units)}')

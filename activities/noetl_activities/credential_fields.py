@@ -1,4 +1,4 @@
-"""Which types of credentials there are, and the fields of each. No message repeats a value but a type."""
+"""The types of credentials and their fields. Messages contain no values except types."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
 """Type -> the fields that the tools read."""
 
 READABLE = "secret"
-"""The type of credentials whose parts playbooks may read, with ``keychain``. They may have any fields."""
+"""The type of credentials that playbooks may read through ``keychain``. They may have any fields."""
 
 METADATA = frozenset({"description", "tags"})
-"""What is for people alone."""
+"""Fields that only document the credential."""
 
 _ALIASES = {"apikey": "api_key"}
 _SHOWN = 40
-"""Characters of a type."""
+"""Maximum length of a type in a message."""
 
 
 def field_problem(fields: Mapping[Any, Any]) -> str | None:
-    """What is wrong with the fields of one credential; None where nothing is. Without a type, the fields of every type
-    are allowed; of a foreign type any are.
+    """The problem with the fields of a credential; None if there is none. Without a type, the fields of every type are
+    allowed; for an unknown type, any fields are.
     """
     given = fields.get("type")
     if given is None:
@@ -57,7 +57,9 @@ def field_problem(fields: Mapping[Any, Any]) -> str | None:
 
 
 def foreign_type_problem(fields: Mapping[Any, Any]) -> str | None:
-    """Why a credential cannot be used that is of a type no tool here knows. A file may have some for other programs."""
+    """Why a credential of an unknown type cannot be used; None for known types. A file may have some for other
+    programs.
+    """
     given = fields.get("type")
     if not isinstance(given, str) or _fields_of(given) is not None:
         return None

@@ -1,7 +1,7 @@
-"""Where the fields of a credential stand: by themselves, under ``data``, or in an answer of Vault.
+"""Finds the fields of a credential: at the top level, under ``data``, or in a response of Vault.
 
-``vault kv get -format=json`` prints what Vault and OpenBao answer: the fields under ``data`` (version 1 of the
-key-value engine) or under ``data.data`` beside ``metadata`` (version 2), and around that what describes the answer.
+``vault kv get -format=json`` prints a response of Vault or OpenBao: the fields are under ``data`` (version 1 of the
+key-value engine) or under ``data.data`` next to ``metadata`` (version 2), and other keys describe the response.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OF_THE_SECRET = frozenset({"metadata"})
 
 
 def fields_of(given: Mapping[str, Any]) -> Credential:
-    """The fields; those beside ``data``, such as ``type``, come before those in it."""
+    """The fields of a credential; those next to ``data``, such as ``type``, override those in it."""
     inner = _map(given.get("data"))
     if inner is None:
         return dict(given)

@@ -1,4 +1,4 @@
-"""Credentials by name (semantics.md 28): they exist only here, in the process that runs the tool.
+"""Credentials by name (semantics.md 28), only in the process that runs the tool.
 
 A name is looked up in the credentials file (credentials_file.py), then in the environment
 (``NOETL_CREDENTIAL_<NAME>``, JSON).
@@ -35,13 +35,13 @@ NAMES = ("credential", "key", "name")
 BESIDE_A_NAME = frozenset(
     {"type", "source", "inject", "header", "header_name", "oauth_credential", "provider", "schema", "scope"}
 )
-"""Fields that a playbook may set beside a credential's name: how it is used, but not the server or the account."""
+"""Fields that a playbook may set next to a credential's name: how it is used, but not the server or the account."""
 
 Fields: TypeAlias = dict[str, Any]
 
 
 class CredentialSource:
-    """Where names are looked up; ``environment`` is this process's by default."""
+    """Looks up credentials by name; ``environment`` is that of the process by default."""
 
     def __init__(self, file: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
         self.environment = os.environ if environment is None else environment
@@ -50,7 +50,7 @@ class CredentialSource:
         self._read: tuple[float, Mapping[str, Credential]] | None = None
 
     def find(self, name: str, *, for_tools: bool = True) -> Credential:
-        """The credential of a name; of any type, where it is not ``for_tools``. Raises CredentialError."""
+        """The credential of a name; unless ``for_tools``, of any type. Raises CredentialError."""
         found = self._from_file().get(name)
         if found is not None:
             problem = foreign_type_problem(found) if for_tools else None
@@ -66,7 +66,7 @@ class CredentialSource:
         return _from_json(variable, self.environment[variable])
 
     def _hint(self, name: str) -> str:
-        """Names only, never values: `` (did you mean 'pg_local'?)``, else the names there are."""
+        """A hint with names, never values: `` (did you mean 'pg_local'?)``, else the known names."""
         prefix = "NOETL_CREDENTIAL_"
         named = {one.removeprefix(prefix).lower() for one in self.environment if one.startswith(prefix)}
         known = sorted({*self._from_file(), *named})
@@ -76,7 +76,7 @@ class CredentialSource:
         return f" (there are {', '.join(known[:_MOST_NAMED])})" if known else ""
 
     def _from_file(self) -> Mapping[str, Credential]:
-        """The file's credentials; read again when it has changed."""
+        """The credentials in the file, which is read again if it has changed."""
         if self._file is None:
             return {}
         try:
@@ -100,7 +100,7 @@ def _from_json(variable: str, text: str) -> Credential:
 
 
 def credential_name(auth: Json) -> str | None:
-    """The name by which ``auth`` refers to a credential; None when it has the fields themselves."""
+    """The name of the credential that ``auth`` refers to; None if it contains the fields themselves."""
     if isinstance(auth, dict):
         return _name_in(_unaliased(cast("Fields", auth)))
     return auth if isinstance(auth, str) else None
@@ -117,10 +117,10 @@ def _name_in(auth: Fields) -> str | None:
 
 
 class Credentials:
-    """The credentials and secrets of one call. Every secret value that it hands out is scrubbed from what leaves the
+    """The credentials and secrets of one call. All secret values that it returns are masked in the outputs of the
     activity.
 
-    ``key`` is that of the references to secrets in the call; without one there are none.
+    ``key`` is that of the references to secrets in the call; without a key there are none.
     """
 
     def __init__(self, source: CredentialSource, key: str = "") -> None:
@@ -129,9 +129,9 @@ class Credentials:
         self._secrets: frozenset[str] = frozenset()
 
     async def resolve(self, auth: Json) -> Credential:
-        """A name, ``{type, credential|key, ...}``, a reference to a secret, or the fields themselves. Who names a
-        credential cannot replace what it says: else a playbook could send its password to another host. Raises
-        CredentialError, SecretError.
+        """Resolve a name, ``{type, credential|key, ...}``, a reference to a secret, or the fields themselves. The
+        fields of a named credential cannot be overridden: else a playbook could send its password to another host.
+        Raises CredentialError, SecretError.
         """
         if isinstance(auth, str):
             found = await self._referred(auth) or self._source.find(auth)
@@ -143,13 +143,13 @@ class Credentials:
         return found
 
     async def with_secrets(self, value: Json, kind: str = "") -> Json:
-        """The value with the secrets in the places of their references; ``kind`` is that of the tool whose config it
-        is. Raises CredentialError, SecretError.
+        """The value with references replaced by their secrets; ``kind`` is that of the tool whose config it is. Raises
+        CredentialError, SecretError.
         """
         return await with_values(value, self._key, self._value, kind) if self._key else value
 
     async def reference(self, name: str, kind: str, config: dict[str, Json]) -> str:
-        """A reference to the value of a secret that is there. Raises CredentialError, SecretError."""
+        """A reference to an existing secret. Raises CredentialError, SecretError."""
         if not self._key:
             raise ConfigError("this call may not refer to secrets")
         entry = SecretReference(name, kind, config, ("value",))
@@ -164,7 +164,7 @@ class Credentials:
         return found
 
     async def _referred(self, text: str) -> Credential | None:
-        """The secret that the text refers to and nothing else, if it does."""
+        """The secret that the text refers to, if it is a single reference."""
         if not self._key:
             return None
         found = next(references_in(text, self._key), None)
@@ -194,13 +194,13 @@ class Credentials:
 
     @property
     def has_secret_of_lines(self) -> bool:
-        """Whether a secret that was handed out has several lines."""
+        """Whether a returned secret has several lines."""
         return any("\n" in secret for secret in self._secrets)
 
     def scrubbed(self, value: Any) -> Any:
-        """The JSON value without any secret that was handed out."""
+        """The JSON value with all returned secrets masked."""
         return scrub(value, self._secrets)
 
     def cut(self, text: str, limit: int) -> str:
-        """The first ``limit`` characters of the text, without any secret that was handed out: see scrub.cut."""
+        """The first ``limit`` characters of the text, with all returned secrets masked: see scrub.cut."""
         return cut(text, limit, self._secrets)

@@ -1,8 +1,8 @@
 """The credentials file: YAML, ``name: {type: postgres, db_host: ...}``, or a list of ``{name, type, data}``, the form
 of upstream's API.
 
-An entry of a type that no tool here knows is kept, and refused when it is named (credentials.py): the file may serve
-other programs too. Every error names the file and the place or the entry, and repeats no value.
+An entry of an unknown type is kept, and refused when a playbook names it (credentials.py): the file may be shared with
+other programs. Errors name the file and the position or entry, but no value.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _REASONS = {
     "expected the node content": "a value is missing, or a bracket is not closed",
     "expected <block end>": "the indentation does not match",
 }
-"""What the parser says, which may repeat a value -> what it means."""
+"""Message of the parser, which may contain a value -> explanation."""
 
 
 def read_credentials(file: Path) -> Mapping[str, Credential]:
-    """The credentials of a file by name. Raises CredentialError, in one line and without any of its values."""
+    """The credentials in a file, by name. Raises CredentialError, with one line and no values."""
     try:
         found = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,7 +1,4 @@
-"""The folder in which this account keeps what programs write for themselves.
-
-Every command asks for it, so this imports little.
-"""
+"""The folder for application data of this account (XDG_DATA_HOME). Every command uses it, so it imports little."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ class NoHomeError(RuntimeError):
 
 
 def data_folder() -> Path:
-    """Ours in it. A relative XDG_DATA_HOME is ignored, as its specification asks: it would lead into the current
-    folder. Raises NoHomeError.
+    """The folder of noetl there. A relative XDG_DATA_HOME is ignored, as its specification requires: it would depend on
+    the current folder. Raises NoHomeError.
     """
     given = Path(os.environ.get("XDG_DATA_HOME", ""))
     return (given if given.is_absolute() else _home() / _data()) / "noetl"

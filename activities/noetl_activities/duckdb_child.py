@@ -1,8 +1,8 @@
 """The DuckDB process: runs the calls of one database. Started by duckdb_process.py as a module.
 
-Each call has a thread, while the first thread reads. DuckDB releases the interpreter while it works, so that a cancel
-is read at any time, and the end of the worker too: its side of the pipe is closed then, whatever ended it, and this
-process leaves at once. It starts no processes that could stay behind.
+Each call has a thread, and the main thread reads. DuckDB releases the GIL while it works, so a cancel is read at any
+time, and so is the end of the worker: its end of the pipe is then closed, and this process exits immediately. It starts
+no processes that could remain.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _taken(descriptor: int, flags: int, mode: str) -> BinaryIO:
-    """The pipe at this descriptor, which becomes /dev/null: what a library prints is no frame."""
+    """Take over the pipe of this descriptor and replace it by /dev/null, so that libraries cannot print into it."""
     kept = os.dup(descriptor)
     null = os.open(os.devnull, flags)
     os.dup2(null, descriptor)
@@ -81,7 +81,7 @@ class Service:
         self._sending = threading.Lock()
 
     def take(self, message: Setup | Call | Find | Store | Keep | Cancel) -> None:
-        """Do what the worker asks; returns at once."""
+        """Handle a message of the worker, without waiting for its end."""
         if isinstance(message, Setup):
             return
         running = self._running.get(message.number)

@@ -1,7 +1,7 @@
-"""What a DuckDB process does to itself before it opens a database, and nobody can undo.
+"""The sandbox of a DuckDB process, which it enters before it opens a database and cannot leave.
 
-DuckDB's own guard is the first one (duckdb_instance.py), and tells what it refuses. This one holds where that has a
-gap, on Linux: files and TCP by landlock, sockets by a filter of system calls. Elsewhere limits are all.
+DuckDB's own restrictions come first (duckdb_instance.py), with clear error messages. This sandbox closes their gaps, on
+Linux: files and TCP by landlock, sockets by a system call filter. Other platforms only have limits.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def confine(directories: Sequence[str], memory: int) -> None:
 
 
 def _limit(memory: int) -> None:
-    """DuckDB counts most of its memory itself. The address space bounds the rest, results as Python values and threads
-    with their stacks; it is larger, as DuckDB reserves what it does not use. What a platform does not limit (macOS: the
-    address space) stays as it is.
+    """DuckDB limits most of its memory itself. The address space limits the rest: results as Python values, and stacks
+    of threads. It is larger than the memory, as DuckDB reserves more than it uses. Limits that a platform does not
+    support (macOS: the address space) are skipped.
     """
     for which, value in {**LIMITS, resource.RLIMIT_AS: 3 * memory + 2 * GIB}.items():
         hard = resource.getrlimit(which)[1]
@@ -42,7 +42,7 @@ def _limit(memory: int) -> None:
 
 
 def _confine_on_linux(directories: Sequence[str]) -> None:
-    """Read Python and the system's libraries, read and write the directories, connect to nothing."""
+    """Allow reading Python and system libraries, reading and writing the directories, and no connections."""
     from noetl_activities.isolation import call_filter, files, landlock, system
 
     system.prctl(system.PR_SET_NO_NEW_PRIVS, 1)

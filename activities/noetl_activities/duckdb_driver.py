@@ -1,8 +1,8 @@
-"""DuckDB for the process that runs it: ``duckdb`` without what its package adds for programs.
+"""Imports DuckDB without the Python part of its package, for the processes that run SQL.
 
-Expressions, relations and data frames are Python code, whose import is most of what the start of a process costs. The
-extension module, whose names the package repeats, has all that runs SQL. Where it is not found, as it is not part of
-DuckDB's promises, the package itself is used.
+Importing the Python code for expressions, relations and data frames takes most of the start time of a process. The
+extension module has everything to run SQL. It is not part of DuckDB's public API, so the package is used if it is
+missing.
 """
 
 from __future__ import annotations

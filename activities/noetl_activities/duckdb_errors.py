@@ -1,4 +1,4 @@
-"""The kinds of DuckDB's errors. It has no SQLSTATEs: each of its exceptions gets the class that Postgres has for it."""
+"""The kinds of DuckDB errors. DuckDB has no SQLSTATEs, so its exceptions are mapped to the classes of Postgres."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noetl_compiler.language.error_kinds import SQL
 __all__ = ["PROCESS_ENDED", "duckdb_error_kind"]
 
 PROCESS_ENDED = "ProcessEnded"
-"""The code of the error when the process that runs DuckDB ended during a call."""
+"""The error code if the DuckDB process ended during a call."""
 
 _INTERNAL = "XX"
 _CLASSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -39,7 +39,7 @@ _CLASS_OF = {name: found for found, names in _CLASSES.items() for name in names}
 
 
 def duckdb_error_kind(code: str) -> str:
-    """The kind of an error of this class of DuckDB's."""
+    """The error kind for a class of DuckDB exceptions."""
     if code == PROCESS_ENDED:
         return "connection"
     return SQL + _CLASS_OF.get(code, _INTERNAL)

@@ -1,11 +1,12 @@
 """One DuckDB database in the process that serves it: opened by the first call, closed after the last.
 
-Between calls nobody holds the file, so a tool of the user's own may open it. While calls run they share one instance,
-each with a connection of its own.
+The file is closed between calls, so other programs of the user may open it. Concurrent calls share one instance, each
+with a connection of its own.
 
-What SQL may do is set before any SQL runs, and then locked. DuckDB resolves links and ``..`` before it compares a path
-with ``allowed_directories``, for whatever it reads or writes: files, COPY, EXPORT, ATTACH, logs, profiles. Extensions
-are code from elsewhere, most of which opens connections past the address guard: those that are built in are all.
+The permissions of SQL are set before any SQL runs, and then locked. DuckDB resolves links and ``..`` before it compares
+a path with ``allowed_directories``, for everything that it reads or writes: files, COPY, EXPORT, ATTACH, logs,
+profiles. Only built-in extensions are available: others are foreign code, and most of them open connections that bypass
+the address guard.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from noetl_activities.duckdb_wire import MEMORY, Setup
 __all__ = ["Instance"]
 
 MAX_SPILLED = "16GB"
-"""What a query may write to disk when it needs more than its memory."""
+"""How much a query may write to disk if it needs more memory than the limit."""
 
 CONFIG = {
     "autoinstall_known_extensions": "false",
@@ -47,13 +48,13 @@ CHANGEABLE = (
     "preserve_insertion_order",
     "scalar_subquery_error_on_multiple_rows",
 )
-"""The settings that SQL may change: how a query computes, not what it reaches. The number of threads is bounded by the
-address space of the process.
+"""The settings that SQL may change: they affect how a query is computed, not what it can access. The number of threads
+is limited by the address space of the process.
 """
 
 
 class Instance:
-    """The database of one process."""
+    """The database of a DuckDB process."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup

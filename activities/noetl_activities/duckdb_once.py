@@ -1,7 +1,7 @@
 """A call of the duckdb tool that commits its outcome together with its writes (semantics.md 26a).
 
-DuckDB does not say whether a transaction has written. So the kinds of the statements tell it, before they run: a call
-that only reads needs no ledger, and one that attaches another file or has a transaction of its own runs without.
+DuckDB does not report whether a transaction has written, so this depends on the kinds of the statements: a call that
+only reads needs no ledger, and a call that attaches another file or manages its own transaction runs without one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ LEDGER = "ledger"
 
 _READS = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "LOAD", "CALL"})
 OUTSIDE = frozenset({"ATTACH", "DETACH", "TRANSACTION"})
-"""An attached file stays attached when a transaction is undone, and only one file can be written in a transaction."""
+"""An attached file stays attached after a rollback, and a transaction can write to only one file."""
 
 _REFUSALS = ("within a transaction", "Cannot CHECKPOINT", "a single transaction can only write to a single")
-"""DuckDB has the same exception for conflicts with other calls. Of what is refused nothing is left."""
+"""DuckDB raises the same exception for conflicts with other calls. A refused statement has no effect."""
 
 
 def keeps(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> bool:
-    """Whether a call with these statements writes in one transaction. Raises duckdb.Error when they cannot be read."""
+    """Whether a call with these statements writes in one transaction. Raises duckdb.Error if they cannot be parsed."""
     kinds = kinds_of(connection, statements)
     return not kinds <= _READS and not kinds & OUTSIDE
 
@@ -43,8 +43,8 @@ def kinds_of(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -
 def run_once(connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], once: Once, running: Running) -> Answer:
     """Run the statements in one transaction, unless the ledger has their outcome. Raises what they raise.
 
-    Only one process has the file open, so rivals are in it. They take turns: at the ledger's unique key DuckDB
-    would refuse the second while the first may still fail.
+    Only one process has the file open, so concurrent attempts are in it. They run one after the other: DuckDB would
+    reject the second at the unique key of the ledger, although the first may still fail.
     """
     with running.turn((once.key, once.n)):
         with running.turn(LEDGER):

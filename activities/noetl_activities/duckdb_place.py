@@ -1,8 +1,8 @@
-"""Where a call's DuckDB is, and which directories its SQL may use.
+"""Locates the database of a call, and the directories that its SQL may access.
 
-Each execution has a folder of its own, in which its database is and in which relative paths start. The deployment may
-name more directories in NOETL_DUCKDB_DIRECTORIES, for all executions. Nothing else is read or written. A database in
-one of those is served by one process for all executions, so what SQL reaches from there are those directories alone.
+Each execution has a folder for its database, which relative paths refer to. The deployment may list more directories
+for all executions in NOETL_DUCKDB_DIRECTORIES. Nothing else is accessible. A database in one of these is served by one
+process for all executions, so its SQL can access only these directories.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from noetl_activities.variables import CREDENTIALS_VARIABLE, DUCKDB_DIRECTORIES_
 __all__ = ["MEMORY_VARIABLE", "DatabaseFile", "allowed_directories_hint", "has_file", "memory_limit", "place_of"]
 
 MEMORY_VARIABLE = "NOETL_DUCKDB_MEMORY"
-"""GiB of memory that DuckDB may use in one process."""
+"""The variable with the memory limit of a DuckDB process, in GiB."""
 
 DEFAULT_MEMORY = 2.0
 _LEAST, _MOST = 1 / 16, 1 << 20
 
 _COMPANIONS = (".wal", ".tmp", ".wal.checkpoint", ".wal.recovery")
-"""What DuckDB writes beside a database."""
+"""Suffixes of the files that DuckDB writes next to a database."""
 
 _EXECUTION = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class DatabaseFile(NamedTuple):
-    """``database``: an absolute path without links, or MEMORY. ``folder``: where relative paths start."""
+    """``database``: an absolute path without links, or MEMORY. ``folder``: the base of relative paths."""
 
     database: str
     folder: str
@@ -41,7 +41,7 @@ class DatabaseFile(NamedTuple):
 
 
 def place_of(config: dict[str, Json], execution_id: str) -> DatabaseFile:
-    """The place of a call; makes the execution's folder. Reads the file system. Raises ConfigError, RefusedError."""
+    """The database file of a call; creates the folder of the execution. Raises ConfigError, RefusedError."""
     folder = _folder_of(execution_id)
     named = _named()
     own = (str(folder), *named)
@@ -57,7 +57,7 @@ def place_of(config: dict[str, Json], execution_id: str) -> DatabaseFile:
 
 
 def allowed_directories_hint(directories: tuple[str, ...]) -> str:
-    """Which directories a call may use, and how to allow another."""
+    """A hint which directories a call may use, and how to allow others."""
     return (
         f"DuckDB may use files only in {', '.join(directories)}; to allow another directory, add its absolute path to "
         f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker (/data:/warehouse)"
@@ -65,7 +65,7 @@ def allowed_directories_hint(directories: tuple[str, ...]) -> str:
 
 
 def has_file(place: DatabaseFile) -> bool:
-    """Whether the database is there already."""
+    """Whether the database exists."""
     return place.database != MEMORY and Path(place.database).exists()
 
 
@@ -91,7 +91,7 @@ def _folder_of(execution_id: str) -> Path:
 
 
 def _home() -> Path:
-    """NOETL_HOME, else our folder for data: never one of the folder that the worker was started in."""
+    """NOETL_HOME, else the data folder; never the current folder of the worker."""
     given = os.environ.get(HOME_VARIABLE)
     if given:
         return Path(given).absolute()
@@ -115,13 +115,13 @@ def _named() -> tuple[str, ...]:
 
 
 def _secret() -> list[Path]:
-    """What no SQL may read: the folder of the stack, with its passwords, and the credentials file."""
+    """Paths that SQL must not read: the folder of the stack, with its passwords, and the credentials file."""
     credentials = os.environ.get(CREDENTIALS_VARIABLE)
     return [_home(), *([Path(credentials)] if credentials else [])]
 
 
 def _resolved(path: Path) -> Path:
-    """Without links and ``..``. DuckDB opens the database, and what lies beside it, before its own check is on."""
+    """The path without links and ``..``. DuckDB opens the database and the files next to it before its own checks."""
     try:
         real = Path(os.path.realpath(path))
         links = [name for name in _COMPANIONS if real.with_name(real.name + name).is_symlink()]

@@ -1,8 +1,8 @@
-"""A DuckDB process as the worker sees it: started, asked by several calls at once, ended.
+"""The worker's side of a DuckDB process, which serves several calls at once.
 
-SQL of playbooks runs there and not in the worker: whatever DuckDB's own guards miss, that process has no secrets. It
-inherits three pipes and an environment by allow-list, limits its memory and files (duckdb_child.py), and imports what
-the worker imports, never from the folder that it runs in.
+SQL of playbooks runs in a separate process, which contains no secrets, in case DuckDB's own restrictions have gaps. It
+inherits three pipes and an allow-listed environment, limits its memory and files (duckdb_child.py), and imports modules
+from where the worker does, never from its current folder.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ __all__ = ["DuckdbProcess", "failed", "started"]
 
 _ENVIRONMENT = ("LANG", "LC_ALL", "TZ", "SYSTEMROOT")
 _SOURCE = Path(__file__).parents[1]
-"""Where this package is imported from."""
+"""The folder that this package is imported from."""
 
 _INTERRUPTS = 10
 _INTERRUPT_SECONDS = 0.5
-"""How often a cancelled call is interrupted, and how long it is waited for each time, before the process is killed:
-a read of a pipe in a directory, for one, cannot be interrupted.
+"""How often a cancelled call is interrupted, and how long to wait each time, before the process is killed. Some calls
+cannot be interrupted, such as reading a pipe in a directory.
 """
 
 _TOLD = 2048
-"""Bytes of the process's last words that are kept."""
+"""Bytes of the process's stderr that are kept."""
 
 _OUTSIDE = "file system operations are disabled by configuration"
 _HINTS = {
@@ -62,7 +62,7 @@ _HINTS = {
 
 
 def failed(reply: Failed, place: DatabaseFile) -> Outcome:
-    """The outcome of a call that DuckDB refused. Raises ConfigError where the call is wrong."""
+    """The outcome of a call that failed in DuckDB. Raises ConfigError if the call is invalid."""
     if reply.code is None:
         raise ConfigError(reply.message)
     hints = {_OUTSIDE: allowed_directories_hint(place.directories), **_HINTS}
@@ -94,7 +94,7 @@ async def started(place: DatabaseFile) -> DuckdbProcess:
 
 
 class DuckdbProcess:
-    """One process. ``is_over`` when it answers no more."""
+    """One process. ``is_over`` once it has ended or is unusable."""
 
     def __init__(self, child: Process) -> None:
         self.is_over = False
@@ -107,8 +107,9 @@ class DuckdbProcess:
     async def ask(
         self, message: Callable[[int], Call | Find | Store], text: Callable[[Outcome], str] | None = None
     ) -> Done | Failed:
-        """Make the call that ``message`` gives for a number. ``text`` says what the ledger keeps of an outcome. Raises
-        ConfigError for a call that cannot be sent. Cancelled, it ends the call, or else the process.
+        """Send the message that ``message`` creates for a call number, and return the reply. ``text`` encodes an
+        outcome for the ledger. Raises ConfigError if the call cannot be sent. Cancellation ends the call, or else the
+        process.
         """
         self._last_id += 1
         number = self._last_id
@@ -131,12 +132,12 @@ class DuckdbProcess:
         return Failed(number, await self._end(), PROCESS_ENDED)
 
     async def _next(self, number: int) -> Reply | None:
-        """None when the process is over."""
+        """The next reply to a call; None if the process has ended."""
         queue = self._replies[number]
         return None if self.is_over and queue.empty() else await queue.get()
 
     async def _stop(self, number: int) -> None:
-        """Interrupt the call until it has ended; kill the process when it does not end."""
+        """Interrupt the call until it has ended; kill the process if it does not end."""
         try:
             for _ in range(_INTERRUPTS):
                 with contextlib.suppress(TimeoutError):
@@ -151,8 +152,8 @@ class DuckdbProcess:
         self.kill()
 
     async def send(self, message: ToProcess) -> None:
-        """Send a message. Raises ConfigError for what cannot be sent. Who is gone reads nothing, which is found when
-        its answer is awaited.
+        """Send a message. Raises ConfigError if it cannot be sent. If the process has ended, waiting for the reply
+        reports that.
         """
         await self._write(_frame(message))
 
@@ -163,7 +164,7 @@ class DuckdbProcess:
             await self._child.stdin.drain()
 
     async def _read(self) -> None:
-        """Hand out replies to the calls that wait for them. A frame that is none ends the process."""
+        """Pass replies to the calls that wait for them. An invalid frame ends the process."""
         assert self._child.stdout is not None  # noqa: S101
         read = self._child.stdout.readexactly
         try:
@@ -191,7 +192,7 @@ class DuckdbProcess:
         return ": ".join([f"the process that runs DuckDB ended ({exit_words(status)})", *told])
 
     def kill(self) -> None:
-        """End the process at once. What it has not committed is undone when the file is opened again."""
+        """Kill the process. Uncommitted changes are rolled back when the file is opened again."""
         self.is_over = True
         if self._child.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -12,7 +12,7 @@ __all__ = ["CancelledCallError", "Running", "Turns"]
 
 
 class CancelledCallError(Exception):
-    """Nobody waits for the call any more."""
+    """The call was cancelled."""
 
 
 class Turns:

@@ -1,4 +1,4 @@
-"""The statements of a call as they run in the DuckDB process, and their result within a budget."""
+"""Runs the statements of a call in the DuckDB process, with limits on their results."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ from noetl_activities.rows import Statement, sql_result, statement
 __all__ = ["MAX_BYTES", "MAX_ROWS", "outcome_of", "run_statements"]
 
 MAX_ROWS = 100_000
-"""Of one statement."""
+"""Maximum rows per statement."""
 
 MAX_BYTES = 32_000_000
-"""Of the results of one call, as JSON: no larger value can be reported."""
+"""Maximum size of the results of one call as JSON: a larger value cannot be reported."""
 
 MAX_CONTAINERS = 1_000_000
-"""Lists and maps in the results of one call. Each takes the worker, which reads them, much more than its bytes."""
+"""Maximum number of lists and maps in the results of one call: in the worker they need far more memory than as JSON."""
 
 _REMEDY = "aggregate them, or COPY them to a file"
 
 _PORTION = 256
-"""Rows that are fetched before their size is known."""
+"""Rows that are fetched at a time, before their size is measured."""
 
 
 def run_statements(
     connection: duckdb.DuckDBPyConnection, statements: Sequence[str], params: Sequence[Any], running: Running
 ) -> list[Statement]:
-    """Their results. Raises duckdb.Error, ConfigError for a result that is too large, CancelledCallError."""
+    """Run the statements and return their results. Raises duckdb.Error, CancelledCallError; ConfigError if a result is
+    too large.
+    """
     budget = _Budget()
     found: list[Statement] = []
     for text in statements:
@@ -44,13 +46,13 @@ def run_statements(
 
 
 def outcome_of(results: list[Statement], database: str) -> Outcome:
-    """The outcome of a call whose statements gave these results, as it goes to the worker in JSON."""
+    """The outcome of a call with these results, as JSON for the worker."""
     result = {**sql_result(results), "database_path": database}
     return Outcome("ok", result, meta=replace_non_finite(result))
 
 
 class _Budget:
-    """What the results of a call may still take."""
+    """The remaining size of the results of a call."""
 
     def __init__(self) -> None:
         self._bytes = MAX_BYTES
@@ -66,7 +68,7 @@ class _Budget:
 
 
 def _containers(value: Json) -> int:
-    """How many lists and maps it has, itself included."""
+    """The number of lists and maps in a value, including itself."""
     inside = cast("dict[str, Json]", value).values() if isinstance(value, dict) else cast("list[Json]", value)
     return 1 + sum(_containers(one) for one in inside if isinstance(one, dict | list))
 

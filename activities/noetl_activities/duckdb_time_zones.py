@@ -1,7 +1,7 @@
-"""What DuckDB asks of the package pytz to make Python values of TIMESTAMP WITH TIME ZONE.
+"""A replacement for pytz, which DuckDB imports to convert TIMESTAMP WITH TIME ZONE to Python values.
 
-pytz is not installed, and is not needed: a result has the instant in UTC, as that of the postgres tool has, whatever
-the time zone of the machine or of the session is.
+pytz is not installed or needed: results are in UTC, as those of the postgres tool, whatever the time zone of the
+machine or session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class _Utc(datetime.tzinfo):
     """UTC with pytz's ``localize``; datetime.timezone cannot be subclassed."""
 
     def localize(self, when: datetime.datetime) -> datetime.datetime:
-        """The time, which has no zone, as one in UTC."""
+        """The naive time as a time in UTC."""
         return when.replace(tzinfo=self)
 
     def utcoffset(self, dt: datetime.datetime | None) -> datetime.timedelta:
@@ -39,11 +39,11 @@ _UTC = _Utc()
 
 
 def timezone(name: str) -> datetime.tzinfo:
-    """UTC for every name: DuckDB asks for ``UTC``, and then for the session's zone to convert to."""
+    """UTC for every name: DuckDB requests ``UTC``, and then the zone of the session to convert to."""
     del name
     return _UTC
 
 
 def provide() -> None:
-    """Let DuckDB find this module when it imports pytz."""
+    """Register this module as pytz."""
     sys.modules["pytz"] = sys.modules[__name__]

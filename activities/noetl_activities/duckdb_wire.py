@@ -3,12 +3,12 @@
     worker                                   DuckDB process
     Setup ───────────────────────────────►   limits itself
     Call | Find | Store ─────────────────►   runs it in a thread
-           ◄───────────────────── Noting     the statements ran: what is the ledger to keep of this outcome?
+           ◄───────────────────── Noting     the statements ran: how is this outcome encoded for the ledger?
     Keep ────────────────────────────────►   stores it, commits
            ◄───────────── Done | Failed      ends the call of that number
     Cancel ──────────────────────────────►   interrupts the call, which then fails
 
-Calls of one process run side by side; ``number`` tells them apart. A frame is its length in four bytes, then the JSON.
+Calls of one process run concurrently, identified by ``number``. A frame is its length in four bytes, then the JSON.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ __all__ = [
 ]
 
 MAX_FRAME = 80 * 1024 * 1024
-"""Bytes. A result has at most 32 MB (duckdb_statements.MAX_BYTES), and its last statement twice."""
+"""In bytes. A result has at most 32 MB (duckdb_statements.MAX_BYTES), and contains its last statement twice."""
 
 MEMORY = ":memory:"
-"""DuckDB's name for a database that has no file. Each call has one of its own."""
+"""DuckDB's name for a database without a file. Each call has one of its own."""
 
 
 class Setup(msgspec.Struct, frozen=True, tag=True):
-    """What the process is for: one ``database``, an absolute path or MEMORY, and the ``directories`` that its SQL may
-    use. ``memory`` is DuckDB's limit in bytes.
+    """The configuration of the process: one ``database``, an absolute path or MEMORY, and the ``directories`` that its
+    SQL may access. ``memory`` is DuckDB's limit in bytes.
     """
 
     database: str
@@ -58,7 +58,7 @@ class Setup(msgspec.Struct, frozen=True, tag=True):
 
 
 class Call(msgspec.Struct, frozen=True, tag=True):
-    """Run ``statements``. With a ``key`` the outcome is kept under it and ``n`` (noetl_activities.once.Once)."""
+    """Run ``statements``. With a ``key``, the outcome is stored under it and ``n`` (noetl_activities.once.Once)."""
 
     number: int
     statements: list[str]
@@ -68,7 +68,7 @@ class Call(msgspec.Struct, frozen=True, tag=True):
 
 
 class Find(msgspec.Struct, frozen=True, tag=True):
-    """Look up the outcome that the ledger has."""
+    """Look up an outcome in the ledger."""
 
     number: int
     key: str
@@ -96,7 +96,7 @@ class Keep(msgspec.Struct, frozen=True, tag=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
-    """Nobody waits for this call any more."""
+    """Cancel a call."""
 
     number: int
 
@@ -105,14 +105,14 @@ ToProcess: TypeAlias = Setup | Call | Find | Store | Keep | Cancel
 
 
 class Noting(msgspec.Struct, frozen=True, tag=True):
-    """The call waits in its transaction for the text that the ledger is to keep of its outcome."""
+    """The call waits, in its transaction, for the text of its outcome to store in the ledger."""
 
     number: int
     outcome: Outcome
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
-    """The call went well: the field of its kind is set; ``text`` of Find is None where the ledger has none."""
+    """The call succeeded: the field for its kind is set; ``text`` of Find is None if the ledger has no outcome."""
 
     number: int
     answer: Answer | None = None
@@ -121,7 +121,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The call failed: by DuckDB's error of the class ``code``, or, where that is None, because the call is wrong."""
+    """The call failed: with a DuckDB exception of the class ``code``; if that is None, the call is invalid."""
 
     number: int
     message: str
@@ -132,7 +132,7 @@ Reply: TypeAlias = Noting | Done | Failed
 
 
 def framed(message: ToProcess | Reply) -> bytes:
-    """The message as a frame. Raises ValueError (UnicodeEncodeError, too long) for what no frame can hold."""
+    """The message as a frame. Raises ValueError if it cannot be encoded or is too long."""
     body = msgspec.json.encode(message)
     if len(body) > MAX_FRAME:
         raise ValueError(f"it is over {MAX_FRAME >> 20} MB")
@@ -140,7 +140,7 @@ def framed(message: ToProcess | Reply) -> bytes:
 
 
 def size_of(head: bytes) -> int:
-    """How many bytes follow this beginning of a frame. Raises ValueError for more than any message has."""
+    """The number of bytes that follow the head of a frame. Raises ValueError if it exceeds the maximum."""
     size = int.from_bytes(head, "big")
     if size > MAX_FRAME:
         raise ValueError(f"a frame of {size} bytes")
@@ -148,7 +148,7 @@ def size_of(head: bytes) -> int:
 
 
 def read_frame(file: BinaryIO) -> ToProcess | None:
-    """The next message; None when the other side is gone."""
+    """The next message; None if the other side has ended."""
     head = file.read(4)
     if len(head) < 4:
         return None

@@ -5,9 +5,9 @@
     ├── CredentialError    a named credential is unknown or lacks a field
     └── RefusedError       a guard refused the call (SSRF, path, size)
     SinkError              a sink's own system failed; it carries the error outcome
-    SecretError            a keeper of secrets failed; it carries the error outcome
+    SecretError            a secret store failed; it carries the error outcome
 
-A tool's own foreign errors (httpx, asyncpg, duckdb ...) are mapped to an error outcome inside the tool, cause kept.
+Errors of libraries (httpx, asyncpg, duckdb ...) are mapped to an error outcome inside the tool, with their cause.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ class ToolError(Exception):
 
 
 class ConfigError(ToolError):
-    """The call is wrong: see the message for the field and what is expected there."""
+    """The call is invalid: the message says which field, and what is expected."""
 
     kind = "config"
 
 
 class CredentialError(ToolError):
-    """No such credential: add it to the credentials file or the environment (README, Credentials)."""
+    """A credential is missing or incomplete: see the README, Credentials."""
 
     kind = "credential"
 
 
 class RefusedError(ToolError):
-    """A guard refused this call: see the message for the setting that allows it."""
+    """A guard refused this call: the message says which setting allows it."""
 
     kind = "refused"
 
 
 class FailedError(Exception):
-    """A system other than the tool's own failed: the outcome has its error, and whether to retry."""
+    """A system other than that of the tool failed: the outcome has its error, and whether to retry."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.error.message if outcome.error else "")
@@ -52,7 +52,7 @@ class FailedError(Exception):
 
 
 class SinkError(FailedError):
-    """A sink could not store."""
+    """A sink failed to store."""
 
 
 class SecretError(FailedError):

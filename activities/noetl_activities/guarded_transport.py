@@ -1,7 +1,7 @@
-"""The http tool's transport: nothing is called that the guards refuse.
+"""The transport of the http tool, which refuses addresses that the guards do not allow.
 
-A host is resolved once, every address is judged, and the connection goes to the address that was judged, so a name
-that answers differently the second time gains nothing. Redirects come through here again.
+A host is resolved once, every address is checked, and the connection is made to the checked address. So a name that
+resolves differently the second time (DNS rebinding) has no effect. Redirects are checked too.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["GuardedTransport", "is_caused_by"]
 
 @functools.cache
 def _tls(verify: bool) -> ssl.SSLContext:
-    """Made once: reading the certificate authorities takes a tenth of a second."""
+    """The TLS context, cached: reading the certificate authorities takes a tenth of a second."""
     return httpx.create_ssl_context(verify=verify, trust_env=False)
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """Resolves, judges, and calls the address in place of the name; TLS and the Host header still have the name."""
+    """Resolves the name, checks its addresses, and connects to one; TLS and the Host header still use the name."""
 
     def __init__(self, guard: AddressGuard, stack: StackPorts, verify: bool) -> None:
         self._guard = guard
@@ -37,7 +37,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         self._inner = httpx.AsyncHTTPTransport(verify=_tls(verify))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """See httpx.AsyncBaseTransport. Addresses are tried in turn, as a name may have one that nobody listens on."""
+        """See httpx.AsyncBaseTransport. Addresses are tried in turn, as not all of them may accept connections."""
         url = request.url
         if url.scheme not in ("http", "https"):
             shown = url.copy_with(query=None)
@@ -62,7 +62,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
 
 def is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Whether an error of this kind lies somewhere beneath: httpx says only that all attempts failed."""
+    """Whether the error has a cause of this kind: httpx only reports that all attempts failed."""
     while error is not None:
         if isinstance(error, kind):
             return True
@@ -73,7 +73,7 @@ def is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool
 
 
 def _pinned(request: httpx.Request, host: str, address: Address) -> httpx.Request:
-    """A request of its own: the client goes on from the one it made, to the name, when it follows a redirect."""
+    """A copy of the request for an address: the client uses the original, with the name, to follow redirects."""
     return httpx.Request(
         request.method,
         request.url.copy_with(host=str(address)),

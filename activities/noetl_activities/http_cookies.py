@@ -11,10 +11,10 @@ __all__ = ["QuietCookieJar"]
 
 
 class QuietCookieJar(CookieJar):
-    """Ignores a Set-Cookie header that it cannot read.
+    """Silently ignores invalid Set-Cookie headers.
 
-    Python's own warns of some of them with a traceback, "http.cookiejar bug!", which any server can so write into the
-    worker's log: a year of five digits is enough.
+    For some of them, such as a year with five digits, Python's cookie jar warns with a traceback ("http.cookiejar
+    bug!"), so any server could write to the worker's log.
     """
 
     def extract_cookies(self, response: HTTPResponse, request: Request) -> None:

@@ -1,4 +1,4 @@
-"""The tools that are installed, as the compiler knows tools."""
+"""Descriptions of the installed tools for the compiler."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["installed_tools"]
 
 
 def installed_tools(group: str = "noetl.tools") -> Tools:
-    """The kinds that NoETL knows, and those of installed packages.
+    """The kinds of tools that NoETL knows, and those of installed packages.
 
-    Packages are looked for when a kind is asked for that NoETL does not provide itself, and the module of a tool is
-    imported when its kind is. One that cannot be used has a ``problem``.
+    Packages are searched when a kind is looked up that NoETL does not provide, and the module of a tool is imported
+    when its kind is looked up. A tool that cannot be used has a ``problem``.
     """
     return _InstalledTools(group)
 
@@ -52,7 +52,7 @@ class _InstalledTools(Mapping[str, ToolDescription]):
 
 
 def _described(points: Sequence[EntryPoint]) -> ToolDescription:
-    """What its package says of it. Whatever is wrong with that is the package's fault, and told as a problem."""
+    """The description of a tool by its package. Errors in the package become the ``problem`` of the tool."""
     if len(points) > 1:
         return ToolDescription(problem=f"it is registered by {' and '.join(map(owner, points))}")
     [point] = points

@@ -1,16 +1,16 @@
 """Check the number and nesting of JSON values in a text without parsing it.
 
-``json.loads`` runs in C and cannot be interrupted, so its work is bounded beforehand: 12 MB of empty lists would be
-four million objects. Counting must cost less than parsing, for texts that are made to be slow too. So the text is
-reduced by whole-text operations in C, each linear, until only its structure is left:
+``json.loads`` runs in C and cannot be interrupted, so its input is limited beforehand: 12 MB of empty lists would be
+four million objects. Counting must be faster than parsing, also for malicious texts. So the text is reduced by linear
+whole-text operations in C until only its structure is left:
 
-1. escaped backslashes and quotes go, then all bytes but quotes, brackets and commas;
-2. strings go, with the brackets and commas in them. Where the end of one touches the beginning of the next (only a
-   colon stood between), the two are taken as one, which changes nothing outside of them;
-3. commas and opening brackets are counted. Then brackets alone are left, and each removal of all ``[]`` takes away the
-   innermost level.
+1. remove escaped backslashes and quotes, then all bytes but quotes, brackets and commas;
+2. remove strings, with the brackets and commas in them. Where the end of one touches the beginning of the next (only a
+   colon was between them), both are removed as one, with the same result;
+3. count commas and opening brackets. Then only brackets are left, and each removal of all ``[]`` removes the innermost
+   level.
 
-What is no JSON may be misjudged; the parser refuses it at the first place where this counting could be wrong.
+Invalid JSON may be miscounted; the parser rejects it at the first position where the count could be wrong.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import re
 __all__ = ["MAX_DEPTH", "MAX_VALUES", "excess", "has_more_values"]
 
 MAX_VALUES = 1_000_000
-"""Numbers, texts, lists and maps: what 16 MB of records commonly have, and half a second of parsing at most."""
+"""Maximum number of values: as many as 16 MB of records typically have, and at most half a second of parsing."""
 
 MAX_DEPTH = 100
-"""Levels, as of a playbook: what reads the value later may recurse."""
+"""Maximum nesting, the same as for a playbook: code that reads the value later may recurse."""
 
 _STRUCTURE = b'"[]{},'
 _OTHERS = bytes(set(range(256)) - set(_STRUCTURE))

@@ -1,4 +1,4 @@
-"""What calls leave open for the next one, for as long as a worker serves: closed after it was idle for a while."""
+"""Resources that are kept open between calls while a worker serves, and closed after being idle for a while."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["Kept", "keeping"]
 
 
 class Kept(Protocol):
-    """``keepers`` says how many want things to be kept; nothing is without one."""
+    """A pool of idle resources. ``keepers`` counts its users; nothing is kept without one."""
 
     keepers: int
 
     async def close_older(self, seconds: float) -> None:
-        """Close what has been idle for so long."""
+        """Close resources that have been idle for at least ``seconds``."""
         ...
 
 
 @asynccontextmanager
 async def keeping(kept: Kept, seconds: float) -> AsyncGenerator[None]:
-    """Keep things while the block runs, each until it was idle for ``seconds``; the last keeper closes all."""
+    """Keep resources while the block runs, each until it was idle for ``seconds``; the last keeper closes all."""
     kept.keepers += 1
     sweeping = asyncio.create_task(_sweep(kept, seconds))
     try:

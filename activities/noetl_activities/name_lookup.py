@@ -1,4 +1,4 @@
-"""The addresses of a host."""
+"""Resolves host names."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _UNKNOWN_HOST = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NON
 
 
 class UnknownHostError(httpx.ConnectError):
-    """The name of a host leads to no address."""
+    """A host name cannot be resolved."""
 
 
 async def addresses_of(host: str, port: int) -> list[Address]:
-    """At least one, in the system's order. Raises UnknownHostError."""
+    """The addresses of a host, at least one, in the order of the system. Raises UnknownHostError."""
     try:
         return [ipaddress.ip_address(host.strip("[]"))]
     except ValueError:

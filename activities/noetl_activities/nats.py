@@ -1,6 +1,6 @@
 """The nats tool: one operation on a bucket, an object store or a stream of a NATS server with JetStream.
 
-A call has a connection of its own. A credential says where the server is and who asks; a playbook cannot name a server.
+Each call opens a connection. The server and the login come from a credential; a playbook cannot name a server.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NatsTool:
     spec = built_in("nats")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """The result is a mapping with ``operation``, and what the operation yields."""
+        """Return a mapping with ``operation`` and the result of the operation."""
         name = str(request.config.get("operation") or "")
         if name not in OPERATIONS:
             raise ConfigError(f"operation is {name!r:.60}: write one of {', '.join(OPERATIONS)}")
@@ -62,7 +62,7 @@ async def _made(name: str, request: Request, credential: Credential, context: To
 
 
 async def _connected(credential: Credential) -> Client:
-    """Without reconnects: a lost connection fails the call, and its policy decides."""
+    """Connect without automatic reconnects: a lost connection fails the call, and its policy decides about retries."""
     from nats.aio.client import Client
 
     address = _first(credential, _ADDRESS)
@@ -92,7 +92,7 @@ def _first(credential: Credential, names: tuple[str, ...]) -> str | None:
 
 
 async def _ignored(error: Exception) -> None:
-    """What goes wrong is raised by the operation as well."""
+    """Ignore errors of the connection, as the operation raises them too."""
     del error
 
 
@@ -109,7 +109,7 @@ _MAX_MESSAGE = 500
 
 
 def _failure(error: Exception, name: str, context: ToolContext) -> ErrorInfo:
-    """Raises ConfigError for a name or a value that NATS does not take."""
+    """The outcome of an error. Raises ConfigError for a name or value that NATS rejects."""
     from nats.js import errors as stream_errors
 
     message = context.cut(f"{name}: {_words(error)}", _MAX_MESSAGE)
@@ -153,7 +153,7 @@ def _kind(error: Exception) -> str:
 
 
 def _words(error: Exception) -> str:
-    """NATS's own words; of an answer without any, what it is."""
+    """The message of NATS; the name of the error if it has none."""
     description = getattr(error, "description", None)
     return str(description or error or type(error).__name__).removeprefix("nats: ")
 

@@ -1,6 +1,6 @@
-"""What a nats task can do, one function an operation: key-value buckets, object stores and streams of JetStream.
+"""The operations of the nats tool on key-value buckets, object stores and streams, one function each.
 
-Each takes the JetStream of a connection and the fields of the call, and returns the result.
+Each takes the JetStream context of a connection and the fields of the call, and returns the result.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["OPERATIONS", "Operation"]
 
 MAX_OBJECT_BYTES = 16 * 2**20
-"""Of an object that is fetched: as much as a response of the http tool."""
+"""Maximum size of a fetched object, the same as for a response of the http tool."""
 
 _MESSAGE_ID = "Nats-Msg-Id"
-"""The header by which a stream knows a message that is published once more."""
+"""The header by which a stream detects duplicates of a message."""
 
 _BASE64 = "base64"
 
@@ -97,7 +97,7 @@ async def _object_list(stream: JetStreamContext, request: Request) -> Json:
 
 
 async def _js_publish(stream: JetStreamContext, request: Request) -> Json:
-    """All attempts of a call send one id, so a stream takes the message once within its duplicate window."""
+    """All attempts of a call send the same id, so a stream stores the message once within its duplicate window."""
     ack = await stream.publish(
         _text(request, "subject"),
         _bytes(request, "payload"),
@@ -155,7 +155,7 @@ def _text(request: Request, name: str) -> str:
 
 
 def _key(key: str) -> str:
-    """A key that becomes a subject. Raises ConfigError for one that would be a pattern."""
+    """Check a key, which becomes part of a subject. Raises ConfigError if it would be a pattern."""
     if not all(part and not set(part) & set("*> \t\r\n") for part in key.split(".")):
         raise ConfigError(f"{key!r:.100} is not a key of a bucket")
     return key
@@ -172,7 +172,7 @@ def _seconds(value: Json) -> float:
 
 
 def _bytes(request: Request, name: str) -> bytes:
-    """A text as UTF-8, or as the bytes of its base64; any other value as JSON."""
+    """Text as UTF-8, or decoded from base64; any other value as JSON."""
     value: Json = request.config.get(name)
     if value is None:
         raise ConfigError(f"{request.config['operation']} needs a {name}")
@@ -185,5 +185,5 @@ def _bytes(request: Request, name: str) -> bytes:
 
 
 async def _value(data: Any) -> Json:
-    """JSON as a value, text as text, other bytes as {base64}; null where there are none."""
+    """The value of JSON, text, or other bytes as {base64}; null if there are none."""
     return await data_of(cast("bytes", data or b""), "")

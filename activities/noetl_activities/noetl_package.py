@@ -1,6 +1,6 @@
-"""The package ``noetl`` as python tasks of older playbooks import it: VarsCache, over ctx, and credentials of the task.
+"""The package ``noetl`` for python tasks of older playbooks: VarsCache, backed by ctx, and the task's credentials.
 
-It exists in the process of a task alone. Uses only the standard library.
+It exists only in the process of a task. Uses only the standard library.
 """
 
 # The values are whatever the task makes of them, and the signatures are those of older NoETL.
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 NAME = re.compile(r"[A-Za-z]\w*")
-"""Of a variable: what ``ctx.NAME`` can be in a playbook."""
+"""The valid names of variables: what ``ctx.NAME`` can be in a playbook."""
 
 
 _variables: dict[str, Any] = {}
 written: dict[str, Any] = {}
-"""What the task has written; null where it deleted a variable."""
+"""What the task has set; null for a deleted variable."""
 
 _facts: dict[str, dict[str, Any]] = {}
 
 
 class VarsCache:
-    """The variables of the run. What is written here is set in ctx when the task has ended well (semantics.md 16)."""
+    """The variables of the run. Changes are set in ctx when the task succeeds (semantics.md 16)."""
 
     @classmethod
     async def get_cached(cls, var_name: str, execution_id: Any = None) -> dict[str, Any] | None:
-        """``{value, type, source_step, access_count}``, counted within the task; None for an unknown name."""
+        """Return ``{value, type, source_step, access_count}``, counted within the task; None for an unknown name."""
         if var_name not in _variables:
             return None
         facts = _facts_of(var_name)

@@ -1,7 +1,6 @@
-"""Numbers that JSON has no form for: NaN and infinity, from databases, from bodies of responses or from Python code.
+"""NaN and infinity, which JSON cannot represent, from databases, response bodies or Python code.
 
-They become null, and whoever looks at the run is told (semantics.md 19): ``meta.warning`` of an outcome is a warning of
-the log.
+They become null, with a warning in the log of the run: ``meta.warning`` of the outcome (semantics.md 19).
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ __all__ = ["replace_non_finite"]
 
 
 def replace_non_finite(value: Json) -> dict[str, Json]:
-    """Replace them with null in lists and maps, in place. Returns what the outcome's ``meta`` says of it: nothing where
-    there are none.
-    """
+    """Replace them with null in lists and maps, in place. Returns ``meta`` for the outcome, empty if there are none."""
     count = 0
     level: list[Any] = [value]
     while level:

@@ -1,11 +1,11 @@
 """Connections of the postgres tool and sink: from a credential.
 
-A call has a connection for itself, new or as good as new: nothing of one playbook (settings, temporary tables, an
-aborted transaction) is seen by another.
+A call has a connection for itself, new or reset: it sees nothing of other playbooks (settings, temporary tables, an
+aborted transaction).
 
-All that a connection is opened with comes from the credential or from the playbook. A driver fills what is missing from
-the environment of its process: PGPASSWORD, ~/.pgpass, service files, client certificates. These are the worker's own,
-and a playbook may name any host. So each argument is given here, and where it is missing it is asked for.
+All arguments of a connection come from the credential or the playbook. The driver would read missing ones from the
+environment: PGPASSWORD, ~/.pgpass, service files, client certificates. These belong to the worker, and a playbook may
+name any host. So every argument is passed explicitly, and missing ones are an error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["CREDENTIAL_FIELDS", "Connection", "connected", "connected_to", "logi
 guard_logins()
 
 MAX_RECEIVED_BYTES = 64 * 2**20
-"""All that one call may receive. A result is read into memory, where it takes a multiple of that."""
+"""Maximum bytes that one call may receive. In memory, a result takes a multiple of that."""
 
 _CONNECT_TIMEOUT = 15.0
 _DSN = ("dsn", "connection_string", "url")
@@ -67,8 +67,8 @@ async def connected(
 ) -> AsyncGenerator[Connection]:
     """A connection for the ``auth`` (a credential's name or fields), or for ``connection_string`` or ``db_*`` fields.
 
-    ``connect_timeout`` in seconds. JSON columns are values, times are texts. Where connections are kept
-    (postgres_kept.py) one that was used before may come. Raises CredentialError, asyncpg's errors and OSError.
+    ``connect_timeout`` in seconds. JSON columns are values, times are text. If connections are kept (postgres_kept.py),
+    it may be one that was used before. Raises CredentialError, asyncpg's errors and OSError.
     """
     try:
         async with connected_to(await login(auth, config, context), connect_timeout) as connection:
@@ -80,7 +80,7 @@ async def connected(
 
 
 async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> dict[str, Any]:
-    """What a connection is opened with: the same for calls that may share one. Raises CredentialError, ConfigError."""
+    """The arguments of a connection, equal for calls that may share one. Raises CredentialError, ConfigError."""
     own = {name: config[name] for name in _OF_A_TASK if config.get(name)}
     given = auth if auth is not None else config.get("credential") or own
     if not given:
@@ -114,7 +114,7 @@ async def connected_to(arguments: dict[str, Any], connect_timeout: float | None 
 
 
 async def _opened(arguments: dict[str, Any], seconds: float | None) -> Connection:
-    """Statements are not remembered: what is given back loses them (postgres_kept.py)."""
+    """Open a connection, without caching prepared statements: they are discarded between calls (postgres_kept.py)."""
     try:
         connection = await _logged_in(arguments, seconds or _CONNECT_TIMEOUT)
     except OSError as error:
@@ -139,7 +139,7 @@ async def _logged_in(arguments: dict[str, Any], seconds: float) -> Connection:
 
 
 async def _connect(arguments: dict[str, Any], tls: Attempt, seconds: float) -> Connection:
-    """Every argument that asyncpg would otherwise look for in the environment and the home of this process."""
+    """Connect, passing every argument that asyncpg would otherwise read from the environment and the home folder."""
     connection: Connection = await asyncpg.connect(
         host=arguments["host"].split(","),
         port=[int(port) for port in arguments["port"].split(",")],
@@ -160,13 +160,13 @@ async def _connect(arguments: dict[str, Any], tls: Attempt, seconds: float) -> C
 
 
 def _place(arguments: dict[str, Any]) -> str:
-    """HOST:PORT, several by comma; one port may be that of all hosts."""
+    """HOST:PORT, several separated by commas; a single port applies to all hosts."""
     hosts, ports = arguments["host"].split(","), arguments["port"].split(",")
     return ", ".join(f"{host}:{ports[min(index, len(ports) - 1)]}" for index, host in enumerate(hosts))
 
 
 def _arguments(credential: Credential) -> dict[str, Any]:
-    """As texts, so that calls with equal ones may share a connection."""
+    """The arguments as text, so that calls with equal ones may share a connection."""
     dsn = next((credential[name] for name in _DSN if credential.get(name)), None)
     try:
         found = _of_fields(credential) if dsn is None else dsn_fields(str(dsn))
@@ -203,7 +203,7 @@ def _of_fields(credential: Credential) -> dict[str, str]:
 
 
 def _decoded(text: str) -> Json:
-    """A value of a JSON column. Raises ConfigError for what Python cannot read."""
+    """The value of a JSON column. Raises ConfigError if Python cannot parse it."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -216,7 +216,7 @@ def _decoded(text: str) -> Json:
 
 
 async def _set_codecs(connection: Connection) -> None:
-    """JSON columns are values, times are texts."""
+    """Decode JSON columns as values, and times as text."""
     for name in ("json", "jsonb"):
         await connection.set_type_codec(name, encoder=json.dumps, decoder=_decoded, schema="pg_catalog")
     await set_time_codecs(connection)

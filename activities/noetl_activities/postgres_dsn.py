@@ -1,8 +1,8 @@
-"""DSNs of Postgres, read strictly: ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=require``.
+"""A strict parser of Postgres DSNs: ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=require``.
 
-A DSN with a ``/``, ``@`` or ``#`` in its password that is not percent-encoded can be read in more than one way, and
-then a part of the password looks like the host, the port or the database. So what is not plainly a DSN is refused, and
-no error repeats a part of it: it tells the place. What was read strictly has no part of the password anywhere else.
+A DSN with a ``/``, ``@`` or ``#`` in its password that is not percent-encoded is ambiguous, and a part of the password
+may be taken for the host, port or database. So anything ambiguous is refused, and errors contain only the position, no
+part of the DSN. In what is accepted, no other part contains a part of the password.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _DEFAULT_PORT = "5432"
 _NAMES = {"dbname": "database"}
 _PARAMETERS = frozenset({"host", "port", "user", "password", "database", "sslmode", "sslrootcert"})
 SETTINGS = frozenset({"application_name", "lock_timeout", "options", "search_path", "statement_timeout"})
-"""What the server is told about the session."""
+"""Settings of the session."""
 
 
 class DsnError(ValueError):
-    """What is wrong, at which place, without any text of the DSN."""
+    """The DSN is invalid. The message has the position, but no text of the DSN."""
 
 
 def dsn_fields(dsn: str) -> dict[str, str]:
-    """The parts that are given: host and port (several by comma), user, password, database, sslmode, sslrootcert, and
-    settings of the session. Raises DsnError.
+    """The parts of a DSN: host and port (several separated by commas), user, password, database, sslmode, sslrootcert,
+    and settings of the session. Raises DsnError.
     """
     found = _read(dsn)
     hosts = _hosts(found)
@@ -57,7 +57,7 @@ def dsn_password(dsn: str) -> str | None:
 
 
 def dsn_place(dsn: str) -> str:
-    """``HOST:PORT/DATABASE`` of it, as far as they are given. Raises DsnError."""
+    """``HOST:PORT/DATABASE``, without missing parts. Raises DsnError."""
     found = _read(dsn)
     _hosts(found)
     parameter = _HOST_PARAMETER.search(found["query"] or "")
@@ -66,7 +66,7 @@ def dsn_place(dsn: str) -> str:
 
 
 def dsn_servers(dsn: str) -> list[tuple[str, int]]:
-    """(host, port) of each server that it may lead to over TCP, whatever else it says. Raises DsnError."""
+    """(host, port) of each server that it may connect to over TCP. Raises DsnError."""
     found = _read(dsn)
     query = parse_qs(found["query"] or "")
     named = [(host, "") for host in ",".join(query.get("host", [])).split(",") if host]
@@ -89,7 +89,7 @@ def _read(dsn: str) -> re.Match[str]:
 
 
 def _hosts(found: re.Match[str]) -> list[tuple[str, str]]:
-    """(host, port) of each, the port "" where it is not given; nothing where the DSN names none."""
+    """(host, port) of each host, with the port "" if missing; empty if the DSN has no hosts."""
     if not found["hosts"]:
         return []
     hosts: list[tuple[str, str]] = []

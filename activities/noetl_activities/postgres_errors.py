@@ -1,4 +1,4 @@
-"""Errors of Postgres and of its driver as outcomes."""
+"""Converts errors of Postgres and its driver to outcomes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from noetl_compiler.language.error_kinds import sql_kind
 __all__ = ["SQL_ERRORS", "UnreachableError", "reason_of", "sql_error"]
 
 SQL_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
-"""What a call of Postgres raises, for ``sql_error``."""
+"""The exceptions of Postgres calls, for ``sql_error``."""
 
 _BAD_VALUE, _INTERNAL = "22000", "XX000"
-"""The SQLSTATEs for what only the driver has found."""
+"""The SQLSTATEs for errors that the driver found itself."""
 
 _LINE = 100
-"""Characters of the line of SQL that a message shows."""
+"""Maximum length of the line of SQL in a message."""
 
 
 class UnreachableError(OSError):
@@ -36,13 +36,13 @@ class UnreachableError(OSError):
 
     @classmethod
     def at(cls, place: str, error: OSError) -> UnreachableError:
-        """That of an error at the connection."""
+        """The error for a failed connection attempt."""
         kinds: tuple[tuple[type[OSError], str], ...] = ((socket.gaierror, "dns"), (ssl.SSLError, "tls"))
         kind = next((kind for one, kind in kinds if isinstance(error, one)), "connection")
         return cls(place, reason_of(error), kind=kind)
 
     def named(self, name: str | None) -> UnreachableError:
-        """The same with the name of its credential."""
+        """The same error with the name of the credential."""
         return UnreachableError(self.place, self.reason, name, self.kind)
 
 
@@ -67,7 +67,7 @@ def sql_error(error: BaseException, config: dict[str, Json] | None = None) -> Ou
 
 
 def _refused(error: asyncpg.PostgresError, config: dict[str, Json]) -> Outcome:
-    """What the server itself refused."""
+    """The outcome of an error that the server reported."""
     state, position = str(error.sqlstate or ""), _position(error)
     query = str(getattr(error, "query", None) or "")
     facts: dict[str, Json] = {
@@ -85,13 +85,13 @@ def _refused(error: asyncpg.PostgresError, config: dict[str, Json]) -> Outcome:
 
 
 def _position(error: asyncpg.PostgresError) -> int | None:
-    """A server may send any text."""
+    """The position as a number; None if the server sent something else."""
     told = str(getattr(error, "position", None) or "")
     return int(told) if told.isdecimal() and len(told) < len(str(2**31)) else None
 
 
 def _place_in(statement: str, position: int | None) -> str:
-    """`` at line 2, column 6 of the statement: from nope``; nothing where the position lies outside of it."""
+    """`` at line 2, column 6 of the statement: from nope``; "" if the position is outside the statement."""
     if position is None or not 1 <= position <= len(statement):
         return ""
     start = statement.rfind("\n", 0, position - 1) + 1
@@ -104,7 +104,7 @@ def _place_in(statement: str, position: int | None) -> str:
 
 
 def _words(error: asyncpg.PostgresError) -> str:
-    """The server's own, but where a text has a NUL: there they are riddles."""
+    """The message of the server, replaced by a clear one for text that contains NUL."""
     if isinstance(error, asyncpg.UntranslatableCharacterError) and "\\u0000" in str(error.detail):
         return f"a value {NUL}"
     return str(error.message or error)

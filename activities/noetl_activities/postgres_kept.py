@@ -1,12 +1,11 @@
-"""Connections that are kept open for the next call with the same credential, for as long as a worker serves.
+"""A pool of Postgres connections, which a worker keeps open for later calls with the same credential.
 
-To connect costs more than most statements do. Whoever gives a connection back leaves nothing in it: settings, role,
-temporary tables, locks and prepared statements are discarded before the next call has it (DISCARD ALL), which is why
-asyncpg must not remember statements. A connection that is not known to be clean, because its call failed, was cancelled
-or left a transaction open, is closed and never kept.
+Connecting costs more than most statements. Before a connection is reused, settings, role, temporary tables, locks and
+prepared statements are discarded (DISCARD ALL), which is why asyncpg must not cache statements. A connection that may
+not be clean, because its call failed, was cancelled or left a transaction open, is closed instead.
 
-Of one credential at most ``MAX_OPEN`` are open; a call that needs one more waits for its turn. Postgres accepts 100
-connections by default and refuses any more. Idle ones are fewer, and soon closed.
+At most ``MAX_OPEN`` connections per credential are open; calls that need another one wait. Postgres accepts 100
+connections by default. Fewer are kept idle, and only for a short time.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 MAX_OPEN = 64
 MAX_IDLE = 16
-"""Of one credential, in one worker."""
+"""Maximum number of open connections per credential and worker."""
 
 IDLE_SECONDS = 10.0
 TRUSTED_SECONDS = 1.0
-"""A connection that was idle for longer is asked whether its server is still there."""
+"""A connection that was idle for longer is tested before it is reused."""
 
 CLOSE_SECONDS = 5.0
 CHECK_SECONDS = 5.0
@@ -45,7 +44,7 @@ class _Idle(NamedTuple):
 
 
 class KeptConnections:
-    """The idle connections of one event loop, by what they were opened with, and the slots for open ones."""
+    """The idle connections of one event loop, by their arguments, and the slots for open ones."""
 
     def __init__(self) -> None:
         self.keepers = 0
@@ -72,7 +71,7 @@ class KeptConnections:
         return None
 
     async def give_back(self, arguments: Mapping[str, Any], connection: Connection) -> None:
-        """Keep it for the next call, if it can be made as good as new."""
+        """Keep the connection for the next call, if it can be reset."""
         if not await _cleaned(connection):
             return
         idle = self._idle.setdefault(frozenset(arguments.items()), [])
@@ -82,7 +81,7 @@ class KeptConnections:
             await closed(connection)
 
     async def close_older(self, seconds: float) -> None:
-        """Close what has been idle for so long."""
+        """Close connections that have been idle for at least ``seconds``."""
         for arguments, idle in list(self._idle.items()):
             old = [one for one in idle if _now() - one.since >= seconds]
             idle[:] = [one for one in idle if one not in old]
@@ -100,14 +99,14 @@ async def keeping_connections() -> AsyncGenerator[None]:
 
 
 def kept_connections() -> KeptConnections | None:
-    """Those of the running event loop, None where none are kept."""
+    """The pool of the running event loop; None if connections are not kept."""
     kept = _BY_LOOP.get(asyncio.get_running_loop())
     return kept if kept is not None and kept.keepers else None
 
 
 async def closed(connection: Connection) -> None:
-    """Close it, also when its server no longer answers: asyncpg drops the connection then, and raises. That would take
-    the place of the cancel, or of the error, for which it is closed.
+    """Close a connection, and ignore errors: if the server does not respond, asyncpg drops the connection and raises,
+    which would replace the original error or cancellation.
     """
     with suppress(Exception):
         await connection.close(timeout=CLOSE_SECONDS)

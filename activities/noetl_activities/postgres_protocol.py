@@ -1,18 +1,18 @@
-"""What a Postgres server may ask for while we log in, and how much it may send us.
+"""Restricts the authentication methods of Postgres servers, and the amount of data that they may send.
 
-The driver responds to any authentication request, and so sends its password in cleartext to anyone who runs the server
-or is between. It has no setting against that (libpq has ``require_auth``), so its protocol is replaced here by a
-subclass that reads along until the server is ready for queries:
+The driver answers any authentication request, so it would send the password in cleartext to anyone who runs the server
+or is in between. It has no setting against that (libpq has ``require_auth``), so its protocol is replaced by a subclass
+that inspects the messages until the server is ready for queries:
 
     server ──► LoginWatch ──► asyncpg
-                   └── a request that must not be answered: the connection ends before the driver has seen it
+                   └── a forbidden request: the connection is closed before the driver has seen it
 
-A request for the password itself, or for its MD5, is answered only where nobody can read along: over TLS, over
-loopback, over a Unix socket. Everywhere else the server has to use SCRAM, which proves that we know the password
-without telling it. Kerberos is never answered: that would use the identity of the worker's own account. The work that
-SCRAM asks of us is limited too, as the server names the number of rounds.
+Requests for the password itself, or its MD5, are answered only on private connections: TLS, loopback, Unix sockets.
+Otherwise the server must use SCRAM, which proves that the client knows the password without revealing it. Kerberos is
+never answered: it would use the identity of the worker's account. The work for SCRAM is limited too, as the server
+determines the number of rounds.
 
-``guard_logins`` guards all connections of the process: every module that makes some calls it.
+``guard_logins`` guards all connections of the process: every module that connects calls it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from noetl_activities.postgres_records import MOST_RECORDS, RecordWatch
 __all__ = ["GuardedProtocol", "LoginRefusedError", "LoginWatch", "guard_logins", "receiving_at_most"]
 
 MAX_LOGIN_BYTES = 64 * 1024
-"""All that a server sends before it is ready for queries; as a rule it is under 1 KB."""
+"""Maximum size of what a server sends before it is ready for queries; usually it is under 1 KB."""
 
 MAX_ROUNDS = 600_000
-"""Of SCRAM's key derivation: about 0.3 s of the event loop. Postgres itself uses 4,096."""
+"""Maximum rounds of SCRAM's key derivation: they block the event loop for about 0.3 s. Postgres itself uses 4,096."""
 
 _HEADER = struct.Struct("!cI")
 _OK, _CLEARTEXT, _MD5, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 3, 5, 10, 11, 12
@@ -58,7 +58,7 @@ class LoginRefusedError(asyncpg.InterfaceError):
 
 
 class LoginWatch:
-    """Reads what a server sends until it ``is_done``. ``is_private``: nobody can read what we answer."""
+    """Inspects what a server sends until the login ``is_done``. ``is_private``: nobody else can read the answers."""
 
     def __init__(self, is_private: bool) -> None:
         self.is_done = False
@@ -68,11 +68,11 @@ class LoginWatch:
 
     @property
     def unread(self) -> bytes:
-        """What came after the login."""
+        """The data received after the login."""
         return bytes(self._unread)
 
     def refusal(self, data: bytes) -> str | None:
-        """Why the login ends at these bytes, None while it may go on."""
+        """Why the login is refused after these bytes; None if it may continue."""
         self._left -= len(data)
         if self._left < 0:
             return f"the server sent over {MAX_LOGIN_BYTES // 1024} KB before the end of the login: it is not Postgres"
@@ -117,12 +117,12 @@ def _refused(request: int) -> str:
 
 
 def _is_private(transport: asyncio.BaseTransport) -> bool:
-    """Whether nobody can read along."""
+    """Whether nobody else can read the connection."""
     return transport.get_extra_info("ssl_object") is not None or is_on_this_machine(transport)
 
 
 def is_on_this_machine(transport: asyncio.BaseTransport) -> bool:
-    """Whether it is a Unix socket, or loopback."""
+    """Whether the connection is a Unix socket or loopback."""
     if transport.get_extra_info("socket").family == getattr(socket, "AF_UNIX", None):
         return True
     peer = str(transport.get_extra_info("peername")[0]).partition("%")[0]
@@ -130,9 +130,7 @@ def is_on_this_machine(transport: asyncio.BaseTransport) -> bool:
 
 
 class GuardedProtocol(_Protocol):
-    """asyncpg's protocol with a LoginWatch and then a RecordWatch, and with a limit on what is received
-    (``receiving_at_most``).
-    """
+    """asyncpg's protocol with a LoginWatch, a RecordWatch, and a limit on received data (``receiving_at_most``)."""
 
     def __init__(self, addr: Any, connected: asyncio.Future[Any], *others: Any) -> None:
         super().__init__(addr, connected, *others)
@@ -176,12 +174,12 @@ class GuardedProtocol(_Protocol):
         super().set_connection(connection)
 
     def limit(self, size: int | None) -> None:
-        """Receive at most so many bytes from now on; None for no limit."""
+        """Limit the bytes that are received from now on; None for no limit."""
         self._left = size
 
     @property
     def is_exceeded(self) -> bool:
-        """More came than the limit allows, and the connection was ended."""
+        """Whether the limit was exceeded and the connection closed."""
         return self._left is not None and self._left < 0
 
     def _end(self, error: Exception | None) -> None:
@@ -195,13 +193,13 @@ _PROTOCOLS: WeakKeyDictionary[asyncpg.Connection[Any], GuardedProtocol] = WeakKe
 
 
 def guard_logins() -> None:
-    """Guard all connections that this process makes from now on. Once is enough, more do no harm."""
+    """Guard all connections that this process makes from now on. May be called repeatedly."""
     setattr(protocol, "Protocol", GuardedProtocol)  # noqa: B010 - asyncpg has no parameter for it
 
 
 @contextmanager
 def receiving_at_most(connection: asyncpg.Connection[Any], size: int) -> Generator[None]:
-    """In the block, end the connection when the server sends more than ``size`` bytes, and raise ConfigError."""
+    """In the block, close the connection if the server sends more than ``size`` bytes, and raise ConfigError."""
     guarded = _PROTOCOLS[connection]
     guarded.limit(size)
     try:

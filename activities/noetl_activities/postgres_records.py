@@ -1,8 +1,8 @@
-"""Records in records, without an end.
+"""Limits nested records in results of Postgres.
 
-The driver decodes a record within a record by a call within a call of C, and looks at no limit: a server that sends
-40,000 of them in each other, 480 KB, ends the worker with a segmentation fault. Postgres itself stops at some
-thousand. How deep they are nested is not known before they are decoded, but they are no more than their type is named.
+The driver decodes nested records by recursion in C without a limit: a server that sends 40,000 nested records, 480 KB,
+crashes the worker with a segmentation fault. Postgres itself stops at some thousand. The nesting is not known before
+decoding, but it is at most the number of occurrences of the record type.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import struct
 __all__ = ["MOST_RECORDS", "RecordWatch"]
 
 MOST_RECORDS = 10_000
-"""In one message, as a row is one. That many in each other take 2 MB of the stack, which has 8."""
+"""Maximum records in one message, that is, in a row. Nested, they take 2 MB of the stack, which has 8."""
 
 _RECORD = struct.pack("!I", 2249)
-"""The type, as it stands before each record in a record."""
+"""The type id that precedes each nested record."""
 
 _LARGE = MOST_RECORDS * 12
-"""What so many take at least."""
+"""The minimum size of a message with too many records."""
 
 _HEADER = struct.Struct("!xI")
 
 
 class RecordWatch:
-    """Follows the messages of a server, from the beginning of one on, and counts records in the large ones."""
+    """Splits the data of a server into messages, and counts records in the large ones."""
 
     def __init__(self, unread: bytes = b"") -> None:
         self._unread = unread
@@ -33,7 +33,7 @@ class RecordWatch:
         self._seen = b""  # the end of what was searched, where a name may begin
 
     def is_exceeded(self, data: bytes) -> bool:
-        """Whether a message has more records with these bytes, the next ones, than any may have."""
+        """Whether a message has too many records, after these next bytes."""
         data, self._unread = self._unread + data, b""
         place, size = 0, len(data)
         while place < size:

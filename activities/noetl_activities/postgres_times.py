@@ -1,8 +1,8 @@
-"""Times of Postgres as ISO 8601 text, exactly.
+"""Converts times of Postgres to and from ISO 8601 text without loss.
 
-Python's own types, which the driver makes of them, have no infinity, no ``24:00:00`` and no year beyond 9999. So the
-driver passes the numbers that Postgres sends (its ``tuple`` format), and they are read and written here. An interval is
-its seconds, a month 30 days and a year 365.
+The Python types that the driver uses have no infinity, no ``24:00:00`` and no year beyond 9999. So the driver passes on
+the numbers that Postgres sends (its ``tuple`` format), which are converted here. An interval is converted to seconds,
+with months of 30 and years of 365 days.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["INFINITIES", "set_time_codecs"]
 
 Numbers: TypeAlias = tuple[int, ...]
 When: TypeAlias = Any
-"""What is sent: a value of the datetime module, or one of INFINITIES."""
+"""A value to send: one of the datetime module, or one of INFINITIES."""
 
 INFINITIES = ("infinity", "-infinity")
 
@@ -32,7 +32,7 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 async def set_time_codecs(connection: Connection) -> None:
-    """Asks the server nothing: the types are built in."""
+    """Set the codecs of a connection. Needs no query, as the types are built in."""
     for name, decode, encode in (
         ("date", _date, _date_sent),
         ("time", _time, _time_sent),

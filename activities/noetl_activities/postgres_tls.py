@@ -1,7 +1,7 @@
-"""TLS to Postgres, with the meaning that libpq gives ``sslmode``, and nothing read from the worker's environment.
+"""TLS for Postgres, with ``sslmode`` as in libpq, and without reading the worker's environment.
 
-The driver would send the certificate and the key that lie in ``~/.postgresql`` or that PGSSLCERT names to any host.
-A playbook may name the file of authorities: OpenSSL would wait for a pipe, and read a device without an end.
+The driver would use the client certificate in ``~/.postgresql`` or PGSSLCERT for any host. A playbook may name the file
+with certificate authorities, so it must be a regular file: OpenSSL would block on a pipe, and read a device endlessly.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["MODES", "Attempt", "declined", "tls_attempts"]
 MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 MAX_BYTES = 4 * 1024 * 1024
-"""Of a file of authorities; a system's own has 0.2 MB."""
+"""Maximum size of a file with certificate authorities; that of a system has 0.2 MB."""
 
 Attempt: TypeAlias = "ssl.SSLContext | Literal[False]"
 
 
 def tls_attempts(mode: str, authorities: str | None) -> Sequence[Attempt]:
-    """What to connect with, in order; a later one only where the server declined TLS. ``authorities`` is a PEM file,
-    the system's where none is named. Raises CredentialError.
+    """The TLS contexts to try, in order; a later one only if the server declined TLS. ``authorities`` is a PEM file, by
+    default that of the system. Raises CredentialError.
     """
     if mode == "disable":
         return (False,)

@@ -1,8 +1,7 @@
-"""Transactions that end in time, whatever the server does.
+"""Transactions whose rollback has a timeout.
 
-asyncpg rolls back by a query of its own, which first waits until the statement before it has ended. A server that
-waits for data (``COPY t FROM STDIN``), or that answers nothing any more, never ends it: a call would outlive its
-timeout, and its cancel.
+asyncpg rolls back with a query, which first waits for the previous statement to end. If the server waits for data
+(``COPY t FROM STDIN``) or does not respond, it never ends, and the call would not end at its timeout or cancellation.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["transaction"]
 
 @asynccontextmanager
 async def transaction(connection: Connection) -> AsyncGenerator[None]:
-    """As ``connection.transaction()``. One that cannot be rolled back in time ends with its connection."""
+    """Like ``connection.transaction()``, but closes the connection if the rollback takes too long."""
     begun = connection.transaction()
     await begun.start()
     try:

@@ -1,8 +1,8 @@
-"""Types that a server describes, nested without an end.
+"""Limits nested composite types in results of Postgres.
 
-The driver asks for the description of a type that it does not know, and decodes a value of it by a call within a call
-of C, one for each type in it. A server that describes 40,000 composite types, of which each is a field of the next,
-ends the worker with a segmentation fault. Their values name no record, so postgres_records.py counts none.
+The driver requests the description of unknown types, and decodes their values by recursion in C. A server that
+describes 40,000 composite types, each a field of the next, crashes the worker with a segmentation fault. Their values
+contain no record type ids, so postgres_records.py does not count them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from noetl_activities.errors import ConfigError
 __all__ = ["MOST_NESTED_TYPES", "TypeDepths", "TypeLimitedConnection"]
 
 MOST_NESTED_TYPES = 1_000
-"""In each other, as a table's type is in that of another. People nest a few."""
+"""Maximum nesting of types, such as the row type of a table in that of another. A few levels are usual."""
 
 _INNER = ("basetype", "elemtype", "range_subtype")
 
@@ -28,15 +28,13 @@ else:
 
 
 class TypeDepths:
-    """How many types are in each other, of all that were described so far: a later one may have an earlier one in it,
-    also one of the same id.
-    """
+    """The nesting of all types described so far: a later type may contain an earlier one, even one with the same id."""
 
     def __init__(self) -> None:
         self._depths: dict[int, int] = {}
 
     def is_exceeded(self, described: Iterable[Mapping[str, Any]]) -> bool:
-        """Whether one of these, which come in the order in which the driver takes them, is nested too deep."""
+        """Whether one of these types is nested too deeply. They are in the order in which the driver registers them."""
         for one in described:
             inner = [*(one[name] for name in _INNER), *(one["attrtypoids"] or ())]
             depth = 1 + max(self._depths.get(oid, 0) for oid in inner)
@@ -47,7 +45,7 @@ class TypeDepths:
 
 
 class TypeLimitedConnection(_Connection):
-    """Raises ConfigError for types that are nested too deep, before the driver knows them."""
+    """Raises ConfigError for types that are nested too deeply, before the driver registers them."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)

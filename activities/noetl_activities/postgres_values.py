@@ -1,7 +1,7 @@
-"""JSON values as parameters of a prepared statement, and texts of Postgres's own types.
+"""Converts JSON values to parameters of a prepared statement, and values of Postgres types to text.
 
-The driver takes a value only in the Python type of the parameter, while a playbook's values come out of templates: a
-number or a time is often a text. What a text means is read as Postgres reads it.
+The driver requires the Python type of the parameter, but templates often yield text for a number or a time. Text is
+parsed as Postgres does.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from noetl_activities.tool import Json
 __all__ = ["NUL", "Prepared", "bound", "sendable", "text_of"]
 
 NUL = "holds a NUL character (U+0000), which Postgres cannot store: leave it out, or keep the bytes as bytea"
-"""What is wrong with such a text. The driver sends it, and the server loses its place in the message (08P01)."""
+"""The problem with such text. The driver would send it, and the server would misread the message (08P01)."""
 
 Prepared: TypeAlias = "PreparedStatement[asyncpg.Record]"
 
 _INTEGER_DIGITS = 19
-"""Of the largest integer that Postgres has. A text of ten characters, ``1e99999999``, is a number of 12 MB, and takes
-longer to write out than anyone waits."""
+"""Digits of the largest integer in Postgres. The text ``1e99999999`` is a number of 12 MB, which takes too long to
+print."""
 
 _TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
 _FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
 
 
 def bound(prepared: Prepared, values: Sequence[Json]) -> list[Any]:
-    """The values for ``$1``, ``$2`` ... Raises ConfigError naming the one that does not fit."""
+    """The values for ``$1``, ``$2`` ... Raises ConfigError that names the value with a wrong type."""
     types = [parameter.name for parameter in prepared.get_parameters()]
     if len(types) != len(values):
         raise ConfigError(f"the statement has {len(types)} parameters ($1 ...), params has {len(values)}")
@@ -48,14 +48,14 @@ def bound(prepared: Prepared, values: Sequence[Json]) -> list[Any]:
 
 
 def sendable(text: str) -> str:
-    """A statement. Raises ConfigError for one with NUL in it."""
+    """The statement. Raises ConfigError if it contains NUL."""
     if "\0" in text:
         raise ConfigError(f"the statement {NUL}")
     return text
 
 
 def text_of(value: Any) -> str:
-    """A value of a type that Python has none for, as Postgres writes and reads it."""
+    """The text, in the format of Postgres, for a value without a JSON type."""
     if isinstance(value, asyncpg.BitString):
         return value.as_string().replace(" ", "")
     return _range(cast("asyncpg.Range[Any]", value)) if isinstance(value, asyncpg.Range) else str(value)
@@ -111,7 +111,7 @@ def _or_infinity(read: Callable[[Json], Any]) -> Callable[[Json], Any]:
 
 
 def _timestamp(value: Json) -> datetime.datetime:
-    """Without a zone: what the text says, its zone ignored, as Postgres does."""
+    """A timestamp without a zone; a zone in the text is ignored, as in Postgres."""
     return datetime.datetime.fromisoformat(value.strip()).replace(tzinfo=None)
 
 

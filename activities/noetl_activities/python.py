@@ -1,7 +1,7 @@
-"""The python tool: runs a playbook's code in a sandboxed process, which ends with everything it has started when its
-time is over, and when its worker is gone (isolation/).
+"""The python tool: runs a playbook's code in a sandboxed process. The process and all that it has started are killed
+after the timeout, or if the worker ends (isolation/).
 
-The child (python_child.py) sends its result through a separate pipe, apart from the output of the code.
+The child (python_child.py) sends its result through a separate pipe from the output of the code.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from noetl_compiler.language.scripts import code_in
 __all__ = ["TOOL", "PythonTool"]
 
 MAX_VALUES = 4_000_000
-"""Of a result: 60 MB of empty lists would take 1.2 GB, and seconds in which the worker does nothing else."""
+"""Maximum number of values in a result: 60 MB of empty lists would take 1.2 GB, and block the worker for seconds."""
 
 _CHILD = "noetl_activities.python_child"
 _NO_ACCESS = re.compile(r"PermissionError: \[Errno 13\] Permission denied: '")
 _FAILURE = ("type", "message", "traceback")
-"""Fields of the answer that tells an exception: all of them texts."""
+"""Fields of the response for an exception; all are text."""
 
 _NOTHING_RAISED: dict[str, Json] = {"exception": None, "traceback": None}
 
@@ -44,7 +44,7 @@ class PythonTool:
     spec = built_in("python", at_once="cores")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """The result is the variable ``result``, what ``main`` returns, or what the code returns at top level."""
+        """Return the variable ``result``, the return value of ``main``, or what the code returns at top level."""
         libs, skipped = _libs(request.config.get("libs"))
         call = {
             "code": _code(request.config),
@@ -84,7 +84,7 @@ def _code(config: dict[str, Json]) -> str:
 
 
 async def _credentials(request: Request, context: ToolContext) -> dict[str, Json]:
-    """Those that the task names, for code that asks for them. Raises CredentialError."""
+    """The credentials that the task names, for code that reads them. Raises CredentialError."""
     if not request.auth or CREDENTIALS_MODULE not in _code(request.config):
         return {}
     auth: Json = request.auth

@@ -1,16 +1,15 @@
 """Runs one python task in its own process, which isolation/ starts and sandboxes. Uses only the standard library.
 
 The call is ``{code, input, libs, env, context, vars, credentials}`` as JSON. Writes ``{ok, result, set}``,
-``{ok, type, message, traceback}`` or ``{ok, too_deep}`` to the descriptor named by argv[1]. What the code prints goes
-to stdout and stderr as usual.
+``{ok, type, message, traceback}`` or ``{ok, too_deep}`` to the descriptor named by argv[1]. Output of the code goes to
+stdout and stderr.
 
-A playbook's code comes in three forms: it sets ``result``, it defines ``main``, or it returns at top level. The last
-is no Python, so then, and only then, the code is made the body of a function; line numbers stay those of the
-playbook's text. What it assigns is then local to it, so the globals of those names become its parameters:
-``x = int(x)`` reads the input.
+A playbook's code has one of three forms: it sets ``result``, it defines ``main``, or it returns at top level. The last
+is not valid Python, so only then the code is compiled as the body of a function, with unchanged line numbers. Names
+that it assigns are then local, so globals with these names become its parameters: ``x = int(x)`` reads the input.
 
-A call pays for each import of this file, and twice the interpreter's own start for all that it may need. So what only
-some calls need is imported where they need it.
+Every call pays for the imports of this file; importing everything would take twice as long as starting the interpreter.
+So modules that only some calls need are imported where they are used.
 """
 
 # Every value here is whatever the task made of it, so strictness has nothing to hold on to.
@@ -39,7 +38,7 @@ VAR_KEYWORDS = 0x08
 
 
 def main() -> None:
-    """Begins in the process that becomes the task's supervisor."""
+    """Called in the process that becomes the supervisor of the task."""
     given, _ = start_task()
     out = os.fdopen(int(sys.argv[1]), "w")
     os.set_inheritable(out.fileno(), False)
@@ -61,13 +60,13 @@ def main() -> None:
 
 
 def print_lines_at_once() -> None:
-    """A line is logged when it is printed, not when some kilobytes have come together."""
+    """Flush output after each line, so that it is logged immediately."""
     out: Any = sys.stdout
     out.reconfigure(line_buffering=True)
 
 
 def show_logging() -> None:
-    """What the code logs goes to stderr from level INFO on, unless it has configured that itself."""
+    """Send the log of the code to stderr, from level INFO on, unless the code has configured logging."""
     import logging
 
     shown = logging.StreamHandler()
@@ -77,7 +76,7 @@ def show_logging() -> None:
 
 
 def answer(result: Any) -> str:
-    """What lies deeper than Python can walk, or in itself, is no error of the code."""
+    """The response for a result; ``too_deep`` if it is nested too deeply for JSON, or contains itself."""
     try:
         return json.dumps({"ok": True, "result": plain(result), "set": plain(noetl_package.written)})
     except RecursionError:
@@ -85,7 +84,7 @@ def answer(result: Any) -> str:
 
 
 def run(call: dict[str, Any]) -> Any:
-    """The task's result."""
+    """Run the code and return its result."""
     if "noetl" in call["code"]:
         noetl_package.install(call["vars"], call["credentials"])
     names = globals_of(call)
@@ -103,7 +102,7 @@ def run(call: dict[str, Any]) -> Any:
 
 
 def globals_of(call: dict[str, Any]) -> dict[str, Any]:
-    """What the code can use by name: its input, some modules, and what upstream's engine offered."""
+    """The globals of the code: its input, some modules, and the functions that NoETL provides."""
     names = {
         "__name__": "__main__",
         "context": call["context"],
@@ -196,8 +195,8 @@ def define(body: list[ast.stmt], inputs: list[str], future: list[ast.ImportFrom]
 
 
 def arguments(function: Callable[..., Any], call: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Inputs by name; ``context``, ``input_data`` and ``args`` have a meaning of their own where no input has that
-    name.
+    """The arguments by name, from the inputs; ``context``, ``input_data`` and ``args`` are special unless an input has
+    that name.
     """
     given, special = call["input"], {"context": call["context"], "input_data": call["input"], "args": call["input"]}
     positional, named, optional, takes_all = parameters(function)
@@ -210,8 +209,8 @@ def arguments(function: Callable[..., Any], call: dict[str, Any]) -> tuple[list[
 
 
 def parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], set[str], bool]:
-    """(positional only, those with a name, those with a default, whether any other name is taken): of a function as it
-    was written from its code, of anything else as ``inspect`` finds them.
+    """(positional-only names, other names, names with a default, whether there is ``**rest``): from the code object of
+    a plain function, from ``inspect`` for other callables.
     """
     if type(function) is type(parameters) and not vars(function):  # a wrapper has its function's __wrapped__
         code, some_default = function.__code__, function.__defaults__ or ()
@@ -239,8 +238,8 @@ def finished(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """JSON of what tasks commonly return: dates, decimals, sets, numpy's values, anything else as text. NaN and
-    infinity stay for the worker to find (non_finite.py).
+    """Convert a result to JSON: dates, decimals, sets, numpy values, anything else as text. The worker replaces NaN and
+    infinity (non_finite.py).
     """
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -266,7 +265,7 @@ def serializable(value: Any) -> Any:
 
 
 def failure(error: BaseException, code: str) -> dict[str, Any]:
-    """The error with a traceback that begins in the task's own code."""
+    """The response for an exception, with a traceback that starts in the code of the task."""
     import traceback
 
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]

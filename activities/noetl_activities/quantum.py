@@ -21,7 +21,7 @@ from noetl_compiler.language.tool_fields import DEFAULT_SHOTS, LOCAL, PROVIDERS
 __all__ = ["TOOL", "QuantumTool"]
 
 MAX_SHOTS = 10_000_000
-"""What IBM Quantum takes at most."""
+"""The maximum that IBM Quantum accepts."""
 
 _CHILD = "noetl_activities.quantum_child"
 _LIBRARY = "qiskit_ibm_runtime"
@@ -35,7 +35,7 @@ class QuantumTool:
     spec = built_in("quantum", at_once="cores")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Result ``{job_id, counts, metadata}``."""
+        """Return ``{job_id, counts, metadata}``."""
         call = _call(request.config)
         if find_spec(_LIBRARY) is None:
             raise ConfigError(
@@ -70,7 +70,7 @@ def _call(config: dict[str, Json]) -> dict[str, Json]:
 
 
 def _whole(name: str, value: Json, most: int, least: int = 1) -> int:
-    """A number, or a text of one, as templates give it."""
+    """A number, or text with a number, which templates may yield."""
     try:
         number = int(value)
     except (ValueError, TypeError, OverflowError):

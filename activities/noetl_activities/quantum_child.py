@@ -1,4 +1,4 @@
-"""Runs one quantum circuit in its own process, which isolation/ starts and sandboxes: the parsers of Qiskit open any
+"""Runs one quantum circuit in its own process, which isolation/ starts and sandboxes, because Qiskit's parsers open any
 file that a circuit includes.
 
 The call is ``{provider, backend, circuit, shots, params, seed, tags, login}`` as JSON. Writes ``{result}`` to the
@@ -41,11 +41,11 @@ _ERRORS = (
 
 
 class CallError(Exception):
-    """The call is wrong."""
+    """The call is invalid."""
 
 
 def main() -> None:
-    """Begins in the process that becomes the task's supervisor."""
+    """Called in the process that becomes the supervisor of the task."""
     given, _ = start_task()
     out = os.fdopen(int(sys.argv[1]), "w")
     os.set_inheritable(out.fileno(), False)
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def run(call: dict[str, Any]) -> dict[str, Any]:
-    """The result of the tool. Raises CallError, and what Qiskit raises."""
+    """The result of the tool. Raises CallError and Qiskit's errors."""
     circuit = bound(parsed(call["circuit"]), call["params"])
     backend = machine(call)
     transpiler = import_module("qiskit.transpiler")
@@ -129,7 +129,7 @@ def sampler(call: dict[str, Any], backend: Any) -> Any:
 
 
 def facts(call: dict[str, Any], backend: Any) -> dict[str, Any]:
-    """By what the run can be repeated and compared."""
+    """The metadata needed to reproduce and compare the run."""
     properties = backend.properties()
     return {
         "provider": call["provider"],

@@ -1,4 +1,4 @@
-"""How long a server asks to wait (``Retry-After``, RFC 9110, 10.2.3): seconds, or a date."""
+"""Parses the ``Retry-After`` header (RFC 9110, 10.2.3): seconds, or a date."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import re
 __all__ = ["MAX_RETRY_AFTER", "retry_after"]
 
 MAX_RETRY_AFTER = 6 * 3600.0
-"""Seconds. Who asks for more is asked again then: a server must not be able to put a run off for a year."""
+"""In seconds. Longer times are capped: a server must not be able to delay a run for a year."""
 
 _MAX_CHARS = 100
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def retry_after(header: str | None) -> float | None:
-    """Seconds from now, 0 to MAX_RETRY_AFTER. None where the header is neither a number nor a date; it never fails."""
+    """Seconds from now, 0 to MAX_RETRY_AFTER. None if the header is neither a number nor a date. Never raises."""
     text = (header or "").strip()
     if not text or len(text) > _MAX_CHARS:
         return None
@@ -31,5 +31,5 @@ def retry_after(header: str | None) -> float | None:
 
 
 def _with_zone(when: datetime.datetime) -> datetime.datetime:
-    """A date without a zone, or with ``-0000``, is UTC: HTTP knows no other."""
+    """The date in UTC if it has no zone, or ``-0000``: HTTP dates are in UTC."""
     return when if when.tzinfo else when.replace(tzinfo=datetime.UTC)

@@ -16,7 +16,7 @@ from noetl_activities.tool import Json
 __all__ = ["Statement", "json_of", "sql_result", "statement"]
 
 _NETWORKS = (ipaddress.IPv4Network, ipaddress.IPv6Network)
-"""Iterable over all their addresses: a text like any other database type."""
+"""Types that are iterable, but converted to text like other database types."""
 
 _INFINITE = {
     id(one): text
@@ -27,7 +27,7 @@ _INFINITE = {
         (datetime.datetime.min, "-infinity"),
     )
 }
-"""DuckDB gives these very objects for infinite times. The last day of 9999 itself comes as another one."""
+"""The objects that DuckDB returns for infinite times, compared by identity: the last day of 9999 is another object."""
 
 Statement: TypeAlias = dict[str, Json]
 """{rows: [map], columns: [name], row_count}"""
@@ -36,20 +36,22 @@ Statement: TypeAlias = dict[str, Json]
 def statement(
     columns: list[str], rows: Iterable[Iterable[Any]], row_count: int | None = None, other: Callable[[Any], str] = str
 ) -> Statement:
-    """One statement's result; ``row_count`` of a statement without rows is what it changed. ``other``: see json_of."""
+    """The result of a statement; for one without rows, ``row_count`` is the number of changed rows. ``other``: see
+    json_of.
+    """
     maps = [dict(zip(columns, (json_of(one, other) for one in row), strict=True)) for row in rows]
     return {"rows": maps, "columns": columns, "row_count": len(maps) if row_count is None else row_count}
 
 
 def sql_result(statements: list[Statement]) -> dict[str, Json]:
-    """The last statement's result on top, each of several beneath."""
+    """The result of the last statement; if there are several, with a list of all of them."""
     result: dict[str, Json] = {"status": "success", **statements[-1], "statement_count": len(statements)}
     return {**result, "statements": statements} if len(statements) > 1 else result
 
 
 def json_of(value: Any, other: Callable[[Any], str] = str) -> Json:
-    """A database value as JSON: numbers stay numbers, times are ISO text, bytes base64. NaN and infinity stay for
-    non_finite.py to find. ``other`` says what is written for a type that is the database's own.
+    """A database value as JSON: numbers stay numbers, times become ISO text, bytes base64. NaN and infinity are left to
+    non_finite.py. ``other`` converts values of types that only the database has.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -71,7 +73,7 @@ def json_of(value: Any, other: Callable[[Any], str] = str) -> Json:
 
 
 def _name(key: Any) -> str:
-    """A key of a map: the text of its JSON value."""
+    """The key of a mapping as text."""
     found = json_of(key)
     return found if isinstance(found, str) else json.dumps(found)
 

@@ -19,7 +19,7 @@ __all__ = ["fetch_script"]
 
 
 def fetch_script(download: Download) -> bytes:
-    """The body of the answer. Raises ScriptError. Not for a thread that has a running event loop."""
+    """The body of the response. Raises ScriptError. Must not be called in a thread with a running event loop."""
     return asyncio.run(_fetched(download))
 
 

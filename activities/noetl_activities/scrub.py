@@ -1,13 +1,13 @@
-"""Removes secrets from JSON: wherever they stand in a text, and in whichever usual spelling.
+"""Masks secrets in JSON, anywhere in a text and in all usual encodings.
 
     text ──► searched ──► percent, HTML and backslash escapes decoded (text_view.py) ──► searched ──► ... MAX_LEVELS
                 │                                                                            │
                 └─────────────────── spans of the original text, replaced by *** ────────────┘
 
-One pattern finds all spellings of all secrets (secret_pattern.py), so a search takes time linear in the text, however
-many secrets there are. Nothing here recurses: JSON of any depth is fine.
+One pattern matches all encodings of all secrets (secret_pattern.py), so a search takes time linear in the text,
+independent of the number of secrets. Nothing here recurses, so JSON may have any depth.
 
-Secrets are masked before a text is cut: of one that a cut divides, the first half would stay. ``cut`` does both.
+Secrets are masked before a text is truncated: otherwise the first half of a secret could remain. ``cut`` does both.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["CUT_MARGIN", "MASK", "cut", "scrub"]
 
 MASK = "***"
 MAX_LEVELS = 3
-"""Escapes within escapes that are decoded: JSON as a text in JSON has two levels."""
+"""Levels of nested escapes that are decoded: JSON as text in JSON has two."""
 
 CUT_MARGIN = 16 * 1024
-"""Characters beyond a cut that have to be there, for a secret that begins before the cut to be found."""
+"""Characters needed after the limit, to find a secret that begins before it."""
 
 
 def scrub(value: Any, secrets: Collection[str]) -> Any:
-    """A copy of the JSON value with every secret replaced by ``***``, in keys too. One of under 4 characters is
-    replaced only where it is a whole text or number.
+    """A copy of the JSON value with every secret replaced by ``***``, also in keys. Secrets under 4 characters are
+    replaced only if they are a whole text or number.
     """
     if not secrets:
         return value
@@ -41,8 +41,8 @@ def scrub(value: Any, secrets: Collection[str]) -> Any:
 
 
 def cut(text: str, limit: int, secrets: Collection[str]) -> str:
-    """The first ``limit`` characters of the text, each secret in them replaced by ``***``, also one that the limit
-    divides. Where the text has been cut before, it needs CUT_MARGIN characters more than the limit.
+    """The first ``limit`` characters of the text with secrets replaced by ``***``, including one at the limit. A text
+    that was truncated before must have CUT_MARGIN characters more than the limit.
     """
     if not secrets:
         return text[:limit]
@@ -50,7 +50,7 @@ def cut(text: str, limit: int, secrets: Collection[str]) -> str:
 
 
 def _may_hold(value: Any, pattern: SecretPattern) -> bool:
-    """Whether a value may contain a secret: a quick search of all its text, which most values do not pass."""
+    """Whether a value may contain a secret: a quick search of all its text, which is false for most values."""
     if pattern.short:
         return True
     try:
@@ -109,7 +109,7 @@ def _masked(text: str, pattern: SecretPattern, limit: int | None = None) -> str:
 
 
 def _spans(text: str, pattern: SecretPattern, levels: int = MAX_LEVELS) -> list[Span]:
-    """Where secrets stand, in order; all of it where it has too many escapes to decode."""
+    """The spans of secrets, in order; the whole text if it has too many escapes to decode."""
     if len(text) < SHORTEST:
         return []
     view = TextView(text)

@@ -1,11 +1,11 @@
-"""One pattern for all the spellings of some secrets that are no escapes (those are decoded before: text_view.py).
+"""One pattern for all encodings of secrets except escapes, which are decoded before (text_view.py).
 
-A secret is found as it is in any case of its letters, in hexadecimal, in base64 of either alphabet wherever it stands
-in what was encoded, with ``+`` for a space, as UTF-8 read as Latin-1, and as UTF-16 read as anything else.
+A secret is found in upper or lower case, in hexadecimal, in both alphabets of base64 at any position of the encoded
+text, with ``+`` for spaces, as UTF-8 decoded as Latin-1, and as UTF-16 decoded as anything else.
 
-In base64 three bytes are four characters, so how a secret looks depends on how many bytes are before it: of each of the
-three ways the pattern has those characters that the secret alone determines. The next character on either side has bits
-of it as well, and is masked too. Of a short secret only what is encoded by itself is long enough to be recognized.
+In base64, three bytes become four characters, so the encoding of a secret depends on the number of bytes before it. The
+pattern has, for each of the three alignments, the characters that only depend on the secret. The adjacent characters
+contain bits of it too, and are masked as well. A short secret is recognized only if it is encoded by itself.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from noetl_activities.text_view import ESCAPE_STARTS
 __all__ = ["SHORTEST", "SecretPattern", "Span", "secret_pattern"]
 
 SHORTEST = 4
-"""Shorter secrets would mask ordinary text everywhere; they are removed only where they are the whole text."""
+"""Shorter secrets would mask ordinary text everywhere; they are masked only if they are the whole text."""
 
 _SHORTEST_BASE64 = 6
-"""Characters; fewer occur by chance in what is no secret."""
+"""Minimum length of an encoding, in characters; shorter ones occur by chance."""
 
 _LONG_BASE64 = 12
-"""From here on base64 is recognized in any case of its letters: some servers change it."""
+"""From this length on, base64 is matched ignoring case, because some servers change the case."""
 
 _LONG = 256
 _SIGMA = "\N{GREEK CAPITAL LETTER SIGMA}"
@@ -38,8 +38,8 @@ Span: TypeAlias = tuple[int, int]
 
 
 class SecretPattern(NamedTuple):
-    """``whole`` are the secrets themselves, ``short`` those that are found only as a whole. ``folded`` is searched in
-    lower case, ``exact`` in the text as it is, ``suspect`` finds all of both and what begins an escape.
+    """``whole`` are the secrets themselves, ``short`` those that are matched only as a whole. ``folded`` is searched in
+    the lower-case text, ``exact`` in the original; ``suspect`` matches both and the start of escapes.
     """
 
     whole: frozenset[str]
@@ -50,11 +50,11 @@ class SecretPattern(NamedTuple):
     encoded: frozenset[str]
 
     def may_be_in(self, text: str) -> bool:
-        """Whether the text may hold a secret that is not short: a quick no."""
+        """Whether the text may contain a secret that is not short. A fast check with false positives."""
         return self.suspect.search(_folded(text)) is not None
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Where secrets stand in the text, in no order. They may overlap."""
+        """The spans of secrets in the text, unordered. They may overlap."""
         if self.folded is not None:
             low = _folded(text)
             for match in self.folded.finditer(low):
@@ -79,7 +79,7 @@ def secret_pattern(secrets: frozenset[str]) -> SecretPattern:
 
 
 def _folded(text: str) -> str:
-    """In lower case, each letter by itself: of one letter it would be two, of another it depends on those around it."""
+    """The text in lower case, character by character, so that its length does not change."""
     return text.replace("\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}", "i").replace(_SIGMA, _SIGMA.lower()).lower()
 
 
@@ -100,7 +100,7 @@ def _base64_forms(secret: str) -> Iterator[str]:
 
 
 def _encoded(secret: str) -> list[bytes]:
-    """As UTF-8, and as UTF-16 of either order without its outer zero. Nobody sends a long text as the latter."""
+    """The secret as UTF-8, and as UTF-16 of both byte orders without the outer zero byte, if it is short enough."""
     utf8 = secret.encode("utf-8", "surrogatepass")
     if len(secret) > _LONG:
         return [utf8]
@@ -113,7 +113,7 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def _any_of(forms: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern of them all. It looks at the first character before all else, as most places fail there."""
+    """A pattern that matches any of the forms. It tests the first character first, where most positions fail."""
     by_first: defaultdict[str, list[str]] = defaultdict(list)
     for form in sorted(forms, key=lambda form: (-len(form), form)):
         by_first[form[0]].append(re.escape(form[1:]))
@@ -122,7 +122,7 @@ def _any_of(forms: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _widened(text: str, span: Span) -> Span:
-    """With the digits beside it, which hold some of its bits, and the padding."""
+    """The span with the adjacent base64 characters, which contain some of its bits, and the padding."""
     start, end = span
     if start and text[start - 1] in _DIGITS:
         start -= 1

@@ -1,4 +1,4 @@
-"""Which values of a credential are secret: all, but for those under the names listed here."""
+"""Which values of a credential are secret: all except those of the fields listed here."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["MAX_CHARACTERS", "MAX_SECRETS", "secrets_of"]
 
 MAX_SECRETS = 64
 MAX_CHARACTERS = 16 * 1024
-"""Of all secrets of a call: what leaves it is searched for each of them."""
+"""Maximum total length of the secrets of a call: its outputs are searched for all of them."""
 
 _SHORTEST_IN_QUERY = 8
-"""Shorter ones are numbers and words such as "true", which stand in many texts."""
+"""Shorter values are numbers and words such as "true", which occur in many texts."""
 
 _PLACES = "db_host db_port db_name db_user host port database dbname user schema"
 _USES = "type source inject header header_name oauth_credential scope provider service sslmode ssl sslrootcert"
@@ -25,7 +25,7 @@ _PUBLIC = frozenset(f"{_PLACES} {_USES}".split())
 
 
 def secrets_of(credential: Credential, known: frozenset[str]) -> frozenset[str]:
-    """The secrets ``known`` and those of the credential. Raises CredentialError when they are too many or too long."""
+    """The secrets ``known`` and those of the credential. Raises CredentialError if they are too many or too long."""
     found = set(known)
     waiting: list[tuple[str, Any]] = list(credential.items())
     while waiting:
@@ -47,14 +47,14 @@ def secrets_of(credential: Credential, known: frozenset[str]) -> frozenset[str]:
 
 
 def _parts(value: str) -> set[str]:
-    """The value, and the password and what stands in its query string if it is a URL."""
+    """The value; if it is a URL, also its password and the values in its query."""
     password = dsn_password(value)
     found = {value} if password is None else {value, password, unquote(password)}
     return found | _in_query(value)
 
 
 def _in_query(value: str) -> set[str]:
-    """As it is written, and as it is meant."""
+    """The values in the query, encoded and decoded."""
     if "://" not in value:
         return set()
     fields = (one.partition("=") for one in value.partition("?")[2].partition("#")[0].split("&")[: MAX_SECRETS + 1])
@@ -63,6 +63,6 @@ def _in_query(value: str) -> set[str]:
 
 
 def _login(credential: Credential) -> set[str]:
-    """User and password as Basic sends them: in base64 that is a secret also where the password alone is short."""
+    """User and password as in Basic authentication: their base64 is secret even if the password is short."""
     user, password = credential.get("username", credential.get("user")), credential.get("password")
     return {f"{user}:{password}"} if user and password else set()

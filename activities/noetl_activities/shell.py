@@ -1,7 +1,7 @@
-"""The shell tool: runs a playbook's commands in a sandboxed process, which ends with everything it has started when its
-time is over, and when its worker is gone (isolation/).
+"""The shell tool: runs a playbook's commands in a sandboxed process. The process and all that it has started are killed
+after the timeout, or if the worker ends (isolation/).
 
-The child (shell_child.py) tells how the commands have ended through a pipe of its own, which they do not have.
+The child (shell_child.py) reports how the commands ended through a separate pipe, which they do not inherit.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from noetl_activities.tool_spec import built_in
 __all__ = ["TOOL", "ShellTool"]
 
 AT_ONCE = 32
-"""Most commands wait for something else and use no processor meanwhile; each takes some 20 MB with its shell."""
+"""Most commands wait and use little processor time; each needs about 20 MB with its shell."""
 
 _CHILD = "noetl_activities.shell_child"
 _FIRST_SIGNAL_STATUS = 128
-"""A shell whose command is ended by signal 9 ends with status 137."""
+"""A shell whose command is killed by signal 9 exits with status 137."""
 
 
 class _End(NamedTuple):
-    """How the last command that ran has ended: -9 for signal 9. ``command`` is its number, 0 where that is unknown."""
+    """How the last command ended: -9 for signal 9. ``command`` is its number, 0 if unknown."""
 
     status: int
     command: int
@@ -41,7 +41,7 @@ class ShellTool:
     spec = built_in("shell", at_once=AT_ONCE)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """The result is ``{exit_code, stdout, stderr}``, on an error too. Any exit status but 0 is an error."""
+        """Return ``{exit_code, stdout, stderr}``, also on an error, that is, any exit status but 0."""
         credential = None if request.auth is None else await context.credential(request.auth)
         call = shell_call(request, credential)
         stdout, stderr = Captured(), Captured()
@@ -59,9 +59,8 @@ class ShellTool:
 
 
 def _end(ended: ProcessExit) -> _End:
-    """Without a valid answer, the commands have ended the process that ran them, or written to its pipe.
-
-    Raises ConfigError.
+    """The end that the child reported. If the report is invalid, the commands have killed the child or written to its
+    pipe. Raises ConfigError.
     """
     try:
         answer: Json = json.loads(ended.answer)

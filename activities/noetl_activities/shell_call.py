@@ -1,4 +1,4 @@
-"""The call of a shell task: its commands, its environment and where it runs, checked before a process is started."""
+"""The validated call of a shell task: commands, environment and folder."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from noetl_compiler.language.tool_fields import DEFAULT_SHELL, SHELLS
 __all__ = ["LONGEST_TEXT", "ShellCall", "shell_call"]
 
 LONGEST_TEXT = 128 * 1024 - 1
-"""Bytes of one command, and of one variable with its name: what Linux passes to a program (MAX_ARG_STRLEN)."""
+"""Maximum bytes of a command, or of a variable with its name: the limit of Linux (MAX_ARG_STRLEN)."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class ShellCall(NamedTuple):
-    """What shell_child.py is sent. ``cwd`` is empty for the folder of the call."""
+    """The input of shell_child.py. ``cwd`` is empty for the folder of the call."""
 
     shell: str
     commands: list[str]
@@ -30,7 +30,7 @@ class ShellCall(NamedTuple):
 
 
 def shell_call(request: Request, credential: Credential | None) -> ShellCall:
-    """Raises ConfigError, which names the field and no value: it may be a secret."""
+    """Validate the call. Raises ConfigError, which names the field but no value: it may be a secret."""
     config = request.config
     shell = config.get("shell") or DEFAULT_SHELL
     if shell not in SHELLS:
@@ -53,7 +53,7 @@ def _commands(config: Mapping[str, Json]) -> list[str]:
 
 
 def _environment(request: Request, credential: Credential | None) -> dict[str, str]:
-    """Later variables replace earlier ones of the same name."""
+    """The variables of the call. Later ones override earlier ones."""
     named = [
         *_variables_of(credential or {}),
         *_items("input", request.input),
@@ -63,7 +63,7 @@ def _environment(request: Request, credential: Credential | None) -> dict[str, s
 
 
 def _variables_of(credential: Credential) -> Iterator[tuple[str, str]]:
-    """``{token}`` is ``TOKEN``."""
+    """The fields of the credential as variables: ``token`` becomes ``TOKEN``."""
     for name, value in credential.items():
         if name not in METADATA and name != "type" and isinstance(value, str | int | float):
             variable = re.sub(r"\W", "_", name, flags=re.ASCII).upper()
@@ -84,7 +84,7 @@ def _items(field: str, given: Json) -> Iterator[tuple[str, str]]:
 
 
 def _passed(value: Json, what: str, beside: str = "") -> str:
-    """The text as which a program gets a value: lists and mappings as JSON. ``beside`` counts to its size."""
+    """The value as text for a program, with lists and mappings as JSON. ``beside`` is added to its size."""
     text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
     try:
         size = len(text.encode()) + len(beside)

@@ -1,9 +1,9 @@
 """Runs the commands of one shell task in its own process, which isolation/ starts and sandboxes. Uses only the standard
-library, and little of it, as a call pays for each import.
+library, and little of it, because every call pays for its imports.
 
 The call is ``{shell, commands, environment, cwd}`` as JSON. Writes ``{status, command}`` to the descriptor named by
-argv[1]: how the last command that ran has ended (-9 for signal 9), and its number, from 1. Where one cannot be
-started, writes ``{problem}``, a text. What the commands print goes to stdout and stderr.
+argv[1]: how the last command ended (-9 for signal 9), and its number, from 1. If one cannot be started, writes
+``{problem}``, a text. Output of the commands goes to stdout and stderr.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-"""What is ignored stays so in the programs that a process starts: ``yes | head`` would report an error."""
+"""Signals that Python ignores; child processes would inherit that, and ``yes | head`` would report an error."""
 
 
 def main() -> None:
-    """Begins in the process that becomes the task's supervisor."""
+    """Called in the process that becomes the supervisor of the task."""
     given, _ = start_task()
     out = os.fdopen(int(sys.argv[1]), "w")
     os.set_inheritable(out.fileno(), False)
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def run(call: dict[str, Any]) -> dict[str, Any]:
-    """One command after the other, until one fails."""
+    """Run the commands one after the other, until one fails."""
     environment = {**os.environ, **call["environment"]}
     try:
         os.chdir(call["cwd"] or ".")
@@ -52,6 +52,6 @@ def run(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def exit_status(shell: str, command: str, environment: dict[str, str]) -> int:
-    """How the command has ended, -9 for signal 9."""
+    """Run a command and return its exit status, -9 for signal 9."""
     pid = os.posix_spawnp(shell, [shell, "-c", command], environment, setsigdef=_IGNORED_BY_PYTHON)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

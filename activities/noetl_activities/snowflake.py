@@ -17,7 +17,7 @@ __all__ = ["TOOL", "SnowflakeTool"]
 
 AT_ONCE = 16
 MAX_ROWS = 100_000
-"""Of one statement."""
+"""Maximum rows per statement."""
 
 
 class SnowflakeTool:
@@ -26,7 +26,7 @@ class SnowflakeTool:
     spec = built_in("snowflake", at_once=AT_ONCE)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Result ``{status, rows, columns, row_count, statement_count, statements?}``."""
+        """Return ``{status, rows, columns, row_count, statement_count, statements?}``."""
         statements = statements_of(request.config, "snowflake")
         params = params_of(request.config.get("params"), statements)
         try:

@@ -1,6 +1,7 @@
-"""A session of Snowflake: its driver blocks, so each session has a thread of its own.
+"""A Snowflake session. The driver is synchronous, so each session has a thread of its own.
 
-Who connects is said by a credential alone: the driver would read configuration files and the environment of the worker.
+The login comes only from a credential: by default, the driver would read configuration files and the environment of the
+worker.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LOGIN_SECONDS = 30
 _CLOSE_SECONDS = 10.0
 _MAX_MESSAGE = 2_000
 _WRONG_LOGIN = range(390100, 390200)
-"""Numbers of errors of Snowflake's authenticators."""
+"""Error numbers of Snowflake's authenticators."""
 
 LOGIN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -45,14 +46,14 @@ LOGIN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "protocol": ("sf_protocol", "protocol"),
     }
 )
-"""What the driver is given -> the fields of a credential that may say it."""
+"""Argument of the driver -> the fields of a credential for it."""
 
 _OF_A_TASK = ("role", "warehouse", "database", "schema")
-"""What a task may choose; the account and who asks are the credential's."""
+"""Fields that a task may set; the account and the user are those of the credential."""
 
 
 class Session:
-    """One connection; its calls run one after the other in its thread."""
+    """One connection, whose calls run one after the other in its thread."""
 
     def __init__(self, arguments: Mapping[str, Any], context: ToolContext) -> None:
         self._arguments = arguments
@@ -61,7 +62,7 @@ class Session:
         self._connection: Any = None
 
     async def call(self, make: Callable[[Any], Found]) -> Found:
-        """What ``make`` gives for the driver's connection. Raises FailedError. Cancelled, it ends the query."""
+        """The result of ``make`` for the driver's connection. Raises FailedError. Cancellation ends the query."""
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._thread, self._made, make)
         try:
@@ -71,7 +72,7 @@ class Session:
             raise
 
     async def close(self) -> None:
-        """End the session. One that does not end is left to its thread."""
+        """End the session. If it does not end in time, it is left to its thread."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await asyncio.to_thread(self._close)
@@ -87,7 +88,7 @@ class Session:
             raise FailedError(_failure(error, driver.errors, self._context)) from error
 
     async def _stop(self, running: asyncio.Future[Any]) -> None:
-        """The driver ends a query whose connection is closed."""
+        """Close the connection, which ends its query."""
         await self.close()
         await asyncio.wait([running], timeout=_CLOSE_SECONDS)
 
@@ -98,7 +99,7 @@ class Session:
 
 @contextlib.asynccontextmanager
 async def session(auth: Json, config: Mapping[str, Json], context: ToolContext) -> AsyncGenerator[Session]:
-    """Raises ConfigError, CredentialError; the driver's errors as FailedError."""
+    """Open a session. Raises ConfigError, CredentialError; FailedError for errors of the driver."""
     if credential_name(auth) is None:
         raise CredentialError("Snowflake needs auth: the name of a credential of type snowflake")
     if find_spec("snowflake") is None or find_spec(_DRIVER) is None:

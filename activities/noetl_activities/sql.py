@@ -1,4 +1,4 @@
-"""SQL as playbooks write it: one text or several, split into statements."""
+"""The SQL of a task: one text or several, split into statements."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ FIELDS = ("command", "commands", "query", "queries", "cmd", "cmds", "sql", "stat
 
 
 def has_statement(config: dict[str, Json]) -> bool:
-    """Whether it names SQL of its own."""
+    """Whether the config contains SQL."""
     return any(config.get(name) or config.get(f"{name}_b64") for name in FIELDS)
 
 
 def first_statement(config: dict[str, Json]) -> str:
-    """The text in which the SQL of a task begins, "" where that is encoded or missing."""
+    """The first SQL text of a task; "" if it is encoded or missing."""
     values = (config.get(name) for name in FIELDS)
     texts = (cast("list[Json]", value)[:1] if isinstance(value, list) else [value] for value in values)
     return next((text for some in texts for text in some if isinstance(text, str) and text.strip()), "")
 
 
 def line_in(config: dict[str, Json], statement: str, position: int) -> int | None:
-    """The line of the task's SQL where the ``position``-th character of one of its statements stands, from 1 on.
+    """The line, from 1, in the SQL of a task for a character ``position`` in one of its statements.
 
-    None where that is not certain: the SQL is encoded, or has the statement more than once.
+    None if it is ambiguous: the SQL is encoded, or contains the statement more than once.
     """
     text = first_statement(config)
     if text.count(statement) != 1:
@@ -42,7 +42,7 @@ def line_in(config: dict[str, Json], statement: str, position: int) -> int | Non
 
 
 def statements_of(config: dict[str, Json], dialect: str) -> list[str]:
-    """The statements of a task, in order. Raises ConfigError when there is none."""
+    """The statements of a task, in order. Raises ConfigError if there is none."""
     found: list[str] = []
     for name in FIELDS:
         value = code_in(config.get(name))
@@ -65,7 +65,7 @@ def _decoded(name: str, text: str) -> str:
 
 
 def split(text: str, dialect: str) -> list[str]:
-    """The statements of a text; ``;`` in quotes, dollar quotes and comments does not divide."""
+    """Split a text into statements; ``;`` in quotes, dollar quotes and comments is not a separator."""
     try:
         tokens = _tokenizer(dialect).tokenize(text)
     except SqlglotError:
@@ -89,7 +89,9 @@ def _tokenizer(dialect: str) -> Tokenizer:
 
 
 def params_of(params: Json, statements: list[str]) -> list[Json]:
-    """The values for ``?`` of the one statement. Raises ConfigError for what is no list, and for several statements."""
+    """The values for ``?`` of the single statement. Raises ConfigError if they are not a list, or for several
+    statements.
+    """
     if params is not None and (not isinstance(params, list) or len(statements) > 1):
         raise ConfigError("params must be a list, and there must be exactly one statement")
     return list(cast("list[Json]", params or []))

@@ -1,11 +1,11 @@
-"""The ports of the stack itself, which no playbook reaches, whatever else is allowed.
+"""Blocks connections of playbooks to the ports of the stack itself, whatever else is allowed.
 
-Temporal, Postgres and their web pages take commands from whoever reaches them from this machine, so that a call to
-them could end or start runs. Refused are:
+Temporal, Postgres and their web pages accept commands from this machine without a login, so a playbook could end or
+start runs. These are refused:
 
-* the ports of NOETL_STACK_PORTS (numbers, by comma), at every address that is not public: a port of this machine is
-  reached by more names than loopback's;
-* the ports of TEMPORAL_ADDRESS and NOETL_POSTGRES at the same addresses, and wherever these hosts are.
+* the ports of NOETL_STACK_PORTS (numbers separated by commas) at every address that is not public: this machine has
+  more addresses than loopback;
+* the ports of TEMPORAL_ADDRESS and NOETL_POSTGRES at the same addresses, and at the addresses of these hosts.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = ["StackPorts"]
 
 _TEMPORAL = "TEMPORAL_ADDRESS"
 _TEMPORAL_PORT = 7233
-"""Where the address names none."""
+"""The default port if the address has none."""
 
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>\d{1,5}))?")
 
 
 class Service(msgspec.Struct, frozen=True):
-    """Where a server of the stack listens; ``variable`` says so."""
+    """The address of a server of the stack, and the ``variable`` that contains it."""
 
     variable: str
     host: str
@@ -41,14 +41,14 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class StackPorts(msgspec.Struct, frozen=True):
-    """``ports`` of this machine, and ``services`` wherever they are."""
+    """The blocked ``ports`` of this machine, and ``services`` anywhere."""
 
     ports: frozenset[int] = frozenset()
     services: tuple[Service, ...] = ()
 
     @classmethod
     def from_environment(cls) -> StackPorts:
-        """Raises RefusedError where NOETL_STACK_PORTS is no list of numbers."""
+        """Read the environment. Raises RefusedError if NOETL_STACK_PORTS is not a list of numbers."""
         listed = [one.strip() for one in os.environ.get(PORTS_VARIABLE, "").split(",") if one.strip()]
         if not all(one.isdecimal() for one in listed):
             raise RefusedError(f"{PORTS_VARIABLE} of the worker must be a list of port numbers, such as 7233, 8233")
@@ -57,7 +57,7 @@ class StackPorts(msgspec.Struct, frozen=True):
         return cls(frozenset(map(int, listed)), tuple(services))
 
     async def check(self, host: str, address: Address, port: int) -> None:
-        """Raises RefusedError; httpx.ConnectError where a service that has this port cannot be resolved."""
+        """Raises RefusedError; httpx.ConnectError if a service with this port cannot be resolved."""
         address = plain(address)
         if port in self.ports and not is_public(address):
             raise _refusal(host, port, PORTS_VARIABLE)
@@ -67,7 +67,7 @@ class StackPorts(msgspec.Struct, frozen=True):
 
 
 async def _is_at(service: Service, host: str, address: Address) -> bool:
-    """Whether the service is what would be called."""
+    """Whether the service is at this host or address."""
     if service.host.lower() == host.lower():
         return True
     return address in {plain(one) for one in await addresses_of(service.host, service.port)}
@@ -78,14 +78,14 @@ def _refusal(host: str, port: int, variable: str) -> RefusedError:
 
 
 def _of_postgres() -> Iterator[Service]:
-    """What is no DSN leads nowhere: whoever connects with it says what is wrong."""
+    """The servers in NOETL_POSTGRES; none if it is not a valid DSN, which is reported when connecting."""
     with suppress(DsnError):
         for host, port in dsn_servers(os.environ.get(DSN_VARIABLE, "")):
             yield Service(DSN_VARIABLE, host, port)
 
 
 def _service(variable: str, text: str, port: int) -> Service:
-    """Of ``host``, ``host:port`` or ``[::1]:port``."""
+    """The service at ``host``, ``host:port`` or ``[::1]:port``."""
     found = _HOST_AND_PORT.fullmatch(text)
     if found is None:
         return Service(variable, text, port)

@@ -14,9 +14,9 @@ __all__ = ["FakeTool"]
 
 
 class FakeTool:
-    """Answers each request with ``answer(request, context)``, sync or async: an Outcome, or a result that went well.
+    """Answers each request with ``answer(request, context)``, sync or async: an Outcome, or a successful result.
 
-    ``requests`` has every request in order.
+    ``requests`` has all requests in order.
     """
 
     def __init__(self, kind: str, answer: Callable[[Request, ToolContext], Any]) -> None:

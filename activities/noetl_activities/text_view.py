@@ -1,10 +1,9 @@
-r"""A text with its escapes decoded, and where each character of it came from.
+r"""A text with its escapes decoded, and the original position of each character.
 
 Percent-encoding of UTF-8 (``%C3%BC``), character references of HTML (``&uuml;``, ``&#252;``, ``&#xfc;``) and escapes
 with a backslash as JSON and most languages write them (``\u00fc``, ``\xfc``, ``\/``), in any mixture.
 
-A text is split into what stands between its escapes and the escapes; where the parts lie is computed only when
-somebody asks for a place.
+A text is split at its escapes; the positions of the parts are computed only when needed.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 __all__ = ["ESCAPE_STARTS", "MAX_ESCAPES", "TextView", "decoded"]
 
 MAX_ESCAPES = 1_000_000
-"""Of one text: to decode them takes about 0.5 s and 100 MB."""
+"""Maximum number of escapes in a text: decoding them takes about 0.5 s and 100 MB."""
 
 ESCAPE_STARTS = ("%", "&", "\\")
 
@@ -38,9 +37,9 @@ _PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class TextView:
-    """A text, or another view with one level of escapes decoded. ``origin`` leads back to the text at the beginning.
+    """A text, or another view with one level of escapes decoded. ``origin`` maps positions to the original text.
 
-    ``parts`` are those of the other view's text: every second one is an escape.
+    ``parts`` are those of the text of the other view: every second one is an escape.
     """
 
     def __init__(self, text: str, other: TextView | None = None, parts: list[str] | None = None) -> None:
@@ -57,12 +56,12 @@ class TextView:
 
     @cached_property
     def _starts(self) -> tuple[list[int], list[int]]:
-        """Where each part begins: in this view, and in the other."""
+        """The start of each part: in this view, and in the other."""
         sizes = (len(part) if index % 2 == 0 else len(_character(part)) for index, part in enumerate(self._parts))
         return list(accumulate(sizes, initial=0)), list(accumulate(map(len, self._parts), initial=0))
 
     def origin(self, position: int) -> int:
-        """The place in the original text."""
+        """The position in the original text."""
         if self._other is None:
             return position
         here, there = self._starts
@@ -71,7 +70,7 @@ class TextView:
 
 
 def decoded(view: TextView) -> TextView | None:
-    """The view with one level of escapes less, None when it has none. Raises ValueError over MAX_ESCAPES."""
+    """The view with one more level of escapes decoded; None if there are none. Raises ValueError over MAX_ESCAPES."""
     if not any(start in view.text for start in ESCAPE_STARTS):
         return None
     parts = _ESCAPE.split(view.text, MAX_ESCAPES + 1)
@@ -84,7 +83,7 @@ def decoded(view: TextView) -> TextView | None:
 
 @lru_cache(maxsize=4096)
 def _character(escape: str) -> str:
-    """The one character that an escape stands for; itself where it stands for none."""
+    """The character that an escape represents; the escape itself if it is invalid."""
     body = escape[1:]
     found = _percent(escape) if escape[0] == "%" else _reference(body[:-1]) if escape[0] == "&" else _slash(body)
     return found if len(found) == 1 else escape
@@ -95,7 +94,7 @@ def _percent(escape: str) -> str:
 
 
 def _reference(name: str) -> str:
-    """Of HTML: a number, or a name."""
+    """The character of an HTML reference: a number, or a name."""
     if not name.startswith("#"):
         return html5.get(f"{name};") or html5.get(f"{name.lower()};", "")
     number = int(name[2:], 16) if name[1] in "xX" else int(name[1:])

@@ -1,7 +1,7 @@
-"""The seam between tools and everything else.
+"""The interface of tools.
 
 A tool is an object with a ``spec`` (tool_spec.py) and an async ``run(request, context)``. It knows requests and
-outcomes, nothing of workflows. Built-in tools and those of other packages register by the same entry-point group,
+outcomes, but not workflows. Built-in tools and those of other packages are registered in the same entry-point group,
 ``noetl.tools``.
 """
 
@@ -46,17 +46,17 @@ BUILT_IN = frozenset(
 """The kinds that this package registers."""
 
 Credential: TypeAlias = Mapping[str, Any]
-"""``{"type": "postgres", "db_host": ...}``: resolved, secret, never logged."""
+"""A resolved credential, ``{"type": "postgres", "db_host": ...}``: secret, never logged."""
 
 OutputStream: TypeAlias = Literal["stdout", "stderr"]
-"""Where the code of a task prints."""
+"""The streams that the code of a task prints to."""
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One rendered call. ``timeout`` in seconds, the tool's own where the call has none; who runs the tool keeps it.
-    ``key`` identifies the call for exactly-once effects and is stable over attempts:
-    ``<execution>/<step run>/<iteration>/<task>/<page>``; ``n`` is one more than its attempts that went well, so a call
-    that is repeated after a good outcome differs. ``idempotency_key`` is the name of the header to send both in.
+    """One rendered call. ``timeout`` in seconds, by default that of the tool; the caller enforces it.
+    ``key`` identifies the call for exactly-once effects and is the same for all attempts:
+    ``<execution>/<step run>/<iteration>/<task>/<page>``; ``n`` is one more than its successful attempts, so a call
+    that is repeated after a success differs. ``idempotency_key`` is the name of the header to send both in.
     """
 
     kind: str
@@ -73,7 +73,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class ToolContext(Protocol):
-    """What a running call may ask of its surroundings."""
+    """The services available to a running call."""
 
     @property
     def attempt(self) -> int:
@@ -81,35 +81,35 @@ class ToolContext(Protocol):
         ...
 
     def heartbeat(self) -> None:
-        """Tell that the call is alive; cheap."""
+        """Report that the call is alive; cheap."""
         ...
 
     async def credential(self, auth: Json) -> Credential:
         """Resolve a credential name, an ``{type, credential|key, ...}`` map or an inline map.
 
-        Every value resolved is scrubbed from outcomes and errors later. Raises CredentialError.
+        All its values are masked in outcomes and errors. Raises CredentialError.
         """
         ...
 
     async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
-        """A reference to a secret that is there: the text that stands for it in results.
+        """A reference to an existing secret: the text that represents it in results.
 
-        ``kind`` and ``config`` say where it is, as an entry of the keychain does. Raises CredentialError, SecretError.
+        ``kind`` and ``config`` say where it is, as in an entry of the keychain. Raises CredentialError, SecretError.
         """
         ...
 
     def cut(self, text: str, limit: int) -> str:
-        """The first ``limit`` characters of a text from outside, without the secrets of the call.
+        """The first ``limit`` characters of a text from outside, with the secrets of the call masked.
 
-        A tool that shortens what it was sent does it with this: of a secret that a cut divides the first half would
-        stay. A text that was cut before needs ``scrub.CUT_MARGIN`` characters more than the limit.
+        Tools must truncate received text with this: otherwise the first half of a secret could remain. A text that was
+        truncated before must have ``scrub.CUT_MARGIN`` characters more than the limit.
         """
         ...
 
     def output(self, stream: OutputStream, text: str) -> None:
-        """Log what the code of the task prints, as it prints it; cheap, and never fails.
+        """Log output of the task's code; cheap, and never fails.
 
-        A text may end anywhere in a line. Who logs it removes the secrets of the call, and limits its size.
+        A text may end anywhere in a line. The log masks the secrets of the call and limits the size.
         """
         ...
 
@@ -121,7 +121,7 @@ class Tool(Protocol):
     def spec(self) -> ToolSpec: ...
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Make the call. An expected failure is an error outcome; ToolError where the call itself is wrong.
+        """Make the call. An expected failure is an error outcome; raises ToolError if the call itself is invalid.
 
         Cancellation arrives as asyncio.CancelledError and must leave nothing running.
         """
@@ -129,10 +129,10 @@ class Tool(Protocol):
 
 
 def load_tools(group: str = "noetl.tools") -> Mapping[str, Tool]:
-    """Every registered tool by kind, as a new immutable mapping. One of another package that cannot be loaded is left
-    out, and logged: the calls of others go on.
+    """All registered tools by kind, as a new immutable mapping. A tool of another package that cannot be loaded is
+    logged and left out, so that others still work.
 
-    Raises ValueError naming both distributions when two register the same kind.
+    Raises ValueError that names both distributions if two register the same kind.
     """
     tools: dict[str, Tool] = {}
     for kind, point in _registered(group).items():
@@ -148,7 +148,7 @@ def load_tools(group: str = "noetl.tools") -> Mapping[str, Tool]:
 
 
 def loaded(point: EntryPoint) -> Tool:
-    """The tool of an entry point. Raises what its module raises, and ValueError for a tool of another kind."""
+    """The tool of an entry point. Raises the errors of its module; ValueError if the tool has another kind."""
     tool = cast("Tool", point.load())
     if tool.spec.kind != point.name:
         raise ValueError(
@@ -158,12 +158,12 @@ def loaded(point: EntryPoint) -> Tool:
 
 
 def load_problem(point: EntryPoint, error: Exception) -> str:
-    """Which package is to blame, and for what, in one line."""
+    """The package and its error, in one line."""
     return " ".join(f"{owner(point)}: {type(error).__name__}: {error}".split())
 
 
 def tool_names(group: str = "noetl.tools") -> frozenset[str]:
-    """The kinds of ``load_tools``, without importing any of the tools. Raises ValueError when two have one kind."""
+    """The kinds of ``load_tools``, without importing the tools. Raises ValueError if two have the same kind."""
     return frozenset(_registered(group))
 
 
@@ -176,7 +176,7 @@ def _registered(group: str) -> dict[str, EntryPoint]:
 
 
 def registrations(group: str) -> Mapping[str, Sequence[EntryPoint]]:
-    """The entry points of each kind: more than one is a mistake."""
+    """The entry points of each kind; more than one is an error."""
     from importlib.metadata import entry_points  # slow to import, and not needed where BUILT_IN is enough
 
     found: dict[str, list[EntryPoint]] = {}

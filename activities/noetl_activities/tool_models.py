@@ -1,4 +1,4 @@
-"""Pydantic models of what a tool takes and yields: as tables for the compiler, and of one call for the tool."""
+"""Converts the pydantic models of a tool's fields and result to tables for the compiler, and validates calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPES: Mapping[str, FieldType] = MappingProxyType(
 
 
 def read_fields(model: type[Model], request: Request) -> Model:
-    """The fields of a call. One that is null counts as absent.
+    """The validated fields of a call. Null counts as absent.
 
     Raises ConfigError, which names the fields and what is expected, but no value: it may be a secret.
     """
@@ -43,7 +43,7 @@ def read_fields(model: type[Model], request: Request) -> Model:
 
 
 def field_table(model: type[BaseModel]) -> Mapping[str, ToolField]:
-    """Each field by its name; types that the compiler does not check, such as the keys of a mapping, are left out."""
+    """The fields by name, without what the compiler does not check, such as the keys of a mapping."""
     schema = model.model_json_schema()
     return MappingProxyType(
         {name: _field(name, one, schema.get("$defs", {})) for name, one in schema.get("properties", {}).items()}
@@ -51,7 +51,7 @@ def field_table(model: type[BaseModel]) -> Mapping[str, ToolField]:
 
 
 def needed_fields(model: type[BaseModel]) -> tuple[tuple[str, ...], ...]:
-    """The groups of fields of which a call must have one."""
+    """The groups of fields; a call must have one field of each."""
     return tuple((name,) for name in model.model_json_schema().get("required", ()))
 
 
@@ -79,7 +79,7 @@ def _shapes(schema: _Schema, definitions: Mapping[str, _Schema]) -> Iterator[_Sc
 
 
 def _types(shapes: list[_Schema]) -> tuple[FieldType, ...]:
-    """Empty where a value may be anything."""
+    """The types of a value; empty if it may be anything."""
     named: dict[FieldType, None] = {}
     for one in shapes:
         name = _TYPES.get(str(one.get("type")))

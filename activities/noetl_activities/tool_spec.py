@@ -18,18 +18,18 @@ _KIND = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """``summary`` is a sentence on what a call does.
+    """``summary`` is a sentence about what a call does.
 
-    ``fields`` is a model of the fields that a call has: their names, types, defaults and descriptions are what the
-    compiler checks and editors show; with None a call may have any. ``result`` is a model of the result, where it is a
-    mapping. ``effects`` False marks a tool whose call changes nothing outside. ``guarantee`` says how often a call
-    takes effect whatever dies meanwhile, and why; without it that is at least once.
+    ``fields`` is a model of the fields of a call: the compiler checks and editors display their names, types, defaults
+    and descriptions; with None a call may have any fields. ``result`` is a model of the result if it is a mapping.
+    ``effects`` is False if calls change nothing outside. ``guarantee`` says how often a call takes effect despite
+    crashes, and why; the default is at least once.
 
-    ``timeout`` is that of a call that names none: seconds for the whole call with its sinks, None for no limit
-    (semantics.md 21). ``at_once`` is how many calls may run in one process; ``cores`` for as many as it has processors,
-    None for no limit. ``description`` is that of a tool of NoETL itself.
+    ``timeout`` is the default timeout of a call with its sinks in seconds, None for no limit (semantics.md 21).
+    ``at_once`` is the number of calls that may run in one process; ``cores`` for one per processor, None for no limit.
+    ``description`` is that of a built-in tool.
 
-    Raises ValueError for a kind that is no lower-case word.
+    Raises ValueError if the kind is not a lower-case word.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class ToolSpec:
             raise ValueError(f"the kind {self.kind!r} of a tool must be a word of small letters, digits and _")
 
     def describe(self) -> ToolDescription:
-        """The same as plain data. Raises ValueError for a kind or a field whose name has a meaning of its own."""
+        """The spec as plain data. Raises ValueError if the kind or a field has a reserved name."""
         if self.description is not None:
             return self.description
         from noetl_activities.tool_models import field_table, needed_fields
@@ -72,7 +72,7 @@ class ToolSpec:
 
 
 def built_in(kind: str, at_once: int | Literal["cores"] | None = None) -> ToolSpec:
-    """The spec of a tool of NoETL itself, which the language describes: so the compiler knows it without its module."""
+    """The spec of a built-in tool, whose description is part of the language: the compiler need not import the tool."""
     from noetl_compiler.language.tools import KINDS
 
     tool = KINDS[kind]

@@ -1,6 +1,6 @@
-"""The transfer tool: copies rows from a database or a server to another.
+"""The transfer tool: copies rows from one database or server to another.
 
-The source is read a batch at a time (transfer_source.py) while the target stores (transfer_target.py).
+The source is read in batches (transfer_source.py) while the target stores them (transfer_target.py).
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from noetl_compiler.language.transfers import SNOWFLAKE_TRANSFER, TRANSFER
 __all__ = ["SNOWFLAKE_TOOL", "TOOL", "TransferTool"]
 
 AT_ONCE = 16
-"""A transfer holds two connections, which may be of one credential: fewer than half of those that it has, so that not
-all of them are held by transfers that wait for their second one."""
+"""A transfer needs two connections, possibly of the same credential. With fewer transfers than half its connections,
+they cannot deadlock by all waiting for their second one."""
 
 
 class TransferTool:
-    """``source, target, chunk_size, mode, mapping``; older playbooks say ``direction`` in place of the types."""
+    """``source, target, chunk_size, mode, mapping``; older playbooks have a ``direction`` instead of types."""
 
     def __init__(self, kind: str) -> None:
         self.spec = built_in(kind, at_once=AT_ONCE)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Result ``{status, rows_transferred, chunks, source, target}``."""
+        """Return ``{status, rows_transferred, chunks, source, target}``."""
         return (await self._run(request, context, None)).outcome
 
     async def run_once(self, request: Request, context: ToolContext, once: Once) -> Answer:
-        """The same, but for an outcome that the ledger of the target has. See noetl_activities.once.OnceTool."""
+        """Run the call unless the ledger of the target has its outcome. See noetl_activities.once.OnceTool."""
         return await self._run(request, context, once)
 
     async def find(self, request: Request, context: ToolContext, once: Once) -> Answer | None:

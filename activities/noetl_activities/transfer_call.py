@@ -1,4 +1,4 @@
-"""What a transfer task says: where rows come from, where they go, and how."""
+"""The validated call of a transfer task."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class End(NamedTuple):
 
 
 class TransferCall(NamedTuple):
-    """``size`` is how many rows are read and stored at a time; ``mode`` is one of a sink."""
+    """``size`` is the number of rows per batch; ``mode`` is one of the modes of sinks."""
 
     source: End
     target: End
@@ -37,7 +37,7 @@ class TransferCall(NamedTuple):
 
 
 def transfer_call(config: Mapping[str, Json], auth: Json) -> TransferCall:
-    """Raises ConfigError."""
+    """Validate the call. Raises ConfigError."""
     kinds = DIRECTIONS.get(str(config.get("direction")), (None, None))
     source, target = _fields(config, "source", kinds[0]), _fields(config, "target", kinds[1])
     if config.get("mapping") and not target.get("mapping"):
@@ -54,7 +54,7 @@ def transfer_call(config: Mapping[str, Json], auth: Json) -> TransferCall:
 
 
 def _fields(config: Mapping[str, Json], name: str, kind: str | None) -> dict[str, Json]:
-    """``kind`` is that of an end which says none, where the transfer has a direction."""
+    """The fields of an end. ``kind`` is its default type, from the direction of the transfer."""
     given: Json = config.get(name)
     if not isinstance(given, dict):
         raise ConfigError(f"a transfer needs a {name}: a mapping with a type")
@@ -72,7 +72,7 @@ def _end(name: str, fields: dict[str, Json], kinds: tuple[str, ...], auth: Json)
 
 
 def _shared(name: str, kind: str, auth: Json) -> Json:
-    """The credential of the task that is meant for one end: under its alias, or the only one."""
+    """The credential of the task for one end: by its alias, or the only one."""
     if not isinstance(auth, dict):
         return auth
     named = cast("dict[str, Json]", auth)
@@ -81,7 +81,7 @@ def _shared(name: str, kind: str, auth: Json) -> Json:
 
 
 def _without_tool(auth: Json) -> Json:
-    """Older playbooks say with ``tool`` of which type a credential is."""
+    """``auth`` without ``tool``, the type of the credential in older playbooks."""
     if not isinstance(auth, dict) or "tool" not in auth:
         return cast("Json", auth)
     named = cast("dict[str, Json]", auth)

@@ -16,13 +16,13 @@ from noetl_activities.transfer_call import End, TransferCall
 __all__ = ["read_snowflake", "store_in_snowflake"]
 
 _DOCUMENTS = frozenset({5, 9, 10})
-"""The driver's numbers for VARIANT, OBJECT and ARRAY, whose values it gives as JSON."""
+"""The type codes of the driver for VARIANT, OBJECT and ARRAY, whose values it returns as JSON."""
 
 
 async def read_snowflake(
     source: End, size: int, context: ToolContext, cell: Callable[[str, Any], Json]
 ) -> AsyncGenerator[list[Row]]:
-    """Batches of at most ``size`` rows; ``cell`` is a column's value as JSON. Raises FailedError and ToolError."""
+    """Batches of at most ``size`` rows; ``cell`` converts values to JSON. Raises FailedError and ToolError."""
     query = _query(source)
     params = params_of(source.config.get("params"), [query])
     async with session(source.auth, source.config, context) as opened:
@@ -52,7 +52,7 @@ def _row(columns: Sequence[tuple[str, bool]], record: Sequence[Any], cell: Calla
 async def store_in_snowflake(
     call: TransferCall, batches: AsyncGenerator[list[Row]], context: ToolContext
 ) -> tuple[int, int]:
-    """Rows and batches, all in one transaction. Raises FailedError and ToolError."""
+    """Store all batches in one transaction; returns (rows, batches). Raises FailedError and ToolError."""
     target = call.target
     if call.mode in ("upsert", "merge"):
         raise ConfigError(
@@ -77,7 +77,7 @@ async def _execute(opened: Session, text: str) -> None:
 
 
 async def _store(opened: Session, target: End, rows: list[Row]) -> None:
-    """Rows of one batch have the same columns: they come from one query, or from the fields that all have together."""
+    """Store a batch, whose rows have the same columns: they come from one query, or have the fields of all rows."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     values = [[_bindable(row.get(name)) for name in columns] for row in rows]
     texts = statements_of(target.config, "snowflake") if has_statement(target.config) else [_insert(target, columns)]

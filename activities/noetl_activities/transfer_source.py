@@ -1,7 +1,7 @@
-"""The rows of a transfer's source, a batch at a time.
+"""Reads the rows of a transfer's source in batches.
 
-Postgres is read through a cursor, so a table may be larger than the memory. The answer of a server and the result of
-DuckDB come as a whole, within the limits of their tools.
+Postgres is read through a cursor, so a table may be larger than the memory. The response of a server and the result of
+DuckDB are read as a whole, within the limits of their tools.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _READ_ONLY = "set transaction read only"
 
 
 def read_batches(source: End, size: int, request: Request, context: ToolContext) -> AsyncGenerator[list[Row]]:
-    """Batches of at most ``size`` rows. Raises FailedError with what the source answered, and ToolError."""
+    """Batches of at most ``size`` rows. Raises FailedError with the error of the source, and ToolError."""
     if source.kind == "postgres":
         return _postgres(source, size, context)
     if source.kind == "snowflake":
@@ -45,7 +45,7 @@ def read_batches(source: End, size: int, request: Request, context: ToolContext)
 
 
 def told_of(end: str, outcome: Outcome) -> Outcome:
-    """An error whose message begins with the end of the transfer at which it happened."""
+    """The outcome with an error message that names the end of the transfer, source or target."""
     if outcome.error is None:
         return outcome
     error = msgspec.structs.replace(outcome.error, message=f"the {end} of the transfer: {outcome.error.message}")
@@ -70,7 +70,7 @@ async def _http(source: End, request: Request, context: ToolContext) -> list[Row
 
 
 def _part(data: Json, path: Json) -> Json:
-    """What lies at a path such as ``data.items``."""
+    """The value at a path such as ``data.items``."""
     for name in str(path).split(".") if path else ():
         if not isinstance(data, dict) or name not in data:
             raise ConfigError(f"the answer of the source has no {path!r:.100} (data_path)")
@@ -95,7 +95,7 @@ def _called(kind: str, config: dict[str, Json], auth: Json, request: Request) ->
 
 
 async def _postgres(source: End, size: int, context: ToolContext) -> AsyncGenerator[list[Row]]:
-    """In a transaction that only reads: what a source wrote would stay when the target is rolled back."""
+    """Read in a read-only transaction: changes by the source would remain if the target is rolled back."""
     query = _query(source, "postgres")
     values = params_of(source.config.get("params"), [query])
     try:
@@ -139,7 +139,7 @@ def _row(record: Any) -> Row:
 
 
 def _cell(name: str, value: Any) -> Json:
-    """The value as JSON without losing digits: a text stands for a number that JSON readers would round."""
+    """The value as JSON without loss: numbers that JSON readers would round become text."""
     if isinstance(value, bytes):
         raise ConfigError(f"the column {name!r} of the source has bytes: select encode({name}, 'base64')")
     if isinstance(value, decimal.Decimal):
@@ -150,7 +150,7 @@ def _cell(name: str, value: Any) -> Json:
 
 
 def _query(source: End, dialect: str) -> str:
-    """Its one statement, or all of its table. Raises ConfigError."""
+    """The single statement of the source, or one that selects its table. Raises ConfigError."""
     table: Json = source.config.get("table")
     if table:
         return f"select * from {'.'.join(map(quoted, parts_of(table)))}"  # noqa: S608 - the name is checked

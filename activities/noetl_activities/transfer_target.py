@@ -1,7 +1,7 @@
 """Stores the rows of a transfer in its target.
 
-In a database all rows, and the outcome of the call beside them, are one transaction (semantics.md 26a). A server gets a
-request for each batch, with the same key when the call is repeated.
+In a database, all rows and the outcome of the call are stored in one transaction (semantics.md 26a). A server gets one
+request per batch, with the same key if the call is repeated.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PLACEHOLDER = re.compile(r"""(?P<other>'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/
 async def store_batches(
     call: TransferCall, batches: Batches, request: Request, context: ToolContext, once: Once | None
 ) -> Answer:
-    """Result ``{status, rows_transferred, chunks, source, target}``. Raises FailedError and ToolError."""
+    """Return ``{status, rows_transferred, chunks, source, target}``. Raises FailedError and ToolError."""
     try:
         match call.target.kind:
             case "postgres":
@@ -99,7 +99,7 @@ def _mode_of_a_batch(mode: str) -> str:
 async def _by_statement(
     connection: Connection, call: TransferCall, batches: Batches, context: ToolContext
 ) -> tuple[int, int]:
-    """The target's own statement, for each row: ``:name`` takes a column by its name, ``%s`` one after the other."""
+    """Run the statement of the target for each row: ``:name`` is the column of that name, ``%s`` the next column."""
     config = call.target.config
     texts = statements_of({**config, "mapping": None}, "postgres")
     positional = [_numbered(text) for text in texts]
@@ -119,7 +119,7 @@ async def _by_statement(
 
 
 def _numbered(text: str) -> str:
-    """With ``$1``, ``$2`` in the places of ``%s``, which older playbooks write."""
+    """Replace ``%s``, as in older playbooks, by ``$1``, ``$2`` ..."""
     count = 0
 
     def number(match: re.Match[str]) -> str:
@@ -138,7 +138,7 @@ def _numbered(text: str) -> str:
 async def _into_duckdb(
     call: TransferCall, batches: Batches, request: Request, context: ToolContext, once: Once | None
 ) -> Answer:
-    """All rows at once: its process takes a sink as a whole."""
+    """Store all rows at once: the DuckDB process performs a sink as a whole."""
     if has_statement(call.target.config):
         raise ConfigError("a transfer into DuckDB needs a table: it takes no statement")
     rows: list[Row] = []

@@ -1,5 +1,5 @@
-"""Names of the environment variables that more than one part of a deployment reads. Commands that only name them need
-none of the modules which act on them.
+"""Names of environment variables that several parts of a deployment read. Separate, so that commands can mention them
+without importing the modules that use them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ DSN_VARIABLE = "NOETL_POSTGRES"
 """The DSN of the event log's Postgres."""
 
 DUCKDB_DIRECTORIES_VARIABLE = "NOETL_DUCKDB_DIRECTORIES"
-"""Absolute directories that SQL of DuckDB may use, with ``:`` between them."""
+"""Absolute directories that DuckDB's SQL may access, separated by ``:``."""
 
 HOME_VARIABLE = "NOETL_HOME"
-"""The folder of the stack, in which executions have their files as well."""
+"""The folder of the stack, which also has the files of executions."""
 
 PORTS_VARIABLE = "NOETL_STACK_PORTS"
-"""The stack's own ports: numbers, by comma."""
+"""The ports of the stack: numbers separated by commas."""

@@ -1,5 +1,5 @@
-"""The names that a call binds for its tool, as the machine binds them: what the ways to the step pass, what the step
-binds, and the task's own input.
+"""The names that a call binds for its tool, as the machine does: the arguments of the routes to the step, those of the
+step, and the input of the task.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ __all__ = ["tasks_with_bound_names"]
 
 
 def tasks_with_bound_names(playbook: Playbook) -> Iterator[tuple[Task, frozenset[str] | None]]:
-    """All tasks, those of the workbook with the names that any of their calls binds. None where that is known only
-    when it runs, or where there is no call.
+    """All tasks with the names bound for them; for a workbook task, those of all its calls. None if they are known only
+    at run time or if nothing calls the task.
     """
     workbook, passed = workbook_of(playbook), passed_by_arcs(playbook)
     of_workbook: dict[int, list[Value]] = {id(task): [] for task in playbook.workbook}

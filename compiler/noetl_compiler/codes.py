@@ -159,7 +159,7 @@ _MEANINGS: dict[Code, str] = {
     Code.QUOTED_TEMPLATE: (
         "SQL has a template inside quotes, where a value that contains a quote changes the statement."
     ),
-    Code.UNREACHED_KEYCHAIN: "A secret is kept by a secret manager that workers do not reach.",
+    Code.UNREACHED_KEYCHAIN: "A secret is in a secret manager that workers cannot read.",
     Code.TEMPLATE_IN_COMMAND: (
         "A shell command has a template, and a value that contains shell syntax changes what it runs."
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -55,9 +55,9 @@ def check_names(graphs: Iterable[Graph], source: CredentialSource) -> None:
     )
 
 
-async def check_names_of_workers(graphs: Iterable[Graph], client: Client, queues: Mapping[str, str]) -> None:
-    """The same where other processes are the workers: they are asked."""
-    refuse_to_start(await missing_credentials(client, graphs, queues))
+async def check_names_of_workers(graphs: Iterable[Graph], client: Client) -> None:
+    """The same where the workers are other processes: ask them."""
+    refuse_to_start(await missing_credentials(client, graphs))
 
 
 def warn_of_ignored_credentials(reach: Reach) -> None:

@@ -148,7 +148,7 @@ async def _submit(client: NoetlClient, order: Order, queues: Mapping[str, str], 
 async def _serve(served: AsyncExitStack, client: NoetlClient, order: Order, reach: Reach) -> dict[str, str]:
     """Have the run served where this process has to; the queues of its tools, where they are not the usual ones."""
     if not reach.serve and not order.credentials:
-        await check_names_of_workers(order.playbook.graphs, client.temporal, {})
+        await check_names_of_workers(order.playbook.graphs, client.temporal)
         return {}
     from noetl_temporal.cli import serving_here  # with all tools and Temporal's worker, which take long to import
 

@@ -104,7 +104,7 @@ def add_command(
     path, version = named(playbook)
 
     async def add(client: NoetlClient) -> PlaybookSchedule:
-        await check_names_of_workers(found.graphs, client.temporal, {})
+        await check_names_of_workers(found.graphs, client.temporal)
         return await client.schedules.add(
             path,
             version,

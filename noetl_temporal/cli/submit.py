@@ -97,7 +97,7 @@ async def _submit(
 
     client = await NoetlClient.connect(tools=tools)
     check_support(playbook, tools, has_store=client.has_store)
-    await check_names_of_workers(playbook.graphs, client.temporal, {})
+    await check_names_of_workers(playbook.graphs, client.temporal)
 
     async def submit(execution_id: int) -> RunHandle:
         return await client.submit(

@@ -156,7 +156,7 @@ async def _serve(
     from noetl_temporal.cli.stop_signals import stop_asked
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.credential_source import credential_source
-    from noetl_temporal.health import Listener, serving_health
+    from noetl_temporal.health import serving_health
     from noetl_temporal.worker import serving
 
     client = await connect_temporal()
@@ -171,7 +171,7 @@ async def _serve(
         stopped = stack.enter_context(stop_asked())
         if health is not None:
             options = _counting(options)
-            answering = serving_health(Listener(*health), client, lambda: "" if stopped.is_set() else served, exporter)
+            answering = serving_health(health, client, lambda: "" if stopped.is_set() else served, exporter)
             try:
                 await stack.enter_async_context(answering)
             except OSError as error:

@@ -1,9 +1,9 @@
-"""What a machine may ask of one workflow task (dev/decisions/0015).
+"""The budget of a machine for one workflow task (dev/decisions/0015).
 
-Temporal does not fail a run that asks for too much: it hangs, or is terminated. More than 2,000 pending activities or
-4 MB of commands are refused on every retry, and the SDK fails a workflow task that computes for two seconds. So a
-machine begins a call only while the budget allows it, and defers the rest to the next workflow task. Work is counted,
-never timed, so that a replay stops at the same points.
+Temporal does not fail a run that exceeds its limits: the run hangs, or is terminated. More than 2,000 pending
+activities or 4 MB of commands are refused on every retry, and the SDK fails a workflow task that computes for two
+seconds. So a machine begins a call only while the budget allows it, and defers the rest to the next workflow task. Work
+is counted, never timed, so a replay stops at the same points.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_PENDING = 500
 """Calls and loops in flight of one workflow."""
 
 COMMAND_BYTES = 1_500_000
-"""Of commands of one workflow task, the events in their headers included."""
+"""Of the commands of one workflow task, including the events in their headers."""
 
 RESULT_BYTES = 8_000_000
 """Of the results that may arrive with one workflow task."""
@@ -31,23 +31,23 @@ MAX_TEMPLATE_WORK = 2_000_000
 """Of all templates rendered in one workflow task, 0.14 to 0.3 s (templating/work.py)."""
 
 CALL_WORK = 150
-"""Of a call or step that begins."""
+"""Cost of beginning a call or step."""
 
 FACT_WORK = 300
-"""Of a fact that is taken."""
+"""Cost of applying a fact."""
 
 CHECKPOINT_WORK = 2
-"""Of each run of a state that is copied, so that a change can be rolled back."""
+"""Cost per run of copying a state, so that a change can be rolled back."""
 
 
 class ResultSizes(msgspec.Struct):
-    """Count and total size of the results so far, an estimate for those of calls in flight."""
+    """Count and total size of the results so far, to estimate those of calls in flight."""
 
     count: int = 0
     bytes: int = 0
 
     def add(self, outcome: Json, inline: int) -> None:
-        """Count one more result, of which at most ``inline`` bytes stand in history."""
+        """Count one more result, of which at most ``inline`` bytes are in history."""
         self.count += 1
         self.bytes += min(inline, len(msgspec.json.encode(outcome)))
 
@@ -68,16 +68,16 @@ class Budget:
         self.renew()
 
     def renew(self) -> None:
-        """A new workflow task begins."""
+        """Begin a new workflow task."""
         self.bytes = self._work = self._template_work = 0
         self._since = templates.work_done()
 
     def open(self) -> None:
-        """A feed begins: only what is rendered from here on counts, not what others of this process rendered."""
+        """Begin a feed: templates count from here on, not those that other machines of this process rendered."""
         self._since = templates.work_done()
 
     def close(self) -> None:
-        """The feed is over."""
+        """End the feed."""
         done = templates.work_done()
         self._template_work, self._since = self._template_work + done - self._since, done
 
@@ -91,7 +91,7 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether no more may begin in this workflow task."""
+        """Whether no more calls may begin in this workflow task."""
         if self.bytes >= COMMAND_BYTES or self._work >= MAX_WORK:
             return True
         return self._template_work + templates.work_done() - self._since >= MAX_TEMPLATE_WORK

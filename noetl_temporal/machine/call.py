@@ -1,9 +1,9 @@
-"""One tool call on the wire: what goes to the activity and what comes back.
+"""One tool call on the wire: the input and the result of its activity.
 
 These structs are the JSON in Temporal's history: ``ToolCall`` is the activity's only argument, ``ToolReport`` its
-result. The mirror reads the same JSON by key, so a field's name is a contract (dev/ARCHITECTURE.md, Wire). They stand
-in history once a call, so what is as usual is left out: the defaults of an ``AttemptRecord`` are those of a call's only
-attempt that went well.
+result. The mirror reads the same JSON by key, so field names are a contract (dev/ARCHITECTURE.md, Wire). History has
+them once per call, so defaults are left out: those of an ``AttemptRecord`` describe the successful only attempt of a
+call.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ PlainOutcome: TypeAlias = dict[str, Any]
 """The tool's outcome envelope as JSON: {status, result, error?, meta?, http?|pg?|py?} (semantics.md 19)."""
 
 AttemptStatus: TypeAlias = Literal["ok", "error", "lost", "shutdown", "paused", "reset", "cancelled"]
-"""How an attempt ended. Only ok and error are outcomes and count against a rule; lost means that its worker vanished;
-shutdown, paused and reset that it was interrupted and is run again; cancelled that the call was stopped.
+"""How an attempt ended. Only ok and error are outcomes and count as attempts of a retry; lost: its worker disappeared;
+shutdown, paused and reset: it was interrupted and is run again; cancelled: the call was stopped.
 """
 
 
 class CallRule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A policy rule; ``index`` is its place in the task's policy. Its numbers are rendered where it is decided, with
-    the names that ``when`` sees (semantics.md 18).
+    """A policy rule; ``index`` is its position in the policy. Its numbers are rendered when the rule applies, with the
+    names that ``when`` sees (semantics.md 18).
     """
 
     index: int
@@ -60,9 +60,9 @@ class CallRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SinkCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A sink to perform with the tool's result, where ``guard`` allows it. Its templates are rendered in the activity,
-    where the result is. ``key`` is the call's with the sink's place; ``once`` is the same for all calls of a step run:
-    ``mode: replace`` empties the destination once under it (semantics.md 26).
+    """A sink that stores the result of the tool, if ``guard`` allows it. Its templates are rendered in the activity,
+    which has the result. ``key`` is the key of the call with the position of the sink. ``once`` is the same for all
+    calls of a step run: ``mode: replace`` empties the destination once per ``once`` (semantics.md 26).
     """
 
     kind: str
@@ -75,9 +75,9 @@ class SinkCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LeaseRenewal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How to renew the lease of the claimed row that a call works on: a call of the tool ``kind`` every ``interval``
-    seconds. A lease lasts ``seconds``, and did at ``since``, in milliseconds since the epoch. A renewal that changes no
-    row tells that the lease is lost.
+    """How to renew the lease of the row that a call processes: by a call of the tool ``kind`` every ``interval``
+    seconds. A lease lasts ``seconds``; this one began at ``since``, in milliseconds since the epoch. If a renewal
+    changes no row, the lease is lost.
     """
 
     kind: str
@@ -91,13 +91,13 @@ class LeaseRenewal(msgspec.Struct, frozen=True, omit_defaults=True):
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A rendered call.
 
-    ``id`` is unique in its workflow, ``key`` stable over attempts, workers and replays. ``scope`` holds exactly what
-    the rules' and sinks' templates name. ``rules`` None means no policy: ok continues, an error fails. ``event_id``
-    is that of the call's ``task.started`` event, parent of every attempt. ``store`` is set for a call that is nothing
-    but its sinks, after the last page: the outcome to store, whose result may be a reference. The sinks of an ``aside``
-    see the names in ``scope`` before those of its own outcome. ``idempotency_key`` is the header in which the call
-    sends its key. ``names`` are those that the outcome binds for rules and sinks. ``secrets_key`` is that of the
-    references to secrets in it, if the run has any. ``lease`` is that of the row that it works on.
+    ``id`` is unique in its workflow, ``key`` is the same for all attempts, workers and replays. ``scope`` has exactly
+    the names that the templates of rules and sinks read. ``rules`` None means no policy: ok continues, an error fails.
+    ``event_id`` is the id of the ``task.started`` event, the parent of every attempt. ``store`` is set for a call that
+    only performs sinks, after the last page: the outcome to store, whose result may be a reference. For the sinks of an
+    ``aside`` (a guarded task), ``scope`` shadows the names of its own outcome. ``idempotency_key`` is the header that
+    carries the key. ``names`` are those that the outcome binds for rules and sinks. ``secrets_key`` is the key of the
+    references to secrets in the call, if there are any. ``lease`` is that of the row that the call processes.
     """
 
     id: str
@@ -128,8 +128,8 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SinkRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one sink did. ``duplicate`` when the key had been stored before: nothing was written again. ``warning`` says
-    why its rows may be stored more than once.
+    """The result of one sink. ``duplicate``: the key had been stored before, and nothing was written again. ``warning``
+    says why its rows may be stored more than once.
     """
 
     kind: str
@@ -147,9 +147,9 @@ class SinkRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 class AttemptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One attempt. Times in milliseconds since the epoch, UTC.
 
-    ``is_called`` is False when the tool was not run: the attempt ended before that, or the outcome was taken from the
-    ledger, where an attempt before had left it (``is_taken``). ``rule`` is the index of the policy rule that matched
-    and ``do`` its action; ``delay`` the seconds until the next attempt when there is one. ``indeterminate`` lists names
+    ``is_called`` is False if the tool was not run: the attempt ended before that, or the outcome of an earlier attempt
+    was read from the ledger (``is_taken``). ``rule`` is the index of the policy rule that matched and ``do`` its
+    action; ``delay`` is the time until the next attempt in seconds, if there is one. ``indeterminate`` lists names
     undefined in a predicate. ``worker`` is left out of the last attempt of a report: history names it.
     """
 
@@ -170,8 +170,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AttemptCounts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How many attempts there were: ``used`` count against a rule, ``ok`` are those among them that went well, ``cut``
-    those that were interrupted while the tool ran.
+    """How many attempts there were: ``used`` count as attempts of a retry, ``ok`` of them succeeded, ``cut`` were
+    interrupted while the tool ran.
     """
 
     total: int = 0
@@ -182,7 +182,7 @@ class AttemptCounts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RuleFailure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A predicate or a number of the rule at this index raised."""
+    """A predicate or number of the rule at this index could not be evaluated."""
 
     message: str
     rule: int | None = None
@@ -222,14 +222,14 @@ class StoredRef(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the activity returns.
+    """The result of the activity.
 
-    ``rule`` is the index of the rule that ended the call, None when none matched; ``exhausted`` when that rule was a
-    retry with no attempts left. ``failed`` when the rules could not be evaluated: the task fails at that rule.
-    ``attempts`` are those that are known, the last one always; ``counts`` is right for all of them, and left out where
-    all are known and each counts. ``is_decided`` is False for a call that no activity reported, because it was lost or
-    because it called a playbook: then the machine asks the rules. ``mistakes`` are those of the last attempt's rules. A
-    large result is ``stored``, and then the outcome has none.
+    ``rule`` is the index of the rule that ended the call, None if none matched; ``exhausted`` if that rule was a retry
+    without attempts left. ``failed`` if the rules could not be evaluated: the task fails at that rule. ``attempts`` are
+    the known ones, always including the last; ``counts`` covers all, and is left out if all are known and count.
+    ``is_decided`` is False for a call that no activity reported, because it was lost or called a playbook: then the
+    machine evaluates the rules. ``mistakes`` are those of the last attempt's rules. A large result is ``stored``, and
+    the outcome then has none.
     """
 
     outcome: PlainOutcome

@@ -1,4 +1,4 @@
-"""What is known of a circuit breaker (circuits.py) between the calls of its task, also in another process."""
+"""The state of a circuit breaker (circuits.py) between the calls of its task, also in other processes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["CircuitState", "Limits"]
 
 
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """After how many ``failures`` a circuit opens; ``window`` and ``probe`` are milliseconds. Without a window the
-    failures are those in a row; without a probe the circuit stays open.
+    """The number of ``failures`` after which a circuit opens; ``window`` and ``probe`` are in milliseconds. Without a
+    window, consecutive failures count; without a probe, the circuit stays open.
     """
 
     failures: int = 1
@@ -18,9 +18,9 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CircuitState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``failures`` are the times of those that count, the oldest first. It is open since ``opened``, 0 where it is
-    closed; ``probing`` is the id of the call that tries. A call that counts ``ended`` last at this time. ``limits`` are
-    those of the call that began last.
+    """``failures`` are the times of the failures that count, oldest first. The circuit has been open since ``opened``,
+    which is 0 while it is closed; ``probing`` is the id of the probe in flight. The last call that counts ``ended`` at
+    this time. ``limits`` are those of the call that began last.
     """
 
     failures: tuple[int, ...] = ()

@@ -1,10 +1,10 @@
-"""Circuit breakers: calls of a task fail at once when too many before them have failed (semantics.md 22b).
+"""Circuit breakers: calls of a task fail immediately after too many failures (semantics.md 22b).
 
-How it works. A circuit is *closed* until so many calls have failed; then it is *open*. While it is open calls are
-refused, until the time of the probe has passed: the next call is the probe. It closes the circuit when it succeeds, and
-opens it anew when it fails; calls beside it are refused. A call counts once, with all its attempts, when it ends.
+How it works. A circuit is *closed* until a number of calls have failed; then it is *open*. While it is open, calls are
+refused, until the probe is due: the next call is the probe. If it succeeds, the circuit closes; if it fails, the
+circuit opens again. Other calls are refused meanwhile. A call counts once, with all its attempts, when it ends.
 
-All of it are pure functions of a state and a fact. Times are those of facts, in milliseconds since the epoch.
+These are pure functions of a state and a fact. Times are those of facts, in milliseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ MAX_FAILURES = 1000
 """The highest number of failures that a circuit may allow: it remembers their times."""
 
 Change = Literal["", "circuit.opened", "circuit.probed", "circuit.closed"]
-"""What became of a circuit, as the type of its event."""
+"""A change of a circuit, as the type of its event."""
 
 
 class Begun(NamedTuple):
-    """What a call means for its circuit; ``refused`` is why it is not made, empty where it is."""
+    """The effect of a call that begins on its circuit; ``refused`` says why it is not made, and is empty if it is."""
 
     state: CircuitState
     change: Change = ""
@@ -61,7 +61,7 @@ def _milliseconds(circuit: Circuit, name: str, scope: Mapping[str, Any]) -> int 
 
 
 def call_begins(state: CircuitState, limits: Limits, call: str, at: int) -> Begun:
-    """A call asks whether it may be made."""
+    """Decide whether a call may be made."""
     state = replace(state, limits=limits)
     if not state.opened:
         return Begun(state)
@@ -76,7 +76,7 @@ def call_begins(state: CircuitState, limits: Limits, call: str, at: int) -> Begu
 
 
 def call_ended(state: CircuitState, call: str, at: int, *, failed: bool) -> tuple[CircuitState, Change]:
-    """A call that was made has ended. One that had begun before the circuit opened does not count any more."""
+    """Record the end of a call. It does not count if it began before the circuit opened."""
     limits = state.limits
     if state.opened and state.probing != call:
         return state, ""
@@ -98,11 +98,11 @@ def call_ended(state: CircuitState, call: str, at: int, *, failed: bool) -> tupl
 
 
 def call_cancelled(state: CircuitState, call: str) -> CircuitState:
-    """A call was cut off: it says nothing of the other side. The next may probe in its place."""
+    """Record that a call was cancelled: it does not count, and the next call may be the probe instead."""
     return replace(state, probing="") if state.probing == call else state
 
 
 def latest(known: Mapping[str, CircuitState], told: Mapping[str, CircuitState]) -> dict[str, CircuitState]:
-    """Of two accounts of the same circuits, by name, those in which a call ended last."""
+    """Merge two reports of the same circuits: by name, the one in which a call ended last."""
     news = {name: one for name, one in told.items() if name not in known or one.ended > known[name].ended}
     return {**known, **news}

@@ -1,8 +1,8 @@
-"""How long a playbook that is stopped may clean up. Whoever waits for that has to know it, without the machine."""
+"""How long the cleanup of a stopped playbook may take. Separate from the machine, because clients wait for it."""
 
 from __future__ import annotations
 
 __all__ = ["CLEANUP_SECONDS"]
 
 CLEANUP_SECONDS = 60.0
-"""Of the final step, where it has no timeout of its own."""
+"""For a final step without a timeout of its own."""

@@ -1,4 +1,4 @@
-"""What a machine asks of its shell, in the imperative. Their order is part of the contract."""
+"""The commands of a machine to its shell. Their order is part of the contract."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ __all__ = [
 
 
 class CallTool(msgspec.Struct, frozen=True, tag=True):
-    """Run a tool. ``queue`` is symbolic; ``summary`` is what the Temporal UI shows (``fetch [http] page 3``); ``size``
-    are the bytes of the call's JSON.
+    """Run a tool. ``queue`` is symbolic; ``summary`` is displayed in Temporal's UI (``fetch [http] page 3``); ``size``
+    is that of the call as JSON, in bytes.
     """
 
     call: ToolCall
@@ -56,8 +56,8 @@ class StartTimer(msgspec.Struct, frozen=True, tag=True):
 
 
 class FrameLimits(msgspec.Struct, frozen=True):
-    """What one frame takes: at most ``max_rows`` items, ``row_concurrency`` of them at once; it begins no further one
-    after ``max_seconds``, or once the calls' outcomes have ``max_bytes``.
+    """The limits of a frame: at most ``max_rows`` items, ``row_concurrency`` of them at once. It begins no further item
+    after ``max_seconds``, or when the outcomes of its calls exceed ``max_bytes``.
     """
 
     max_rows: int
@@ -67,9 +67,9 @@ class FrameLimits(msgspec.Struct, frozen=True):
 
 
 class ClaimLimits(msgspec.Struct, frozen=True):
-    """What the claimers of a loop take: at most ``max_rows`` of a claim, ``row_concurrency`` of them at once, ``rows``
-    in all. A lease lasts ``lease_seconds`` and is renewed every ``renewal_seconds``. A row that was claimed
-    ``max_attempts`` times is not given back.
+    """The limits of a loop over claimed rows: at most ``max_rows`` per claim, ``row_concurrency`` of them at once,
+    ``rows`` in total. A lease lasts ``lease_seconds`` and is renewed every ``renewal_seconds``. A row that was claimed
+    ``max_attempts`` times is not released.
     """
 
     rows: int
@@ -81,16 +81,15 @@ class ClaimLimits(msgspec.Struct, frozen=True):
 
 
 class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a chunk of a loop has of its own: the items and the outer scope that its templates name.
+    """The part of a chunk's input that differs between chunks: its items, and the outer names that its templates read.
 
     ``loop_id`` is ``<step>/<n>``, the n-th run of that loop step, which has ``total`` items; ``first`` is the index of
-    the first one here. ``event_id`` is that of ``loop.started``, the parent of every iteration. ``run`` is the run of
-    the step whose loop this is. Ids of the log are those of ``slot``, above the millisecond ``after`` (event_ids.py).
-    ``ctx`` is what the iterations before hand on; those of a loop that ``is_sequential`` do. With a ``frame`` the items
-    run in one activity. With ``claims`` there are no items: the chunk claims rows, ``max_in_flight`` claimers at once.
-    Items and scope of a large loop lie elsewhere: the items are those of ``kept_items``, the scope
-    is the value under ``kept_scope``. ``secrets_key`` is that of the run's references to secrets, if it has any.
-    ``circuits`` are as the chunks before left them.
+    the first item of the chunk. ``event_id`` is the id of ``loop.started``, the parent of every iteration. ``run`` is
+    the run of the loop step. Event ids use ``slot`` and are above the millisecond ``after`` (event_ids.py). ``ctx`` is
+    what earlier iterations have set, if the loop ``is_sequential``. With a ``frame`` the items run in one activity.
+    With ``claims`` there are no items: the chunk claims rows, with ``max_in_flight`` claimers at once. Items and scope
+    of a large loop are stored: as ``kept_items``, and as the value ``kept_scope``. ``secrets_key`` is the key of the
+    run's references to secrets, if it has any. ``circuits`` are the states after the previous chunks.
     """
 
     execution_id: int
@@ -115,18 +114,18 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def chunk_id(self) -> str:
-        """The first chunk has the loop's id, others add the index of their first item."""
+        """The id of the loop; chunks after the first add the index of their first item."""
         return fitted(f"{self.loop_id}/{self.first}") if self.first else self.loop_id
 
     @property
     def size(self) -> int:
-        """How many items these are."""
+        """The number of items."""
         return len(self.items) if self.kept_items is None else self.kept_items.count
 
 
 class ChunkInput(ChunkItems, frozen=True, omit_defaults=True, kw_only=True):
-    """All that a chunk's machine needs: also what is the same for all chunks of a loop. ``steps`` are those of its
-    region and of the regions inside of that, ``failure`` is what a failed one means for its siblings.
+    """The input of a chunk's machine, including what is the same for all chunks of a loop. ``steps`` are those of its
+    region and of nested regions; ``failure`` says what a failed step means for its siblings.
     """
 
     source: SourceRef
@@ -147,7 +146,7 @@ class RunChunk(msgspec.Struct, frozen=True, tag=True):
 
 
 class KeepValues(msgspec.Struct, frozen=True, tag=True):
-    """Put each of the values into the payload store, then feed ValuesKept. ``what`` they are is for people."""
+    """Store each of the values in the payload store, then feed ValuesKept. ``what`` describes them in the UI."""
 
     id: str
     values: tuple[Json, ...]
@@ -155,21 +154,21 @@ class KeepValues(msgspec.Struct, frozen=True, tag=True):
 
 
 class LoadValue(msgspec.Struct, frozen=True, tag=True):
-    """Fetch what is stored, then feed ValueLoaded."""
+    """Load a stored value, then feed ValueLoaded."""
 
     id: str
     stored: StoredRef
 
 
 class OpenWait(msgspec.Struct, frozen=True, tag=True):
-    """Tell the playbook of a wait of this chunk, as it is seen from outside: signals and decisions come to it."""
+    """Report a wait of this chunk to the playbook, which receives signals and decisions for it."""
 
     wait: Wait
 
 
 class CloseWait(msgspec.Struct, frozen=True, tag=True):
-    """Tell the playbook that a wait of this chunk has ended, by the answer that it was handed where it ``is_answered``;
-    ``returned`` is a signal that came too late for it.
+    """Report the end of a wait of this chunk to the playbook: by its answer, if it ``is_answered``. ``returned`` is a
+    signal that arrived too late for it.
     """
 
     wait_id: str
@@ -178,7 +177,7 @@ class CloseWait(msgspec.Struct, frozen=True, tag=True):
 
 
 class AnswerWait(msgspec.Struct, frozen=True, tag=True):
-    """Hand an answer on to the chunk whose wait it ends, by the wait's id there."""
+    """Forward an answer to the chunk that waits for it, with the id of the wait there."""
 
     chunk_id: str
     wait_id: str
@@ -186,7 +185,7 @@ class AnswerWait(msgspec.Struct, frozen=True, tag=True):
 
 
 class PauseChildren(msgspec.Struct, frozen=True, tag=True):
-    """Pause the chunks in flight and the playbooks that are waited for, or go on with them where not ``is_paused``."""
+    """Pause, or resume if not ``is_paused``, the chunks in flight and the called playbooks that the run waits for."""
 
     is_paused: bool
     by: str = ""
@@ -194,20 +193,20 @@ class PauseChildren(msgspec.Struct, frozen=True, tag=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
-    """Cancel a tool call, timer, loop or load by its id; the end of a call or loop is still fed back."""
+    """Cancel a tool call, timer, loop or load by its id. The end of a call or loop is still fed."""
 
     id: str
 
 
 class Emit(msgspec.Struct, frozen=True, tag=True):
-    """Record a domain event in the trail; ``size`` are the bytes of its JSON."""
+    """Record a domain event in the trail; ``size`` is that of its JSON, in bytes."""
 
     event: DomainEvent
     size: int
 
 
 class Finish(msgspec.Struct, frozen=True, tag=True):
-    """The run is over: the last command of any machine. A playbook's ``result`` is its end step's result."""
+    """End the run: the last command of every machine. The ``result`` of a playbook is that of its final step."""
 
     status: Literal["completed", "failed", "cancelled"]
     result: Json = None

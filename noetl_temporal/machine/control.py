@@ -1,5 +1,5 @@
-"""Why a request to pause, resume, retry or skip cannot be: asked before it is accepted, pure functions of the machine's
-state and of the facts that were accepted and that the machine has not taken yet.
+"""Validates requests to pause, resume, retry or skip before they are accepted: pure functions of the machine's state
+and of the accepted facts that it has not applied yet.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["RefusedError", "chosen_held", "pause_problem", "resume_problem", "re
 
 
 class RefusedError(ValueError):
-    """A request cannot be; the message says why."""
+    """A request is refused; the message says why."""
 
 
 def pause_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
-    """Why the run cannot be paused; None when it can."""
+    """Why the run cannot be paused; None if it can."""
     if state.phase == "ended":
         return "the run is over"
     if state.stop is not None:
@@ -31,19 +31,19 @@ def pause_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
 
 
 def resume_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
-    """Why the run cannot be resumed; None when it can."""
+    """Why the run cannot be resumed; None if it can."""
     if state.phase == "ended":
         return "the run is over"
     return None if _is_paused(state, unfed) else "the run is not paused"
 
 
 def retry_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
-    """Why no step can be retried; None when one that is held can."""
+    """Why no held step can be retried; None if one can."""
     return "the run is paused: resume it first" if _is_paused(state, unfed) else None
 
 
 def skip_problem(data: Json) -> str | None:
-    """Why the data cannot be a step's result; None when they can."""
+    """Why the data cannot be the result of a step; None if it can."""
     size = len(msgspec.json.encode(data))
     if size <= SIGNAL_BYTES:
         return None
@@ -51,9 +51,8 @@ def skip_problem(data: Json) -> str | None:
 
 
 def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Event]) -> StepRun:
-    """The held run that is meant: of a step, ``load``, one of several of it, ``load#2``, or "" for the only one.
-
-    Raises RefusedError.
+    """The held run that ``step`` names: ``load`` for the run of a step, ``load#2`` for one of several, "" for the only
+    held run. Raises RefusedError.
     """
     if state.phase == "ended":
         raise RefusedError("the run is over")

@@ -1,6 +1,6 @@
-"""Values of a scope that are worked out, or loaded, only when they are read.
+"""Values of a scope that are computed, or loaded, only when they are read.
 
-Templates see no Deferred: whoever looks a name up in one of our mappings gets the value itself.
+Templates see no Deferred: a lookup in a ``Names`` mapping returns the value.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["Deferred", "Names", "taken"]
 
 
 class Deferred:
-    """``take`` gives the value, or raises."""
+    """``take`` returns the value, or raises."""
 
     __slots__ = ("take",)
 
@@ -26,7 +26,7 @@ def taken(value: Any) -> Any:
 
 
 class Names(Mapping[str, Any]):
-    """A mapping of values of which some are deferred: each is taken when it is read."""
+    """A mapping of values, some of them deferred: each is computed when it is read."""
 
     __slots__ = ("_values",)
 
@@ -47,9 +47,9 @@ class Names(Mapping[str, Any]):
 
     @property
     def deferred(self) -> Mapping[str, Any]:
-        """The values as they are, none of them taken."""
+        """The values, without computing the deferred ones."""
         return self._values
 
     def materialise(self) -> dict[str, Any]:
-        """All values, taken."""
+        """All values, with the deferred ones computed."""
         return dict(self)

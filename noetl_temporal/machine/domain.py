@@ -1,6 +1,6 @@
 """Domain events: the NoETL log as the machine writes it.
 
-The machine emits decisions and boundaries; attempts and sinks are read out of the activity's report by the mirror.
+The machine emits decisions and boundaries. The mirror reads attempts and sinks from the reports of activities.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class DomainEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """One row of noetl.event. ``at`` in milliseconds since the epoch, ``duration`` in seconds.
 
     ``node`` is the step name (or the playbook's path, or ``workflow``), ``kind`` the node type (playbook, workflow,
-    step, loop, iteration, or the tool kind of a task). ``ends`` is the id of the event that began what this one ends.
+    step, loop, iteration, or the tool kind of a task). ``ends`` is the id of the matching start event.
     """
 
     id: int

@@ -21,8 +21,8 @@ Status = Literal["completed", "failed", "cancelled"]
 
 
 def finish(execution: Execution, limit: int) -> Finish:
-    """Emit the last events. ``limit`` is the bytes that the result may have; a larger one fails the run, and so does
-    one that cannot be read. Raises NotLoaded.
+    """Emit the last events. ``limit`` is the maximum size of the result in bytes: a larger one fails the run, and so
+    does one that cannot be read. Raises NotLoaded.
     """
     state = execution.state
     add_deferred(execution)
@@ -45,7 +45,7 @@ def finish(execution: Execution, limit: int) -> Finish:
 
 
 def _result(execution: Execution, limit: int) -> tuple[Json, str | None]:
-    """The result, or why there is none. A run that was stopped waits for no stored value."""
+    """The result, or why there is none. A stopped run does not wait for stored values."""
     try:
         result = result_of(execution)
     except templates.TemplateFailure as failure:

@@ -1,25 +1,24 @@
-"""The engine of both machines: what a fact lets go on, where calls begin, how a machine stops.
+"""The engine of both machines: how a fact resumes a run, where calls begin, how a machine stops.
 
-How it works. A machine has *runs*: runs of steps in a playbook's machine, iterations in a loop's. A run works through
-a pipeline of tasks (tasks/pipeline.py), or waits for its loop. A fact (intake.py) lets the run that it concerns go on;
-then the machine *settles*: new runs start (``_proceed``) and calls begin (``_begin_ready``), until nothing more can
-happen without a new fact or the budget of the workflow task is spent. What was left over stays in the state.
+How it works. A machine has *runs*: runs of steps in the machine of a playbook, iterations in that of a loop. A run
+executes a pipeline of tasks (tasks/pipeline.py), or waits for its loop. A fact (intake.py) resumes the run that it
+concerns; then the machine *settles*: new runs start (``_proceed``) and calls begin (``_begin_ready``), until nothing
+more can happen without a new fact or the budget of the workflow task is spent. The rest stays in the state.
 
-The law of stopping
--------------------
-1. Calls begin in one place, ``_begin_ready``, and nowhere else. That place is the only point at which a run notices
-   that it is to stop, and it is always one: every call, every page, every retry that the machine decides, every sink
-   call of its own passes through it.
-2. A stop is state, not a message: once ``state.stop`` or ``run.stop`` is set it holds in every later fact and in every
-   snapshot. It cannot be lost, delivered twice, or missed by a call that just ended well.
-3. A stop asks whatever is in flight to end (Cancel), drops delays, and begins nothing. What is in flight is still
-   awaited, and recorded as it really ended.
-4. What a stop itself asks for is exempt: the final step of a playbook, as its cleanup (``_is_exempt``).
-5. A call or chunk that ends as cancelled although this machine did not ask for it has failed: it was cancelled from
+The rules of stopping
+---------------------
+1. Calls begin in one place, ``_begin_ready``. It is the only place where a run checks whether it must stop: every call,
+   every page, every retry that the machine decides, and every separate sink call passes through it.
+2. A stop is state, not a message: once ``state.stop`` or ``run.stop`` is set, it applies to every later fact and is in
+   every snapshot. It cannot be lost, delivered twice, or missed by a call that has just succeeded.
+3. A stop cancels everything in flight (Cancel), drops delays, and begins nothing. The machine still waits for what is
+   in flight and records how it ended.
+4. The work of the stop itself is exempt: the final step of a playbook, as its cleanup (``_is_exempt``).
+5. A call or chunk that ends as cancelled although this machine did not cancel it has failed: it was cancelled from
    outside.
 
-While a machine is paused it begins nothing either, at the same place, and still takes what happens. A cancel ends the
-pause; any other stop waits with its cleanup until someone resumes the run.
+A paused machine begins nothing either, by a check at the same place, and still applies facts. A cancel ends the pause;
+after any other stop the cleanup waits until the run is resumed.
 """
 
 from __future__ import annotations
@@ -88,31 +87,31 @@ class Engine(Waiting[S, R], Generic[S, R]):
 
     @property
     def waits_only_for_store(self) -> bool:
-        """Whether only stores and loads are in flight. A call whose result is deferred does not count as in flight."""
+        """Whether only stores and loads are in flight. Calls with a deferred result do not count as in flight."""
         ended = {completed_id(one.fact) for one in self.state.deferred}
         pending = self.state.pending.items()
         return not self.is_idle and all(one.kind in ("keep", "load") or id_ in ended for id_, one in pending)
 
     @property
     def waits_for_people(self) -> bool:
-        """Whether someone outside decides how the run goes on, and should learn of that now."""
+        """Whether the run waits for someone outside, who should be notified now."""
         return bool(self.state.waits) or self.is_paused
 
     @property
     def chunks_in_flight(self) -> list[str]:
-        """Their ids."""
+        """The ids of the chunks in flight."""
         return [id_ for id_, one in self.state.pending.items() if one.kind == "chunk"]
 
     @property
     def has_work(self) -> bool:
-        """Something could begin that the budget deferred: feed Continued in the next workflow task."""
+        """Whether the budget has deferred work: feed Continued in the next workflow task."""
         is_stopping = self.state.stop is not None and not self.is_paused
         may_begin = is_stopping or self._can_begin(ignoring_budget=True)
         return may_begin and self._is_waiting_for_budget()
 
     @property
     def is_cancelled(self) -> bool:
-        """Someone asked the run to stop."""
+        """Whether the run was cancelled."""
         return self.state.stop is not None and self.state.stop.kind == "cancel"
 
     # ---- facts ----------------------------------------------------------------------------------------------------
@@ -143,7 +142,7 @@ class Engine(Waiting[S, R], Generic[S, R]):
                 self._take_from_host(event)
 
     def _take_from_host(self, event: Event) -> None:
-        """Facts of the workflow that hosts the machine."""
+        """Apply a fact of the workflow that hosts the machine."""
         match event:
             case HoldRequested():
                 self._hold(event)
@@ -207,7 +206,7 @@ class Engine(Waiting[S, R], Generic[S, R]):
             self._warn(event.message)
 
     def _resume(self, event: Resumed) -> None:
-        """Restart every timer for its remaining time; the mirror's count of derived rows starts over."""
+        """Restart every timer for its remaining time; reserve new ids for the rows that the mirror derives."""
         self.state.holding = False
         self.state.ids.begin_run()
         self._restart_timers(event.at)
@@ -227,9 +226,9 @@ class Engine(Waiting[S, R], Generic[S, R]):
                 return
 
     def _begin_ready(self) -> bool:
-        """Begin the calls that may begin, in order; True when a run ended instead, so that there is more to settle.
+        """Begin calls in order; True if a run ended instead, so that there is more to settle.
 
-        It looks no further than the first run that may not begin: thousands may wait behind it, at every fact.
+        It stops at the first run that may not begin: thousands may wait behind it, and this runs at every fact.
         """
         ended, ready = False, self.state.ready
         begun, waiting = 0, len(ready)
@@ -251,7 +250,7 @@ class Engine(Waiting[S, R], Generic[S, R]):
         return ended
 
     def _begin(self, run: R) -> bool:
-        """Begin the run's next call, or its loop; True when it ended instead, or went on from a wait."""
+        """Begin the run's next call, or its loop; True if it ended instead, or continued after a wait."""
         self.budget.work()
         if run.pipeline is None:
             return self._begin_loop(run)
@@ -261,7 +260,7 @@ class Engine(Waiting[S, R], Generic[S, R]):
         return pipeline.end is not None or pipeline.state.phase in ("ready", "answered")
 
     def _end_stopped(self, run: R) -> bool:
-        """End the run where its next call would have begun."""
+        """End the run instead of beginning its next call."""
         if run.pipeline is None:
             self._loop_stopped(run)
         else:
@@ -283,7 +282,7 @@ class Engine(Waiting[S, R], Generic[S, R]):
         self._ready(self._runs[owner])
 
     def _ready(self, run: R) -> None:
-        """The run's next call may begin."""
+        """Mark the run as ready: its next call may begin."""
         self.state.ready.append(run.id)
 
     def _wake(self, run_id: str) -> bool:
@@ -296,7 +295,7 @@ class Engine(Waiting[S, R], Generic[S, R]):
         self._ready(run)
 
     def _after(self, run: R, pipeline: Pipeline) -> None:
-        """Record what the run waits for now, or end it."""
+        """Record what the run waits for, or end it."""
         state = pipeline.state
         if pipeline.end is not None:
             del self._pipelines[run.id]
@@ -316,7 +315,7 @@ class Engine(Waiting[S, R], Generic[S, R]):
     # ---- stopping -------------------------------------------------------------------------------------------------
 
     def _stop(self, kind: str, reason: str = "") -> None:
-        """Stop the whole machine; no effect when it is stopping already."""
+        """Stop the whole machine; no effect if it is stopping already."""
         if self.state.stop is None:
             self.state.stop = msgspec.convert({"kind": kind, "at": self._journal.at, "reason": reason}, Stop)
             self._ask_to_end()
@@ -351,7 +350,7 @@ class Engine(Waiting[S, R], Generic[S, R]):
         self._ask(self._chunks_of(run) if pipeline is None else [pipeline.pending])
 
     def _drop_keep(self, run: R) -> None:
-        """The run of a loop that stops does not wait until its items are stored."""
+        """A stopping loop does not wait for its items to be stored."""
         pending = self.state.pending
         for id_ in [id_ for id_, one in pending.items() if one.kind == "keep" and one.owner == run.id]:
             del pending[id_]
@@ -359,7 +358,7 @@ class Engine(Waiting[S, R], Generic[S, R]):
             self._ready(run)
 
     def _ask(self, ids: Iterable[str]) -> None:
-        """Ask calls or chunks to end, each once."""
+        """Cancel calls or chunks, each once."""
         for id_ in ids:
             found = self.state.pending.get(id_)
             if found is not None and not found.is_asked:
@@ -367,11 +366,11 @@ class Engine(Waiting[S, R], Generic[S, R]):
                 self._journal.send(Cancel(id_))
 
     def _is_stopped(self, run: R) -> bool:
-        """Whether the run must begin no call (the law of stopping, 2)."""
+        """Whether the run must not begin calls (rules of stopping, 2)."""
         return bool(run.stop) or (self.state.stop is not None and not self._is_exempt(run))
 
     def _pipeline(self, run: R) -> Pipeline:
-        """The run's pipeline around its state, made once a machine."""
+        """The pipeline of a run, created once per machine."""
         found = self._pipelines.get(run.id)
         if found is None:
             if run.pipeline is None:
@@ -379,22 +378,22 @@ class Engine(Waiting[S, R], Generic[S, R]):
             found = self._pipelines[run.id] = Pipeline(self._host(run), run.pipeline)
         return found
 
-    # ---- machines inside of this one (regions/) -------------------------------------------------------------------
+    # ---- machines inside this one (regions/) ----------------------------------------------------------------------
 
     def _inside(self) -> Iterable[tuple[str, Engine[Any, Any]]]:
-        """The run that each machine inside belongs to, and the machine."""
+        """The machines inside, each with the run that it belongs to."""
         return ()
 
     def _settle_inside(self) -> bool:
-        """Settle the machines inside; True when one of them ended, so that there is more to settle."""
+        """Settle the machines inside; True if one of them ended, so that there is more to settle."""
         return False
 
     def has_run(self, id_: str) -> bool:
-        """Whether the run is this machine's, or that of a machine inside of it."""
+        """Whether the run belongs to this machine or to a machine inside it."""
         return id_ in self._runs or any(inner.has_run(id_) for _, inner in self._inside())
 
     def _with_run(self, id_: str) -> Engine[Any, Any]:
-        """The machine of a run: this one, or one inside. What belongs to no run is this one's."""
+        """The machine of a run: this one, or one inside; this one for what belongs to no run."""
         if id_ not in self._runs:
             for owner, inner in self._inside():
                 if inner.has_run(id_):
@@ -413,11 +412,11 @@ class Engine(Waiting[S, R], Generic[S, R]):
 
     @abstractmethod
     def _values_kept(self, owner: str, event: ValuesKept) -> None:
-        """What was to be kept of the run ``owner``, or of the whole machine, has been."""
+        """The values of the run ``owner``, or of the whole machine, were stored."""
 
     @abstractmethod
     def _proceed(self) -> None:
-        """Start what may start now, within the budget; end the machine when nothing is left."""
+        """Start runs within the budget; end the machine if nothing is left."""
 
     @abstractmethod
     def _may_start(self) -> bool:
@@ -434,7 +433,7 @@ class Engine(Waiting[S, R], Generic[S, R]):
 
     @abstractmethod
     def _is_exempt(self, run: R) -> bool:
-        """Whether the run is what the machine's stop itself asks for."""
+        """Whether the run is work of the stop itself."""
 
     @abstractmethod
     def _host(self, run: R) -> Host: ...
@@ -443,21 +442,21 @@ class Engine(Waiting[S, R], Generic[S, R]):
     def _warn(self, message: str) -> None: ...
 
     def _hold_ended(self, run: R) -> None:
-        """Nobody has decided in time about a held run."""
+        """A held run has timed out."""
         raise ProtocolError(f"{run.id} cannot be held")
 
     # ---- loops, which only a playbook's machine has; a loop's own has none ------------------------------------------
 
     def _begin_loop(self, run: R) -> bool:
-        """Begin chunks of the loop of a run without a pipeline, or keep it ready; True when the run ended instead."""
+        """Begin chunks of the loop of a run without a pipeline, or keep it ready; True if the run ended instead."""
         raise ProtocolError(f"{run.id} has no loop")
 
     def _loop_stopped(self, run: R) -> None:
-        """Begin no chunk of a run's loop any more; end the run when none is in flight."""
+        """Begin no more chunks of a run's loop; end the run if none is in flight."""
         raise ProtocolError(f"{run.id} has no loop")
 
     def _chunk_finished(self, run: R, event: ChunkFinished, *, was_asked: bool) -> None:
-        """A chunk of the run's loop ended; ``was_asked`` when this machine asked it to."""
+        """A chunk of the run's loop ended; ``was_asked``: this machine cancelled it."""
         raise ProtocolError(f"{run.id} has no loop, {event.chunk_id} ended {was_asked=}")
 
     def _chunks_of(self, run: R) -> Iterable[str]:
@@ -466,5 +465,5 @@ class Engine(Waiting[S, R], Generic[S, R]):
         return ()
 
     def _rest_requested(self) -> None:
-        """Begin no further item, and give back those that are left."""
+        """Begin no further items; the remaining ones go to the next chunk."""
         raise ProtocolError("this machine has no items to give back")

@@ -6,4 +6,6 @@ __all__ = ["ProtocolError"]
 
 
 class ProtocolError(RuntimeError):
-    """The shell broke the contract: an unknown id, or an event out of its phase. A bug; the machine has not changed."""
+    """The shell violated the protocol: an unknown id, or a fact in the wrong phase. It is a bug; the state of the
+    machine is unchanged.
+    """

@@ -43,17 +43,17 @@ __all__ = [
 
 
 class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a chunk of a loop came to, or a whole loop.
+    """The result of a chunk of a loop, or of a whole loop.
 
-    ``results`` has one entry an item in index order, ``stats`` counts {total, success, failed, skipped}, ``failures``
-    are those of items; ``failure`` is how the loop itself failed, as an outcome. ``assigns`` are (index, target, value)
-    for the playbook's ctx in index order, ``ctx`` what later iterations of a sequential loop see of them, ``attempts``
-    all tool calls, of which ``retries`` repeat one. ``rest`` is how many items at the end were given back; neither
-    results nor stats have them. ``clock`` is the last millisecond of which the chunk had ids, 0 when its workflow ended
-    without a report. ``unfinished`` are the items without success, as ranges of (first index, size), where some
-    succeeded. ``mistakes`` are warnings, one a place. Large results are ``stored``, and then there are none in
-    ``results``. ``steps`` are those inside of a loop over steps, and their calls are told with them alone.
-    ``circuits`` are as they were left.
+    ``results`` has one entry per item in index order, ``stats`` counts {total, success, failed, skipped}, ``failures``
+    are those of items; ``failure`` is the failure of the loop itself, as an outcome. ``assigns`` are (index, target,
+    value) for the playbook's ctx in index order, ``ctx`` is their effect for later iterations of a sequential loop.
+    ``attempts`` counts all tool calls, of which ``retries`` repeat one. ``rest`` is the number of items at the end that
+    were not begun; neither results nor stats include them. ``clock`` is the last millisecond in which the chunk had
+    event ids, 0 if its workflow ended without a report. ``unfinished`` are the items without success, as ranges of
+    (first index, size), if some succeeded. ``mistakes`` are warnings, one per span. Large results are ``stored``, and
+    then not in ``results``. ``steps`` are those of a loop over steps, whose calls are counted only there. ``circuits``
+    are their states at the end.
     """
 
     status: Literal["ok", "error", "cancelled"]
@@ -75,8 +75,8 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
-    """The run begins. For a playbook ``payload`` is the request's, and the run's result that of ``return_step``, where
-    one is named and has run; a loop takes neither."""
+    """The run begins. For a playbook, ``payload`` is that of the request, and the result of the run is that of
+    ``return_step``, if it is set and has run. A loop uses neither."""
 
     at: int
     payload: dict[str, Json] = {}
@@ -84,7 +84,7 @@ class Started(msgspec.Struct, frozen=True, tag=True):
 
 
 class ToolFinished(msgspec.Struct, frozen=True, tag=True):
-    """A tool call ended, well or not; ``report`` is what the activity returned, or the shell's account of its loss."""
+    """A tool call ended; ``report`` is the result of the activity, or made by the shell if the activity was lost."""
 
     at: int
     call_id: str
@@ -93,7 +93,7 @@ class ToolFinished(msgspec.Struct, frozen=True, tag=True):
 
 
 class TimerFired(msgspec.Struct, frozen=True, tag=True):
-    """A timer ran out."""
+    """A timer fired."""
 
     at: int
     timer_id: str
@@ -115,7 +115,7 @@ class PayloadRef(msgspec.Struct, frozen=True):
 
 
 class ValuesKept(msgspec.Struct, frozen=True, tag=True):
-    """The values of a KeepValues have been stored, in their order; an ``error`` says why they never will be."""
+    """The values of a KeepValues have been stored, in their order; ``error`` says why they could not be."""
 
     at: int
     keep_id: str
@@ -124,7 +124,7 @@ class ValuesKept(msgspec.Struct, frozen=True, tag=True):
 
 
 class ValueLoaded(msgspec.Struct, frozen=True, tag=True):
-    """A stored value has come; an ``error`` says why it never will."""
+    """A stored value was loaded; ``error`` says why it could not be."""
 
     at: int
     load_id: str
@@ -133,7 +133,7 @@ class ValueLoaded(msgspec.Struct, frozen=True, tag=True):
 
 
 class CancelRequested(msgspec.Struct, frozen=True, tag=True):
-    """Someone asked the run to stop; the second time, to stop without the cleanup (semantics.md 6a)."""
+    """Someone cancelled the run; the second time, its cleanup too (semantics.md 6a)."""
 
     at: int
     reason: str = ""
@@ -148,7 +148,7 @@ class Signalled(msgspec.Struct, frozen=True, tag=True):
 
 
 class Decided(msgspec.Struct, frozen=True, tag=True):
-    """Someone approved or rejected. ``by`` is who they say they are."""
+    """Someone approved or rejected. ``by`` is the name that they gave."""
 
     at: int
     request_id: int
@@ -160,8 +160,8 @@ class Decided(msgspec.Struct, frozen=True, tag=True):
 
 
 class PauseRequested(msgspec.Struct, frozen=True, tag=True):
-    """Someone paused the run: nothing begins until UnpauseRequested. ``by`` is who they say they are. The pause of a
-    playbook reaches its loops and the playbooks that it waits for without a ``request_id``.
+    """Someone paused the run: nothing begins until UnpauseRequested. ``by`` is the name that they gave. The pause is
+    forwarded to loops and called playbooks without a ``request_id``.
     """
 
     at: int
@@ -180,7 +180,7 @@ class UnpauseRequested(msgspec.Struct, frozen=True, tag=True):
 
 
 class RetryRequested(msgspec.Struct, frozen=True, tag=True):
-    """Someone has the held ``run`` of a step repeated by the next run of the step."""
+    """Someone retries the held ``run`` of a step."""
 
     at: int
     request_id: int
@@ -190,7 +190,7 @@ class RetryRequested(msgspec.Struct, frozen=True, tag=True):
 
 
 class SkipRequested(msgspec.Struct, frozen=True, tag=True):
-    """Someone gives the held ``run`` of a step its result."""
+    """Someone skips the held ``run`` of a step and provides its result."""
 
     at: int
     request_id: int
@@ -201,15 +201,15 @@ class SkipRequested(msgspec.Struct, frozen=True, tag=True):
 
 
 class WaitOpened(msgspec.Struct, frozen=True, tag=True):
-    """An iteration of a loop waits. The wait has the id that it has in the playbook's machine."""
+    """An iteration of a loop began to wait. The id of the wait is the one in the playbook's machine."""
 
     at: int
     wait: Wait
 
 
 class WaitClosed(msgspec.Struct, frozen=True, tag=True):
-    """An iteration of a loop waits no longer, because it has its answer where it ``is_answered``; ``returned`` is a
-    signal that came too late for it.
+    """An iteration of a loop stopped waiting: by its answer, if it ``is_answered``. ``returned`` is a signal that
+    arrived too late for it.
     """
 
     at: int
@@ -219,7 +219,7 @@ class WaitClosed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):
-    """The playbook has an answer for a wait of this chunk."""
+    """The playbook received an answer for a wait of this chunk."""
 
     at: int
     wait_id: str
@@ -227,7 +227,7 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
 
 
 class LimitReached(msgspec.Struct, frozen=True, tag=True):
-    """The shell cannot carry the run on: it fails, and meets its end step as at any stop."""
+    """The shell cannot continue the run: the run fails, and its final step runs as after any stop."""
 
     at: int
     message: str
@@ -241,13 +241,13 @@ class HoldRequested(msgspec.Struct, frozen=True, tag=True):
 
 
 class RestRequested(msgspec.Struct, frozen=True, tag=True):
-    """Begin no further item, and report those that are left: the history of a chunk is long enough."""
+    """Begin no further item and report the remaining ones, because the history of the chunk is long enough."""
 
     at: int
 
 
 class Continued(msgspec.Struct, frozen=True, tag=True):
-    """A new workflow task, with a budget of its own: go on with what was left over."""
+    """A new workflow task began, with a new budget for the deferred work."""
 
     at: int
 

@@ -1,4 +1,4 @@
-"""What failed: all counted, some kept in full.
+"""A log of failures: all are counted, some are kept in full.
 
 A loop of a million items may fail a million times, and a run must remain small. So a log counts all failures by step
 and kind, and keeps the first KEPT and the last KEPT of them in full. Two logs are combined in one of two orders: those
@@ -28,9 +28,9 @@ OTHER = "other"
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that failed, at its place in the playbook: in one ``run`` of a step (``<step>#<n>``).
+    """A failure with its span in the playbook, in one ``run`` of a step (``<step>#<n>``).
 
-    ``handled`` when the playbook routed on from it.
+    ``handled`` if a route was followed after it.
     """
 
     step: str
@@ -46,7 +46,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FailureCount(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Failures of one ``step`` of one ``kind``: ``count`` in all, of which the playbook ``handled`` so many."""
+    """The failures of one ``kind`` in one ``step``: ``count`` in total, ``handled`` of them with a route."""
 
     step: str
     kind: str
@@ -55,8 +55,8 @@ class FailureCount(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``counts`` has every failure, sorted by step and kind. ``first`` and ``last`` are kept whole, in order; ``last``
-    is empty until there are more than KEPT. ``cause`` is the first that was not handled.
+    """``counts`` counts every failure, sorted by step and kind. ``first`` and ``last`` are kept in full, in order;
+    ``last`` is empty until there are more than KEPT. ``cause`` is the first one that was not handled.
     """
 
     counts: tuple[FailureCount, ...] = ()
@@ -66,17 +66,17 @@ class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def total(self) -> int:
-        """How many failed."""
+        """The number of failures."""
         return sum(one.count for one in self.counts)
 
     @property
     def unhandled(self) -> int:
-        """How many failed from which the playbook did not route on."""
+        """The number of failures that were not handled."""
         return sum(one.count - one.handled for one in self.counts)
 
     @property
     def kept(self) -> tuple[Failure, ...]:
-        """Those that are known whole, in order; between first and last some may be missing."""
+        """The failures kept in full, in order; some between first and last may be missing."""
         return self.first + self.last
 
     def with_failure(self, failure: Failure) -> FailureLog:
@@ -100,7 +100,7 @@ class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
         return _joined(self, other, kept, min(causes, key=_index, default=None))
 
     def as_handled(self) -> FailureLog:
-        """The same failures, all of them handled."""
+        """The same failures, all marked as handled."""
         return FailureLog(
             counts=tuple(msgspec.structs.replace(one, handled=one.count) for one in self.counts),
             first=_handled(self.first),
@@ -122,7 +122,7 @@ def _joined(one: FailureLog, other: FailureLog, kept: tuple[Failure, ...], cause
 
 
 def _added(some: tuple[FailureCount, ...], more: tuple[FailureCount, ...]) -> tuple[FailureCount, ...]:
-    """Both counts in one, each step with at most MAX_KINDS kinds beside OTHER."""
+    """The sum of both, with at most MAX_KINDS kinds per step besides OTHER."""
     sums = {(one.step, one.kind): one for one in some}
     known = len(sums)
     for one in more:
@@ -154,7 +154,7 @@ def _handled(failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
 
 
 def format_counts(counts: Iterable[FailureCount]) -> str:
-    """How many failed of each kind, most of them first: ``999,998 http, 2 timeout``."""
+    """The number of failures by kind, the most frequent first: ``999,998 http, 2 timeout``."""
     sums: dict[str, int] = {}
     for one in counts:
         sums[one.kind] = sums.get(one.kind, 0) + one.count

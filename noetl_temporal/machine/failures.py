@@ -1,4 +1,4 @@
-"""What went wrong, as an outcome and at its place in the playbook."""
+"""Makes outcomes and failures with their span in the playbook."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ __all__ = ["cancelled_outside", "error_outcome", "failed_by_rule", "failure_at",
 
 MESSAGE_LENGTH = 1000
 KIND_LENGTH = 40
-"""Characters of a failure's texts that are kept: a run remembers many of them."""
+"""Maximum length of the texts of a failure in characters: a run keeps many failures."""
 
 
 def error_outcome(kind: str, message: str) -> PlainOutcome:
-    """An error of the machine's own."""
+    """An error that the machine found."""
     return {"status": "error", "error": {"kind": kind, "message": message, "retryable": is_retryable(kind)}}
 
 
 def template_outcome(failure: TemplateFailure) -> PlainOutcome:
-    """A template that has no value."""
+    """The error of a template that could not be evaluated."""
     return error_outcome("template", failure.message)
 
 
 def cancelled_outside(what: str) -> PlainOutcome:
-    """A call or loop that ended as cancelled although the run did not ask for it."""
+    """The error of a call or loop that was cancelled, but not by the run."""
     return error_outcome("cancelled", f"the {what} was cancelled from outside the run")
 
 
 def failed_by_rule(outcome: PlainOutcome, message: str) -> PlainOutcome:
-    """What a call came to, as the failure that a rule makes of it."""
+    """The outcome of a call as the failure that a rule turns it into."""
     return {**outcome, **error_outcome("policy", message)}
 
 
@@ -45,7 +45,7 @@ def failure_at(
     task: str | None = None,
     iteration: int | None = None,
 ) -> Failure:
-    """A failure with its place, its message cut to what is kept of one."""
+    """A failure with its span and a shortened message."""
     error: dict[str, Json] = outcome.get("error") or {}
     return Failure(
         step=step,

@@ -1,8 +1,8 @@
-"""The part of a playbook's machine that people control: its pause, and failed runs of steps that are held until
-someone decides (semantics.md 41, 42).
+"""The part of a playbook's machine that people control: its pause, and failed step runs that are held until someone
+decides (semantics.md 41, 42).
 
-A held run counts as running: joins wait for it, the other branches go on, and what its failure would stop goes on as
-well. The timeout of the playbook does not count meanwhile.
+A held run counts as running: joins wait for it, and the other branches continue, including those that its failure would
+stop. The timeout of the playbook is suspended meanwhile.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Holding(Answering):
 
     @property
     def waits_for_people(self) -> bool:
-        """Also for whoever retries or skips a held step."""
+        """Whether the run waits for a person, also to retry or skip a held step."""
         return super().waits_for_people or self.stands_still
 
     @property
     def held_runs(self) -> list[StepRun]:
-        """In the order in which they began."""
+        """The held runs, in the order in which they began."""
         return [run for run in self.state.runs.values() if run.held is not None]
 
     def _tell_pause(self, type_: str, status: str, by: str, reason: str) -> None:
@@ -75,7 +75,7 @@ class Holding(Answering):
     # ---- decisions ------------------------------------------------------------------------------------------------
 
     def _decide_held(self, event: RetryRequested | SkipRequested) -> None:
-        """A decision that comes too late, or for the second time, changes nothing."""
+        """Apply a decision. One that is late or repeated has no effect."""
         run = self._runs.get_mutable(event.run)
         if run is None or run.held is None or is_repeated(event.request_id, self.state, ()):
             return
@@ -108,13 +108,13 @@ class Holding(Answering):
             self._let_go(run, run.held, "timeout")
 
     def _let_go_all(self) -> None:
-        """The playbook stops."""
+        """End all holds, because the playbook stops."""
         for run in self._runs.all_mutable():
             if run.held is not None and self.state.phase == "running":
                 self._let_go(run, run.held, "stop")
 
     def _let_go(self, run: StepRun, held: Held, action: str) -> None:
-        """The run has failed after all."""
+        """End the hold: the run has failed."""
         self._leave_for_good(run, self._end_hold(run, held, action), held.kind)
 
     def _end_hold(
@@ -130,7 +130,7 @@ class Holding(Answering):
 
     @abstractmethod
     def _remove_run(self, run: StepRun) -> None:
-        """The run is not one of those that joins wait for any more."""
+        """Remove the run from those that joins wait for."""
 
     @abstractmethod
     def _leave_for_good(self, run: StepRun, end: End, kind: str) -> None:
@@ -138,4 +138,4 @@ class Holding(Answering):
 
     @abstractmethod
     def _repeat(self, step: Step, failed: StepRun) -> None:
-        """Begin the next run of the step, of a loop with the items that did not succeed."""
+        """Begin the next run of the step; of a loop, with the items that did not succeed."""

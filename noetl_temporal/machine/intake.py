@@ -40,7 +40,7 @@ R = TypeVar("R", bound=Run)
 
 
 class Intake(ABC, Generic[S, R]):
-    """The part of a machine that applies facts. ``limit`` is the bytes that a value may have."""
+    """The part of a machine that applies facts. ``limit`` is the maximum size of a value in bytes."""
 
     _runs: Runs[R]
 
@@ -63,15 +63,15 @@ class Intake(ABC, Generic[S, R]):
 
     @abstractmethod
     def _take(self, event: Event) -> None:
-        """Let the run go on that the fact concerns."""
+        """Resume the run that the fact concerns."""
 
     @abstractmethod
     def _settle(self) -> None:
-        """Start what may start now."""
+        """Start runs and calls that may start now."""
 
     @abstractmethod
     def _request_again(self, owner: str) -> None:
-        """Make the run ready, so that it requests its store again."""
+        """Make the run ready, so that it requests its values to be stored again."""
 
     @abstractmethod
     def _wake(self, run_id: str) -> bool:
@@ -92,7 +92,7 @@ class Intake(ABC, Generic[S, R]):
             self.budget.close()
 
     def _dispatch(self, event: Event) -> list[Command]:
-        """Apply a fact, and all those deferred that can be applied then; load what those need that cannot."""
+        """Apply a fact and the deferred facts that become applicable; load the values that the others need."""
         match event:
             case ValueLoaded():
                 commands = self._value_loaded(event)
@@ -127,7 +127,7 @@ class Intake(ABC, Generic[S, R]):
         return []
 
     def _settle_and_collect(self) -> list[Command]:
-        """Start what may start, and return all commands so far. A reader that lacks a value waits; the others start."""
+        """Start runs and calls, and return all commands so far. A reader that lacks a value waits; the others start."""
         at, told = self._journal.at, self._journal.commands
         self._journal.open(at)
         while (needed := self._run_or_roll_back(self._settle)) is not None:
@@ -174,7 +174,7 @@ class Intake(ABC, Generic[S, R]):
 
     @property
     def has_loaded(self) -> bool:
-        """Whether it has values that a machine restored from its snapshot would load again."""
+        """Whether values are loaded, which a machine restored from the snapshot would load again."""
         return self._loads.has_loaded
 
     def _lacks_value(self, reader: str) -> bool:
@@ -199,7 +199,7 @@ class Intake(ABC, Generic[S, R]):
         return commands
 
     def _wake_readers(self) -> None:
-        """Let the runs go on that have all values that they are known to need."""
+        """Make runs ready that now have all values that they are known to need."""
         for id_ in reversed([id_ for id_ in self.state.readers if id_ != ARRIVALS and not self._lacks_value(id_)]):
             if not self._wake(id_):
                 del self.state.readers[id_]
@@ -214,7 +214,7 @@ class Intake(ABC, Generic[S, R]):
         return self._apply_new(event)
 
     def _apply_deferred(self, at: int) -> list[Command]:
-        """Apply the deferred facts that have their values, or get none, in order, at this time."""
+        """Apply the deferred facts whose values are loaded, or never will be, in order, at this time."""
         commands, index = list[Command](), 0
         while index < len(self.state.deferred) and self.state.phase == "running":
             deferral = self.state.deferred[index]

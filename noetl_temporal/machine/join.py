@@ -1,18 +1,17 @@
-"""Where paths meet: which waiting steps may run now.
+"""Joins: which waiting steps may run now.
 
-A *token* is a path of the run: a running step, or a step that waits at a join. A step that several arcs reach runs
-once a *wave*: it waits while any other token can still reach it without passing through it (semantics.md 9). That is
-a question about the graph alone, so it is answered from a table of ancestors, made once for each join that is ever
-waited at:
+A *token* is a branch of the run: a running step, or a step that waits at a join. A step with several incoming arcs runs
+once per *wave*: it waits while any other token can still reach it without passing through it (semantics.md 9). This
+depends only on the graph, so it is answered from a table of ancestors, built once per join:
 
-* a token at step ``t`` holds back a join ``j`` when ``t`` is an ancestor of ``j`` by arcs, and ``t`` is not ``j``
-  itself: a path that goes round through ``j`` has passed through it and comes back as the next wave;
-* two joins that wait for one another (a cycle between them) would wait for ever; when nothing else is alive, the one
-  that stands first in the playbook goes;
-* the final step waits for every token, wherever it is: it is where all paths converge (semantics.md 4).
+* a token at step ``t`` blocks a join ``j`` if ``t`` is an ancestor of ``j`` by arcs, and ``t`` is not ``j`` itself: a
+  path in a cycle through ``j`` has passed it and comes back as the next wave;
+* two joins that wait for each other (in a cycle) would deadlock; if no other token is left, the join that is first in
+  the playbook runs;
+* the final step waits for every token, because all branches lead to it (semantics.md 4).
 
-A step with one arc leading to it, or ``join: each``, never waits. ``join: any`` runs at the first arrival and takes
-no notice of later ones, except of one that comes round from the step itself.
+A step with one incoming arc, or ``join: each``, never waits. ``join: any`` runs at the first arrival and ignores later
+ones, except one in a cycle through the step itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes the NoETL log: domain events with their ids, times and places, as Emit commands between the others."""
+"""Writes the NoETL log: domain events with ids, times and spans, as Emit commands between the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from noetl_temporal.machine.ids import EventIds
 __all__ = ["RESULT_BYTES", "Journal"]
 
 RESULT_BYTES = 1024
-"""Larger results are not repeated in events; the attempt's own row has them."""
+"""Larger results are left out of events; the row of the attempt has them."""
 
 
 _NO_META: Mapping[str, Any] = MappingProxyType({})
@@ -26,7 +26,7 @@ _encoded = msgspec.json.Encoder().encode
 
 
 class _Feed:
-    """One feed's time and commands, which the journals of a machine and of those inside of it share."""
+    """The time and commands of one feed, shared by the journals of a machine and of the machines inside it."""
 
     def __init__(self) -> None:
         self.at = 0
@@ -34,7 +34,7 @@ class _Feed:
 
 
 class Journal:
-    """The commands of one feed, in order; what they cost is charged to the budget."""
+    """The commands of one feed, in order. Their cost is charged to the budget."""
 
     def __init__(self, ids: EventIds, file: str, budget: Budget) -> None:
         self._feed = _Feed()
@@ -93,8 +93,8 @@ class Journal:
         meta: Mapping[str, Any] = _NO_META,
         **more: Any,
     ) -> int:
-        """Record an event and return its id. ``started`` gives a duration, ``span`` the place; ``more`` is added to
-        ``meta``, its None values left out.
+        """Record an event and return its id. ``started`` determines its duration; ``more`` is added to ``meta`` without
+        its None values.
         """
         found = {**self._meta, **meta}
         if span is not None:
@@ -121,5 +121,5 @@ class Journal:
         return event.id
 
     def warn(self, message: str, node: str, kind: str, parent: int, span: Span | None = None, **meta: Any) -> None:
-        """Record something for a person to look at."""
+        """Record a warning."""
         self.emit("warning", node, kind, "RUNNING", parent=parent, error=message, span=span, **meta)

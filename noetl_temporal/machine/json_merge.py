@@ -12,7 +12,7 @@ __all__ = ["gathered", "merged", "plain", "read", "split_target", "written"]
 
 
 def merged(under: Json, over: Json) -> Json:
-    """Maps merge key by key, anything else of ``over`` replaces (semantics.md 11)."""
+    """Merge mappings key by key; other values of ``over`` replace those of ``under`` (semantics.md 11)."""
     if not (isinstance(under, dict) and isinstance(over, dict)):
         return over
     mine, theirs = cast("dict[str, Json]", under), cast("dict[str, Json]", over)
@@ -20,14 +20,14 @@ def merged(under: Json, over: Json) -> Json:
 
 
 def read(tree: Any, path: str) -> Any:
-    """The value at ``a.b.0``; the tree itself for an empty path. KeyError when there is nothing."""
+    """The value at ``a.b.0``; the tree itself for an empty path. Raises KeyError if there is none."""
     for part in path.split(".") if path else ():
         tree = cast("list[Any]", tree)[int(part)] if isinstance(tree, list) else _member(tree, part)
     return tree
 
 
 def plain(value: Any) -> Json:
-    """The JSON for which a view stands; anything else as it is."""
+    """The JSON of a view; other values unchanged."""
     return value.materialise() if hasattr(value, "materialise") else value
 
 
@@ -38,16 +38,16 @@ def _member(tree: Any, part: str) -> Any:
 
 
 def split_target(target: str) -> tuple[str, str, str]:
-    """The root, the path and what is to be done there: ``ctx.a[]`` adds to a list, see graph.Assign."""
+    """The root, the path and the operation: ``ctx.a[]`` appends to a list, see graph.Assign."""
     plain, bracket, rest = target.partition("[")
     root, _, path = plain.partition(".")
     return root, path, bracket + rest
 
 
 def gathered(trees: Sequence[Any], path: str, how: str, value: Json) -> Json:
-    """The value to write: for an addition what is at ``path`` in the first tree that has it, with ``value`` added.
+    """The value to write; for an addition, the one at ``path`` in the first tree that has it, with ``value`` added.
 
-    Raises TemplateFailure where the two do not add up.
+    Raises TemplateFailure if the types do not fit.
     """
     if not how:
         return value
@@ -73,7 +73,7 @@ def _sum(path: str, found: Json, value: Json) -> Json:
 
 
 def _listed(value: Json) -> list[Json]:
-    """A list as it is, anything else as its only item."""
+    """The list itself; any other value as a list with one item."""
     return cast("list[Json]", value) if isinstance(value, list) else [value]
 
 
@@ -85,7 +85,7 @@ def _found(tree: Any, path: str) -> Json:
 
 
 def written(tree: dict[str, Json], path: str, value: Json) -> dict[str, Json]:
-    """The tree with ``value`` at ``a.b``; what is no map on the way is replaced."""
+    """The tree with ``value`` at ``a.b``. Values on the path that are not mappings are replaced."""
     first, _, rest = path.partition(".")
     if not rest:
         return {**tree, first: value}

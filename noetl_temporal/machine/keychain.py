@@ -1,4 +1,4 @@
-"""The secrets of a playbook, as its templates name them: references, whose values only the called tools know."""
+"""The secrets of a playbook as its templates see them: references, which only the called tools can resolve."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def uses_secrets(graph: Graph) -> bool:
 
 
 class Keychain:
-    """Of one run. ``key`` makes its references valid; it is empty where no reference may occur.
+    """The keychain of one run. ``key`` signs its references; it is empty if none may occur.
 
-    An entry is rendered when a template first names it, with the workload and the names of the run, which never change.
+    An entry is rendered when a template first reads it, with the workload and the constant names of the run.
     """
 
     def __init__(self, graph: Graph, execution_id: int, key: str) -> None:
@@ -36,7 +36,7 @@ class Keychain:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no entry, so that templates see nothing of it."""
+        """Whether there are no entries, so that templates do not see it."""
         return not self._entries
 
     def names(self, workload: Mapping[str, Any], payload: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -50,7 +50,7 @@ class Keychain:
         return name in self._entries
 
     def secret(self, name: str, workload: Mapping[str, Any], payload: Mapping[str, Any]) -> templates.Secret:
-        """Raises KeyError; TemplateFailure where a template of the entry has no value."""
+        """A reference to a secret. Raises KeyError; TemplateFailure if a template of the entry cannot be evaluated."""
         entry = self._entries[name]
         if name not in self._rendered:
             self._rendered[name] = self._render(entry, workload, payload)

@@ -1,8 +1,8 @@
-"""Large values of the request and of ``set``: outside of the state once its run continues as new (dev/decisions/0029).
+"""Large values of the request and of ``set``: stored outside the state before continue-as-new (dev/decisions/0029).
 
 When a run is asked to hold before continue-as-new, its large top-level values of ``payload``, ``workload``, ``ctx`` and
-``vars`` are stored. The state then holds null in their place, and a reference. Templates that read such a value wait
-until it is loaded (stored.py), and nothing copies it any more.
+``vars`` are stored. The state then has null and a reference instead. Templates that read such a value wait until it is
+loaded (stored.py), and it is not copied any more.
 
 A value is measured once after each write, and only before continue-as-new. A list that a playbook appends to is not
 measured on every append.
@@ -31,11 +31,11 @@ LARGE_BYTES = STORE_FROM_BYTES
 """A value is stored from this size on, as JSON."""
 
 _BYTES_A_CHARACTER = 6
-"""At most, in JSON."""
+"""Maximum size as JSON, in bytes."""
 
 
 def values_under(state: PlaybookState, root: str) -> Mapping[str, Any]:
-    """The values under ``payload``, ``workload``, ``ctx`` or ``vars``, at this time; those stored are deferred."""
+    """The current values under ``payload``, ``workload``, ``ctx`` or ``vars``; stored ones are deferred."""
     values, kept = _values(state, root), state.kept.get(root)
     if not kept:
         return values
@@ -43,14 +43,14 @@ def values_under(state: PlaybookState, root: str) -> Mapping[str, Any]:
 
 
 def mark_request_values(state: PlaybookState) -> None:
-    """Note the values of the request and the workload that may be large, to be measured later."""
+    """Mark the values of the request and the workload that may be large, to be measured later."""
     for root in ("payload", "workload"):
         values = _values(state, root)
         state.unmeasured += [f"{root}.{name}" for name, value in values.items() if _may_be_large(value)]
 
 
 def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
-    """Write below ``ctx`` or ``vars``. Raises NotLoaded, TemplateFailure where a part of a stored value is changed."""
+    """Write below ``ctx`` or ``vars``. Raises NotLoaded; TemplateFailure if this changes a part of a stored value."""
     name, _, inner = path.partition(".")
     values, kept, top_level = _values(state, root), state.kept.get(root, {}), f"{root}.{name}"
     if name in kept:
@@ -64,7 +64,7 @@ def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
 
 
 def begin_storing(state: PlaybookState) -> list[Json]:
-    """The values to be stored now, which the state is ``keeping`` until ``finish_storing``."""
+    """The values to be stored now; the state lists them in ``keeping`` until ``finish_storing``."""
     asked = dict.fromkeys([*(one for one in state.keeping if one), *state.unmeasured])
     found = [(path, value) for path, value in _at(state, asked) if len(msgspec.json.encode(value)) >= LARGE_BYTES]
     state.unmeasured = []
@@ -95,7 +95,7 @@ def _at(state: PlaybookState, paths: Iterable[str]) -> Iterable[tuple[str, Json]
 
 
 def _may_be_large(value: Json) -> bool:
-    """Without measuring it."""
+    """A cheap test without measuring the value."""
     if isinstance(value, str):
         return len(value) * _BYTES_A_CHARACTER >= LARGE_BYTES
     return isinstance(value, list | dict)

@@ -4,7 +4,7 @@ A fact, a run or the arrivals at steps waits for its own stored values and block
 value that each waiter is known to need. The set grows, since the second missing value is only found once the first is
 loaded. The loads of all waiters overlap, within ``LOADS_BYTES``. A value is kept as long as a waiter needs it.
 
-The values themselves are no part of the state: a machine that is restored loads them again.
+The values themselves are not part of the state: a restored machine loads them again.
 
 No waiter starves: the first deferred fact and the first reader load their values even over ``LOADS_BYTES``. A fact is
 applied as soon as its values arrive. A reader also has to wait until calls may begin, so only the first one may exceed
@@ -26,11 +26,11 @@ ARRIVALS = ""
 """The reader that stands for all arrivals at steps; every other reader is a run, by its id."""
 
 LOADS_BYTES = 16_000_000
-"""Total size of the values that a machine has loaded or requested, beside those exempt from the limit."""
+"""Maximum total size of the values that a machine has loaded or requested, besides those exempt from the limit."""
 
 
 class Loads:
-    """The loaded values of one machine; ``limit`` is the bytes that one may have."""
+    """The loaded values of one machine; ``limit`` is the maximum size of one in bytes."""
 
     def __init__(self, limit: int) -> None:
         self._loaded: dict[str, LoadedValue] = {}
@@ -42,11 +42,13 @@ class Loads:
         return bool(self._loaded)
 
     def readable(self, missing: str = "") -> LoadedValues:
-        """What templates read. ``missing`` is the failure of a value that is not loaded, "" where it can be."""
+        """The loaded values for templates. ``missing`` is the error for values that are not loaded; "" if they can be
+        loaded.
+        """
         return LoadedValues(self._loaded, self._limit, missing)
 
     def add(self, load_id: str, value: LoadedValue) -> None:
-        """Keep a value that was loaded, or the error why it could not be."""
+        """Keep a loaded value, or the error of loading it."""
         self._loaded[load_id] = value
 
     def lacks(self, needs: Mapping[str, StoredRef]) -> bool:
@@ -77,13 +79,13 @@ class Loads:
 
 
 def _needed(state: MachineState) -> dict[str, StoredRef]:
-    """All values that somebody waits for, by the id of the load; those of facts first."""
+    """All values that a fact or reader waits for, by the id of the load; those of facts first."""
     facts = (one.needs for one in state.deferred)
     return {id_: stored for needs in (*facts, *state.readers.values()) for id_, stored in needs.items()}
 
 
 def _exempt_from_limit(state: MachineState) -> set[str]:
-    """The values that are requested however many bytes others hold."""
+    """The values that are requested even over ``LOADS_BYTES``."""
     facts = [one.needs for one in state.deferred[:1]]
     readers = [state.readers[name] for name in list(state.readers)[:1]]
     return {id_ for needs in (*facts, *readers) for id_ in needs}

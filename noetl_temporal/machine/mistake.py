@@ -1,4 +1,4 @@
-"""What the log warns of (undefined.py). On the wire, so apart from the templates that find it."""
+"""Warnings for the log (undefined.py). Part of the wire format, so separate from the template code."""
 
 from __future__ import annotations
 

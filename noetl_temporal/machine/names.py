@@ -1,4 +1,4 @@
-"""The playbook's own names: results by step, ctx and workload, as layers of a scope."""
+"""The names that a playbook defines: results by step, ctx and workload, as layers of a scope."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Results(Mapping[str, Any]):
-    """Step results by name, made into views only when a template asks."""
+    """Step results by name; views of them are created when a template reads them."""
 
     __slots__ = ("_records",)
 
@@ -48,7 +48,7 @@ class _Results(Mapping[str, Any]):
 
 
 class _TaskResults(Mapping[str, Any]):
-    """Results by the name of the task; of several steps the last one's."""
+    """Results by task name; if several steps have a task of the name, that of the last one."""
 
     __slots__ = ("_records",)
 
@@ -69,12 +69,12 @@ class _TaskResults(Mapping[str, Any]):
 
 
 def task_view(task: TaskRecord) -> Any:
-    """What a task's label gives: its result, with the parts that were selected."""
+    """The value of a task's name: its result, with the selected parts."""
     return view_of(task.outcome, lambda result: result_view(task.kind, result, task.outcome.get("selected")))
 
 
 def record_view(record: StepRecord) -> Any:
-    """What a step's name gives: its result with ``results.<label>``, or its error, with results of a loop's items."""
+    """The value of a step's name: its result with ``results.<label>``, or its error with the results of loop items."""
     if record.status == "failed":
         failed: dict[str, Any] = {"status": "failed", "error": ErrorView(record.outcome.get("error") or {})}
         known = _partial(record) if record.kind == LOOP else _answer(record)
@@ -86,7 +86,7 @@ def record_view(record: StepRecord) -> Any:
 
 
 def _answer(record: StepRecord) -> dict[str, Any]:
-    """What a failed call was answered: the body of an http error, most of all."""
+    """The response of a failed call, such as the body of an HTTP error."""
     if record.outcome.get("result") is None and "stored" not in record.outcome:
         return {}
     seen = view_of(record.outcome, lambda result: result_view(record.kind, result))
@@ -95,7 +95,7 @@ def _answer(record: StepRecord) -> dict[str, Any]:
 
 
 def _partial(record: StepRecord) -> dict[str, Any]:
-    """What a failed loop has of results, for the step that repairs it."""
+    """The partial results of a failed loop, for a step that repairs it."""
     found: Any = result_in(record.outcome)
     if found is None:
         return {}
@@ -107,7 +107,7 @@ def _partial(record: StepRecord) -> dict[str, Any]:
 
 
 def results_of(records: Mapping[str, StepRecord], names: NamesProfile) -> Mapping[str, Any]:
-    """Results by the name of the step, and of the task where the profile says so."""
+    """Results by step name, and by task name if the profile says so."""
     steps = _Results(records)
     return Chain(steps, _TaskResults(records)) if names.task_results else steps
 
@@ -121,7 +121,7 @@ def playbook_scope(
     run: StepRun | None,
     layers: Sequence[Mapping[str, Any]],
 ) -> Chain:
-    """Everything in effect at a time, the given layers innermost; also for a template that asks later."""
+    """All names visible at a time, with the given layers innermost. The scope does not change afterwards."""
     results = results_of(state.records, names)
     values = _values(state)
     secrets = _NOTHING if keychain.is_empty else keychain.names(values.workload, values.payload)
@@ -133,7 +133,7 @@ def playbook_scope(
 
 
 class _Values(NamedTuple):
-    """Of the state at one time: whoever writes to one of them puts another in its place."""
+    """The values of the state at one time. A write replaces a value and never changes it."""
 
     ctx: Mapping[str, Any]
     vars: Mapping[str, Any]
@@ -142,7 +142,7 @@ class _Values(NamedTuple):
 
 
 def _values(state: PlaybookState) -> _Values:
-    """Few states keep stored values, and a fact asks for several scopes."""
+    """The values of the state. Few states have stored values, so the common case is fast."""
     if not state.kept:
         return _Values(state.ctx, state.vars, state.workload, state.payload)
     return _Values(*(large_values.values_under(state, root) for root in _Values._fields))
@@ -174,7 +174,7 @@ def _reserved(
 
 
 def _written(values: _Values) -> dict[str, Any]:
-    """What the playbook has set, without what lowering keeps there."""
+    """What the playbook has set, without the internal names of lowering."""
     found = Chain(values.vars, values.ctx)
     return {name: found[name] for name in found if not name.startswith("_")}
 

@@ -1,4 +1,4 @@
-"""That a run is paused."""
+"""The pause of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Pause"]
 
 
 class Pause(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Since when a run is paused, milliseconds since the epoch, by whom, and why."""
+    """When a run was paused, in milliseconds since the epoch, by whom, and why."""
 
     since: int
     by: str = ""

@@ -1,15 +1,15 @@
-"""The machine of a playbook: events in, commands out.
+"""The machine of a playbook: facts in, commands out.
 
-How it works. A run is a set of tokens. ``feed`` (engine.py) takes one fact, lets the step that it concerns go on, and
+How it works. A run is a set of tokens. ``feed`` (intake.py) applies one fact, resumes the step that it concerns, and
 then settles: arrivals at steps become runs of steps or wait at joins, until nothing more can happen without a new fact.
-When no token is left but those waiting at the final step, that step runs, once, and the run is over. Every stop meets
-the final step too, as its cleanup, in at most the step's own timeout or CLEANUP_SECONDS; a second request to cancel
-skips it (semantics.md 6a).
+When the only tokens left wait at the final step, that step runs, once, and the run ends. After every stop the final
+step runs too, as cleanup, for at most its own timeout or CLEANUP_SECONDS; a second cancel request skips it
+(semantics.md 6a).
 
-The parts: steps/ begins and ends runs of steps and routes on from them, Joins (join.py) tells who may go on, the
-engine's pipelines run tasks, ending.py ends it all. This file holds the tokens.
+The parts: steps/ begins and ends runs of steps and follows their routes, Joins (join.py) decides which waiting steps
+may run, the engine's pipelines run tasks, ending.py ends the run. This file manages the tokens.
 
-A fact that does not fit raises ProtocolError before anything has changed. A playbook that fails is data: Finish.
+An invalid fact raises ProtocolError before anything has changed. The failure of a playbook is data: Finish.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from noetl_temporal.machine.workload import workload_of
 __all__ = ["MAX_IDLE_STARTS", "Machine"]
 
 MAX_IDLE_STARTS = 10_000
-"""Steps that may start without a call ending in between: a cycle of steps without any call would never end."""
+"""How many steps may start without a call ending in between: a cycle of steps without calls would never end."""
 
 _DEADLINE = "playbook:timeout"
 _VALUES = "values"
@@ -62,9 +62,9 @@ _VALUES = "values"
 
 
 class Machine(Holding):
-    """One run of a graph. ``state`` is that of an earlier machine's ``snapshot``, or the state itself of a machine
-    inside of another. ``secrets_key`` is what references to secrets are made with, the same in the whole run and
-    unknown outside; without one templates see no secrets.
+    """One run of a graph. ``state`` is the ``snapshot`` of an earlier machine, or the state itself of a machine inside
+    another. ``secrets_key`` signs references to secrets; it is the same in the whole run and unknown outside. Without
+    it templates see no secrets.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Machine(Holding):
         return runs
 
     def move_slots(self, seed: int) -> None:
-        """The run was reset: its chunks do not share id slots with those of the run before."""
+        """The run was reset: its chunks must not share id slots with those before the reset."""
         self.state.first_slot = step_loops.moved_slot(self.state.first_slot, seed)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class Machine(Holding):
         return seconds_of(limit, scope, "timeout")
 
     def _refuse(self, failure: templates.TemplateFailure, requested: int) -> None:
-        """The workload has no value, so nothing may run."""
+        """Fail the run, because the workload cannot be evaluated."""
         span = failure.span or self.graph.steps[self.graph.entry].span
         self._failed(failure_at(self.graph.source, "workload", template_outcome(failure), span))
         path, emit = self.graph.source.path, self._journal.emit
@@ -195,7 +195,7 @@ class Machine(Holding):
         return True
 
     def _loop_end(self, step: Step, run: StepRun, progress: LoopProgress, report: ChunkReport) -> End:
-        """A loop that failed as a whole failed even where its items' failures are tolerated."""
+        """The end of a loop. If the loop itself failed, it fails even if failures of items are tolerated."""
         refused = too_large(report.results, self._limit)
         results = report.results if refused is None else []
         end = loop_end(step, self.graph.names, results, report.stats, report.stored)
@@ -217,7 +217,7 @@ class Machine(Holding):
                 return
 
     def _may_start(self) -> bool:
-        """Under a stop tokens only go to the final step, which takes no budget."""
+        """Whether steps may start. After a stop, tokens only move to the final step, which needs no budget."""
         if self.is_paused:
             return False
         return self.state.stop is not None or not (self.state.holding or self.budget.is_spent)
@@ -238,7 +238,7 @@ class Machine(Holding):
             self._run_step(step)
 
     def _release(self) -> bool:
-        """Start what need not wait any more; False when the run waits for a fact."""
+        """Start the steps that need not wait any more; False if the run waits for a fact."""
         state, running = self.state, self._running
         if self.graph.final in running or (running and state.waiting.keys() <= {self.graph.final}):
             return False
@@ -339,7 +339,7 @@ class Machine(Holding):
         return self._end_loop_when_over(run)
 
     def _keeps_items(self, run: StepRun) -> bool:
-        """Have the items of a large loop stored before any of them begins; the run waits for that."""
+        """Store the items of a large loop before any of them begins; the run waits for that."""
         progress = _loop_of(run)
         given = items_to_store(progress, self._limit)
         if given is None:
@@ -350,7 +350,7 @@ class Machine(Holding):
         return True
 
     def _keep_large_values(self) -> None:
-        """Before the run continues as new its large values are stored, so that they are not copied."""
+        """Store large values before the run continues as new, so that they are not copied."""
         state = self.state
         if self._limit <= INLINE_BYTES or state.stop is not None or _VALUES in state.pending:
             return
@@ -360,14 +360,12 @@ class Machine(Holding):
             self._journal.send(KeepValues(_VALUES, tuple(given), f"{len(given)} large values"))
 
     def _drop_values(self) -> None:
-        """The machine ends: do not wait until they are stored."""
+        """The machine ends: do not wait for values to be stored."""
         if self.state.pending.pop(_VALUES, None) is not None:
             self._journal.send(Cancel(_VALUES))
 
     def _values_kept(self, owner: str, event: ValuesKept) -> None:
-        """The items and the scope of a loop, or large values of the run: this machine has them no longer, unless they
-        could not be stored.
-        """
+        """The items and scope of a loop, or large values of the run, were stored: drop them, unless that failed."""
         if not owner:
             large_values.finish_storing(self.state, None if event.error else event.kept)
             return
@@ -377,7 +375,7 @@ class Machine(Holding):
         self._ready(run)
 
     def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
-        """As many as may begin now; the run stays ready where only the budget or the calls in flight forbid more."""
+        """Begin as many chunks as possible; the run stays ready if only the budget or calls in flight prevent more."""
         progress = _loop_of(run)
         while self._can_begin():
             command = step_loops.begin_chunk(self._execution, step, loop, run, progress)
@@ -389,7 +387,7 @@ class Machine(Holding):
             self._ready(run)
 
     def _loop_failed(self, run: StepRun, failure: templates.TemplateFailure) -> bool:
-        """A template failed before the loop began, or a chunk found no slot; True when the run ended."""
+        """A template failed before the loop began, or there was no slot for a chunk; True if the run ended."""
         step, outcome = self.graph.steps[run.step], template_outcome(failure)
         if run.loop is None:
             self._leave(run, End("error", outcome, None, failure.span or step.span))
@@ -440,7 +438,7 @@ class Machine(Holding):
             del self._running[run.step]
 
     def _go_on(self, ended: StepExit) -> None:
-        """A run of a step is over: its token moves on."""
+        """Move the token of a step run that has ended."""
         if ended.step == self.graph.final:
             self._finish()
             return
@@ -455,7 +453,7 @@ class Machine(Holding):
         return run.step == self.graph.final and not (stop is not None and stop.skips_cleanup)
 
     def _ask_to_end(self) -> None:
-        """The final step that runs already is the cleanup, and has its time; no step is held any more."""
+        """If the final step runs already, it is the cleanup, with its time limit; no step is held any more."""
         super()._ask_to_end()
         self._let_go_all()
         for run in self._runs.all_mutable():
@@ -489,7 +487,7 @@ def _loop_of(run: StepRun) -> LoopProgress:
 
 
 def _is_cut(step: Step, progress: LoopProgress, report: ChunkReport) -> bool:
-    """Whether nothing more of the loop may begin: an item failed under fail_fast, or the loop failed as a whole."""
+    """Whether no more items may begin: one failed under fail_fast, or the loop itself failed."""
     is_fail_fast = step.loop is not None and step.loop.on_error == "fail_fast"
     is_failed = progress.failure is not None or report.failure is not None
     return is_failed or (is_fail_fast and report.failures.total > 0)

@@ -1,7 +1,6 @@
-"""What to do after an attempt: a pure function of the rules, the outcome and the attempts used (semantics.md 17, 18).
+"""Decides what to do after an attempt: a pure function of rules, outcome and attempts used (semantics.md 17, 18).
 
-The activity decides after every attempt with it, and the machine where no attempt ever reported; it is the only place
-where a policy is evaluated.
+The activity calls it after every attempt, and the machine for calls without a report. Policies are evaluated only here.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _NO_RETRY_AFTER = 0.0
 
 
 class RuleError(TemplateFailure):
-    """A predicate or a number of the rule at index ``rule`` raised: the playbook's failure, at that rule."""
+    """A predicate or number of the rule at index ``rule`` could not be evaluated: the task fails at that rule."""
 
     def __init__(self, failure: TemplateFailure, rule: int) -> None:
         super().__init__(failure.message, failure.span, failure.name)
@@ -33,9 +32,9 @@ class RuleError(TemplateFailure):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """``rule`` is the index of the rule that matched, None when none did. Only ``do`` retry has ``delay``, in seconds;
-    ``exhausted`` when a retry matched with no attempt left, then ``do`` is ``fail``. ``mistakes`` are of rules that did
-    not match after a success because of an undefined name."""
+    """``rule`` is the index of the rule that matched, None if none did. Only ``do`` retry has a ``delay``, in seconds.
+    ``exhausted``: a retry matched without attempts left, and ``do`` is ``fail``. ``mistakes`` are those of rules that
+    did not match after a success because of an undefined name."""
 
     do: str | None = None
     rule: int | None = None
@@ -76,7 +75,7 @@ def decide(
 
 
 def allows(guard: Guard | None, status: str, scope: Mapping[str, Any]) -> bool:
-    """Whether a guard lets something be done at this boundary."""
+    """Whether a guard holds after this outcome."""
     if guard is None:
         return True
     if guard.on not in ("any", status):
@@ -103,8 +102,8 @@ def _apply(
 
 
 def delay_of(rule: CallRule, attempt: int, jitter: float = 0.0, scope: Mapping[str, Any] | None = None) -> float:
-    """Seconds to wait after the ``attempt``-th call: constant, linear or exponential, capped, then spread over 50 to
-    150 %. Raises TemplateFailure for what is no duration.
+    """Seconds to wait after the ``attempt``-th call: constant, linear or exponential, capped, then with jitter of 50 to
+    150 %. Raises TemplateFailure if a value is not a duration.
     """
     factor = {"linear": float(attempt), "exponential": _power(rule.multiplier, attempt - 1)}
     seconds = _seconds_of(rule.delay, "delay", scope or {}) or 0.0
@@ -132,7 +131,7 @@ def _place(value: Value) -> Span | None:
 
 
 def _power(base: float, exponent: int) -> float:
-    """Large powers are infinite, not an error: the cap comes after."""
+    """A power; infinite instead of an error if it is too large, as the cap is applied later."""
     try:
         return base**exponent
     except OverflowError:

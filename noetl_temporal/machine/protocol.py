@@ -1,4 +1,4 @@
-"""Tables of the facts that a machine admits in each phase, checked before a fact changes anything."""
+"""Tables of the facts that a machine accepts in each phase, checked before a fact changes anything."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def completed_id(event: Event) -> str | None:
 
 
 def unexpected(event: Event, state: MachineState) -> str | None:
-    """Why the fact is not admitted; None when it is.
+    """Why the fact is not accepted; None if it is.
 
-    A timer or a stored value that is not pending is admitted: it may come just as it is cancelled.
+    A timer or stored value that is not pending is accepted: it may arrive just after it was cancelled.
     """
     kind = type(event)
     if kind not in ADMITTED[state.phase]:

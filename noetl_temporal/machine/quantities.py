@@ -1,7 +1,7 @@
 """Converts the value of a template to the duration, count or flag that a field of the playbook needs.
 
-A template may yield anything: text where a number belongs, ``nan``, a list. A value of the wrong kind or out of range
-is a failure of the playbook, with the place and the name of the field, before it is used.
+A template may yield anything: text instead of a number, ``nan``, a list. A value of the wrong type or out of range
+fails the playbook, with the span and the name of the field, before it is used.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def count(value: Json, what: str, span: Span | None, minimum: int = 0) -> int:
 
 
 def flag(value: Json, what: str, span: Span | None) -> bool:
-    """True or false, also as 1, 0, and the words yes, no, true and false. Raises TemplateFailure for anything else."""
+    """A boolean, also as 1, 0, or the words yes, no, true and false. Raises TemplateFailure for anything else."""
     word = value.strip().lower() if isinstance(value, str) else None
     if value is True or value is False:
         return value

@@ -1,10 +1,10 @@
-"""Rolls a machine's state back where a change finds that it needs a value that is not loaded.
+"""Rolls back the state of a machine if a change needs a value that is not loaded.
 
 A checkpoint is a copy of the state. JSON values are never changed in place, so the copy shares them; everything that
-the machine mutates is copied. The types of the fields say which is which.
+the machine mutates is copied. The types of the fields determine which are copied.
 
-Of hundreds of runs a change concerns one or a few, and a run is the largest part of a state. So runs are copied when
-they are first handed out after a checkpoint, and not before.
+A change affects one or a few of possibly hundreds of runs, and runs are the largest part of a state. So a run is copied
+only when it is first accessed after a checkpoint.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RUNS = "runs"
 
 
 _RECURSIVE = (LoopState,)
-"""Types that contain themselves: a loop's state has those of the loops inside of its iterations."""
+"""Recursive types: the state of a loop contains those of the loops inside its iterations."""
 
 
 class Runs(dict[str, R]):
@@ -51,7 +51,7 @@ class Runs(dict[str, R]):
         return run
 
     def get_mutable(self, id_: str) -> R | None:
-        """The run; None when there is none with this id."""
+        """The run; None if there is none with this id."""
         return None if super().get(id_) is None else self[id_]
 
     def all_mutable(self) -> list[R]:
@@ -60,7 +60,7 @@ class Runs(dict[str, R]):
 
 
 class Checkpoint(Generic[S, R]):
-    """What a state was when this was made. Must be closed. Only one checkpoint of a state may be open."""
+    """A copy of a state. Must be closed. Only one checkpoint of a state may be open."""
 
     def __init__(self, state: S, runs: Runs[R]) -> None:
         self._state = cast("S", _struct_copier(type(state), without=_RUNS)(state))
@@ -69,13 +69,13 @@ class Checkpoint(Generic[S, R]):
         runs.originals = {}
 
     def state(self) -> S:
-        """The state as it was. It takes the place of the changed one, whose runs it shares."""
+        """The saved state. It replaces the changed one and shares its runs."""
         originals = self._runs.originals or {}
         setattr(self._state, _RUNS, {id_: originals.get(id_, run) for id_, run in self._before.items()})
         return self._state
 
     def close(self) -> None:
-        """The changes stay, or the state has been rolled back."""
+        """Stop saving runs: the changes are kept, or the state was rolled back."""
         self._runs.originals = None
 
 
@@ -116,12 +116,12 @@ def _copier(hint: Any) -> _Copier | None:
 
 
 def _copied_recursively(value: msgspec.Struct) -> msgspec.Struct:
-    """A copy of a value whose type contains itself."""
+    """A copy of a value of a recursive type."""
     return cast("msgspec.Struct", _struct_copier(type(value))(value))
 
 
 def _of_union(arguments: tuple[Any, ...]) -> _Copier | None:
-    """Of None or something else; None itself is not copied."""
+    """A copier for an optional type."""
     return next((copier for one in arguments if one is not NoneType and (copier := _copier(one)) is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""Which ways lead on from a step: a pure function of route, boundary and the names in scope (semantics.md 7)."""
+"""Selects the arcs to follow from a step: a pure function of route, outcome and scope (semantics.md 7)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Boundary = Literal["ok", "error"]
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """The arcs taken, and what was evaluated on the way: [{to, when, item_rule, matched, indeterminate}].
+    """The selected arcs, and a report of those evaluated: [{to, when, item_rule, matched, indeterminate}].
 
-    ``mistakes`` are conditions that used an undefined name.
+    ``mistakes`` are warnings about conditions that used an undefined name.
     """
 
     arcs: tuple[Arc, ...]
@@ -29,8 +29,8 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def select(step: Step, boundary: Boundary, scope: Mapping[str, Any]) -> Selection:
-    """The arcs of a step's route that match. ``exclusive`` stops at the first match in YAML order; an arc for another
-    boundary is not evaluated.
+    """The arcs of a route that match. ``exclusive`` stops at the first match in the order of the YAML; arcs for another
+    outcome are not evaluated.
     """
     route = step.route
     taken: list[Arc] = []
@@ -50,7 +50,7 @@ def select(step: Step, boundary: Boundary, scope: Mapping[str, Any]) -> Selectio
 
 
 def _noted_rule(step: Step, scope: Mapping[str, Any]) -> Json:
-    """The index of the rule that was the last to match an item of the step's loop; None where none did."""
+    """The index of the last rule that matched an item of the step's loop; None if none did."""
     place = f"{kept_at(CHOSEN, step.name)}.rule"
     found: Json = templates.project(scope, (place,))
     for name in place.split("."):
@@ -80,7 +80,7 @@ def _account(arc: Arc, verdict: templates.Verdict) -> dict[str, Json]:
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """Whether a step may run, and the index of the rule that said so."""
+    """Whether a step may run, and the index of the rule that decided it."""
 
     allowed: bool
     rule: int | None = None
@@ -89,7 +89,7 @@ class Admission(msgspec.Struct, frozen=True):
 
 
 def admit(rules: tuple[AdmitRule, ...], scope: Mapping[str, Any]) -> Admission:
-    """First match wins, default allow (semantics.md 10)."""
+    """Apply the first matching rule; by default the step may run (semantics.md 10)."""
     unknown: list[str] = []
     mistakes: list[Mistake] = []
     for index, rule in enumerate(rules):

@@ -1,6 +1,6 @@
-"""The names a template sees, as a chain of layers looked up only when a name is used.
+"""The names that a template sees, as a chain of scopes with lazy lookup.
 
-From the innermost: what an outcome binds, a task's input, iteration names, reserved names (workload, ctx,
+From the innermost: the names of an outcome, a task's input, iteration names, reserved names (workload, ctx,
 execution_id ...), ctx, results by step and task name, workload (semantics.md 13).
 """
 
@@ -32,7 +32,7 @@ __all__ = ["Chain", "Late", "call_names", "event_names", "outcome_names", "own_s
 
 
 class Chain(Mapping[str, Any]):
-    """The first layer that has a name wins."""
+    """A chain of layers: a name has the value of the first layer that defines it."""
 
     __slots__ = ("_layers",)
 
@@ -55,13 +55,13 @@ class Chain(Mapping[str, Any]):
         return sum(1 for _ in self)
 
     def materialise(self) -> Json:
-        """Everything, the inner layers over the outer."""
+        """All names; inner layers shadow outer ones."""
         return {name: self[name] for name in self}
 
 
 class Late(Mapping[str, Any]):
-    """Names that are worked out when a template first asks for one: of most scopes none is ever asked for. ``make``
-    must not depend on what changes until then.
+    """Names that are computed when a template first reads one; most scopes are never read. ``make`` must not depend on
+    anything that may change before that.
     """
 
     __slots__ = ("_make", "_names")
@@ -88,14 +88,14 @@ class Late(Mapping[str, Any]):
         return len(self._made())
 
     def materialise(self) -> Json:
-        """All of the names."""
+        """All names."""
         return {name: self[name] for name in self}
 
 
 def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:
-    """What a finished call binds: for rules, sinks, ``set``, ``patch`` and arcs alike.
+    """The names of a finished call, the same for rules, sinks, ``set``, ``patch`` and arcs.
 
-    ``error`` is bound only when there is one, so that ``error is defined`` tells.
+    ``error`` is bound only if there is one, so that ``error is defined`` works.
     """
     view, seen = OutcomeView(kind, outcome), view_of(outcome, partial(result_view, kind))
     names: dict[str, Any] = {
@@ -125,7 +125,7 @@ def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int 
 
 
 def _this(outcome: PlainOutcome, seen: Any) -> Any:
-    """``this.data``, ``this.result``, and the parts of a result that is a map by their names."""
+    """``this``: ``data``, ``result``, and the keys of a result that is a mapping."""
     whole, result = {"data": seen, "result": seen}, outcome.get("result")
     return Names({**result, **whole}) if isinstance(result, dict) else Names(whole)
 
@@ -133,7 +133,7 @@ def _this(outcome: PlainOutcome, seen: Any) -> Any:
 def call_names(
     bound: OutcomeNames, step: str, kind: str, outcome: PlainOutcome, attempt: int = 1, page: int = 1
 ) -> dict[str, Any]:
-    """What a finished call binds, as the names profile says."""
+    """The names of a finished call according to the names profile."""
     if bound == "call" and outcome.get("page"):
         last: dict[str, Json] = outcome["page"]
         kind, outcome = str(last["kind"]), {**with_result(outcome, None), **result_alone(last)}
@@ -146,7 +146,7 @@ def call_names(
 
 
 def own_step(bound: OutcomeNames, step: str, kind: str, outcome: PlainOutcome | None = None) -> dict[str, Any]:
-    """``step``, where it is bound: the running step's own name and, when its call is done, the result."""
+    """``step``, if the profile has it: the name of the running step and, after its call, the result."""
     if bound != "step":
         return {}
     result = None if outcome is None else view_of(outcome, partial(result_view, kind))
@@ -159,14 +159,14 @@ def _status_code(outcome: PlainOutcome) -> Json:
 
 
 def event_names(name: str, step: str, outcome: PlainOutcome | None) -> dict[str, Any]:
-    """``event`` as arcs see it."""
+    """The variable ``event`` of arcs."""
     payload = result_in(outcome) if outcome else None
     return {"event": Names({"name": EventName(name), "type": EventName(name), "step": step, "payload": payload})}
 
 
 def sink_config(config: Value, scope: Mapping[str, Any]) -> dict[str, Json]:
-    """The configuration of a sink. Its statement reads the values beside it: ``params``, or else ``data``, as
-    ``params``, which is how v1 bound them; names of ``data`` also below ``data``, over those of the call's result.
+    """The rendered configuration of a sink. Its statement reads ``params`` (or else ``data``) of the configuration as
+    ``params``, as in v1; it sees ``data`` of the configuration also as ``data``, which shadows the call's result.
     """
     names = names_in(config)
     given = [name for name in ("params", "data") if name in names]

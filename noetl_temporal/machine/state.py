@@ -1,6 +1,6 @@
-"""What a machine remembers: plain values, so that a snapshot is their JSON.
+"""The state of a machine: plain values, so that a snapshot is their JSON.
 
-Every snapshot carries ``VERSION``. It is raised when an old snapshot would be misread; a machine refuses any other.
+Every snapshot has a ``VERSION``. It is increased when the format changes incompatibly; a machine refuses any other.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ TimerKind: TypeAlias = Literal["delay", "deadline", "wait", "hold"]
 
 
 class TaskRecord(msgspec.Struct):
-    """The last outcome of a task of the pipeline, under its tool's kind (``collected`` for a collected result)."""
+    """The last outcome of a task, with the kind of its tool (``collected`` for a collected result)."""
 
     kind: str
     outcome: PlainOutcome
 
 
 class TaskProgress(msgspec.Struct, omit_defaults=True):
-    """How far the pipeline's task is: all that begins anew with the next task, or after a jump.
+    """The progress of the pipeline's current task: everything that is reset for the next task, or after a jump.
 
-    ``page`` counts its pages, ``calls`` those of a page that were lost. It ``is_open`` from its ``task.started``, the
-    event ``event_id`` at ``started``, to its end; ``done_id`` is the ``task.done`` of the page before. ``config`` is
-    the last rendered configuration, which the next page's patch changes; ``bound`` are names of the input that a page
-    rebound. ``collected`` is what the pages so far come to, once one ``has_collected``. When ``storing``, its next call
-    is that of its task-level sinks, after which a task that broke off the pipeline ``is_last``. ``is_cut``: its rule
-    asked for more pages than it allows.
+    ``page`` counts its pages, ``calls`` the lost calls of a page. It ``is_open`` from its ``task.started``, the event
+    ``event_id`` at ``started``, to its end; ``done_id`` is the ``task.done`` of the previous page. ``config`` is the
+    last rendered configuration, which the patch of the next page changes; ``bound`` are names of the input that a page
+    rebound. ``collected`` is the running result of the pages, once one ``has_collected``. When ``storing``, the next
+    call is that of the task-level sinks; if the task ended the pipeline early, it ``is_last``. ``is_cut``: its
+    rule requested more pages than it allows.
     """
 
     page: int = 1
@@ -91,13 +91,13 @@ class TaskProgress(msgspec.Struct, omit_defaults=True):
 
 
 class PipelineState(msgspec.Struct, omit_defaults=True):
-    """Where a pipeline stands.
+    """The state of a pipeline.
 
-    ``ready``: its next call may begin. In ``call``, ``delay`` and ``wait`` it waits for ``pending``; ``answered`` when
-    the wait has ended or a call was refused, with ``answer``, and what follows from it may begin. ``index`` is that of
-    the ``task``, ``executions`` counts task executions and ``attempts`` those of all calls, of which ``retries`` repeat
-    one. ``last`` is the last task that went well, ``subject`` the task that asides stand beside; ``failure`` is the
-    outcome with which the pipeline ends after them, and ``failed`` the index of its task.
+    ``ready``: its next call may begin. In ``call``, ``delay`` and ``wait`` it waits for ``pending``; ``answered``: the
+    wait has ended or a call was refused, with ``answer``, and the pipeline may continue. ``index`` is that of the
+    ``task``, ``executions`` counts task executions and ``attempts`` those of all calls, of which ``retries`` repeat
+    one. ``last`` is the last task that succeeded, ``subject`` the task whose outcome guarded tasks see; ``failure`` is
+    the outcome with which the pipeline ends after them, and ``failed`` the index of its task.
     """
 
     phase: Literal["ready", "call", "delay", "wait", "answered", "done"] = "ready"
@@ -116,12 +116,13 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
 
 
 class Pending(msgspec.Struct, omit_defaults=True):
-    """Something a machine waits for: a ``call`` or ``delay`` of the run ``owner``, a ``chunk`` of its loop, what is to
-    ``keep`` of it, its ``deadline``, the ``load`` of a stored value, or the end of the ``wait`` that is the owner.
+    """An operation that a machine waits for: a ``call`` or ``delay`` of the run ``owner``, a ``chunk`` of its loop, the
+    storing of its values (``keep``), its ``deadline``, the ``load`` of a stored value, the end of the ``wait`` that is
+    the owner, or the end of a ``hold``, when a held run of a step fails.
 
-    What concerns the whole machine has no owner. ``due`` is when a timer fires, milliseconds since the epoch.
-    ``is_asked`` when it has been asked to end. A deadline does not count since ``stopped_at``, where that is set;
-    earlier it did not for ``stopped_ms`` (timers.py). A ``hold`` is the time until a held run of a step fails.
+    Operations of the whole machine have no owner. ``due`` is when a timer fires, in milliseconds since the epoch.
+    ``is_asked``: it was asked to end. A deadline is suspended since ``stopped_at``, if that is set; before, it was
+    suspended for ``stopped_ms`` in total (timers.py).
     """
 
     kind: Literal["call", "chunk", "keep", "load", "delay", "deadline", "wait", "hold"]
@@ -132,12 +133,12 @@ class Pending(msgspec.Struct, omit_defaults=True):
     stopped_ms: int = 0
 
     def limit(self, began: int) -> float:
-        """The seconds that a deadline allows, without the time for which it did not count."""
+        """The seconds that a deadline allows, without the time for which it was suspended."""
         return (self.due - self.stopped_ms - began) / 1000
 
 
 class Stop(msgspec.Struct, omit_defaults=True):
-    """Why a whole machine stops, since when, and how often it was asked to cancel."""
+    """Why the machine stops, since when, and how often it was cancelled."""
 
     kind: Literal["cancel", "timeout", "fail_fast", "limit", "budget"]
     at: int
@@ -146,13 +147,13 @@ class Stop(msgspec.Struct, omit_defaults=True):
 
     @property
     def skips_cleanup(self) -> bool:
-        """A second request to cancel skips the cleanup (semantics.md 6a)."""
+        """Whether the cleanup is skipped, after a second cancel request (semantics.md 6a)."""
         return self.cancels > 1
 
 
 class Held(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a run of a step failed that waits for a person (steps/holds.py): as End, with the tool's ``kind``. ``since``
-    and ``due`` are milliseconds since the epoch: at ``due`` the run fails.
+    """The failure of a held step run (steps/holds.py): the fields of End, with the tool's ``kind``. ``since`` and
+    ``due`` are in milliseconds since the epoch: at ``due`` the run fails.
     """
 
     outcome: PlainOutcome
@@ -164,8 +165,8 @@ class Held(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Run(msgspec.Struct):
-    """One run of a pipeline, or of a loop's chunks. ``event_id`` is that of its first event; ``stop`` is why it alone
-    is to end.
+    """One run of a pipeline, or of a loop's chunks. ``event_id`` is that of its first event; ``stop`` is why this run
+    must stop.
     """
 
     id: str
@@ -176,8 +177,8 @@ class Run(msgspec.Struct):
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """Items of a loop that run in a workflow of their own: ``size`` from ``first`` on, at most ``share`` at once, with
-    the ids of ``slot``.
+    """Items of a loop that run in a workflow of their own: ``size`` items from index ``first``, at most ``share`` at
+    once, with event ids of ``slot``.
     """
 
     first: int
@@ -187,16 +188,16 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class LoopProgress(msgspec.Struct, omit_defaults=True):
-    """How far the loop of a step's run is (loops/chunks.py).
+    """The progress of the loop of a step run (loops/chunks.py).
 
-    ``ranges`` are (first, size) of items that no chunk has yet, in order, ``unbegun`` of those that none will have;
-    ``chunks`` are in flight, by id; ``reports`` are those of chunks that ended, by their first item; their ``failures``
-    are merged here. ``scope`` has what the body's templates name, ``ctx`` what the iterations so far hand on. Chunks
-    run as activities where there is a ``frame``. ``failure`` is that of the loop as a whole: nothing more begins then.
-    Of a large loop neither the ``items``, ``total`` of them, nor the scope stand here, once they have been stored:
-    ``kept`` has where the items of each range lie, by its first item, ``kept_scope`` the scope's key. A loop with
-    ``claims`` has no items: its ranges have the rows that it may still claim, and ``total`` counts those that were.
-    ``circuits`` are as the chunks that ended knew them.
+    ``ranges`` are the (first, size) of items that are not assigned to a chunk yet, in order; ``unbegun`` those that
+    will not run. ``chunks`` are in flight, by id; ``reports`` are those of finished chunks, by their first item; their
+    ``failures`` are merged here. ``scope`` has the names that the templates of the body read, ``ctx`` what the
+    iterations so far have set. With a ``frame``, chunks run as activities. ``failure`` is that of the loop itself: then
+    nothing more begins. Once the ``items`` (``total`` of them) and the scope of a large loop are stored, they are not
+    here: ``kept`` has the references to the items of each range, by its first item, and ``kept_scope`` the key of the
+    scope. A loop with ``claims`` has no items: its ranges are the rows that it may still claim, and ``total`` counts
+    the claimed ones. ``circuits`` are their states after the finished chunks.
     """
 
     id: str
@@ -219,9 +220,9 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
 
 
 class StepRecord(msgspec.Struct, omit_defaults=True):
-    """How a step ended last: what its name gives to templates and what the run's summary says of it. ``iterations``
-    counts those of its loops: {total, success, failed, skipped}. ``failures`` are those of the items of a loop over
-    steps, until the step that ends it decides what becomes of them.
+    """The last result of a step, for templates and for the summary of the run. ``iterations`` counts those of its
+    loops: {total, success, failed, skipped}. ``failures`` are those of the items of a loop over steps, until the step
+    that ends the loop handles them or fails.
     """
 
     status: StepStatus
@@ -236,11 +237,11 @@ class StepRecord(msgspec.Struct, omit_defaults=True):
 
 
 class StepRun(Run, omit_defaults=True, kw_only=True):
-    """One run of a step. ``id`` is ``<step>#<n>``; ``args`` are the names bound for it, ``bound`` what ``set iter.x``
-    wrote. ``before`` is the step's record of the runs before, ``selection`` the items of its loop that begins,
-    ``loop`` the loop that has begun. One inside of another loop's iteration runs there, as the machine of which
-    ``inner`` is the state (regions/). ``limit`` is the seconds after which it timed out. It is ``held`` where it has
-    failed and waits for a person.
+    """One run of a step. ``id`` is ``<step>#<n>``; ``args`` are the names bound for it, ``bound`` those set with
+    ``set iter.x``. ``before`` is the step's record of earlier runs, ``selection`` the items selected so far for its
+    loop, ``loop`` the loop once it has begun. A loop in an iteration of another loop runs as a machine there, with the
+    state ``inner`` (regions/). ``limit`` is the timeout in seconds, if it timed out. ``held`` is set if it has failed
+    and waits for a person.
     """
 
     step: str
@@ -259,8 +260,8 @@ class StepRun(Run, omit_defaults=True, kw_only=True):
 
 
 class Settlement(msgspec.Struct, frozen=True):
-    """What becomes of a claimed row, and how its iteration ended: ``status``, ``outcome``, ``task`` and ``span`` as in
-    pipeline.End, ``kind`` that of its last tool.
+    """Whether a claimed row is acknowledged or released, and how its iteration ended: ``status``, ``outcome``, ``task``
+    and ``span`` as in pipeline.End, ``kind`` that of its last tool.
     """
 
     action: RowError
@@ -272,8 +273,8 @@ class Settlement(msgspec.Struct, frozen=True):
 
 
 class Claimer(msgspec.Struct, omit_defaults=True):
-    """A claim, ``asked`` for so many rows at ``since``, until none of its rows is left: those that wait, and how many
-    are worked on.
+    """A claim, which ``asked`` for a number of rows at ``since``, while any of its rows is left: those that wait, and
+    the number being processed.
     """
 
     asked: int
@@ -284,9 +285,9 @@ class Claimer(msgspec.Struct, omit_defaults=True):
 
 
 class CursorProgress(msgspec.Struct, omit_defaults=True):
-    """How far a chunk of a loop over a cursor is: the ``claims`` that it made, how many of them ``found`` rows since
-    one found nothing, and how many ``rows`` all took. ``claimers`` are at work, by the number of their claim. It
-    ``is_drained`` once a claim found nothing, until a claimer is done with its rows.
+    """The progress of a chunk of a loop over a cursor: the ``claims`` that it made, how many of them ``found`` rows
+    since one found none, and the number of ``rows`` claimed. ``claimers`` are active, by the number of their claim. It
+    ``is_drained`` after a claim found no rows, until a claimer has processed its rows.
     """
 
     claims: int = 0
@@ -297,12 +298,12 @@ class CursorProgress(msgspec.Struct, omit_defaults=True):
 
 
 class Iteration(Run, omit_defaults=True, kw_only=True):
-    """One iteration of a loop; ``id`` is its index as text. ``bound`` has what ``set iter.x`` wrote, ``ctx`` what
-    ``set ctx.x`` wrote. Where it runs a region, ``region`` is the state of those steps, and ``arrived`` has the result
-    of each arrival at the region's end.
+    """One iteration of a loop; ``id`` is its index as text. ``bound`` has the names set with ``set iter.x``, ``ctx``
+    those set with ``set ctx.x``. For a region, ``region`` is the state of its steps, and ``arrived`` has the result of
+    each arrival at its end.
 
-    In a loop over a cursor ``row`` is what the ``claim`` of this number took for it, and ``settlement`` is set when its
-    tasks are done; a run without a row is the claim itself.
+    In a loop over a cursor, ``row`` was claimed by the ``claim`` of this number, and ``settlement`` is set when its
+    tasks have ended; a run without a row is the claim itself.
     """
 
     index: int
@@ -324,13 +325,13 @@ class Deferral(msgspec.Struct, frozen=True):
 
 
 class MachineState(msgspec.Struct, omit_defaults=True):
-    """What every machine remembers.
+    """The state of every machine.
 
-    ``pending`` are the calls, chunks and whatever else is in flight, ``timers`` the delays and deadlines, by id.
-    ``ready`` names the runs whose next call may begin, in order. ``deferred`` are facts, in order, that wait for stored
-    values; ``readers`` are runs that do, by id, and the arrivals at steps (loads.ARRIVALS). None ever waits before one
-    ``has_stored``; ``stored_bytes`` is the size of all results of calls that were stored. ``waits`` are open, by id,
-    the oldest first. ``circuits`` are those of tasks that have a circuit breaker, as <step>/<task>.
+    ``pending`` are the operations in flight, ``timers`` the delays and deadlines, by id. ``ready`` names the runs whose
+    next call may begin, in order. ``deferred`` are the facts that wait for stored values, in order; ``readers`` are the
+    runs that wait for them, by id, and the arrivals at steps (loads.ARRIVALS). There are none until the machine
+    ``has_stored`` values; ``stored_bytes`` is the total size of stored results of calls. ``waits`` are the open waits,
+    by id, the oldest first. ``circuits`` are those of tasks with a circuit breaker, by <step>/<task>.
     """
 
     phase: Literal["new", "running", "ended"] = "new"
@@ -352,19 +353,18 @@ class MachineState(msgspec.Struct, omit_defaults=True):
 
 
 class PlaybookState(MachineState, omit_defaults=True):
-    """A playbook's run.
+    """The state of a playbook's run.
 
-    ``inside`` has the steps of loops over steps that have ended. ``arrivals`` are tokens on their way, (step, origin).
-    ``waiting`` maps a join to the steps whose tokens wait there, ``leads`` are those whose tokens arrived at the final
-    step. Id slots for chunks are looked for from ``first_slot``
-    on; ``lost_slots`` are those of chunks that ended without a report. ``idle_starts`` counts the steps that started
-    since a call ended. ``warned`` are the places, line:col, of which the log has a warning. The result is that of
-    ``return_step``, where one is named and has run. Large values of
-    ``workload``, ``payload``, ``ctx`` and ``vars`` are ``kept`` in the payload store, by these words and their names.
-    ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those whose size is not known yet
-    (large_values.py). ``signals`` are kept by name until a step waits for them;
-    ``handed`` are answers on their way to a wait in a chunk, by the wait's id. ``requests`` are the ids of the latest
-    requests; all up to ``oldest_request`` count as repeated.
+    ``inside`` has the steps of finished loops over steps. ``arrivals`` are tokens that move to a step, as
+    (step, origin). ``waiting`` maps a join to the steps whose tokens wait there; ``leads`` are those whose tokens
+    arrived at the final step. Chunks get id slots from ``first_slot`` on; ``lost_slots`` are those of chunks that ended
+    without a report. ``idle_starts`` counts the steps that started since a call ended. ``warned`` are the spans, as
+    line:col, that the log has a warning about. The result is that of ``return_step``, if it is set and has run. Large
+    values of ``workload``, ``payload``, ``ctx`` and ``vars`` are ``kept`` in the payload store, by root and name.
+    ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those of unknown size
+    (large_values.py). ``signals`` are kept by name until a step waits for them; ``handed`` are answers that were sent
+    to a chunk, by the id of the wait. ``requests`` are the ids of the latest requests; all up to ``oldest_request``
+    count as repeated.
     """
 
     playbook_id: int = 0
@@ -396,11 +396,11 @@ class PlaybookState(MachineState, omit_defaults=True):
 
 
 class LoopState(MachineState, omit_defaults=True):
-    """A run of a chunk of a loop. Results and assigns wait under their index until the end, where large results lie
-    under ``stored``; ``succeeded`` counts those that ended well; ``failures`` are those of items, ``failure`` is how
-    the loop itself failed. ``is_closed`` when no further item may begin here. ``mistakes`` are what the playbook is to
-    warn of. ``kept`` is where the results lie that are here, once they do. ``cursor`` is set where rows are claimed.
-    ``steps`` are those of a region, over the iterations so far.
+    """The state of a chunk of a loop. Results and assigns are collected by index, large results as references under
+    ``stored``; ``succeeded`` counts the successful items; ``failures`` are those of items, ``failure`` is that of the
+    loop itself. ``is_closed``: no further item may begin here. ``mistakes`` are warnings for the playbook. ``kept`` are
+    the references to the results of the chunk, once they are stored. ``cursor`` is set if rows are claimed. ``steps``
+    are those of a region, summed over the iterations so far.
     """
 
     next: int = 0
@@ -427,7 +427,9 @@ def state_snapshot(state: MachineState) -> dict[str, Json]:
 
 
 def restored(snapshot: dict[str, Json], kind: type[S], *, strict: bool = True) -> S:
-    """A snapshot's state; not ``strict`` where it has keys that are no texts. ValueError for another version's."""
+    """The state in a snapshot; not ``strict`` if its keys may be other than text. Raises ValueError for another
+    version.
+    """
     found = snapshot.get("version", "without a number")
     if found != VERSION:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Large values outside of the machine's state: the state holds references to them (dev/decisions/0027).
+"""Large values outside the machine's state, which has references to them (dev/decisions/0027).
 
 A large result of a call, and the items and results of a large loop, are stored once in the payload store. The state
 holds a ``StoredRef`` instead: a small reference that names the parts, and all that a snapshot copies.
@@ -45,7 +45,9 @@ _RESULT_KEYS = ("result", "stored")
 
 
 class NotLoaded(BaseException):
-    """A stored value is read that is not loaded. It is no Exception: nothing that handles failures may handle it."""
+    """A stored value that is not loaded was read. It is a BaseException, so code that handles failures does not catch
+    it.
+    """
 
     def __init__(self, stored: StoredRef) -> None:
         super().__init__(load_id(stored))
@@ -53,16 +55,16 @@ class NotLoaded(BaseException):
 
 
 class LoadedValue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A value that was fetched; an ``error`` says why it cannot be."""
+    """A loaded value; ``error`` says why it could not be loaded."""
 
     value: Json = None
     error: str = ""
 
 
 class LoadedValues(NamedTuple):
-    """The values that a machine has ``loaded``, by the id of the load; ``limit`` is the bytes that one may have.
+    """The values that a machine has ``loaded``, by the id of the load; ``limit`` is the maximum size of one in bytes.
 
-    ``missing`` says why one that is not loaded will not be; "" if it can be.
+    ``missing`` says why other values cannot be loaded; "" if they can.
     """
 
     loaded: Mapping[str, LoadedValue]
@@ -70,7 +72,7 @@ class LoadedValues(NamedTuple):
     missing: str = ""
 
     def value(self, stored: StoredRef) -> Json:
-        """Raises NotLoaded for a value that is not loaded, TemplateFailure for one that cannot be."""
+        """The loaded value. Raises NotLoaded if it is not loaded, TemplateFailure if it cannot be."""
         if stored.bytes > self.limit:
             raise TemplateFailure(
                 f"a stored value of {stored.bytes:,} bytes is too large to read (limit {self.limit:,} bytes): "
@@ -90,8 +92,8 @@ _LOADED: ContextVar[LoadedValues | None] = ContextVar("loaded values", default=N
 
 
 class ReadingFrom:
-    """Read stored values from these inside of the block. Templates read through many layers of views, none of which
-    knows its machine.
+    """Read stored values from ``values`` inside the block. Templates read through layers of views that do not know
+    their machine.
     """
 
     __slots__ = ("_token", "_values")
@@ -107,13 +109,13 @@ class ReadingFrom:
 
 
 def load_id(stored: StoredRef) -> str:
-    """The id of the activity that loads the value; the same for the same value."""
+    """The id of the activity that loads the value; equal for equal values."""
     told = msgspec.json.encode((stored.parts, stored.is_one))
     return f"load:{hashlib.sha256(told).hexdigest()[:32]}"
 
 
 def stored_in(outcome: Mapping[str, Any]) -> StoredRef | None:
-    """The reference to the outcome's result, None for a result that is in the outcome."""
+    """The reference to a stored result; None if the outcome contains the result."""
     found = outcome.get("stored")
     return None if found is None else msgspec.convert(found, StoredRef)
 
@@ -124,19 +126,19 @@ def with_result(outcome: PlainOutcome, result: Json) -> PlainOutcome:
 
 
 def with_stored(outcome: PlainOutcome, stored: StoredRef | None) -> PlainOutcome:
-    """The outcome with this reference instead of its result, and with no other: an outcome names none by itself."""
+    """The outcome with this reference instead of its result. References in the outcome of a tool are removed."""
     if stored is None:
         return {name: value for name, value in outcome.items() if name != "stored"} if "stored" in outcome else outcome
     return {**{name: value for name, value in outcome.items() if name not in _RESULT_KEYS}, "stored": _builtins(stored)}
 
 
 def result_alone(outcome: Mapping[str, Any]) -> PlainOutcome:
-    """Nothing of the outcome but its result."""
+    """The outcome with only its result."""
     return {name: outcome[name] for name in _RESULT_KEYS if name in outcome}
 
 
 def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
-    """What ``view`` makes of the result; deferred until a template uses it where the result is stored."""
+    """``view`` of the result; if the result is stored, deferred until a template reads it."""
     stored = stored_in(outcome)
     if stored is None:
         return view(outcome.get("result"))
@@ -146,7 +148,7 @@ def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
 
 
 def result_in(outcome: Mapping[str, Any]) -> Any:
-    """The result, deferred where it is stored."""
+    """The result; deferred if it is stored."""
     return view_of(outcome, lambda result: result)
 
 
@@ -159,7 +161,7 @@ def whole_result(outcome: Mapping[str, Any]) -> Json:
 
 
 def preview(outcome: Mapping[str, Any], limit: int) -> Json:
-    """The result for a row of the log; only its size where it has more than ``limit`` bytes, or is stored."""
+    """The result for a row of the log; only its size if it is stored or has more than ``limit`` bytes."""
     stored = stored_in(outcome)
     if stored is None:
         return abridged(outcome.get("result"), limit)
@@ -167,12 +169,12 @@ def preview(outcome: Mapping[str, Any], limit: int) -> Json:
 
 
 def assembled(stored: StoredRef, value: Any) -> Any:
-    """The result of which ``value`` is what was stored."""
+    """The result whose stored part is ``value``."""
     return {stored.under: value, **stored.beside} if stored.under else value
 
 
 def stored_value(stored: StoredRef) -> Json:
-    """What was stored. Raises NotLoaded, TemplateFailure."""
+    """The stored value. Raises NotLoaded, TemplateFailure."""
     here = _LOADED.get()
     if here is None:
         raise NotLoaded(stored)

@@ -1,4 +1,4 @@
-"""How the runs of a step inside of a loop over steps went, counted over all iterations."""
+"""Counts the runs of a step inside a loop over steps, over all iterations."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _BY_WEIGHT: tuple[StepStatus, ...] = ("running", "skipped", "completed", "cancel
 
 
 class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``status`` is the gravest of any iteration's last run. ``attempts``, the ``retries`` among them, the
-    ``iterations`` of its own loops ({total, success, failed, skipped}) and the seconds of ``duration`` add up.
+    """``status`` is the most severe of the last runs of all iterations. ``attempts``, the ``retries`` among them, the
+    ``iterations`` of its own loops ({total, success, failed, skipped}) and ``duration`` in seconds are sums.
     """
 
     status: StepStatus
@@ -27,7 +27,7 @@ class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def tallied(found: Mapping[str, StepTally], more: Mapping[str, StepTally]) -> dict[str, StepTally]:
-    """Both together, by step."""
+    """The sum of both, by step."""
     return {**found, **{name: _added(found.get(name), one) for name, one in more.items()}}
 
 

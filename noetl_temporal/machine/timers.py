@@ -1,7 +1,7 @@
-"""The timers of a machine, and its pause, in which deadlines do not count.
+"""The timers of a machine, and its pause, which suspends deadlines.
 
-Deadlines count only while the machine may work: while they do not, they are cancelled, and start again with what was
-left of them. Delays and waits go on; what follows from them begins later (semantics.md 41).
+A suspended deadline is cancelled, and later starts again with its remaining time. Delays and waits continue during a
+pause; what follows them begins after it (semantics.md 41).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ R = TypeVar("R", bound=Run)
 
 
 class Timing(Intake[S, R], Generic[S, R]):
-    """The part of a machine that keeps its timers and its pause."""
+    """The part of a machine that manages its timers and its pause."""
 
     # ---- pause ----------------------------------------------------------------------------------------------------
 
     @property
     def is_paused(self) -> bool:
-        """Nothing begins until someone resumes the run."""
+        """Whether nothing begins until the run is resumed."""
         return self.state.pause is not None
 
     def _take_pause(self, event: PauseRequested | UnpauseRequested) -> None:
@@ -38,7 +38,7 @@ class Timing(Intake[S, R], Generic[S, R]):
             self._unpause(event.by, event.reason)
 
     def _pause(self, event: PauseRequested) -> None:
-        """A run that stops has nothing left to pause."""
+        """Pause the run, unless it is stopping."""
         if self.state.pause is None and self.state.stop is None:
             self.state.pause = Pause(event.at, event.by, event.reason)
             self._tell_pause("playbook.paused", "PAUSED", event.by, event.reason)
@@ -54,7 +54,7 @@ class Timing(Intake[S, R], Generic[S, R]):
 
     @abstractmethod
     def _tell_pause(self, type_: str, status: str, by: str, reason: str) -> None:
-        """Record that the run is paused or goes on."""
+        """Record that the run was paused or resumed."""
 
     # ---- timers ---------------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Timing(Intake[S, R], Generic[S, R]):
             self._journal.send(Cancel(id_))
 
     def _adjust_deadlines(self) -> None:
-        """Stop the deadlines that do not count now, and start those again that do."""
+        """Suspend and resume deadlines according to the state."""
         at = self._journal.at
         for id_, timer in self.state.timers.items():
             is_to_stop = self._is_stopped_clock(timer)
@@ -86,11 +86,11 @@ class Timing(Intake[S, R], Generic[S, R]):
                 self._journal.send(StartTimer(id_, max(0, timer.due - at) / 1000, "what is left of a timeout"))
 
     def _restart_timers(self, at: int) -> None:
-        """Of a machine that was restored: each timer that counts, for its remaining time."""
+        """Start the timers of a restored machine, each for its remaining time, except suspended deadlines."""
         for id_, timer in self.state.timers.items():
             if timer.stopped_at is None:
                 self._journal.send(StartTimer(id_, max(0, timer.due - at) / 1000, "continues in a new run"))
 
     def _is_stopped_clock(self, timer: Pending) -> bool:
-        """Whether the timer is a deadline that does not count now."""
+        """Whether the timer is a deadline that is suspended now."""
         return timer.kind == "deadline" and self.is_paused

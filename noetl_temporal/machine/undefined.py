@@ -1,8 +1,8 @@
-"""Conditions that did not match because they used an undefined name: a typo, most often (semantics.md 15).
+"""Conditions that did not match because they used an undefined name, usually a typo (semantics.md 15).
 
-Such a condition counts as false, so a run may end well and have done nothing; the log gets a warning for it. None is
-written where names are missing on purpose: after a failure or a skip, for the names of ``OF_SOME_OUTCOMES``, and in
-profiles that tolerate them where another condition of the same place matched.
+Such a condition is false, so a run may succeed without doing anything; the log gets a warning. There is none where
+names are undefined on purpose: after a failure or a skip, for the names in ``OF_SOME_OUTCOMES``, and in profiles that
+tolerate undefined names if another condition of the same route or rules matched.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["Mistake", "is_reported", "left_out", "undefined_name", "unmatched"]
 
 
 def undefined_name(verdict: templates.Verdict) -> str | None:
-    """The undefined name that the condition used by mistake."""
+    """The undefined name that the condition used, unless that is on purpose."""
     if not verdict.is_mistake or verdict.indeterminate[0].partition(".")[0] in OF_SOME_OUTCOMES:
         return None
     return verdict.indeterminate[0]
 
 
 def unmatched(source: str, scope: Mapping[str, Any], verdict: templates.Verdict) -> str | None:
-    """The warning about a route's, a rule's or an admission's condition; None where there is nothing to say."""
+    """The warning about the condition of a route, rule or admission; None if there is none."""
     name = undefined_name(verdict)
     if name is None:
         return None
@@ -34,13 +34,13 @@ def unmatched(source: str, scope: Mapping[str, Any], verdict: templates.Verdict)
 
 
 def left_out(source: str, scope: Mapping[str, Any], name: str, count: int, total: int) -> str:
-    """The warning about a loop's ``where``, in which ``name`` was undefined for so many items."""
+    """The warning about the ``where`` of a loop, in which ``name`` was undefined for ``count`` items."""
     told = f'"{name}" is undefined for {count:,} of {total:,} items, so they were left out'
     return told + _hint(source, scope, name)
 
 
 def is_reported(names: NamesProfile, others: Iterable[bool]) -> bool:
-    """``others`` tells of each condition of the same place whether it matched."""
+    """Whether to warn. ``others`` says which conditions of the same route or rules matched."""
     return not (names.tolerates_undefined and any(others))
 
 

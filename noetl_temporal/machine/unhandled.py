@@ -1,6 +1,6 @@
-"""Failed calls that a rule ended without asking about errors: ``else: {then: {do: break}}``, most often.
+"""Failed calls that a rule ended without testing for errors, usually ``else: {then: {do: break}}``.
 
-The step continues, and what it needs of the result is undefined later; the log gets a warning with the first cause.
+The step continues and may use a result that is undefined, so the log gets a warning with the cause.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from noetl_temporal.machine.call import PlainOutcome
 __all__ = ["ENDS", "unhandled"]
 
 ENDS = frozenset({"continue", "break", "jump"})
-"""Actions after which the step goes on, or ends well."""
+"""Actions after which the step continues or succeeds."""
 
 _ABOUT_ERRORS = re.compile(r"\b(?:status|status_code|success|error|last_error|event|http|pg|py)\b")
 _LONGEST = 300
-"""Characters of an error's message."""
+"""Maximum length of the error message, in characters."""
 
 
 def unhandled(rule: Rule, do: str, outcome: PlainOutcome, label: str) -> str | None:
-    """The warning about a rule that ended a call; None where there is nothing to say."""
+    """The warning about the rule that ended a call; None if there is none."""
     if outcome["status"] != "error" or do not in ENDS or _asks_about_errors(rule):
         return None
     error: dict[str, Json] = outcome.get("error") or {}

@@ -1,4 +1,4 @@
-"""The start of a run: the workload that the request and the playbook's defaults make together (semantics.md 11)."""
+"""The workload of a run: the defaults of the playbook, overridden by the request (semantics.md 11)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ __all__ = ["workload_of"]
 
 
 def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at: int) -> dict[str, Json]:
-    """Defaults under the request, deeply. The defaults' own templates render once; the request's text never does. One
-    that reads its own name, ``{{ tenant | default("a") }}``, asks for that of the request, and is rendered before
-    others.
-
-    Raises TemplateFailure.
+    """The defaults deep-merged with the request. Templates in defaults are rendered once, text of the request never. A
+    default that reads its own name, ``{{ tenant | default("a") }}``, gets the value of the request, and is rendered
+    before others. Raises TemplateFailure.
     """
     data: dict[str, Json] = defaults.data or {}
     wanted = {pointer: span for pointer, span in defaults.templates.items() if not _overridden(pointer, payload)}
@@ -37,7 +35,7 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at
 
 
 def _asking_for_themselves(data: Mapping[str, Json], wanted: Mapping[str, Span]) -> dict[str, set[str]]:
-    """The defaults that are templates which read their own name, each with all names that it reads."""
+    """The defaults whose template reads its own name, each with all names that it reads."""
     sources = {name: str(value) for name, value in data.items() if pointer("", name) in wanted}
     read = {
         name: {path.removeprefix("workload.").partition(".")[0] for path in templates.paths(source)}

@@ -12,6 +12,8 @@ import asyncpg
 import httpx
 import pytest
 
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.owner import owned_stack
 from noetl_temporal.stack.process import free_port
 from tests.acceptance.site import ROOT, Api, Site
 from tests.audit import audit_everything
@@ -33,6 +35,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     assert asyncio.run(audit_everything(site.addresses().postgres)) == {}
     down = site.noetl("dev", "down")
     assert down.returncode == 0, down.stderr
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Servers that the commands find as a cluster: no worker and no mirror run there."""
+    home = Home(tmp_path_factory.mktemp("cluster"))
+    with owned_stack(home, "run") as (_, addresses), pytest.MonkeyPatch.context() as patch:
+        for name, value in addresses.environment().items():
+            patch.setenv(name, value)
+        patch.setenv("NOETL_TOOL_QUEUES", "none")
+        yield
 
 
 @pytest.fixture

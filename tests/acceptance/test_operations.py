@@ -14,8 +14,6 @@ from threading import Thread
 import httpx
 import pytest
 
-from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import owned_stack
 from noetl_temporal.stack.process import free_port
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import Site
@@ -70,17 +68,6 @@ class Watched:
             if match and all(f'{key}="{value}"' in match[1] for key, value in labels.items()):
                 found += float(match[2])
         return found
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Servers that the commands find as a cluster: no worker and no mirror run there."""
-    home = Home(tmp_path_factory.mktemp("cluster"))
-    with owned_stack(home, "run") as (_, addresses), pytest.MonkeyPatch.context() as patch:
-        for name, value in addresses.environment().items():
-            patch.setenv(name, value)
-        patch.setenv("NOETL_TOOL_QUEUES", "none")
-        yield
 
 
 @pytest.fixture

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import owned_stack
 from tests.acceptance.site import Site
 
 pytestmark = pytest.mark.stack
@@ -126,17 +124,6 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     yield found
     found.server.shutdown()
     found.server.server_close()
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Servers that the commands find as a cluster: no worker and no mirror run there."""
-    home = Home(tmp_path_factory.mktemp("cluster"))
-    with owned_stack(home, "run") as (_, addresses), pytest.MonkeyPatch.context() as patch:
-        for name, value in addresses.environment().items():
-            patch.setenv(name, value)
-        patch.setenv("NOETL_TOOL_QUEUES", "none")
-        yield
 
 
 def traced_run(site: Site) -> str:

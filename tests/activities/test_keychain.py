@@ -328,11 +328,9 @@ async def test_a_token_is_fetched_within_the_guards(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("kind", "config"), [("secret_manager", {"provider": "gcp"}), ("google_id_token", {})])
-async def test_a_secret_that_workers_do_not_reach(kind: str, config: dict[str, Any]) -> None:
-    keeper = config.get("provider", kind)
-    with pytest.raises(
-        CredentialError, match=f"'billing' is kept by '{keeper}', which workers do not reach: register a"
-    ):
+async def test_a_secret_that_workers_cannot_read(kind: str, config: dict[str, Any]) -> None:
+    manager = config.get("provider", kind)
+    with pytest.raises(CredentialError, match=f"'billing' is in '{manager}', which workers cannot read: register a"):
         await read(credentials(), to(kind, "api_key", **config))
     found = credentials(NOETL_CREDENTIAL_BILLING={"type": "secret", "api_key": "k-0123456789"})
     assert await read(found, to(kind, "api_key", **config)) == "k-0123456789"

@@ -124,11 +124,11 @@ def test_conditions_that_decide_nothing(when: str, is_constant: bool) -> None:
         ("do: retry, attempts: '{{ workload.x }}'", 0),
     ],
 )
-def test_a_retry_that_asks_for_more_calls_than_are_made_is_told(rule: str, told: int) -> None:
+def test_a_retry_with_more_attempts_than_the_limit(rule: str, told: int) -> None:
     policy = f"{{rules: [{{when: \"{{{{ output.status == 'error' }}}}\", then: {{{rule}}}}}]}}"
     text = one(f"{{kind: noop, spec: {{policy: {policy}}}}}", "")
     assert [found.message for found in compile_text(text).diagnostics if found.code is Code.WRONG_VALUE] == [
-        'task "start_task" is called at most 1,000 times: its retry asks for more'
+        'task "start_task" has more attempts than the limit of 1,000'
     ] * told
 
 

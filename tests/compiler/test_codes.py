@@ -78,8 +78,8 @@ def test_a_missing_file_is_a_finding() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("x" * 65_537, "this value has 65,537 bytes, and every run carries it"),
-        (f"[{'a, ' * 65_537}]", "this value has 65,537 bytes, and every run carries it"),
+        ("x" * 65_537, "this value has 65,537 bytes, and every run stores it"),
+        (f"[{'a, ' * 65_537}]", "this value has 65,537 bytes, and every run stores it"),
         ("x" * 65_000, None),
     ],
     ids=["a text", "a list", "just small enough"],

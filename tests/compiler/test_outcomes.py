@@ -6,7 +6,7 @@ import pytest
 
 from noetl_compiler.language.events import NAMES
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.non_boolean import OddValue
+from noetl_compiler.templating.non_boolean import NonBoolean
 from noetl_compiler.templating.outcome_facts import WORDS
 from noetl_temporal.machine.views import EventName
 
@@ -68,18 +68,18 @@ def test_an_event_equals_nothing_that_is_not_text(other: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "odd"),
+    ("source", "found"),
     [
-        ("{{ a + 1 }}", [OddValue("the result of a calculation")]),
-        ("{{ a == 'b' or 'c' }}", [OddValue("a text", "c")]),
-        ("{{ a if b else 0 }}", [OddValue("a number")]),
-        ("{{ not [a] }}", [OddValue("a list")]),
-        ("{{ a ~ 'b' }}", [OddValue("a text")]),
-        ("{{ {'a': b} }}", [OddValue("a mapping")]),
+        ("{{ a + 1 }}", [NonBoolean("the result of a calculation")]),
+        ("{{ a == 'b' or 'c' }}", [NonBoolean("text", "c")]),
+        ("{{ a if b else 0 }}", [NonBoolean("a number")]),
+        ("{{ not [a] }}", [NonBoolean("a list")]),
+        ("{{ a ~ 'b' }}", [NonBoolean("text")]),
+        ("{{ {'a': b} }}", [NonBoolean("a mapping")]),
         ("{{ a or true }}", []),
         ("{{ a | length }}", []),
         ("{{ 'a' }}", []),
     ],
 )
-def test_values_that_are_neither_true_nor_false(source: str, odd: list[OddValue]) -> None:
-    assert list(examine(source).odd_values) == odd
+def test_values_that_are_neither_true_nor_false(source: str, found: list[NonBoolean]) -> None:
+    assert list(examine(source).non_boolean) == found

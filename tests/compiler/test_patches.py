@@ -29,7 +29,7 @@ def paging(patch: str, tool: str = "kind: http, url: 'http://x'") -> str:
 def test_a_patch_of_no_field_is_an_error(patch: str, name: str, hint: str) -> None:
     found = [one for one in compile_text(paging(patch)).diagnostics if one.code is Code.UNKNOWN_KEY]
     assert [(each.message, each.hint or "") for each in found] == [
-        (f'patch names "{name}", which is no field of the tool http', hint)
+        (f'patch names "{name}", which the tool http does not have', hint)
     ]
 
 

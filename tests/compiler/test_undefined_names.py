@@ -172,17 +172,20 @@ def test_what_a_name_was_probably_meant_to_be(text: str, hint: str) -> None:
     [
         (one("{kind: noop, message: '{{ knwn }}'}"), 'did you mean "known"?'),
         (one("{kind: noop, message: '{{ far_away }}'}"), "if the request provides it, declare it under workload"),
-        (one("{kind: noop, message: '{{ item.a }}'}"), "it is bound by a loop, and this step has none"),
+        (one("{kind: noop, message: '{{ item.a }}'}"), "it is defined by a loop, and this step has none"),
         (one("{kind: noop, message: '{{ itm }}'}", "loop: {in: [1], iterator: item}, "), 'did you mean "item"?'),
         (
             one("{kind: noop, message: '{{ status_code }}'}"),
-            "a call binds it: read it in the task's rules, in set, or in a route",
+            "it is defined after a call: read it in the task's rules, in set, or in a route",
         ),
         (
             one("{kind: noop, message: '{{ secrets.a }}'}"),
             "templates never see credentials: name them in the auth of the tool",
         ),
-        (one("{kind: noop, message: '{{ iter.n }}'}"), "the names of an iteration are bound in the tasks of its loop"),
+        (
+            one("{kind: noop, message: '{{ iter.n }}'}"),
+            "the names of an iteration are defined in the tasks of its loop",
+        ),
         (one("{kind: noop, message: '{{ ctx.far_away }}'}"), "set it before it is read"),
         (one("{kind: noop, message: '{{ workload.knwon }}'}"), 'did you mean "known"?'),
     ],

@@ -90,7 +90,8 @@ async def audited(servers: Addresses) -> AsyncGenerator[None]:
     async with asyncio.TaskGroup() as group:
         for run in {one.id async for one in client.list_workflows(closed)}:
             group.create_task(follow(run))
-    assert await audit_everything(servers.postgres) == {}
+    found = await audit_everything(servers.postgres)
+    assert not found, "\n".join(f"{run}: {problem}" for run, problems in found.items() for problem in problems)
 
 
 @pytest.fixture

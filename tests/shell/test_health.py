@@ -7,7 +7,7 @@ import asyncio
 import httpx
 from temporalio.client import Client
 
-from noetl_temporal.health import Listener, free_address, serving_health
+from noetl_temporal.health import free_address, serving_health
 
 
 async def _get(port: int, path: str) -> httpx.Response:
@@ -17,7 +17,7 @@ async def _get(port: int, path: str) -> httpx.Response:
 
 async def test_it_is_alive_but_not_ready_without_temporal() -> None:
     client = await Client.connect(free_address(), lazy=True)
-    async with serving_health(Listener("127.0.0.1", 0), client, lambda: "all tools", free_address()) as port:
+    async with serving_health(("127.0.0.1", 0), client, lambda: "all tools", free_address()) as port:
         alive, ready, metrics = await asyncio.gather(*(_get(port, p) for p in ("/healthz", "/readyz", "/metrics")))
     assert (alive.status_code, alive.json()) == (200, {"status": "alive"})
     assert (ready.status_code, ready.json()["status"], ready.json()["serves"]) == (503, "disconnected", "all tools")

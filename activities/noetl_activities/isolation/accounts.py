@@ -1,17 +1,17 @@
-"""Whose a task is, as the kernel sees it.
+"""The user account of a task.
 
-A worker that runs as root gives each task an account of its own, which no file and no other process belongs to: the
-number of an unused range plus the task's process id. Its group is the same for all tasks, so that a deployment can
-open a directory to them (``chgrp 1879048192``), and a task can write to what another has left there. The account has no
-capabilities, save that it may read where Python itself lies where only root may look (/root/.pyenv): then landlock
-alone decides which files are readable, and without landlock the task stays root's, without root's capabilities.
+A worker that runs as root gives each task an account of its own, which owns no files and no other processes: a number
+from an unused range plus the process id of the task. The group is the same for all tasks, so that a deployment can give
+them access to a directory (``chgrp 1879048192``), where tasks can write to the files of others. The account has no
+capabilities. The exception is Python in a folder that only root may read (/root/.pyenv): then the account may read all
+files, and only landlock restricts that; without landlock, the task runs as root without root's capabilities.
 
-Any other worker gives its tasks a user namespace with its own account in it. That gives no rights away and takes none,
-but the kernel counts a limit on processes for each namespace, where otherwise it would count all that this user runs.
+Other workers give each task a user namespace with the worker's account in it. This adds and removes no rights, but the
+kernel then counts processes per namespace, instead of all processes of this user.
 
-Both come with mounts and shared memory of the task's own (mounts.py), if the kernel lets them: /dev/shm, which
-multiprocessing needs, as that of all holds memory of others, of Postgres for example; and with landlock, all but what
-the task may write is read-only.
+Both also have mounts and shared memory of their own (mounts.py), if the kernel allows it: a separate /dev/shm, which
+multiprocessing needs, because the shared one contains memory of other programs, such as Postgres; and with landlock,
+everything that the task may not write is mounted read-only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FIRST_ACCOUNT = 0x70000000
-"""1879048192. From here on, systemd's and common Linux systems' ranges of accounts and containers have ended."""
+"""1879048192: above the ranges that systemd and common Linux systems use for accounts and containers."""
 
 TASK_GROUP = FIRST_ACCOUNT
 
@@ -37,9 +37,9 @@ _CHOWN, _OVERRIDE, _READ_ANY, _KILL, _SETGID, _SETUID = (1 << bit for bit in (0,
 
 
 class Identity:
-    """``held``: in words. ``counted``: a limit on processes counts the task's alone. ``shared_memory``: /dev/shm shows
-    it nothing of others. ``keeps_attributes``: it cannot change permissions, owners, times and extended attributes of
-    files that are not its own.
+    """``held``: a description. ``counted``: a limit on processes counts only those of the task. ``shared_memory``:
+    /dev/shm is separate. ``keeps_attributes``: the task cannot change permissions, owners, times and extended
+    attributes of files that it does not own.
     """
 
     def __init__(self, held: str, *, counted: bool, shared_memory: bool, keeps_attributes: bool) -> None:
@@ -48,7 +48,7 @@ class Identity:
 
 
 def become_own(folder: str, settings: dict[str, Any], *, landlock: bool) -> Identity:
-    """Change to an account or a namespace of its own; ``folder`` then belongs to it. ``settings``: settings.py."""
+    """Change to a separate account or namespace, which then owns ``folder``. ``settings``: settings.py."""
     if os.geteuid() != 0:
         return _own_namespace(folder, settings, landlock=landlock)
     shared, read_only = _own_mounts(folder, settings, landlock=landlock)
@@ -62,7 +62,7 @@ def become_own(folder: str, settings: dict[str, Any], *, landlock: bool) -> Iden
 
 
 def end_all_of(task: int) -> None:
-    """Become the account of ``task``, for good, and send SIGKILL to all other processes of it."""
+    """Change permanently to the account of ``task``, and send SIGKILL to all its other processes."""
     account = FIRST_ACCOUNT + task
     os.setresgid(TASK_GROUP, TASK_GROUP, TASK_GROUP)
     os.setresuid(account, account, account)
@@ -72,7 +72,7 @@ def end_all_of(task: int) -> None:
 
 
 def _to_keep(folder: str) -> int:
-    """The capability that an account of no one needs to run Python here; 0 for none."""
+    """The capability that an unprivileged account needs to run Python here; 0 for none."""
     if all(_open_to_all(path) for path in (sys.prefix, sys.base_prefix, sys.executable, os.path.dirname(folder))):
         return 0
     return _READ_ANY if system.capabilities() & _READ_ANY else _OVERRIDE
@@ -88,7 +88,7 @@ def _open_to_all(path: str) -> bool:
 
 
 def _own_account(folder: str, keep: int) -> bool:
-    """False where this root may not: some containers have neither the right nor the numbers."""
+    """Change to a separate account. False if this root may not: some containers lack the right or the user ids."""
     needed = _CHOWN | _KILL | _SETGID | _SETUID | keep
     account = FIRST_ACCOUNT + os.getpid()
     if system.capabilities() & needed != needed or not (_mapped("uid", account) and _mapped("gid", TASK_GROUP)):
@@ -106,14 +106,16 @@ def _own_account(folder: str, keep: int) -> bool:
 
 
 def _mapped(kind: str, number: int) -> bool:
-    """Whether this user namespace knows the account or group ``number``."""
+    """Whether this user namespace maps the account or group ``number``."""
     with open(f"/proc/self/{kind}_map") as file:
         rows = [[int(field) for field in line.split()] for line in file]
     return any(first <= number < first + count for first, _, count in rows)
 
 
 def _own_namespace(folder: str, settings: dict[str, Any], *, landlock: bool) -> Identity:
-    """Some systems (Ubuntu's AppArmor) leave no capabilities in it: then the task sees itself as ``nobody``."""
+    """Enter a user namespace. On systems that grant no capabilities in it (Ubuntu's AppArmor), the task sees itself as
+    ``nobody``.
+    """
     user, group = os.geteuid(), os.getegid()
     try:
         system.unshare(_NEW_USER)
@@ -129,8 +131,8 @@ def _own_namespace(folder: str, settings: dict[str, Any], *, landlock: bool) -> 
 
 
 def _own_mounts(folder: str, settings: dict[str, Any], *, landlock: bool) -> tuple[bool, bool]:
-    """Whether shared memory is the task's own, and whether what it may not write is read-only. Without landlock it may
-    write whatever its account may.
+    """Set up separate mounts. Returns whether shared memory is separate, and whether the rest is read-only. Without
+    landlock the task may write whatever its account may.
     """
     if not mounts.become_own():
         return False, False

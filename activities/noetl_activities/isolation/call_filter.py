@@ -1,22 +1,22 @@
-"""A filter of system calls (seccomp), for what landlock has no rule for.
+"""A system call filter (seccomp) for what landlock cannot restrict.
 
-Which sockets a task may open, as landlock's rules for ports know plain TCP alone. Allowed are TCP, UDP and ping over
-IPv4 and IPv6, and netlink's list of addresses, which looking up a host name reads. Not allowed are
+Sockets, because landlock's rules for ports only cover plain TCP. Allowed are TCP, UDP and ping over IPv4 and IPv6, and
+netlink's list of addresses, which host name lookup reads. Forbidden are
 
-- Unix sockets: Postgres, Docker, D-Bus and ssh agents listen on them. ``socketpair``, which event loops use, is a call
-  of its own, and allowed for streams: a pair for datagrams sends to any path that it is given;
-- listening, which without ``bind`` takes a free port of every address, and asks landlock for none;
-- Multipath TCP, which connects to servers of TCP; SMC, virtual machine sockets and other families;
+- Unix sockets: Postgres, Docker, D-Bus and ssh agents listen on them. ``socketpair``, which event loops use, is a
+  separate call, and allowed for streams: a datagram pair can send to any path;
+- listening, which without ``bind`` uses a free port of every address, unchecked by landlock;
+- Multipath TCP, which can connect to TCP servers; SMC, virtual machine sockets and other families;
 - TCP Fast Open, which connects by sending;
-- io_uring, whose operations no filter sees.
+- io_uring, whose operations a filter does not see.
 
-And which processes it may limit or slow down: itself. Otherwise a task of the worker's own account could set the
-worker's limit on processor time to a second. Nor does it reach the kernel's keyrings, which belong to an account. Nor
-does it take memory that no limit counts: memory files and System V's segments exist without being mapped.
+Limits and priorities of other processes: otherwise a task in the worker's account could limit the worker's processor
+time to a second. The kernel's keyrings, which belong to an account. Memory that no limit counts: memory files and
+System V segments exist without being mapped.
 
-And where the file system is not read-only (mounts.py), permissions, owners, times and extended attributes of files: of
-all, as a filter sees neither a path nor how a descriptor was opened. A descriptor of a library of the worker's
-account, open for reading, would do to make it writable for all.
+If the file system is not read-only (mounts.py), also changes of permissions, owners, times and extended attributes, for
+all files, because a filter sees neither paths nor how a descriptor was opened. A descriptor of a library, open for
+reading, would suffice to make it writable for everyone.
 """
 
 from __future__ import annotations
@@ -100,17 +100,17 @@ _ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
     "removexattrat": (466, 466),
     "file_setattr": (469, 469),
 }
-"""Numbers again; None where an architecture has no such call."""
+"""More system call numbers; None if an architecture does not have the call."""
 
 _IOCTL = (16, 29)
 _ATTRIBUTE_REQUESTS = (0x40086602, 0x40046602, 0x401C5820, 0x40087602)
-"""What ``ioctl`` sets of a file that is open for reading: flags, in two sizes; a project; a version."""
+"""The ``ioctl`` requests that change a file that is open for reading: flags, in two sizes; project; version."""
 
 _FLAGS = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
-"""Which argument holds the flags."""
+"""The index of the argument with the flags."""
 
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-"""The place in a row of numbers, and what a filter sees as the architecture."""
+"""The column in the tables of numbers, and the architecture as a filter sees it."""
 
 _SECOND_ABI = 0x40000000
 """x86_64 has its system calls twice: from this number on for programs with short pointers (x32)."""
@@ -128,8 +128,8 @@ class _Filter(ctypes.Structure):
 
 
 def restrict_calls(*, attributes: bool) -> bool:
-    """False where there is no filter for this kernel. Needs PR_SET_NO_NEW_PRIVS. ``attributes``: whether permissions,
-    owners, times and extended attributes of files may be changed.
+    """Install the filter. False if there is none for this platform. Needs PR_SET_NO_NEW_PRIVS. ``attributes``: whether
+    permissions, owners, times and extended attributes of files may be changed.
     """
     if os.uname().machine not in _MACHINES:
         return False
@@ -149,7 +149,7 @@ def restrict_calls(*, attributes: bool) -> bool:
 
 
 def _program(column: int, architecture: int, *, attributes: bool) -> list[_Instruction]:
-    """Each block ends in a return; a test jumps over it."""
+    """The BPF program. Each block ends in a return; a test jumps over it."""
     program = [
         _load(_ARCHITECTURE),
         (_EQUAL, 1, 0, architecture),
@@ -164,7 +164,7 @@ def _program(column: int, architecture: int, *, attributes: bool) -> list[_Instr
 
 
 def _blocks(column: int, *, attributes: bool) -> Iterator[tuple[int, list[_Instruction]]]:
-    """Numbers of calls, each with what is to be done about it."""
+    """The system call numbers with the block of the program for each."""
     for name, allowed in _ALLOWED.items():
         yield _NUMBERS[name][column], _with_values(allowed)
     for name, argument in _FLAGS.items():

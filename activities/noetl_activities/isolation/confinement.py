@@ -1,4 +1,4 @@
-"""What a task does to itself before it runs anything of the playbook."""
+"""The sandbox that a task enters before it runs code of the playbook."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 HAS_RIGHTS = "tasks have the worker's rights here"
-"""The message that a task has the rights of the worker."""
+"""The message for tasks without a sandbox."""
 
 NICENESS = 5
-"""About a third of the share of processors that a process of the worker has, where they want more than there are."""
+"""The nice value: a task gets about a third of the worker's share of busy processors."""
 
 
 class Held:
-    """``held`` and ``missing``: what keeps a task from what, in words."""
+    """Descriptions of the restrictions that are ``held`` and ``missing``."""
 
     def __init__(self) -> None:
         self.held: list[str] = []
@@ -31,9 +31,9 @@ class Held:
 
 
 def confine(folder: str, settings: dict[str, Any]) -> Held:
-    """Give up all rights that the platform lets a process give up, and work in ``folder``. ``settings``: settings.py.
+    """Drop all rights that the platform lets a process drop, and change to ``folder``. ``settings``: settings.py.
 
-    Raises OSError where something fails that the platform has: then nothing of the playbook may run.
+    Raises OSError if a feature of the platform fails: then no code of the playbook may run.
     """
     found = Held()
     if sys.platform == "linux":
@@ -76,7 +76,7 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], found: Held) -> Non
 
 
 def _come_last() -> None:
-    """When memory runs out, the kernel ends a task, not its worker; when processors do, the worker goes first."""
+    """If memory runs out, the kernel kills the task before its worker. The worker has priority on busy processors."""
     os.nice(NICENESS)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")

@@ -1,10 +1,10 @@
-"""Which files a task may use: a list of what is allowed, for landlock.
+"""The files that a task may access: an allow-list for landlock.
 
-To read: Python with its libraries, the system's programs and libraries, and of /etc what name resolution, TLS and time
-zones need. A folder on the import path that is no part of Python may be a whole project, as after an editable install,
-with its credentials and its version control: of these only packages and modules. To read and write: the task's own
-folder, and the directories that the deployment names. Where something hidden lies in one of these, such as the worker's
-credentials file in a directory that the deployment names, all beside it is allowed instead of the whole.
+Readable: Python with its libraries, system programs and libraries, and what name resolution, TLS and time zones need in
+/etc. A folder on the import path outside Python may be a whole project, as after an editable install, with credentials
+and version control, so only its packages and modules are readable. Writable: the folder of the task, and the
+directories that the deployment lists. If one of these contains a hidden path, such as the worker's credentials file,
+everything else in it is allowed instead.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 HARDWARE = ("/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage")
-"""What tells a library how many processors and how much memory there are; DuckDB crashes without."""
+"""Files with the number of processors and the size of memory; DuckDB crashes without them."""
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/proc", *HARDWARE)
-"""Of /proc, landlock itself denies what would show another process's environment, memory or files."""
+"""In /proc, landlock denies access to the environment, memory and files of other processes."""
 
 SETTINGS = (
     "alternatives",
@@ -56,7 +56,7 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 def allowed_paths(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Paths with rights of landlock. ``hidden`` are real paths."""
+    """The allowed paths with their landlock rights. ``hidden`` are real paths."""
     python = (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable))
     for tree in (*SYSTEM, *python):
         yield from _without(tree, READ, hidden)
@@ -90,7 +90,7 @@ def _modules(folder: str) -> Iterator[tuple[str, int]]:
 
 
 def _names_in(folder: str) -> list[str]:
-    """None where the task's account may not look."""
+    """The names in a folder; empty if the account of the task may not list it."""
     try:
         return os.listdir(folder)
     except OSError:
@@ -98,8 +98,8 @@ def _names_in(folder: str) -> list[str]:
 
 
 def _without(tree: str, rights: int, hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """``tree``, or all in it but what is hidden. A tree that lies in something hidden is meant itself, as a virtual
-    environment below NOETL_HOME is.
+    """``tree``, or everything in it that is not hidden. A tree inside a hidden path is allowed, such as a virtual
+    environment below NOETL_HOME.
     """
     place = os.path.realpath(tree)
     if place in hidden:

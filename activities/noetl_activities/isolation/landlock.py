@@ -1,6 +1,6 @@
-"""Landlock, Linux's sandbox for any process: what is not allowed here is denied, for good, to this process and those
-that it starts. Besides, such a process reaches no other one outside: no ptrace, and of /proc/<pid> nothing that ptrace
-would show (environ, mem, fd, root); no signal since ABI 6.
+"""Landlock, a Linux sandbox for unprivileged processes: everything not allowed here is denied permanently to this
+process and its children. They also have no access to processes outside the sandbox: no ptrace, nothing in /proc/<pid>
+that needs it (environ, mem, fd, root), and no signals since ABI 6.
 
 https://docs.kernel.org/userspace-api/landlock.html
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PORTS_SINCE, SIGNALS_SINCE = 4, 6
-"""The ABI that has rules for TCP ports, and for signals."""
+"""The ABIs that introduced rules for TCP ports and for signals."""
 
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446  # the same number on every architecture
 _ABI_OF_KERNEL = 1
@@ -28,11 +28,11 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = (1 << bit for 
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 READ = _EXECUTE | _READ_FILE | _READ_DIR
 WRITE = (1 << 16) - 1
-"""All rights of all ABIs; a kernel gets those that it knows."""
+"""The rights of all ABIs; a kernel is passed those that it supports."""
 LIST = _READ_DIR
 
 _FILE_RIGHTS_OF_ABI = (0, 13, 14, 15, 15, 16)
-"""How many rights on files there are, by ABI; the last also in later ones."""
+"""The number of file rights by ABI; the last number also applies to later ABIs."""
 
 _BIND, _CONNECT = 1, 2
 _ABSTRACT_SOCKETS, _SIGNALS = 1, 2
@@ -52,7 +52,7 @@ class _Port(ctypes.Structure):
 
 
 def abi() -> int:
-    """The kernel's version of landlock; 0 where it has none, or none that this process may use."""
+    """The kernel's landlock ABI version; 0 if landlock is not available."""
     try:
         return system.system_call(_CREATE, 0, 0, _ABI_OF_KERNEL)
     except OSError:
@@ -60,8 +60,8 @@ def abi() -> int:
 
 
 def restrict(version: int, paths: Iterable[tuple[str, int]], ports: Iterable[int]) -> None:
-    """From now on only ``paths``, each with what is below it and the rights on it, and TCP connections to ``ports``
-    (from ABI 4 on). It listens on none. Needs PR_SET_NO_NEW_PRIVS. Paths that do not exist are left out.
+    """From now on allow only ``paths``, each with everything below it and its rights, and TCP connections to ``ports``
+    (from ABI 4). Listening is denied. Needs PR_SET_NO_NEW_PRIVS. Paths that do not exist are skipped.
     """
     every_right = (1 << _FILE_RIGHTS_OF_ABI[min(version, len(_FILE_RIGHTS_OF_ABI) - 1)]) - 1
     network = _BIND | _CONNECT if version >= PORTS_SINCE else 0

@@ -1,5 +1,5 @@
-"""Limits on the resources of each process of a task. For one process, not for the whole task: that needs a cgroup,
-which a worker has no right to make. ``accounts`` says when the limit on processes counts the task's alone.
+"""Resource limits of each process of a task. A limit for the whole task would need a cgroup, which a worker may not
+create. ``accounts`` says when the limit on processes counts only those of the task.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ LIMITS = (
     ("RLIMIT_NOFILE", 4096, "descriptors"),  # what servers commonly allow; select() alone needs 1024
 )
 PROCESSES = 512
-"""Processes and threads of a task: numeric libraries start a thread for each processor, of which there may be 128."""
+"""Maximum processes and threads of a task: numeric libraries start a thread per processor, of which there may be 128.
+"""
 
 MEMORY = 4 * GIB
-"""Bytes of memory that a process may write to, unless the deployment names another number."""
+"""Bytes of memory that a process may write to, unless the deployment sets another limit."""
 
 ADDRESSES = 4
-"""Times the memory: what may be mapped in all, shared memory and reserved addresses of libraries included."""
+"""The limit of the address space, as a multiple of the memory; it includes shared memory and reserved addresses."""
 
 _REFUSALS = () if sys.platform == "linux" else (ValueError, AttributeError)
-"""What a limit may fail with: macOS does not know all."""
+"""The errors of unsupported limits: macOS does not have all."""
 
 
 def limit_resources(memory: int, processes: int | None) -> None:
-    """For this process and those it starts. ``memory``: bytes of each. ``processes``: of all, None for no limit."""
+    """Limit this process and its children. ``memory``: bytes of each. ``processes``: in total, None for no limit."""
     rows = [*LIMITS, ("RLIMIT_DATA", memory, "bytes"), ("RLIMIT_AS", ADDRESSES * memory, "bytes")]
     if processes is not None:
         rows.append(("RLIMIT_NPROC", processes, "processes"))

@@ -1,10 +1,10 @@
-"""Mounts of a task, which make the file system read-only except for the folders that it may write.
+"""Mounts of a task, which make the file system read-only except for its writable folders.
 
-Landlock has no right for permissions, owners, times and extended attributes: who owns a file changes them by its path.
-A read-only mount refuses them all. Where a task gets no mounts of its own, ``call_filter`` refuses the calls instead,
-for the files that the task may write as well.
+Landlock does not restrict permissions, owners, times and extended attributes: the owner of a file can change them. A
+read-only mount prevents that. If a task cannot have mounts of its own, ``call_filter`` forbids the calls instead, also
+for writable files.
 
-Each writable directory becomes a mount, so a file does not move from one to another by ``rename``; it is copied.
+Each writable directory becomes a mount, so ``rename`` between them fails, and files are copied instead.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Attributes(ctypes.Structure):
 
 
 def become_own() -> bool:
-    """Move to mounts, and System V's shared memory, of this process's own. False where the kernel does not let it."""
+    """Enter separate namespaces for mounts and System V shared memory. False if the kernel forbids it."""
     try:
         system.unshare(_NEW_MOUNTS | _NEW_IPC)
         system.mount(None, "/", None, _PRIVATE | _RECURSIVE, None)
@@ -47,8 +47,8 @@ def become_own() -> bool:
 
 
 def become_read_only(writable: Sequence[str], hidden: Sequence[str]) -> bool:
-    """All of the own mounts but ``writable``; what is ``hidden`` in them is read-only too. All are real paths. False
-    where that is not possible: then nothing has changed.
+    """Make all mounts read-only except ``writable``, but also ``hidden`` paths in them. All are real paths. False if
+    that is not possible: then nothing has changed.
     """
     if "/" in writable:
         return False
@@ -65,7 +65,7 @@ def become_read_only(writable: Sequence[str], hidden: Sequence[str]) -> bool:
 
 
 def share_memory(memory: int) -> bool:
-    """Mount a /dev/shm of the task's own, of at most ``memory`` bytes."""
+    """Mount a separate /dev/shm of at most ``memory`` bytes."""
     options = f"size={min(memory, SHARED_MEMORY_SIZE)},mode=1777"
     try:
         system.mount("tmpfs", SHARED_MEMORY, "tmpfs", _NO_SUID | _NO_DEVICES, options)
@@ -75,7 +75,7 @@ def share_memory(memory: int) -> bool:
 
 
 def _boundaries(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Paths below which it is otherwise than around them, and whether read-only; outer ones first."""
+    """The paths where the mode changes, with whether they are read-only; outer paths first."""
     found: list[tuple[str, bool]] = [("/", True)]
     for path, read_only in sorted([*((one, False) for one in writable), *((one, True) for one in hidden)]):
         around = [kind for outer, kind in found if path == outer or path.startswith(outer.rstrip("/") + "/")]
@@ -85,7 +85,7 @@ def _boundaries(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tupl
 
 
 def _cloned(path: str, read_only: bool, opened: contextlib.ExitStack) -> int | None:
-    """The tree at ``path``, as a mount that is nowhere yet. None where there is nothing."""
+    """A detached mount of the tree at ``path``. None if the path does not exist."""
     place = ctypes.create_string_buffer(os.fsencode(path))
     try:
         tree = system.system_call(_OPEN_TREE, _FROM_HERE, system.address(place), _CLONE | _CLOSE_ON_EXEC | _WHOLE_TREE)

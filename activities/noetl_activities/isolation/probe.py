@@ -1,4 +1,4 @@
-"""What keeps tasks from what, on this machine: found out by confining a process that runs nothing."""
+"""Finds out which sandbox features work on this machine, by confining a process that runs nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 
 CONFINED = frozenset({"python", "shell"})
-"""The tools whose tasks are confined."""
+"""The tools whose tasks are sandboxed."""
 
 
 def main() -> None:

@@ -26,22 +26,22 @@ _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
 
 _ROOT = Path(__file__).parents[2]
 _START = "import sys; sys.path.insert(0, {root!r}); from {module} import main; del sys.path[0]; main()"
-"""The package is imported from where the worker has it. It does not stay on the path, as its neighbours are none of the
-task's business; what stands in the worker's current folder is not imported (-P).
+"""Imports the package from where the worker has it. Its folder is removed from the path again, so that the task cannot
+import its neighbours; modules in the worker's current folder are not imported (-P).
 """
 
 _MAX_PRINTED = 64 * 1024
 _MAX_ANSWER = 64 * 1024 * 1024
 _GRACE = 1.0
-"""Seconds to read what is left in the pipes when the supervisor has ended."""
+"""Seconds to read the rest of the pipes after the supervisor has ended."""
 
 
 Output: TypeAlias = Callable[[OutputStream, str], None]
-"""Takes what the task prints, as it prints it."""
+"""Receives output of the task, as it is printed."""
 
 
 class ProcessExit(NamedTuple):
-    """What a call has printed (its beginning), what it has answered, and its exit status, -9 for signal 9."""
+    """The output of a call (its beginning), its response, and its exit status, -9 for signal 9."""
 
     printed: str
     answer: bytes
@@ -49,9 +49,9 @@ class ProcessExit(NamedTuple):
 
 
 async def run_task(module: str, call: bytes, output: Output) -> ProcessExit:
-    """Run ``main`` of ``module``, which begins with ``supervisor.start_task`` and answers on descriptor ``argv[1]``.
+    """Run ``main`` of ``module``, which calls ``supervisor.start_task`` and responds on descriptor ``argv[1]``.
 
-    Cancellation ends the task and all that it has started. Raises ConfigError for an answer over 64 MB.
+    Cancellation ends the task and all that it has started. Raises ConfigError for a response over 64 MB.
     """
     _protect_worker()
     header = json.dumps({"size": len(call), **settings_of(os.environ)}).encode()
@@ -80,8 +80,8 @@ async def run_task(module: str, call: bytes, output: Output) -> ProcessExit:
 
 @functools.cache
 def _protect_worker() -> None:
-    """No other process of this account reads the worker's memory, environment or descriptors (/proc/<pid>, ptrace),
-    and it leaves no core dump. A debugger needs root from here on. Linux only; landlock holds it once more.
+    """Prevent other processes of this account from reading the worker's memory, environment or descriptors
+    (/proc/<pid>, ptrace), and disable core dumps. Debuggers then need root. Linux only; landlock restricts tasks too.
     """
     if sys.platform == "linux":
         from noetl_activities.isolation import system
@@ -91,7 +91,7 @@ def _protect_worker() -> None:
 
 @contextlib.contextmanager
 def _pipe() -> Generator[tuple[FileIO, FileIO]]:
-    """(reading end, writing end). Pipes of our own: asyncio's would keep ``wait`` until all who hold them are gone."""
+    """A pipe as (reader, writer). asyncio's own pipes are not used, as ``wait`` would block until all writers close."""
     reading, writing = os.pipe()
     with FileIO(reading) as reader, FileIO(writing, "w") as writer:
         yield reader, writer
@@ -99,7 +99,7 @@ def _pipe() -> Generator[tuple[FileIO, FileIO]]:
 
 @contextlib.asynccontextmanager
 async def _supervisor(module: str, out: int, err: int, answering: int) -> AsyncGenerator[Process]:
-    """Ended when left. One whose worker dies before the whole call is sent ends by itself."""
+    """Start a supervisor, and end it with the block. If the worker dies before it has sent the call, it exits."""
     start = _START.format(root=str(_ROOT), module=module)
     allowed = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     process = await asyncio.create_subprocess_exec(
@@ -118,7 +118,7 @@ async def _supervisor(module: str, out: int, err: int, answering: int) -> AsyncG
 
 
 async def _feed(supervisor: Process, text: bytes) -> None:
-    """The pipe stays open: to the supervisor, its end is the end of the call."""
+    """Send the call and keep the pipe open: closing it would end the call."""
     assert supervisor.stdin is not None  # noqa: S101 - a pipe was asked for
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         supervisor.stdin.write(text)
@@ -126,7 +126,7 @@ async def _feed(supervisor: Process, text: bytes) -> None:
 
 
 async def _end(supervisor: Process) -> None:
-    """Tell the supervisor that the call is over; harmless when it has ended."""
+    """Tell the supervisor to end the call; has no effect if it has exited."""
     assert supervisor.stdin is not None  # noqa: S101 - a pipe was asked for
     supervisor.stdin.close()
     await supervisor.wait()
@@ -152,7 +152,7 @@ def _beginning(kept: bytearray, limit: int) -> Callable[[bytes], None]:
 
 
 def _printed(stream: OutputStream, kept: bytearray, output: Output) -> Callable[[bytes], None]:
-    """Keep the beginning of what both streams have, in the order in which it arrives, and pass all of it on."""
+    """Keep the beginning of both streams, in the order of arrival, and pass all output on."""
     keep, decoder = _beginning(kept, _MAX_PRINTED), codecs.getincrementaldecoder("utf-8")("replace")
 
     def take(chunk: bytes) -> None:

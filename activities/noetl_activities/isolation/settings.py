@@ -1,12 +1,12 @@
 """Settings for the tasks of playbooks, from the worker's environment.
 
-- ``NOETL_TASK_DIRECTORIES``: directories that tasks may read and write, besides a folder of their own, separated as
-  in PATH. None by default.
+- ``NOETL_TASK_DIRECTORIES``: directories that tasks may read and write, besides their own folder, separated as in PATH.
+  None by default.
 - ``NOETL_TASK_PORTS``: TCP ports that tasks may connect to, separated by commas; by default those of DNS, HTTP and
   HTTPS and their alternates. The embedded stack's own ports (NOETL_STACK_PORTS) are never among them.
 - ``NOETL_TASK_MEMORY``: GiB of memory for each process of a task; by default 4.
 
-What NOETL_* variables of the worker name as a file or folder is hidden from tasks, whatever directory it lies in.
+Files and folders that NOETL_* variables of the worker name are hidden from tasks, in whatever directory they are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PORTS = frozenset({53, 80, 443, 8080, 8443})
 
 
 class Settings(TypedDict):
-    """What the supervisor of a task is told: paths are absolute, ``memory`` is in bytes."""
+    """The settings for the supervisor of a task: paths are absolute, ``memory`` is in bytes."""
 
     folders: str
     directories: list[str]
@@ -46,7 +46,7 @@ class Settings(TypedDict):
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
-    """Raises ConfigError for an empty variable."""
+    """Read the settings. Raises ConfigError for an invalid variable."""
     directories = environment.get(DIRECTORIES_VARIABLE, "").split(os.pathsep)
     named = environment.get(PORTS_VARIABLE)
     ports = PORTS if named is None else _numbers(PORTS_VARIABLE, named)
@@ -66,7 +66,7 @@ def _hidden(environment: Mapping[str, str]) -> list[str]:
 
 
 def _is_path(value: str) -> bool:
-    """Whether it names something that exists. Most values are none, and some too long or odd to ask for."""
+    """Whether the value is an existing path. Most values are not, and some are not even valid paths."""
     try:
         return bool(value) and Path(value).exists()
     except (OSError, ValueError):

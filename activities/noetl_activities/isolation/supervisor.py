@@ -1,15 +1,14 @@
 """The supervisor process of a task: ends all processes that the task has started when it, or its call, has ended.
 
-The call is over when the other end of the pipe on descriptor 0 is closed: by the worker that gives it up, or by the
-kernel when the worker is gone, however it went. On Linux the supervisor is a subreaper: whatever a task starts,
-daemons in sessions of their own included, is the supervisor's child once its own parent has ended. So it ends its
-children until there are none. Elsewhere it ends the task's process group.
+The call ends when the other end of the pipe on descriptor 0 is closed: by the worker, or by the kernel when the worker
+has ended, for whatever reason. On Linux the supervisor is a subreaper: all processes that a task starts, including
+daemons in their own sessions, become its children when their parents have ended. So it kills its children until there
+are none. On other platforms it kills the process group of the task.
 
-A thread in the task's process would not do: code in C that keeps the interpreter to itself (``sum(range(10**15))``)
-never lets it run. Nor would a signal that Linux sends at the death of a parent, which one process gets, and not those
-that it has started.
+A thread in the task's process would not work: C code that holds the GIL (``sum(range(10**15))``) prevents it from
+running. The signal that Linux can send at the death of a parent would only reach one process, and not its children.
 
-Nothing of the playbook runs in the supervisor; it does not even parse what the playbook's call holds.
+No code of the playbook runs in the supervisor; it does not even parse the input of the call.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ if TYPE_CHECKING:
 
 _LINUX = sys.platform == "linux"
 _CALL_ENDED = 0
-"""The exit status where nobody is left to read it."""
+"""The exit status if the call was cancelled, so that nothing reads it."""
 
 
 def start_task() -> tuple[bytes, Held]:
-    """Fork. Returns in the task alone, confined: with the call that the worker has sent, and what confines it.
+    """Fork. Returns only in the task, inside the sandbox: the call that the worker has sent, and the restrictions.
 
-    What the worker sends on descriptor 0 is a line of JSON, ``{size, folders, ...}`` as in settings.py, and ``size``
-    bytes of the call.
+    The worker sends on descriptor 0 a line of JSON, ``{size, folders, ...}`` as in settings.py, and ``size`` bytes of
+    the call.
     """
     settings, call = _read_call()
     folder = os.path.join(settings["folders"], f"noetl-task-{os.urandom(8).hex()}")
@@ -74,7 +73,7 @@ def _prepare() -> None:
 
 
 def _leave() -> None:
-    """In the task: nothing of the supervisor's stays but what the playbook's code may have."""
+    """In the task: close and reset everything of the supervisor that the playbook's code must not have."""
     os.setsid()
     for one in (signal.SIGHUP, signal.SIGTERM):
         signal.signal(one, signal.SIG_DFL)
@@ -95,7 +94,7 @@ def _confined(folder: str, settings: dict[str, Any], supervisor: int) -> Held:
 
 
 def _supervise(task: int, folder: str) -> None:
-    """Ends as the task has ended."""
+    """Wait for the task, clean up, and exit with its status."""
     try:
         status = _wait(task)
     finally:
@@ -110,7 +109,7 @@ def _supervise(task: int, folder: str) -> None:
 
 
 def _wait(task: int) -> int:
-    """The task's wait status; 0 when the call is over before."""
+    """The wait status of the task; 0 if the call ends before it."""
     woken, waking = os.pipe()
     os.set_blocking(woken, False)
     os.set_blocking(waking, False)
@@ -132,16 +131,16 @@ def _wake(number: int, frame: object) -> None:
 
 
 def _ended() -> Iterator[tuple[int, int]]:
-    """Process ids and wait statuses of the children that have ended."""
+    """The process ids and wait statuses of ended children."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             yield ended
 
 
 def _end_all(task: int) -> None:
-    """Until none is left. Where the task has an account of its own, all die at once, those that start others without
-    end included. Elsewhere round by round: each kills all that there are, so that those which they started meanwhile
-    are fewer; a limit on processes (limits.py) bounds the first.
+    """Kill all processes until none is left. If the task has its own account, all are killed at once, even if they keep
+    starting others. Otherwise each round kills all existing ones, so fewer remain; the limit on processes (limits.py)
+    bounds the first round.
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(task, signal.SIGKILL)
@@ -157,7 +156,7 @@ def _end_all(task: int) -> None:
 
 
 def _end_account(task: int) -> None:
-    """Send SIGKILL to all processes of the task's account: as that account, since root's would go to all there are."""
+    """Send SIGKILL to all processes of the task's account, as that account: as root it would reach all processes."""
     from noetl_activities.isolation import accounts
 
     helper = os.fork()
@@ -170,7 +169,7 @@ def _end_account(task: int) -> None:
 
 
 def _descendants() -> list[int]:
-    """Parents before those that they have started. Empty where the kernel has no such file: there the group was all."""
+    """All descendants, parents first. Empty if the kernel has no such file: then only the process group was killed."""
     found = [os.getpid()]
     for pid in found:
         with contextlib.suppress(OSError):
@@ -181,7 +180,7 @@ def _descendants() -> list[int]:
 
 
 def _remove(folder: str) -> None:
-    """With what the task has left in it, however deep, which Python's own ways to remove a tree cannot."""
+    """Remove the folder of the task, at any depth, which Python's functions to remove a tree cannot."""
     try:
         os.rmdir(folder)
     except OSError:

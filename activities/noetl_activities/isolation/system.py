@@ -1,4 +1,4 @@
-"""System calls of Linux that Python has no function for. A call that fails raises OSError."""
+"""Linux system calls that Python has no functions for. They raise OSError."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def prctl(option: int, first: int = 0, second: int = 0) -> None:
-    """The process's setting ``option``; a structure is given as its address."""
+    """Set or read the process option ``option``; structures are passed by address."""
     _check(_libc.prctl(option, ctypes.c_ulong(first), ctypes.c_ulong(second), ctypes.c_ulong(0), ctypes.c_ulong(0)))
 
 
 def system_call(number: int, *values: int) -> int:
-    """A call by its number; a structure is given as its address."""
+    """Make a system call by its number; structures are passed by address."""
     return _check(_libc.syscall(ctypes.c_long(number), *(ctypes.c_ulong(value) for value in values)))
 
 
@@ -34,27 +34,27 @@ def unshare(flags: int) -> None:
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None) -> None:
-    """Mount a file system, or change how one is mounted."""
+    """Mount a file system, or change a mount."""
     texts = [None if text is None else text.encode() for text in (source, target, kind, options)]
     _check(_libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]))
 
 
 def capabilities() -> int:
-    """What this process may do beyond its account, a bit each."""
+    """The capabilities of this process, as bits."""
     data = (ctypes.c_uint32 * 6)()
     _check(_libc.capget(_capability_header(), data))
     return data[0] | data[3] << 32  # effective, of the first and of the second word
 
 
 def keep_capabilities(kept: int) -> None:
-    """Give up all others, also for the programs that this process starts."""
+    """Drop all other capabilities, also for child processes."""
     words = (kept & 0xFFFFFFFF, kept >> 32)
     data = (ctypes.c_uint32 * 6)(*(word for word in words for _ in range(3)))
     _check(_libc.capset(_capability_header(), data))
 
 
 def address(of: ctypes.Structure | ctypes.Array[ctypes.c_char]) -> int:
-    """Where a structure lies, for the calls above. It must outlive the call."""
+    """The address of a structure, which must outlive the call."""
     return ctypes.addressof(of)
 
 

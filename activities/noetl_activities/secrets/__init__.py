@@ -1,1 +1,1 @@
-"""Secrets of keychains: where references to them lead, and how their values are fetched (dev/decisions/0048)."""
+"""Secrets of keychains: resolves references to them and fetches their values (dev/decisions/0048)."""

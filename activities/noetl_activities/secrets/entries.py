@@ -1,4 +1,4 @@
-"""From an entry of a keychain to its fields, by where it comes from (noetl_compiler.language.keychain)."""
+"""Fetches the fields of a keychain entry from its source (noetl_compiler.language.keychain)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from noetl_compiler.secret_references import SecretReference
 __all__ = ["Sources", "fields_of_entry"]
 
 _ABOUT = frozenset({"scope", "ttl", "expires", "auto_renew", "description", "provider", "type"})
-"""What an entry says of itself that is no part of the secret."""
+"""Keys of an entry that are not part of the secret."""
 
 
 class Sources(Protocol):
-    """Where secrets come from in this worker."""
+    """The sources of secrets in this worker."""
 
     @property
     def environment(self) -> Mapping[str, str]: ...
@@ -34,9 +34,9 @@ class Sources(Protocol):
 
 
 async def fields_of_entry(entry: SecretReference, sources: Sources, *, for_auth: bool = False) -> Credential:
-    """The whole secret of an entry, whose config has no references left. Raises ToolError, SecretError.
+    """The secret of an entry, whose config has no references left. Raises ToolError, SecretError.
 
-    Credentials that are not meant to be read are found only ``for_auth``: else a playbook could send the password of a
+    Credentials that playbooks must not read are only found ``for_auth``: else a playbook could send the password of a
     database to any server.
     """
     config = entry.config
@@ -57,7 +57,7 @@ async def fields_of_entry(entry: SecretReference, sources: Sources, *, for_auth:
 
 
 def _of_credentials(entry: SecretReference, sources: Sources, for_auth: bool) -> Credential:
-    """A credential as a whole, or one value of each credential that ``map`` names."""
+    """All fields of a credential, or one value of each credential in ``map``."""
     wanted = _map(entry.config.get("map"))
     if wanted:
         return {field: _only_value(_found(str(name), sources, False), str(name)) for field, name in wanted.items()}
@@ -87,8 +87,8 @@ def _only_value(credential: Credential, name: str) -> Any:
 
 
 async def _of_vault(entry: SecretReference, sources: Sources) -> Credential:
-    """All fields at ``path``; or one of each path in ``map``: ``mount/path#field``, where the field may be left out if
-    it has the name that the playbook gives it, or is ``value``.
+    """All fields at ``path``; or one field of each path in ``map``, as ``mount/path#field``. The field may be omitted
+    if its name is the key in ``map``, or ``value``.
     """
     from noetl_activities.secrets.vault import Vault  # needs httpx
 
@@ -112,7 +112,7 @@ async def _of_vault(entry: SecretReference, sources: Sources) -> Credential:
 
 
 def _given(config: Mapping[str, Json]) -> Credential:
-    """What the playbook says itself."""
+    """The fields in the playbook itself."""
     inner = next((config[key] for key in ("data", "values", "map") if isinstance(config.get(key), dict)), None)
     if inner is not None:
         return cast("dict[str, Any]", inner)
@@ -120,15 +120,15 @@ def _given(config: Mapping[str, Json]) -> Credential:
 
 
 def _registered(entry: SecretReference, sources: Sources, for_auth: bool) -> Credential:
-    """A credential by the name of the entry, which stands for a secret that workers cannot read where it is kept."""
+    """A credential with the name of the entry, instead of a secret in a store that workers cannot read."""
     wanted = _map(entry.config.get("map"))
     try:
         found = _found(entry.name, sources, for_auth)
     except CredentialError as error:
-        keeper = str(entry.config.get("provider") or entry.kind)
+        manager = str(entry.config.get("provider") or entry.kind)
         fields = ", ".join(wanted) or ", ".join(map(str, entry.path[:1]))
         raise CredentialError(
-            f"the secret {entry.name!r} is kept by {keeper!r}, which workers do not reach: register a credential "
+            f"the secret {entry.name!r} is in {manager!r}, which workers cannot read: register a credential "
             f"{entry.name!r} of type secret{f' with {fields}' if fields else ''}, or keep it in Vault ({error})"
         ) from None
     is_one_value = len(wanted) == 1 and found.keys().isdisjoint(wanted)

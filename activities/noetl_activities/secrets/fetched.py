@@ -1,4 +1,4 @@
-"""What a worker has fetched from the keepers of secrets, in memory, until it expires."""
+"""An in-memory cache of secrets that a worker has fetched, until they expire."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 __all__ = ["MOST", "Fetched", "FetchedSecrets"]
 
 MOST = 256
-"""Secrets that are kept; what has expired is dropped first."""
+"""Maximum number of cached secrets; expired ones are dropped first."""
 
 
 class Fetched(NamedTuple):
-    """A secret, and for how many seconds it may be used again."""
+    """A secret, and for how many seconds it may be cached."""
 
     fields: dict[str, Any]
     seconds: float
@@ -26,7 +26,9 @@ class _Kept(NamedTuple):
 
 
 class FetchedSecrets:
-    """By a key that tells apart whatever may differ. Calls that need the same secret at once fetch it once."""
+    """A cache of secrets. The key must include everything that the secret depends on. Concurrent calls that need the
+    same secret fetch it once.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -34,7 +36,7 @@ class FetchedSecrets:
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def get(self, key: str, fetch: Callable[[], Awaitable[Fetched]]) -> dict[str, Any]:
-        """The secret; whatever ``fetch`` raises is raised here, and nothing is kept."""
+        """The cached or fetched secret. Raises the errors of ``fetch``; these are not cached."""
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
             kept = self._kept.get(key)

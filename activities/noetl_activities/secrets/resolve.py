@@ -1,4 +1,4 @@
-"""Puts the values of secrets in the places of their references, in a copy of what a tool is called with."""
+"""Replaces references to secrets by their values, in a copy of a call's config."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _SQL_FIELDS = SQL_FIELDS | {"sql", "statement"}
 """Of tasks and sinks."""
 
 _PLAIN = re.compile(r"(?:(?!--|/\*)[\w \-+/=.:@%~,])*", re.ASCII)
-"""What may stand in SQL, quoted or not, without ending what it stands in."""
+"""Values that are safe in SQL, quoted or not."""
 
 
 async def with_values(value: Any, key: str, fetch: Fetch, kind: str = "") -> Any:
-    """The JSON value with what ``fetch`` gives for each reference of the run with this key: a value of its own where
-    nothing stands around it, else text. In the config of a tool of a ``kind`` code keeps its references, and what comes
-    into SQL may have no quotes.
+    """The JSON value with the references of the run with this key replaced by the values from ``fetch``; a reference
+    inside text is replaced by text. In the config of a tool of this ``kind``, code keeps its references, and values in
+    SQL must not contain quotes.
     """
     if not refers(value):
         return value
@@ -38,12 +38,12 @@ async def with_values(value: Any, key: str, fetch: Fetch, kind: str = "") -> Any
 
 
 def refers(value: Any) -> bool:
-    """Whether there may be a reference in a JSON value."""
+    """Whether a JSON value may contain a reference."""
     return any(MARK in text for text in _texts(value))
 
 
 def part_at(value: Any, reference: SecretReference) -> Any:
-    """The part of a secret that is meant. Raises CredentialError, which names fields only."""
+    """The part of a secret that the reference names. Raises CredentialError, which contains only names of fields."""
     found = value
     for depth, part in enumerate(reference.path):
         fields, items = _fields(found), _items(found)
@@ -57,7 +57,7 @@ def part_at(value: Any, reference: SecretReference) -> Any:
 
 
 def values_in(secret: Any) -> list[Any]:
-    """All values of a secret, whatever their names, but for what type it is."""
+    """All values of a secret, except its type."""
     found: list[Any] = []
     waiting = [secret]
     while waiting:
@@ -82,7 +82,7 @@ class _Placed:
         self._values = values
 
     def config(self, config: Mapping[str, Any], kind: str) -> dict[str, Any]:
-        """By field, because not every field takes any value."""
+        """The config, resolved field by field, because fields differ in which values they allow."""
         sql = _SQL_FIELDS if kind in SQL_KINDS else frozenset[str]()
         code = KINDS[kind].code if kind in KINDS else frozenset[str]()
         return {name: value if name in code else self.of(value, is_sql=name in sql) for name, value in config.items()}

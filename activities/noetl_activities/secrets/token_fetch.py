@@ -1,4 +1,4 @@
-"""Fetches a token from an endpoint (OAuth 2 and what is like it), by the same client as the http tool's calls."""
+"""Fetches a token from an endpoint (OAuth 2 and similar), with the client of the http tool."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["fetch_token"]
 
 TIMEOUT = 30.0
 _EARLIER = 30.0
-"""Seconds before a token expires from which on it is fetched again."""
+"""How many seconds before its expiry a token is fetched again."""
 
 _OF_THE_REQUEST = ("method", "headers", "params", "data", "form", "json", "body", "payload")
 _FORM = "application/x-www-form-urlencoded"
 
 
 class _Context:
-    """Of a request that names no credential."""
+    """The context of a request without credentials."""
 
     attempt = 1
 
     def heartbeat(self) -> None:
-        """The call that needs the token is alive; this one is short."""
+        """Nothing to do: the calling activity heartbeats."""
 
     async def credential(self, auth: Json) -> Credential:
         raise ConfigError(f"a token endpoint is not asked with auth {auth!r}")
@@ -44,7 +44,7 @@ class _Context:
 
 
 async def fetch_token(name: str, config: Mapping[str, Json]) -> Fetched:
-    """The answer of the endpoint, which must be a JSON object. Raises ConfigError, RefusedError, SecretError."""
+    """The response of the endpoint, which must be a JSON object. Raises ConfigError, RefusedError, SecretError."""
     from noetl_activities.http import TOOL  # slow to import, and most workers fetch no token
 
     sent: dict[str, Json] = {key: config[key] for key in _OF_THE_REQUEST if config.get(key) is not None}
@@ -67,7 +67,7 @@ async def fetch_token(name: str, config: Mapping[str, Json]) -> Fetched:
 
 
 def _seconds(expires_in: Any) -> float:
-    """Of a token that does not say how long it is valid nothing is known, so it is used once."""
+    """How long to cache a token; 0 if its lifetime is unknown."""
     try:
         return float(expires_in) - _EARLIER
     except (TypeError, ValueError):

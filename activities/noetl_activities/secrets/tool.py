@@ -1,4 +1,4 @@
-"""The secrets tool: finds a secret, and yields a reference to it."""
+"""The secrets tool: checks that a secret exists, and returns a reference to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SecretsTool:
     spec = built_in(SECRETS_TOOL)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Result ``{secret_value, value}``, twice the same reference. The secret is read, so that a missing one fails
+        """Return ``{secret_value, value}``, both the same reference. The secret is read, so that a missing one fails
         here, but its value stays in the worker.
         """
         name = request.config.get("secret_name") or request.config.get("name")

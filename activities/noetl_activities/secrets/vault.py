@@ -1,8 +1,8 @@
 """Reads secrets of the key-value engine, version 2, of HashiCorp Vault or OpenBao.
 
-Where it is and who asks is said by the worker's environment alone: a playbook names a path, and the policy of the
-worker's token says which paths playbooks may read. The variables are not those of Vault's own command, because a login
-that somebody has for other purposes is not for playbooks.
+The address and the login come only from the worker's environment: a playbook names a path, and the policy of the
+worker's token defines which paths playbooks may read. The variables differ from those of Vault's command, because a
+login for other purposes must not be available to playbooks.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from noetl_activities.secrets.fetched import Fetched, FetchedSecrets
 __all__ = ["Vault"]
 
 SECONDS = 30.0
-"""A secret is read again after this time, so that a changed one is soon used."""
+"""A secret is read again after this time, so that changes soon take effect."""
 
 TIMEOUT = 10.0
 _EARLIER = 0.9
-"""A login is renewed at this part of its time."""
+"""A login is renewed after this fraction of its lifetime."""
 
 _PATH = re.compile(r"[\w.@~+=-]+(?:/[\w.@~+=-]+)+", re.ASCII)
 _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _SERVER_ERROR = 403, 404, 429, 500
 
 
 class Vault:
-    """The one at NOETL_VAULT_ADDRESS of the ``environment``. The login is NOETL_VAULT_TOKEN, or NOETL_VAULT_ROLE_ID
-    with NOETL_VAULT_SECRET_ID.
+    """The Vault at NOETL_VAULT_ADDRESS in ``environment``. The login is NOETL_VAULT_TOKEN, or NOETL_VAULT_ROLE_ID with
+    NOETL_VAULT_SECRET_ID.
     """
 
     def __init__(self, environment: Mapping[str, str], kept: FetchedSecrets) -> None:
@@ -44,7 +44,7 @@ class Vault:
         self._kept = kept
 
     async def read(self, path: str) -> dict[str, Any]:
-        """The fields of the secret at ``mount/path``, where a mount of several parts is followed by ``/data``. Raises
+        """The fields of the secret at ``mount/path``; a mount with several parts must be followed by ``/data``. Raises
         CredentialError, ConfigError, SecretError.
         """
         mount, _, rest = _checked(path).partition("/data/" if "/data/" in path else "/")
@@ -99,7 +99,7 @@ class Vault:
         return _read_json(text)
 
     def _address(self) -> str:
-        """Vault's address. Raises CredentialError where there is none, or one at which others could listen."""
+        """Vault's address. Raises CredentialError if there is none, or if the connection would not be private."""
         text = self._environment.get("NOETL_VAULT_ADDRESS", "").rstrip("/")
         if not text:
             raise CredentialError("the worker knows no Vault: set NOETL_VAULT_ADDRESS and a login where it starts")
@@ -129,7 +129,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _refused(status: int, method: str, path: str) -> CredentialError | SecretError:
-    """Nothing of what Vault says: it may repeat what it was sent."""
+    """The error for a status, without the response of Vault, which may repeat what it was sent."""
     called = f"Vault answered {method} {path} with status {status}"
     if status == _NOT_FOUND:
         return CredentialError(f"{called}: there is no such secret, or the engine is not key-value of version 2")

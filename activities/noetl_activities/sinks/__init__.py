@@ -1,8 +1,7 @@
-"""Sinks: a tool's result stored in the tool's own activity (semantics.md 26).
+"""Sinks: store the result of a tool in the tool's own activity (semantics.md 26).
 
-``store`` writes, ``find`` asks the ledger beside the rows whether a call has stored its outcome already. Kinds that are
-in ``KINDS`` have a transaction, so that an entry of the ledger and the rows commit together; others call a tool
-(tool_call.py).
+``store`` writes; ``find`` looks up, in the ledger next to the rows, whether a call has stored its outcome. Kinds in
+``KINDS`` have transactions, so a ledger entry is committed together with the rows; others call a tool (tool_call.py).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["KINDS", "PLACES", "Entry", "SinkKind", "Sinks", "Stored", "find", "s
 KINDS = ("duckdb", "postgres")
 
 PLACES = {"duckdb": ("database",), "postgres": ()}
-"""The fields that say, beside ``auth``, which database a sink of that kind stores in."""
+"""The fields that, with ``auth``, determine the database of a sink."""
 
 
 class SinkKind(Protocol):
@@ -30,7 +29,7 @@ class SinkKind(Protocol):
 
 
 class Sinks(Protocol):
-    """Who performs sinks: this module, one by one, or batches.SinkBatches, together what can be stored together."""
+    """Performs sinks: this module one by one, batches.SinkBatches in batches."""
 
     async def store(
         self,
@@ -55,7 +54,7 @@ class Sinks(Protocol):
 async def store(
     kind: str, config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
 ) -> Stored:
-    """Store ``result`` (or what ``config`` names instead). Raises ToolError; a driver's own error is a SinkError."""
+    """Store ``result``, or the data in ``config``. Raises ToolError; SinkError for errors of a driver."""
     from noetl_activities.sinks.duckdb import store_duckdb
     from noetl_activities.sinks.postgres import store_postgres
     from noetl_compiler.language.sinks import CALLS  # here, as DuckDB's processes import this package and need it not
@@ -71,8 +70,8 @@ async def store(
 
 
 async def find(kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext) -> str | None:
-    """The JSON of the outcome that a call has stored under ``key`` and ``n``; None when there is none. ``config`` needs
-    the fields of PLACES only. Raises ToolError, SinkError.
+    """The JSON of the outcome that a call has stored under ``key`` and ``n``; None if there is none. ``config`` only
+    needs the fields in PLACES. Raises ToolError, SinkError.
     """
     from noetl_activities.sinks.duckdb import find_duckdb
     from noetl_activities.sinks.postgres import find_postgres

@@ -1,4 +1,4 @@
-"""What a sink is to store: the playbook's ``data`` or the result, as rows."""
+"""The rows that a sink stores: from its ``data``, or else the result."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["DATA", "ColumnTypes", "Row", "column_type", "content_of", "keys_of",
 Row = dict[str, Json]
 
 DATA = ("data", "args", "values", "payload")
-"""The fields of a sink that say what to store instead of the result."""
+"""The fields of a sink with data to store instead of the result."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 
 
 def rows_of(config: dict[str, Json], result: Json) -> list[Row]:
-    """A list of maps is a row each, a map one row, anything else a row ``{value}``; with the columns that ``mapping``
-    names, where there is one.
+    """The rows to store: one per mapping in a list, one for a mapping, and ``{value}`` for anything else; with the
+    columns of ``mapping``, if there is one.
     """
     found = content_of(config, result)
     items = cast("list[Json]", found) if isinstance(found, list) else [found]
@@ -30,7 +30,7 @@ def rows_of(config: dict[str, Json], result: Json) -> list[Row]:
 
 
 def _mapped(rows: list[Row], mapping: Json) -> list[Row]:
-    """Rows of the columns that the mapping names. What a row lacks is null; a field that all lack is a mistake."""
+    """Rows with the columns of the mapping. Missing fields are null; a field that all rows lack is an error."""
     if not isinstance(mapping, dict):
         raise ConfigError(f"the mapping of a sink is {mapping!r:.60}: write COLUMN: FIELD for each column")
     paths = {str(name): str(path).split(".") for name, path in cast("dict[str, Json]", mapping).items()}
@@ -54,7 +54,7 @@ def _field(row: Json, path: list[str]) -> Json:
 
 
 def content_of(config: dict[str, Json], result: Json) -> Json:
-    """What the playbook names, else the result."""
+    """The data of the sink, else the result."""
     return next((config[name] for name in DATA if config.get(name) is not None), result)
 
 
@@ -68,7 +68,7 @@ def keys_of(config: dict[str, Json], mode: str) -> list[str]:
 
 
 def parts_of(table: Json) -> list[str]:
-    """``schema.table`` in its parts. Raises ConfigError for what is no name."""
+    """The parts of ``schema.table``. Raises ConfigError for an invalid name."""
     parts = str(table or "").split(".")
     if not table or len(parts) > 2 or not all(_IDENTIFIER.fullmatch(part) for part in parts):
         raise ConfigError(f"invalid table {table!r}: write table or schema.table")
@@ -76,7 +76,7 @@ def parts_of(table: Json) -> list[str]:
 
 
 class ColumnTypes(NamedTuple):
-    """What a database calls the types that JSON has."""
+    """The names of a database for the types of JSON."""
 
     boolean: str
     integer: str
@@ -97,5 +97,5 @@ def column_type(value: Json, types: ColumnTypes) -> str:
 
 
 def quoted(name: str) -> str:
-    """A column's name as an SQL identifier."""
+    """The name of a column, quoted as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,6 +1,7 @@
-"""The duckdb sink: rows and their entry in the ledger commit in one transaction of the file (semantics.md 26a).
+"""The duckdb sink: rows and their ledger entry are committed in one transaction of the file (semantics.md 26a).
 
-Only one process has the file open (duckdb_kept.py). Inside of it the sinks of a file take turns, so rivals never meet.
+Only one process has the file open (duckdb_kept.py), and the sinks of a file run one after the other in it, so they
+never conflict.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ __all__ = ["find_duckdb", "store_duckdb"]
 async def store_duckdb(
     config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
 ) -> Stored:
-    """Insert, append, upsert or replace rows of ``table``, which is created from the data if it is missing, or run the
-    sink's own ``statement``."""
+    """Insert, append, upsert or replace rows of ``table``, which is created if missing, or run the ``statement`` of the
+    sink."""
     del auth, context
     make = _statements(config, entry) if has_statement(config) else _rows(config, mode, entry, result)
     place = await _place(config, entry.key)
@@ -47,7 +48,7 @@ def _statements(config: dict[str, Json], entry: Entry) -> Callable[[int], Store]
 
 
 async def find_duckdb(config: dict[str, Json], key: str, n: int) -> str | None:
-    """The outcome that the ledger of this sink has for a call, None when there is none."""
+    """The outcome of a call in the ledger of this sink, None if there is none."""
     place = await _place(config, key)
     if not await asyncio.to_thread(has_file, place):
         return None
@@ -57,7 +58,7 @@ async def find_duckdb(config: dict[str, Json], key: str, n: int) -> str | None:
 
 
 async def _place(config: dict[str, Json], key: str) -> DatabaseFile:
-    """Every key begins with its execution."""
+    """The database file of a sink. Every key begins with the execution id."""
     return await asyncio.to_thread(place_of, config, key.partition("/")[0])
 
 

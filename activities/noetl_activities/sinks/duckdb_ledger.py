@@ -16,12 +16,12 @@ _OUTCOME = "select outcome from noetl_ledger where key = ? and n = ?"
 
 
 def ensure(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the ledger when it is missing."""
+    """Create the ledger if it is missing."""
     connection.execute(_DDL)
 
 
 def find(connection: duckdb.DuckDBPyConnection, key: str, n: int) -> str | None:
-    """The outcome of a call, None when the ledger has none."""
+    """The outcome of a call, None if the ledger has none."""
     try:
         found = connection.execute(_OUTCOME, [key, n]).fetchone()
     except duckdb.CatalogException:
@@ -30,7 +30,7 @@ def find(connection: duckdb.DuckDBPyConnection, key: str, n: int) -> str | None:
 
 
 def keep(connection: duckdb.DuckDBPyConnection, key: str, n: int, outcome: str) -> str | None:
-    """Note a call's outcome in the running transaction; None, or the other outcome that stands there already."""
+    """Store the outcome of a call in the running transaction. Returns None, or another one that is already stored."""
     found = find(connection, key, n)
     if found is None:
         _insert(connection, key, n, outcome)
@@ -38,7 +38,7 @@ def keep(connection: duckdb.DuckDBPyConnection, key: str, n: int, outcome: str) 
 
 
 def claim(connection: duckdb.DuckDBPyConnection, key: str, n: int) -> bool:
-    """Note an entry in the running transaction; False when it was there."""
+    """Add an entry in the running transaction; False if it exists."""
     if connection.execute("select 1 from noetl_ledger where key = ? and n = ?", [key, n]).fetchone():
         return False
     _insert(connection, key, n, None)

@@ -1,5 +1,5 @@
-"""What a duckdb sink does in the DuckDB process: its rows, or what its statements write, and their entry in the ledger
-commit in one transaction.
+"""The duckdb sink inside the DuckDB process: its rows or statements, and their ledger entry, are committed in one
+transaction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TYPES = ColumnTypes("boolean", "bigint", "double", "json", "varchar")
 
 
 def store(connection: duckdb.DuckDBPyConnection, sink: Store, running: Running) -> Stored:
-    """Perform a sink, unless its entry stands in the ledger. Sinks of a file take turns. Raises duckdb.Error,
+    """Perform a sink unless its entry is in the ledger. Sinks of a file run one after the other. Raises duckdb.Error;
     ConfigError for statements that cannot run in its transaction."""
     if sink.statements:
         _refuse_outside(connection, sink.statements)

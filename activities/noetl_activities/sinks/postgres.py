@@ -1,8 +1,7 @@
-"""The postgres sink: exactly once where the role may use the ledger (semantics.md 26, 26a).
+"""The postgres sink: exactly once if the role may use the ledger (semantics.md 26, 26a).
 
-The entries and the rows commit in one transaction. Whoever comes second with the same key, be it an attempt after a
-crash between commit and report or a rival, waits for the first at the entry and then finds it: nothing is written
-again.
+Entries and rows are committed in one transaction. A second attempt with the same key, after a crash between commit and
+report or concurrently, waits for the first at the unique key, then finds its entry and writes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["find_postgres", "store_postgres"]
 async def store_postgres(
     config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
 ) -> Stored:
-    """Insert, append, upsert, replace or merge rows of ``table``, or run the sink's own ``statement``."""
+    """Insert, append, upsert, replace or merge rows of ``table``, or run the ``statement`` of the sink."""
     try:
         async with connected(auth, config, context) as connection:
             if not await ledger.ensure(connection):
@@ -40,7 +39,7 @@ async def store_postgres(
 
 
 async def find_postgres(config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext) -> str | None:
-    """The outcome that the ledger of this sink has for a call, None when there is none or no ledger."""
+    """The outcome of a call in the ledger of this sink, None if there is none or no ledger."""
     try:
         async with connected(auth, config, context) as connection:
             return await ledger.find(connection, key, n)
@@ -73,7 +72,7 @@ def _table_name(config: dict[str, Json]) -> str | None:
 
 
 async def _write(connection: Connection, config: dict[str, Json], mode: str, result: Json) -> tuple[int, str | None]:
-    """The rows written and the table's name."""
+    """Write the rows; returns their number and the name of the table."""
     rows = rows_of(config, result)
     if has_statement(config):
         statements = Statements(connection, statements_of(config, "postgres"))

@@ -58,7 +58,7 @@ NO_LEDGER = (
 )
 
 Access: TypeAlias = Literal["usable", "missing", "forbidden"]
-"""What the role of a connection may do with the ledger."""
+"""Whether the role of a connection may use the ledger."""
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
@@ -71,7 +71,7 @@ select from generate_series(1, case
     else 0 end)
 """
 _ACCESS_BY_TAG: Mapping[str, Access] = MappingProxyType({"SELECT 1": "missing", "SELECT 2": "usable"})
-"""A query without parameters is one round trip when the number of its rows is its answer, else two."""
+"""The number of rows is the answer: without parameters, such a query needs one round trip, otherwise two."""
 
 _INSERT = """
 insert into noetl_ledger.outcome (key, n, outcome) values ($1, $2, $3) on conflict do nothing returning key
@@ -98,14 +98,14 @@ delete from noetl_ledger.outcome where ctid = any(array(
 
 
 class Noted(NamedTuple):
-    """``is_kept`` when the outcome stands in the ledger now; ``rival`` is another that stood there before."""
+    """``is_kept``: the outcome is in the ledger. ``rival`` is another one that was there before."""
 
     is_kept: bool = False
     rival: str | None = None
 
 
 async def access(connection: Connection) -> Access:
-    """What the role may do with the ledger. To be asked outside of a transaction, which a refusal would end."""
+    """The rights of the role. Must be called outside a transaction, which a refusal would abort."""
     try:
         return _ACCESS_BY_TAG.get(await connection.execute(_ACCESS), "forbidden")
     except asyncpg.InsufficientPrivilegeError:
@@ -113,7 +113,7 @@ async def access(connection: Connection) -> Access:
 
 
 async def ensure(connection: Connection) -> bool:
-    """Whether the ledger can be used; it is made when it is missing. A role that may not is warned of once."""
+    """Whether the ledger can be used. It is created if missing; a role without the right is warned about once."""
     found = await access(connection)
     if found == "usable" or (found == "missing" and await make(connection)):
         return True
@@ -122,7 +122,7 @@ async def ensure(connection: Connection) -> bool:
 
 
 async def make(connection: Connection) -> bool:
-    """Make the ledger, also within a transaction; False when the role may not."""
+    """Create the ledger, also within a transaction; False if the role may not."""
     try:
         await _create(connection)
     except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError):
@@ -131,7 +131,7 @@ async def make(connection: Connection) -> bool:
 
 
 async def _create(connection: Connection) -> None:
-    """Rivals make it one after the other. A schema that is there needs no right to create one."""
+    """Create the ledger under a lock. An existing schema needs no right to create one."""
     async with transaction(connection):
         await connection.execute("select pg_advisory_xact_lock(hashtext('noetl_ledger.outcome'))")
         has_schema = await connection.fetchval("select to_regnamespace('noetl_ledger') is not null")
@@ -139,7 +139,7 @@ async def _create(connection: Connection) -> None:
 
 
 async def warn(connection: Connection) -> None:
-    """Tell once for each role and database that there is no ledger."""
+    """Warn that there is no ledger, once per role and database."""
     role = str(await connection.fetchval("select current_user || ' in ' || current_database()"))
     if role not in _warned:
         _warned.add(role)
@@ -152,7 +152,7 @@ async def find(connection: Connection, key: str, n: int) -> str | None:
 
 
 async def outcome(connection: Connection, key: str, n: int) -> str | None:
-    """The outcome of a call in a ledger that can be used; None when there is none."""
+    """The outcome of a call in a usable ledger; None if there is none."""
     found = await connection.fetchval(_OUTCOME, key, n)
     return None if found is None else str(found)
 
@@ -163,28 +163,30 @@ async def has_written(connection: Connection) -> bool:
 
 
 async def note(connection: Connection, key: str, n: int, text: str) -> Noted:
-    """Note a call's outcome in the running transaction, if that has changed anything. Waits for a rival to end."""
+    """Store the outcome of a call in the running transaction, if that has changed anything. Waits for a concurrent
+    attempt to end.
+    """
     if await connection.fetchval(_NOTE, key, n, text) is not None:
         return Noted(is_kept=True)
     return Noted(rival=await outcome(connection, key, n))
 
 
 async def keep(connection: Connection, key: str, n: int, outcome: str) -> str | None:
-    """Note a call's outcome in the running transaction; None, or the other outcome that stands there already."""
+    """Store the outcome of a call in the running transaction. Returns None, or another one that is already stored."""
     if await connection.fetchval(_INSERT, key, n, outcome) is not None:
         return None
     return str(await connection.fetchval(_OUTCOME, key, n))
 
 
 async def claim(connection: Connection, key: str, n: int) -> bool:
-    """Note an entry in the running transaction; False when it was there."""
+    """Add an entry in the running transaction; False if it exists."""
     return await connection.fetchval(_INSERT, key, n, None) is not None
 
 
 async def claim_all(connection: Connection, entries: Iterable[tuple[str, int, str | None]]) -> bool:
-    """Note entries ``(key, n, outcome)`` in the running transaction; False when one was there, or stands here twice.
+    """Add entries ``(key, n, outcome)`` in the running transaction; False if one exists or is given twice.
 
-    In the order of their keys, so that two who claim the same ones never wait for each other.
+    They are sorted by key, so that concurrent calls do not deadlock.
     """
     keys, ns, outcomes = zip(*sorted(entries, key=itemgetter(0, 1)), strict=True)
     return await connection.execute(_INSERT_ALL, keys, ns, outcomes) == f"INSERT 0 {len(keys)}"
@@ -200,6 +202,6 @@ async def find_all(connection: Connection, calls: Sequence[tuple[str, int]]) -> 
 
 
 async def prune(connection: Connection) -> None:
-    """Delete entries that are too old. A role that may not delete leaves them: what was stored stays stored."""
+    """Delete entries that are too old, if the role may delete."""
     with contextlib.suppress(asyncpg.PostgresError):
         await connection.execute(_PRUNE, DAYS_KEPT, PRUNED_AT_ONCE)

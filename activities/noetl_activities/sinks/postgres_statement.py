@@ -1,4 +1,4 @@
-"""The sink's own statements: ``$1`` takes a list of params; ``:name`` a map of them, or the data, once for each row."""
+"""The statements of a sink: ``$1`` is bound to a list of params; ``:name`` to a mapping, or to each row of the data."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NAMED = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""A name is none in a text, a comment, a cast or an array's slice."""
+"""Matches ``:name``, but not in strings, comments, casts or array slices."""
 
 _COUNT = re.compile(r"(\d+)$")
 
 
 class Statements:
-    """Those of a sink, in order. Each is prepared when it is first run, and may be run for several calls."""
+    """The statements of a sink, in order. Each is prepared when it is first run, and can be run for several calls."""
 
     def __init__(self, connection: Connection, texts: Sequence[str]) -> None:
         self._connection = connection
@@ -36,7 +36,7 @@ class Statements:
         self._prepared: dict[str, tuple[Prepared, list[str]]] = {}
 
     async def run(self, params: Json, rows: Sequence[Row]) -> int:
-        """The number of rows they changed."""
+        """Run the statements and return the number of changed rows."""
         changed = 0
         for text in self._texts:
             prepared, names = await self._prepare(text)

@@ -1,8 +1,7 @@
-"""Rows into a table.
+"""Writes rows to a table.
 
-A row goes to Postgres as one JSON value, and ``jsonb_populate_record`` reads it by the table's own column types: every
-type, domains and arrays included, is read as Postgres itself reads it, and nothing is spliced into the SQL but quoted
-names that the table has.
+A row is sent as one JSON value, which ``jsonb_populate_record`` converts to the column types of the table. So Postgres
+itself converts all types, including domains and arrays, and the SQL only contains quoted names of existing columns.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _INTEGERS = ("smallint", "integer", "bigint")
 
 
 class Table:
-    """A table that exists. ``types`` is column -> type as Postgres writes it."""
+    """An existing table. ``types`` maps columns to their types in the notation of Postgres."""
 
     def __init__(self, connection: Connection, name: str, identifier: str, types: Mapping[str, str]) -> None:
         self.name = name
@@ -35,9 +34,9 @@ class Table:
 
     @classmethod
     async def find(cls, connection: Connection, parts: Sequence[str]) -> Table:
-        """The table. Raises ConfigError when there is none.
+        """The table of this name. Raises ConfigError if there is none.
 
-        As in SQL without quotes, a name in capitals also means the one in small letters.
+        As for unquoted names in SQL, an upper-case name also matches the lower-case one.
         """
         name = ".".join(parts)
         for identifier in dict.fromkeys((_dotted(parts), _dotted([part.lower() for part in parts]))):
@@ -49,8 +48,8 @@ class Table:
         )
 
     async def write(self, rows: Sequence[Row], mode: str, keys: Sequence[str]) -> int:
-        """The number of rows written. A column that a row does not name keeps its default, or its value in an
-        upsert.
+        """Write rows and return their number. Columns that a row does not have get their default, or keep their value
+        in an upsert.
         """
         if mode == "replace":
             await self._connection.execute(f"delete from {self._identifier}")  # noqa: S608 - the name was checked
@@ -94,7 +93,7 @@ def _columns_of(row: Row) -> tuple[str, ...]:
 
 
 def _whole(value: Json) -> Json:
-    """An integer column reads 3, not 3.0."""
+    """The value with 3.0 replaced by 3, as an integer column accepts only that."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

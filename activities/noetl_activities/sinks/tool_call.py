@@ -1,4 +1,4 @@
-"""Sinks that call a tool with what is to be stored: http sends it, python runs code over it.
+"""Sinks that call a tool with the data to store: http sends it, python runs code on it.
 
 They have no transaction, so a repeated attempt calls them again (semantics.md 26). The key of the sink, which is the
 same in all attempts, is passed on: by http as a header, to python as the name ``idempotency_key``.
@@ -27,8 +27,8 @@ TOOLS: Mapping[str, Tool] = MappingProxyType({"http": HTTP, "python": PYTHON})
 async def call_tool(
     kind: str, config: dict[str, Json], entry: Entry, result: Json, auth: Json, context: ToolContext
 ) -> Stored:
-    """Call the tool with ``result``, or with what ``config`` names instead. Raises SinkError where its outcome is an
-    error, and ToolError."""
+    """Call the tool with ``result``, or with the data in ``config``. Raises SinkError if its outcome is an error, and
+    ToolError."""
     content = rows_of(config, result) if config.get("mapping") else content_of(config, result)
     own: dict[str, Json] = {name: value for name, value in config.items() if name not in (*DATA, "mapping")}
     request = _sent(own, content, entry, auth) if kind == "http" else _run(own, content, entry, auth)
@@ -44,7 +44,7 @@ def _sent(config: dict[str, Json], content: Json, entry: Entry, auth: Json) -> R
 
 
 def _run(config: dict[str, Json], content: Json, entry: Entry, auth: Json) -> Request:
-    """The code sees the content as ``data`` and, where that is a mapping, its names."""
+    """Run the code. It sees the content as ``data`` and, if that is a mapping, its keys as names."""
     names = cast("dict[str, Json]", content) if isinstance(content, dict) else {}
     bound: dict[str, Json] = {"data": content, "idempotency_key": key_digest(entry.key, entry.n), **names}
     execution = entry.key.partition("/")[0]

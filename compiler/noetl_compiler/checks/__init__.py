@@ -1,4 +1,4 @@
-"""The checks, one file each, in reading order. A check reads the syntax tree, reports and changes nothing."""
+"""The checks in the order in which they run, one module each. A check reads the syntax tree and reports problems."""
 
 from __future__ import annotations
 

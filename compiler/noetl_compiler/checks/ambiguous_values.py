@@ -1,7 +1,7 @@
-"""Plain values that YAML 1.1 does not read as their own text: the country ``NO`` is false, the time ``12:30`` is 750.
+"""Unquoted values that YAML 1.1 reads differently from how they are written: ``NO`` is false, ``12:30`` is 750.
 
-Only the author's data is checked, where no boolean or number is expected. There ``true``, ``1.50`` and ``0x1F`` are
-what they say; in a header or a variable of the environment, which are text, a number must keep its text too.
+Only data is checked, where no particular type is expected. ``true``, ``1.50`` and ``0x1F`` are unambiguous there.
+Headers and environment variables are text, so there a number must also keep its spelling.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TEXT_KEYS = frozenset({"headers", "env"})
 _DATA_KEYS = DATA_KEYS | {"ctx", "form", "set", "set_ctx", "set_iter", "set_vars", "vars"}
 
 _NUMBER = re.compile(r"[+-]?0[0-7_]+|\+[0-9_]+|[+-]?[0-9_]+(?::[0-9_]+)+(?:\.[0-9_]*)?|.*_.*")
-"""Octal, with a sign that is lost, sexagesimal, with underscores."""
+"""Octal numbers, numbers whose sign is lost, sexagesimal numbers, numbers with underscores."""
 
 
 def warn_of_ambiguous_values(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
@@ -38,7 +38,7 @@ def warn_of_ambiguous_values(playbook: Playbook, report: Report) -> None:  # noq
 
 
 def _message_and_hint(key: str, node: ScalarNode, is_text: bool) -> tuple[str, str]:
-    """Neither repeats what may be a credential."""
+    """Neither contains a value that may be a credential."""
     hint = "quote it to keep the text"
     if is_secret_key(key):
         return "YAML reads this value differently from how it is written", hint
@@ -47,8 +47,8 @@ def _message_and_hint(key: str, node: ScalarNode, is_text: bool) -> tuple[str, s
 
 
 def _collect(key: str, node: Node, is_text: bool | None, found: list[tuple[str, ScalarNode, bool]]) -> None:
-    """Add every plain boolean and number of the data, with the key it stands under and whether it becomes text;
-    ``is_text`` is None outside of data.
+    """Collect the unquoted booleans and numbers in data as (key, node, whether it becomes text). ``is_text`` is None
+    outside data.
     """
     if isinstance(node, MappingNode):
         for name, item in node.entries:

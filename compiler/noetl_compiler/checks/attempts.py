@@ -1,4 +1,4 @@
-"""Retries that ask for more calls than one call may have."""
+"""Retries with more attempts than the limit."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from noetl_compiler.syntax_queries import all_tasks
 
 __all__ = ["warn_of_too_many_attempts"]
 
-_HINT = "a delay makes the retries last longer"
+_HINT = "to retry for a longer time, increase the delay"
 
 
 def warn_of_too_many_attempts(playbook: Playbook, report: Report) -> None:
-    """NT106. What a template asks for is not known here; the limit holds for it as well."""
+    """NT106, for literal numbers. The limit also applies to what a template yields."""
     for task in all_tasks(playbook):
         rules = task.policy.rules if task.policy else ()
-        rule = next((rule for rule in rules if _asks_for_too_many(rule)), None)
+        rule = next((rule for rule in rules if _exceeds_limit(rule)), None)
         if rule is not None:
-            message = f'task "{task.label.text}" is called at most {MOST_ATTEMPTS:,} times: its retry asks for more'
+            message = f'task "{task.label.text}" has more attempts than the limit of {MOST_ATTEMPTS:,}'
             report.warning(Code.WRONG_VALUE, rule.body.span, message, _HINT)
 
 
-def _asks_for_too_many(rule: Rule) -> bool:
-    asked = rule.body.attempts.data if rule.body.attempts else None
-    return rule.body.do == "retry" and isinstance(asked, int | float) and asked > MOST_ATTEMPTS
+def _exceeds_limit(rule: Rule) -> bool:
+    attempts = rule.body.attempts.data if rule.body.attempts else None
+    return rule.body.do == "retry" and isinstance(attempts, int | float) and attempts > MOST_ATTEMPTS

@@ -1,4 +1,4 @@
-"""Credentials that a playbook names and wants to change: the worker would refuse the call."""
+"""Credentials that ``auth`` both names and overrides: the worker would refuse the call."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from noetl_compiler.syntax import Playbook
 __all__ = ["BESIDE_A_NAME", "KINDS", "NAMES", "forbid_changed_credentials"]
 
 KINDS = frozenset({"http", "postgres"})
-"""Whose credentials are checked: those of tools that run here."""
+"""The tools and sinks whose ``auth`` is checked."""
 
 NAMES = ("credential", "key", "name")
-"""Under which a map names its credential."""
+"""Keys under which ``auth`` names a credential."""
 
 BESIDE_A_NAME = frozenset(
     {"type", "source", "inject", "header", "header_name", "oauth_credential", "provider", "schema", "scope"}
 )
-"""What may stand beside the name: how the credential is used, nothing of where it leads and as whom."""
+"""Keys allowed beside the name. They say how the credential is used, and change neither its host nor its user."""
 
 
 def forbid_changed_credentials(playbook: Playbook, report: Report) -> None:
-    """NT109. What a template yields is known at the call."""
+    """NT109, for literal names. The worker checks those that templates yield."""
     for span, kind, auth in _auths(playbook):
         data: Any = auth.data if auth is not None and kind in KINDS else None
         if not isinstance(data, dict):
@@ -38,7 +38,7 @@ def forbid_changed_credentials(playbook: Playbook, report: Report) -> None:
 
 
 def _auths(playbook: Playbook) -> Iterator[tuple[Span, str, Value | None]]:
-    """(place, kind, auth) of each task and sink."""
+    """(span, kind, auth) of each task and sink."""
     steps = playbook.steps
     tasks = [*(task for step in steps for task in step.tasks), *playbook.workbook]
     yield from ((task.span, task.kind.text, task.auth) for task in tasks)

@@ -1,4 +1,4 @@
-"""Conditions that decide nothing, and such as give something else than true or false."""
+"""Conditions that are constant, or yield something other than true or false."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["warn_of_wrong_condition"]
 
 
 def warn_of_wrong_condition(use: Use, facts: Facts, report: Report) -> None:
-    """NT305 and NT307. ``true`` and ``{{ true }}`` say what they mean and are none."""
+    """NT305 and NT307. A literal ``true`` or ``{{ true }}`` is not reported."""
     source, span = use.template.source, use.template.span
     if not use.is_predicate or facts.problems or "{{" not in source or "{%" in source:
         return
     if _has_text(source):
         message = "the text around the expression makes this condition always true"
-        report.warning(Code.CONSTANT_CONDITION, span, message, "put all of it into the braces")
-    elif not facts.reads and not _is_plain(source):
-        message = f"this condition reads nothing, so it {_constant_result(source)}"
-        report.warning(Code.CONSTANT_CONDITION, span, message, "compare something the run decides")
+        report.warning(Code.CONSTANT_CONDITION, span, message, "put the whole condition inside the braces")
+    elif not facts.reads and not _is_literal(source):
+        message = f"this condition reads no variable, so it {_constant_result(source)}"
+        report.warning(Code.CONSTANT_CONDITION, span, message, "read a value that can differ between runs")
     elif facts.reads:
         _warn_of_value(use, facts, report)
 
@@ -44,23 +44,23 @@ def _has_text(source: str) -> bool:
     return bool((around + source[position:]).strip())
 
 
-def _is_plain(source: str) -> bool:
-    """Whether nothing but ``true`` or ``false`` stands there."""
+def _is_literal(source: str) -> bool:
+    """Whether the condition is ``true`` or ``false``."""
     return source.strip().removeprefix("{{").removesuffix("}}").strip("- \n").lower() in ("true", "false")
 
 
 def _warn_of_value(use: Use, facts: Facts, report: Report) -> None:
     if len(expressions(use.template.source)) > 1:
-        message, hint = "several expressions together give text, not true or false", "join them with and, or"
+        message, hint = "several expressions yield text, not true or false", "join them with and, or"
         report.warning(Code.NOT_BOOLEAN, use.template.span, message, hint)
-    for odd in facts.odd_values:
-        span, message = use.template.span, f"this condition gives {odd.what}, not true or false"
-        if odd.text:
-            span, message = _place(odd.text, use, report), f'"{odd.text}" alone counts as true here'
-        report.warning(Code.NOT_BOOLEAN, span, message, "compare it with something")
+    for found in facts.non_boolean:
+        span, message = use.template.span, f"this condition yields {found.what}, not true or false"
+        if found.text:
+            span, message = _span_of(found.text, use, report), f'the text "{found.text}" is always true here'
+        report.warning(Code.NOT_BOOLEAN, span, message, "compare it with a value")
 
 
-def _place(text: str, use: Use, report: Report) -> Span:
-    """Where a constant stands, the last of several."""
+def _span_of(text: str, use: Use, report: Report) -> Span:
+    """The span of a string constant, the last one if it occurs several times."""
     found = list(re.finditer(rf"(['\"]){re.escape(text)}\1", use.template.source))
     return report.places.span(use.template, *found[-1].span()) if found else use.template.span

@@ -1,8 +1,8 @@
-"""Cycles of steps which a run never leaves.
+"""Cycles of steps that a run never leaves.
 
-A step has a way out when it leads nowhere, when none of its conditions need hold, or when it leads to a step that has
-a way out. What is left after that has been followed back from the ends is trapped: whatever way is taken from there,
-it comes round. So following the first way of each is enough to see the cycle, and all of it takes linear time.
+A step has an exit if possibly none of its routes is taken, or if one of them leads to a step that has an exit. The
+search goes backwards from the steps that have one. The remaining steps are trapped: all their routes lead to trapped
+steps, so following the first route of each finds a cycle. This takes linear time.
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ def warn_of_endless_cycles(playbook: Playbook, report: Report) -> None:
 
 
 def _trapped(steps: Mapping[str, Step]) -> dict[str, str]:
-    """The steps without a way out, each with the first it leads to."""
-    ways = {name: _only_ways(step) for name, step in steps.items()}
-    sources: dict[str, list[str]] = {}
-    for name, targets in ways.items():
+    """The steps without an exit, each with its first successor."""
+    successors = {name: _certain_successors(step) for name, step in steps.items()}
+    predecessors: dict[str, list[str]] = {}
+    for name, targets in successors.items():
         for target in targets:
-            sources.setdefault(target, []).append(name)
-    leaving = [name for name, targets in ways.items() if not targets]
-    leaving += [target for target in sources if target not in steps]
-    trapped = {name: targets[0] for name, targets in ways.items() if targets}
-    while leaving:
-        for source in sources.get(leaving.pop(), ()):
+            predecessors.setdefault(target, []).append(name)
+    with_exit = [name for name, targets in successors.items() if not targets]
+    with_exit += [target for target in predecessors if target not in steps]
+    trapped = {name: targets[0] for name, targets in successors.items() if targets}
+    while with_exit:
+        for source in predecessors.get(with_exit.pop(), ()):
             if trapped.pop(source, None) is not None:
-                leaving.append(source)
+                with_exit.append(source)
     return trapped
 
 
-def _cycles(following: Mapping[str, str]) -> Iterator[list[str]]:
-    """The cycles that come of following every step to the next, each once."""
-    walked: set[str] = set()
-    for start in following:
+def _cycles(successors: Mapping[str, str]) -> Iterator[list[str]]:
+    """The cycles of a graph in which every node has one successor, each once."""
+    visited: set[str] = set()
+    for start in successors:
         path: dict[str, None] = {}
         name = start
-        while name not in walked and name not in path:
+        while name not in visited and name not in path:
             path[name] = None
-            name = following[name]
-        walked.update(path)
+            name = successors[name]
+        visited.update(path)
         if name in path:
             yield list(path)[list(path).index(name) :]
 
 
-def _only_ways(step: Step) -> list[str]:
-    """The targets of which one is always taken; none when it may be that no arc is."""
+def _certain_successors(step: Step) -> list[str]:
+    """The targets of the routes of which one is always taken; empty if possibly none is."""
     if step.next is None or step.admit:
         return []
     targets: list[str] = []
-    is_sure = False
+    is_certain = False
     for arc in arcs_of(step):
         targets.append(arc.to.text)
         holds = arc.item_rule is None and holds_after(arc.when, "ok", of_loop=step.tells_of_loop)
-        is_sure = is_sure or bool(holds)
-        if is_sure and step.next.mode == "exclusive":
+        is_certain = is_certain or bool(holds)
+        if is_certain and step.next.mode == "exclusive":
             return targets
-    return targets if is_sure else []
+    return targets if is_certain else []

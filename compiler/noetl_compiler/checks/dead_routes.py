@@ -1,4 +1,4 @@
-"""Ways on and rules that can never be chosen, because one before them always is."""
+"""Unreachable routes and rules: an earlier one always matches, or their condition never holds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TAKE_BOTH = "add a condition to the earlier one, or follow all that match with 
 
 
 def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
-    """NT211, NT305, NT403. An unconditional way is not taken after a failure, so one that asks about it may follow."""
+    """NT211, NT305, NT403. A route without condition matches only successes, so one for failures may follow."""
     for task in all_tasks(playbook):
         if task.policy:
             _check_rules(task.policy, report)
@@ -35,67 +35,70 @@ def _check_routes(following: Next, step: Step, report: Report) -> None:
     seen = _Seen(report, of_loop=step.tells_of_loop)
     for group in following.groups:
         if group[0].item_rule is not None:
-            continue  # no other route says what an item matched
+            continue  # it depends on the items of the loop, as no other route does
         when, span = group[0].when, group[0].span
         if earlier := seen.before(group[0].on or boundary(when), when, span):
             message = f'this route of step "{step.name.text}" is unreachable: an earlier one always matches'
-            report.warning(Code.DEAD_ROUTE, span, message, _TAKE_BOTH, _it_is(earlier))
+            report.warning(Code.DEAD_ROUTE, span, message, _TAKE_BOTH, _related(earlier))
 
 
 def _check_rules(policy: Policy, report: Report) -> None:
     seen = _Seen(report)
     for rule in policy.rules:
         if earlier := seen.before(rule.body.on, rule.body.when, rule.body.span):
-            _tell_dead_rule(rule.body.span, earlier, report)
+            _warn_of_dead_rule(rule.body.span, earlier, report)
 
 
 def _check_admission(rules: tuple[AdmitRule, ...], report: Report) -> None:
     seen = _Seen(report)
     for rule in rules:
         if earlier := seen.before("any", rule.when, rule.span):
-            _tell_dead_rule(rule.span, earlier, report)
+            _warn_of_dead_rule(rule.span, earlier, report)
 
 
-def _tell_dead_rule(span: Span, earlier: Span, report: Report) -> None:
+def _warn_of_dead_rule(span: Span, earlier: Span, report: Report) -> None:
     message = "this rule is unreachable: an earlier one always matches"
-    report.warning(Code.DEAD_RULE, span, message, "move it up, or remove it", _it_is(earlier))
+    report.warning(Code.DEAD_RULE, span, message, "move it up, or remove it", _related(earlier))
 
 
-def _tell_impossible(when: Template, report: Report) -> None:
+def _warn_of_impossible(when: Template, report: Report) -> None:
     message = "this condition never holds, neither after a success nor after a failure"
     hint = next(filter(None, (nearest(word, WORDS, alike=0.75) for word in texts_in(when.source))), _WORDS_HINT)
     report.warning(Code.CONSTANT_CONDITION, when.span, message, hint)
 
 
-def _it_is(span: Span) -> tuple[Related, ...]:
+def _related(span: Span) -> tuple[Related, ...]:
     return (Related(span, "the earlier one is here"),)
 
 
 class _Seen:
-    """What the rules so far always match, by outcome; and each condition with the outcomes it was asked for. A rule
-    with an error in it is not counted, for what it would match is not known.
+    """The rules so far: which outcomes one of them always matches, and which conditions were checked for which
+    outcomes. Rules that contain errors are left out, because what they match is unknown.
     """
 
     def __init__(self, report: Report, *, of_loop: bool = False) -> None:
         self._report = report
         self._of_loop = of_loop
         self._always: dict[Status, Span] = {}
-        self._asked: dict[tuple[Status, str], Span] = {}
+        self._conditions: dict[tuple[Status, str], Span] = {}
 
     def before(self, on: OnStatus, when: Template | None, span: Span) -> Span | None:
-        """The rule because of which this one never matches, else None. This one is remembered."""
+        """The span of the earlier rule that makes this one unreachable, else None. Adds this one."""
         outcomes = sorted(possible_outcomes(on, when, of_loop=self._of_loop))
         if when is not None and not outcomes and is_impossible(when, of_loop=self._of_loop):
-            _tell_impossible(when, self._report)
-        found = [self._always.get(one) or (self._asked.get((one, when.source)) if when else None) for one in outcomes]
+            _warn_of_impossible(when, self._report)
+        found = [self._earlier(one, when) for one in outcomes]
         if not self._report.has_error_in(span):
             for one in outcomes:
-                self._remember(one, when, span)
+                self._add(one, when, span)
         earlier = found[0] if found and all(found) else None
-        return earlier if earlier != span else None  # a way that rules without one of their own take as well
+        return earlier if earlier != span else None  # rules without a route of their own share one
 
-    def _remember(self, outcome: Status, when: Template | None, span: Span) -> None:
+    def _earlier(self, outcome: Status, when: Template | None) -> Span | None:
+        return self._always.get(outcome) or (self._conditions.get((outcome, when.source)) if when else None)
+
+    def _add(self, outcome: Status, when: Template | None, span: Span) -> None:
         if holds_after(when, outcome, of_loop=self._of_loop):
             self._always.setdefault(outcome, span)
         elif when is not None:
-            self._asked.setdefault((outcome, when.source), span)
+            self._conditions.setdefault((outcome, when.source), span)

@@ -1,8 +1,8 @@
 """Results of steps that cannot have run yet.
 
-From the step whose result is read the ways are followed until they come to the reader, each step once. A playbook
-whose every template reads the step just before costs next to nothing; the search as a whole is bounded, and beyond
-its bound nothing is told.
+The search follows the routes from the step whose result is read until it finds the reader. It visits each step once
+and stops early, so reading the previous step is cheap. It follows a limited number of routes per playbook, and reports
+nothing beyond that.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Order:
         self.steps: dict[str, Step] = {step.name.text: step for step in playbook.steps}
         self._final = final_of(playbook)
         self._searches: dict[str, tuple[set[str], deque[str]]] = {}
-        is_clear = len(self.steps) == len(playbook.steps)  # two steps of one name are told elsewhere
-        self._left = _MOST_FOLLOWED if is_clear else 0
+        is_unique = len(self.steps) == len(playbook.steps)  # another check reports duplicate names
+        self._left = _MOST_FOLLOWED if is_unique else 0
 
     def may_precede(self, step: str, other: str) -> bool:
-        """Whether ways lead from a step to another one. All of them lead to the final step, for so do failures."""
+        """Whether routes lead from ``step`` to ``other``. Every step precedes the final one, to which failures lead."""
         if other == self._final:
             return True
         seen, waiting = self._searches.setdefault(step, (set(), deque([step])))
@@ -70,8 +70,8 @@ def warn_of_early_results(use: Use, facts: Facts, names: VisibleNames, order: Or
 
 
 def _own_results(use: Use, facts: Facts, names: VisibleNames, order: Order) -> tuple[str, ...]:
-    """What the condition of a task's rule reads of the very call that it is about: rules are asked before the result
-    has a name. Whether there is one at all may be asked, to tell the first call from later ones.
+    """The paths by which a rule's condition reads the result of its own task, which is bound only after the rules.
+    A test such as ``is defined`` is allowed: it distinguishes the first call from later ones.
     """
     rules = use.task.policy.rules if use.task is not None and use.task.policy is not None else ()
     if not any(rule.body.when is use.template for rule in rules):
@@ -81,7 +81,7 @@ def _own_results(use: Use, facts: Facts, names: VisibleNames, order: Order) -> t
 
 
 def _is_own(path: str, use: Use, names: VisibleNames, order: Order) -> bool:
-    """Whether a path begins with the name of the task itself, or with that of its step, which runs once."""
+    """Whether a path starts with the name of the task itself, or of its step if that runs only once."""
     if use.step is None or use.task is None:
         return False
     step, label = use.step.name.text, use.task.label.text
@@ -99,7 +99,7 @@ def _warn_of_own_result(path: str, use: Use, report: Report) -> None:
 
 
 def _step_read(path: str, use: Use, names: VisibleNames, order: Order) -> str:
-    """The step whose result a path reads, "" when there is none, or the name is bound otherwise too."""
+    """The step whose result a path reads; "" if there is none or the name has another meaning."""
     head, _, rest = path.partition(".")
     if head == "results":
         return rest.partition(".")[0]

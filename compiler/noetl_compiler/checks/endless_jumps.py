@@ -1,4 +1,4 @@
-"""Tasks that go back for ever."""
+"""Jumps that repeat tasks endlessly."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from noetl_compiler.syntax import Playbook, Rule, Step
 __all__ = ["warn_of_endless_jumps"]
 
 _FARTHEST = 200
-"""Tasks that are looked at for a way out; a jump over more is not told."""
+"""The longest jump, in tasks, that is checked."""
 
 
 def warn_of_endless_jumps(playbook: Playbook, report: Report) -> None:
-    """NT404. Told when every success goes back and no rule between the two tasks may end it; errors do not count."""
+    """NT404. Reported if every success jumps back and no rule of the repeated tasks can end it; errors do not count."""
     for step in playbook.steps:
         labels = {task.label.text: index for index, task in reversed(list(enumerate(step.tasks)))}
         for index, task in enumerate(step.tasks):
             for rule in task.policy.rules if task.policy else ():
-                if _always_goes_back(rule, index, labels) and not _may_leave(rule, index, step, labels):
+                if _always_jumps_back(rule, index, labels) and not _may_leave(rule, index, step, labels):
                     message = f'task "{task.label.text}" always jumps back, so the step never ends'
                     hint = "give the jump a condition, or put a rule with do: break before it"
                     report.warning(Code.ENDLESS_JUMP, rule.body.span, message, hint)
 
 
-def _always_goes_back(rule: Rule, index: int, labels: Mapping[str, int]) -> bool:
+def _always_jumps_back(rule: Rule, index: int, labels: Mapping[str, int]) -> bool:
     if rule.body.on == "error" or not holds_after(rule.body.when, "ok"):
         return False
     if rule.body.do == "again":
@@ -37,19 +37,19 @@ def _always_goes_back(rule: Rule, index: int, labels: Mapping[str, int]) -> bool
 
 
 def _may_leave(jump: Rule, index: int, step: Step, labels: Mapping[str, int]) -> bool:
-    """Whether any other rule of the tasks that are gone over again leads on."""
+    """Whether any other rule of the repeated tasks can leave them."""
     first = _target(jump, index, labels)
     for at in range(first, index + 1):
         policy = step.tasks[at].policy
         for rule in policy.rules if policy else ():
             if rule is jump:
                 break
-            if _leads_on(rule, at, (first, index), labels):
+            if _can_exit(rule, at, (first, index), labels):
                 return True
     return False
 
 
-def _leads_on(rule: Rule, at: int, cycle: tuple[int, int], labels: Mapping[str, int]) -> bool:
+def _can_exit(rule: Rule, at: int, cycle: tuple[int, int], labels: Mapping[str, int]) -> bool:
     if rule.body.on == "error" or holds_after(rule.body.when, "ok") is False:
         return False
     match rule.body.do:
@@ -64,7 +64,7 @@ def _leads_on(rule: Rule, at: int, cycle: tuple[int, int], labels: Mapping[str, 
 
 
 def _target(rule: Rule, index: int, labels: Mapping[str, int]) -> int:
-    """The index of the task that a jump leads to; behind all of them for what is no jump back."""
+    """The index of the task that a rule jumps to; that behind the last task if it does not jump back."""
     if rule.to is None:
         return index if rule.body.do == "again" else len(labels)
     if rule.to.text in PREVIOUS and rule.to.text not in labels:

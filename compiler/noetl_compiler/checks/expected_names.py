@@ -1,4 +1,4 @@
-"""Names that a task says it expects, and its call does not bind."""
+"""Names that a task declares as expected and its call does not bind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["warn_of_unbound_expectations"]
 
 
 def warn_of_unbound_expectations(playbook: Playbook, report: Report) -> None:
-    """NT506. Silent where a template decides which names are bound."""
+    """NT506. Nothing is reported where a template decides which names are bound."""
     workbook, passed = workbook_of(playbook), passed_by_arcs(playbook)
     for step in playbook.steps:
         names = {name: None for args in passed.get(step.name.text, ()) for name in names_in(args)}
@@ -31,7 +31,7 @@ def warn_of_unbound_expectations(playbook: Playbook, report: Report) -> None:
 
 
 def _bound(value: Value) -> Iterator[str]:
-    """The names of a mapping and of those in it: a tool takes some of its names as ``data`` or ``params``."""
+    """The keys of a mapping and of the mappings in it: a tool may take its names below ``data`` or ``params``."""
     for name, item in names_in(value).items():
         yield name
         inner: Json = item

@@ -1,4 +1,4 @@
-"""Effects of the final step, to which failures lead as well."""
+"""Effects of the final step, which also runs after failures."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _ABOUT_FAILURES = re.compile(r"\b(?:failures|steps)\b")
 
 
 def warn_of_effects_after_failures(playbook: Playbook, report: Report) -> None:
-    """NT213. Once for the step, at its first effect, unless it looks at what failed (semantics.md 4)."""
+    """NT213. Reported once, at the first effect, unless the step reads what failed (semantics.md 4)."""
     final = final_of(playbook)
     step = next((one for one in playbook.steps if one.name.text == final), None)
-    if step is None or final == entry_of(playbook) or _looks_at_failures(step, report):
+    if step is None or final == entry_of(playbook) or _reads_failures(step, report):
         return
     if all(not one.tasks for one in playbook.steps if one is not step):
         return
     for task, effect in _effects(step, playbook):
-        message = f'task "{task.label.text}" {effect}, also after a failure: every failed run leads to step "{final}"'
-        hint = f'if only a success should do that, do it in a step before "{final}"'
+        message = f'task "{task.label.text}" {effect}, also after a failure: every failed run ends in step "{final}"'
+        hint = f'to do this only after a success, move it to a step before "{final}"'
         report.warning(Code.EFFECT_AFTER_FAILURE, task.span, message, hint)
         return
 
 
-def _looks_at_failures(step: Step, report: Report) -> bool:
+def _reads_failures(step: Step, report: Report) -> bool:
     lines = (report.source.line(number) for number in range(step.span.line, step.span.end_line + 1))
     return any(_ABOUT_FAILURES.search(line) for line in lines)
 
 
 def _effects(step: Step, playbook: Playbook) -> Iterator[tuple[Task, str]]:
-    """Each task that changes something, and how. What Python code does is not known."""
+    """Each task that changes something, with its effect. The effects of Python code are unknown."""
     workbook = workbook_of(playbook)
     for task in step.tasks:
         for called in calls_of(task, workbook):
@@ -50,7 +50,7 @@ def _effects(step: Step, playbook: Playbook) -> Iterator[tuple[Task, str]]:
 
 
 def _effect(task: Task) -> str:
-    """How it changes something; "" where it does not, or nothing is known of it."""
+    """What the task changes, as the predicate of a sentence; "" if nothing or unknown."""
     kind = task.kind.text
     if kind in SQL_KINDS:
         found = [one for text in task.texts for one in statements(text.node.text)]

@@ -1,4 +1,4 @@
-"""Variables of another dialect. They work, for a run binds the names of all of them; a reader is misled."""
+"""Variables of another dialect. They work, because a run binds the names of all dialects, but mislead readers."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _VARS = "vars"
 _SETTERS = frozenset({"vars", "set_vars"})
 
 _OUTCOME = "write result, or response for the body"
-_SINCE_V10 = {"ctx": "write vars", "outcome": _OUTCOME}
+_NEW_IN_V10 = {"ctx": "write vars", "outcome": _OUTCOME}
 _FOREIGN: Mapping[Dialect, Mapping[str, str]] = MappingProxyType(
     {
-        "v1": {**_SINCE_V10, "iter": "write the iterator's own name"},
-        "legacy": {**_SINCE_V10, "output": _OUTCOME, "iter": "write the element's own name"},
+        "v1": {**_NEW_IN_V10, "iter": "write the iterator's own name"},
+        "legacy": {**_NEW_IN_V10, "output": _OUTCOME, "iter": "write the element's own name"},
         "case": {"outcome": "write response"},
         "v10": {_VARS: "write ctx"},
     }
 )
-"""Dialect -> names it never had -> what it says instead."""
+"""Dialect -> name of another dialect -> hint."""
 
 
 def warn_of_foreign_names(use: Use, facts: Facts, names: VisibleNames, report: Report) -> None:
-    """NT304, once a name in a file. A playbook that sets ``vars``, or binds a name itself, may read it."""
+    """NT304, once per name and file. A playbook may read ``vars`` that it sets, and names that it binds."""
     foreign = _FOREIGN[names.dialect]
     for name in foreign.keys() & {path.partition(".")[0] for path in facts.reads}:
         if names.gives(use, name):

@@ -1,6 +1,6 @@
-"""Steps, tasks and elements of loops that are named like something every call binds, where a condition reads the name.
+"""Conditions that read a step, task or loop element whose name is shadowed by one that every call binds.
 
-What a call binds is the innermost layer of names: behind it, the result of a step called ``page`` is not seen.
+The names of a call are the innermost scope. They hide, for example, the result of a step called ``page``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Hidden(NamedTuple):
 
 
 class HiddenNames:
-    """Of one playbook, most of which have none."""
+    """The hidden names of a playbook."""
 
     def __init__(self, playbook: Playbook, order: Order) -> None:
         self._order = order
@@ -40,7 +40,7 @@ class HiddenNames:
         self._names = names & OUTCOME.keys()
 
     def warn(self, use: Use, facts: Facts, report: Report) -> None:
-        """NT308, once a name, at the first condition that reads it."""
+        """NT308, once per name, at the first condition that reads it."""
         if not self._names or not use.is_predicate or use.place not in _CONDITIONS:
             return
         for head in sorted(self._names & {path.partition(".")[0] for path in facts.reads}):
@@ -49,7 +49,7 @@ class HiddenNames:
                     _report(hidden, use, report)
 
     def _hidden(self, use: Use, head: str) -> Iterator[_Hidden]:
-        """What the condition would read if no call bound the name."""
+        """What the condition would read if calls did not bind the name."""
         if use.step is None:
             return
         if use.place is RenderedAt.OUTCOME:
@@ -63,7 +63,7 @@ class HiddenNames:
 
 
 def _in_step(use: Use, head: str) -> Iterator[_Hidden]:
-    """The element of its loop, and the tasks before the one whose condition it is."""
+    """The loop element, and the tasks before the one whose rule contains the condition."""
     step, task = use.step, use.task
     if step is None:
         return

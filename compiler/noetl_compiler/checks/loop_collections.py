@@ -1,6 +1,6 @@
-"""Collections of loops that are no lists: an expression that lacks its braces, a text, a number.
+"""Loop collections that are not lists: an expression without braces, text, a number.
 
-The loop runs once over such a value, which is never what its author meant.
+The loop runs once over such a value, which is never intended.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from noetl_compiler.visible_names import VisibleNames
 __all__ = ["check_loop_collections"]
 
 _LONGEST = 1_000
-"""No expression that somebody forgot to brace has more characters."""
+"""The longest text, in characters, that is checked for missing braces."""
 
 
 def check_loop_collections(playbook: Playbook, report: Report) -> None:
-    """NT106 for an expression without braces, NT406 for other values that are no lists."""
+    """NT106 for an expression without braces, NT406 for other values that are not lists."""
     for step in playbook.steps:
         if step.loop is None or (collection := step.loop.body.collection) is None:
             continue
         if collection.templates:
             _check_path(collection, playbook.workload, report)
         elif expression := _bare_expression(collection, step, step.loop, playbook):
-            message = f'the collection "{expression}" is only text, so the loop would run once'
+            message = f'the collection "{expression}" is plain text, so the loop would run once'
             hint = f'put it in {{{{ }}}}: "{{{{ {expression} }}}}"'
             report.error(Code.WRONG_VALUE, step.loop.place, message, hint)
         elif isinstance(collection.data, str | int | float):
@@ -46,7 +46,7 @@ def _kind(data: str | float) -> str:
 
 
 def _bare_expression(collection: Value, step: Step, loop: Loop, playbook: Playbook) -> str:
-    """The collection as an expression all of whose names are known here; "" when it is none."""
+    """The collection as an expression, if it is one and all its names are defined; else ""."""
     text = collection.data.strip() if isinstance(collection.data, str) else ""
     if not text or len(text) > _LONGEST:
         return ""
@@ -61,7 +61,7 @@ def _bare_expression(collection: Value, step: Step, loop: Loop, playbook: Playbo
 
 
 def _check_path(collection: Value, workload: Value, report: Report) -> None:
-    """A value of the workload that is text. An empty text stands for what the request brings."""
+    """Warn of a workload value that is text. An empty text is a placeholder for the value of the request."""
     path = lone_path(str(collection.data)) if "" in collection.templates else None
     if path is not None and _is_text(path, workload):
         message = f'the loop runs once: "{path}" is text, not a list'

@@ -1,4 +1,4 @@
-"""Names of steps of the workflow, tasks of a step, tasks of the workbook: unique, and made of what can be shown."""
+"""Names of steps, tasks and workbook tasks must be unique and printable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def forbid_duplicate_names(playbook: Playbook, report: Report) -> None:
 
 
 def forbid_invalid_names(playbook: Playbook, report: Report) -> None:
-    """NT212. The playbook's own name is looked at where it is read; a label may be made of the step's name."""
+    """NT212. The reader checks the name of the playbook. A label may be derived from the step's name, so it is checked
+    only if that is valid.
+    """
     for step in playbook.steps:
         if not forbid_control_characters(step.name.text, step.name.span, report):
             for task in step.tasks:

@@ -1,4 +1,4 @@
-"""After which outcomes of a call a condition holds, as far as they alone decide it."""
+"""After which outcomes of a call a condition holds, as far as the outcome alone decides it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BOTH: frozenset[Status] = frozenset({"ok", "error"})
 
 
 def holds_after(when: Template | None, outcome: Status, *, of_loop: bool = False) -> bool | None:
-    """Whether a condition holds after every such call (True), after none (False), or after some."""
+    """Whether a condition holds after every call with this outcome (True), after none (False), or unknown (None)."""
     if when is None or when.source.strip("{} \n").lower() in ("true", "yes", "1"):
         return True
     if "{" not in when.source:
@@ -24,13 +24,13 @@ def holds_after(when: Template | None, outcome: Status, *, of_loop: bool = False
 
 
 def possible_outcomes(on: OnStatus, when: Template | None, *, of_loop: bool = False) -> frozenset[Status]:
-    """The outcomes after which a rule about ``on`` may match."""
+    """The outcomes after which a rule for ``on`` may match."""
     asked: frozenset[Status] = BOTH if on == "any" else frozenset({on})
     return frozenset(one for one in asked if holds_after(when, one, of_loop=of_loop) is not False)
 
 
 def is_impossible(when: Template, *, of_loop: bool = False) -> bool:
-    """Whether a condition that is no constant holds after no call, and without one neither."""
+    """Whether a condition that is not constant never holds: neither after a call nor without one."""
     if "{" not in when.source:
         return False
     truths = examine(when.source).truths

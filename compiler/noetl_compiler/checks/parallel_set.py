@@ -1,4 +1,4 @@
-"""Names that parallel iterations overwrite for each other."""
+"""Names that several parallel iterations set."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["warn_of_parallel_set"]
 
 
 def warn_of_parallel_set(playbook: Playbook, report: Report) -> None:
-    """NT402. The ``set`` of the loop's own step is not checked: it runs once, after the loop."""
-    for assign in _repeated(playbook):
+    """NT402. The ``set`` of the loop's own step runs once, after the loop, so it is not checked."""
+    for assign in _parallel_assignments(playbook):
         if assign.target.startswith("ctx.") and not assign.target.endswith("]"):
             message = f'parallel iterations all set "{assign.target}", and the last one wins'
             hint = "set iter.* here, add to a list with ctx.name[], or read the loop's results after it"
             report.warning(Code.PARALLEL_SET, assign.span, message, hint)
 
 
-def _repeated(playbook: Playbook) -> Iterator[Assign]:
-    """What is set in each of several iterations at a time: by the loop's own tasks, by the steps of its region."""
+def _parallel_assignments(playbook: Playbook) -> Iterator[Assign]:
+    """What each iteration of a parallel loop sets: in the tasks of its step and in the steps of its region."""
     workbook = workbook_of(playbook)
     parallel = {step.name.text for step in playbook.steps if _is_parallel(step)}
-    inside = _inside(playbook, parallel) if parallel else frozenset[str]()
+    inside = _steps_inside(playbook, parallel) if parallel else frozenset[str]()
     for step in playbook.steps:
         name = step.name.text
         if name in parallel or name in inside:
@@ -42,16 +42,16 @@ def _is_parallel(step: Step) -> bool:
     return step.loop is not None and step.loop.body.mode == "parallel"
 
 
-def _inside(playbook: Playbook, parallel: set[str]) -> frozenset[str]:
+def _steps_inside(playbook: Playbook, parallel: set[str]) -> frozenset[str]:
     """The steps in the regions of parallel loops, at any depth."""
     if not playbook.steps:
         return frozenset()
     owner = regions_of(playbook, entry_of(playbook), final_of(playbook)).owner
-    return frozenset(name for name in owner if not parallel.isdisjoint(_around(name, owner)))
+    return frozenset(name for name in owner if not parallel.isdisjoint(_enclosing_loops(name, owner)))
 
 
-def _around(name: str, owner: Mapping[str, str]) -> set[str]:
-    """The loops around a step, from the innermost out."""
+def _enclosing_loops(name: str, owner: Mapping[str, str]) -> set[str]:
+    """The loops that contain a step."""
     found: set[str] = set()
     while (name := owner.get(name, "")) and name not in found:
         found.add(name)

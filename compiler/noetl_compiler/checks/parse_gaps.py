@@ -9,25 +9,25 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["has_unread_route", "names_in_unread_items"]
+__all__ = ["has_unparsed_route", "names_in_unparsed_items"]
 
 _ROUTE_KEYS = ("next", "case")
 """Keys of a step that contain its routes."""
 
 
-def names_in_unread_items(playbook: Playbook, report: Report) -> frozenset[str]:
+def names_in_unparsed_items(playbook: Playbook, report: Report) -> frozenset[str]:
     """All text in items that could not be parsed as steps, any of which may be the name of a step; includes ``""``."""
-    return frozenset(text for item in _unread(playbook, report) for text in ("", *_texts(item)))
+    return frozenset(text for item in _unparsed(playbook, report) for text in ("", *_texts(item)))
 
 
-def has_unread_route(playbook: Playbook, report: Report) -> bool:
+def has_unparsed_route(playbook: Playbook, report: Report) -> bool:
     """Whether the routes of a step, or its name, could not be parsed."""
-    return any(_unread(playbook, report)) or any(_has_broken_route(item, report) for item in _items(report))
+    return any(_unparsed(playbook, report)) or any(_has_broken_route(item, report) for item in _items(report))
 
 
-def _unread(playbook: Playbook, report: Report) -> Iterator[Node]:
-    read = {step.span for step in playbook.steps}
-    return (item for item in _items(report) if item.span not in read)
+def _unparsed(playbook: Playbook, report: Report) -> Iterator[Node]:
+    parsed = {step.span for step in playbook.steps}
+    return (item for item in _items(report) if item.span not in parsed)
 
 
 def _items(report: Report) -> tuple[Node, ...]:
@@ -48,7 +48,7 @@ def _has_broken_route(step: Node, report: Report) -> bool:
     if any(report.has_error_in(values[key].span) for key in _ROUTE_KEYS if key in values):
         return True
     if any(_is_empty(values[key]) for key in _ROUTE_KEYS if key in values):
-        return True  # its keys may be those that are unknown in the step, for want of indentation
+        return True  # unknown keys of the step may belong to it, but are not indented
     return any(nearest(key.text, _ROUTE_KEYS) for key, _ in step.entries if report.has_error_in(key.span))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
-from noetl_compiler.graph import Span
+from noetl_compiler.graph import Json, Span
 from noetl_compiler.language.tool_description import ToolDescription
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Task
@@ -25,7 +26,7 @@ def forbid_unknown_patches(playbook: Playbook, report: Report) -> None:
             continue
         for span, name in _patched_fields(task):
             if name not in tool.field_names:
-                message = f'patch names "{name}", which is no field of the tool {task.kind.text}'
+                message = f'patch names "{name}", which the tool {task.kind.text} does not have'
                 report.error(Code.UNKNOWN_KEY, span, message, _hint(name, tool))
 
 
@@ -33,7 +34,7 @@ def _patched_fields(task: Task) -> Iterator[tuple[Span, str]]:
     for rule in task.policy.rules if task.policy else ():
         patch = rule.body.patch
         if patch is not None and isinstance(patch.data, dict):
-            yield from ((rule.body.span, name) for name in patch.data)
+            yield from ((rule.body.span, name) for name in cast("dict[str, Json]", patch.data))
 
 
 def _hint(name: str, tool: ToolDescription) -> str:

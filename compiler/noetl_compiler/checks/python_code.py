@@ -1,4 +1,4 @@
-"""Python code that is not valid, reads undefined names, has no result, or contains templates."""
+"""Python code with syntax errors, undefined names, no result, or templates."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _VERBATIM = "Python code contains a template, but code is not rendered"
 _SPLICED = "a template in Python code is replaced by the Python literal of its value"
 _BIND = "pass the value with input and use its name"
 _NO_RESULT = "set result, or return a value from main()"
-_NOT_BOUND = "pass it with input, or import or define it"
+_NOT_BOUND = "pass it with input, import it or define it"
 
 
 def check_python_code(playbook: Playbook, report: Report) -> None:
-    """NT504 and NT507 to NT509. A script that is rendered is code only afterwards."""
+    """NT504 and NT507 to NT509. Scripts that contain templates are not checked: they are rendered first."""
     for task, bound in tasks_with_bound_names(playbook):
         for text in task.texts if task.kind.text == "python" else ():
             if text.field == "code" or text.node.template_span is None:
@@ -35,12 +35,12 @@ def check_python_code(playbook: Playbook, report: Report) -> None:
 
 
 def check_python_text(text: ForeignText, task: Task, bound: frozenset[str] | None, report: Report) -> None:
-    """The same for one text of a task; ``report`` is that of the file in which it stands."""
+    """Check one text of a task; ``report`` is that of the file that contains it."""
     _check(text, task, _with_libs(task, bound), report)
 
 
 def _with_libs(task: Task, bound: frozenset[str] | None) -> frozenset[str] | None:
-    """The aliases of ``libs``; a list of them names what is to be installed and binds nothing."""
+    """``bound`` and the aliases in ``libs``. A list there names packages to install and binds nothing."""
     libs = names_in(task.config).get("libs")
     if bound is None or isinstance(libs, str):
         return None
@@ -67,30 +67,30 @@ def _check(text: ForeignText, task: Task, bound: frozenset[str] | None, report: 
 
 
 def _check_syntax(node: ScalarNode, problem: SyntaxProblem, report: Report) -> None:
-    """A template may be all that is wrong, but for the braces of an f-string."""
+    """Report a syntax error, or only the template if it causes the error. Braces in an f-string are not templates."""
     is_template = node.template_span is not None and not problem.message.startswith("f-string")
     if is_template and _is_python_without_templates(node.text):
         report.warning(Code.TEMPLATE_IN_CODE, node.template_span or node.span, _VERBATIM, _BIND)
         return
-    span = _place(node, problem.start, problem.end, report)
+    span = _span_of(node, problem.start, problem.end, report)
     report.error(Code.PYTHON_SYNTAX, span, f"syntax error in Python code: {problem.message}", problem.hint)
 
 
 def _is_python_without_templates(code: str) -> bool:
     if "{%" in code:
-        return True  # it may be, once they are rendered
+        return True  # unknown until it is rendered
     return not isinstance(parsed(with_numbers(code, expressions(code))), SyntaxProblem)
 
 
 def _warn_of_names(node: ScalarNode, code: str, tree: ast.Module, bound: frozenset[str], report: Report) -> None:
     for name in undefined_names(code, tree, bound):
-        span = _place(node, name.start, name.end, report)
+        span = _span_of(node, name.start, name.end, report)
         hint = nearest(name.name, bound | GIVEN, alike=0.75) or _NOT_BOUND
         report.warning(Code.UNDEFINED_PYTHON_NAME, span, f'"{name.name}" is not defined in this code', hint)
 
 
-def _place(node: ScalarNode, start: int, end: int, report: Report) -> Span:
-    """The place of a part of the code; where it is blank, that of the last character before it."""
+def _span_of(node: ScalarNode, start: int, end: int, report: Report) -> Span:
+    """The span of a part of the code; if it is blank, of the last character before it."""
     before = len(node.text[:end].rstrip())
     return (
         span_in_scalar(report.source, node, start, end)

@@ -1,4 +1,4 @@
-"""Loops over steps: every end has its loop, every loop its end, and nothing crosses the border between."""
+"""Loops over several steps: every loop has one end, every end one loop, and no route crosses the border of the body."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["forbid_broken_regions"]
 
 
 def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
-    """NT207, NT208 and NT209; NT004 where loops lie too deep in each other."""
+    """NT207, NT208 and NT209; NT004 for loops that are nested too deeply."""
     if not playbook.steps:
         return
     steps = {step.name.text: step for step in playbook.steps}
@@ -25,7 +25,7 @@ def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
             _check_end(step, step.ends, steps, ended, report)
     regions = regions_of(playbook, entry_of(playbook), final_of(playbook))
     if regions.excess is not None:
-        message = f"loops repeat more than {MAX_REPEATED:,} steps, each counted once for every loop around it"
+        message = f"loops repeat more than {MAX_REPEATED:,} steps, where each counts once per loop that contains it"
         report.error(Code.BUDGET_EXCEEDED, steps[regions.excess].name.span, message, "split the playbook")
         return
     for step in playbook.steps:
@@ -42,7 +42,7 @@ def _check_end(step: Step, name: Name, steps: Mapping[str, Step], ended: dict[st
     elif loop.loop is None:
         message, hint = f'step "{name.text}" is not a loop, so it has no end', ""
     elif loop.tasks:
-        message, hint = f'the loop "{name.text}" repeats its own task, so no other step ends it', "remove end_loop"
+        message, hint = f'the loop "{name.text}" repeats its own task, so no other step can end it', "remove end_loop"
     elif other is not None:
         message, hint = f'the loop "{name.text}" already ends at step "{other.name.text}"', "route both to one end"
     else:

@@ -1,4 +1,4 @@
-"""Secrets of the keychain in places where nothing knows their values, and entries that workers cannot read."""
+"""Keychain secrets where their values are not available, and entries that workers cannot read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["check_secrets"]
 
-_HINT = "pass the secret on, alone or in a text: in headers, input, params, or the auth of a tool"
+_HINT = "pass the secret to the tool, alone or inside text: in headers, input, params, or auth"
 _KEYCHAIN = "keychain"
 
 
@@ -58,10 +58,10 @@ def _forbid_wrong_uses(playbook: Playbook, report: Report) -> None:
 
 
 def _heads(use: Use, names: VisibleNames) -> frozenset[str]:
-    """The first names of the secrets that a template reads: ``keychain``, or an entry where nothing hides it."""
+    """The root names of the secrets that a template reads: ``keychain``, or an entry whose name nothing shadows."""
     first = {path.partition(".")[0] for path in examine(use.template.source).reads}
-    hiding = names.results | names.ctx | names.workload | names.regions
-    bare = (first & names.keychain) - hiding
+    shadowing = names.results | names.ctx | names.workload | names.regions
+    bare = (first & names.keychain) - shadowing
     return frozenset(name for name in {*bare, *(first & {_KEYCHAIN})} if not names.gives(use, name))
 
 
@@ -87,10 +87,10 @@ def _warn_of_other_managers(name: str, kind: str, config: Mapping[str, Json], sp
     provider = str(config.get("provider") or "")
     if "{{" in provider or origin_of(kind, config) != "elsewhere":
         return
-    keeper = f'the secret manager "{provider}"' if provider else f'secrets of the kind "{kind}"'
+    source = f'from the secret manager "{provider}"' if provider else f'secrets of the kind "{kind}"'
     wanted = config.get("map")
     fields = f" with {', '.join(cast('dict[str, Json]', wanted))}" if isinstance(wanted, dict) and wanted else ""
-    message = f'workers do not reach {keeper}: calls that need "{name}" fail without a credential of that name'
+    message = f'workers cannot read {source}: calls that need "{name}" fail without a credential of that name'
     report.warning(
         Code.UNREACHED_KEYCHAIN, span, message, f"register a credential {name}{fields}, or keep the secret in Vault"
     )

@@ -1,9 +1,9 @@
-"""Recognizes credentials by the prefix of their vendor, the words around them, or the key they are under.
+"""Recognizes credentials by the prefix of their vendor, the words around them, or their key.
 
-A prefix begins with plain characters and is found fast; all quantifiers are bounded, so no text takes more time than
-its length. What a vendor's prefix introduces must be long enough and must not go on from a word before it. Words such
-as ``password=`` are weaker evidence: the text after them is reported only if it is not a template, a placeholder, a
-variable or the name of a credential in some store.
+A pattern starts with literal characters, so it is found fast. All quantifiers are bounded, so the search takes linear
+time. What follows a vendor's prefix must be long enough, and the prefix must not be the end of a longer word. Words
+such as ``password=`` are weaker evidence: the text after them is reported only if it is not a template, a placeholder,
+a variable or the name of a credential in a store.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ Match = tuple[int, int, str]
 _SHAPES: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
         "a private key": re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----[^-]*"),
-        "an access key of AWS": re.compile(r"A[KS]IA(?<![A-Za-z0-9]A[KS]IA)[0-9A-Z]{16}\b"),
-        "a token of GitHub": re.compile(r"gh[pousr]_(?<!\wgh._)[A-Za-z0-9]{36}|github_pat_\w{60,100}"),
-        "a token of GitLab": re.compile(r"glpat-[\w-]{20,60}"),
-        "a token of Slack": re.compile(r"xox[abeprs]-(?<!\wxox.-)[A-Za-z0-9-]{10,100}"),
-        "a webhook of Slack": re.compile(r"hooks\.slack\.com/services/T\w{8,12}/B\w{8,12}/\w{20,40}"),
-        "a webhook of Discord": re.compile(r"discord(?:app)?\.com/api/webhooks/\d{17,20}/[\w-]{50,80}"),
-        "a token of Telegram": re.compile(r"\b\d{8,10}:AA[\w-]{33}\b"),
-        "a key of Google": re.compile(r"AIza(?<!\wAIza)[0-9A-Za-z_-]{35}\b|ya29\.(?<!\wya29\.)[\w-]{30,300}"),
-        "a key of Azure": re.compile(r"AccountKey=[A-Za-z0-9+/]{40,100}={0,2}"),
+        "an AWS access key": re.compile(r"A[KS]IA(?<![A-Za-z0-9]A[KS]IA)[0-9A-Z]{16}\b"),
+        "a GitHub token": re.compile(r"gh[pousr]_(?<!\wgh._)[A-Za-z0-9]{36}|github_pat_\w{60,100}"),
+        "a GitLab token": re.compile(r"glpat-[\w-]{20,60}"),
+        "a Slack token": re.compile(r"xox[abeprs]-(?<!\wxox.-)[A-Za-z0-9-]{10,100}"),
+        "a Slack webhook": re.compile(r"hooks\.slack\.com/services/T\w{8,12}/B\w{8,12}/\w{20,40}"),
+        "a Discord webhook": re.compile(r"discord(?:app)?\.com/api/webhooks/\d{17,20}/[\w-]{50,80}"),
+        "a Telegram token": re.compile(r"\b\d{8,10}:AA[\w-]{33}\b"),
+        "a Google key": re.compile(r"AIza(?<!\wAIza)[0-9A-Za-z_-]{35}\b|ya29\.(?<!\wya29\.)[\w-]{30,300}"),
+        "an Azure key": re.compile(r"AccountKey=[A-Za-z0-9+/]{40,100}={0,2}"),
         "an API key": re.compile(r"sk-(?<!\wsk-)(?=[a-z-]{0,40}[A-Z0-9])[A-Za-z0-9_-]{32,200}"),
-        "a key of Stripe": re.compile(r"[rs]k_(?:live|test)_[0-9A-Za-z]{20,100}|whsec_[0-9A-Za-z+/]{20,100}"),
-        "a key of SendGrid": re.compile(r"SG\.(?<!\wSG\.)[\w-]{16,32}\.[\w-]{32,64}"),
-        "a key of Twilio": re.compile(r"SK(?<!\wSK)[0-9a-f]{32}\b"),
-        "a token of npm": re.compile(r"npm_(?<!\wnpm_)[A-Za-z0-9]{36}\b"),
-        "a token of PyPI": re.compile(r"pypi-AgE[\w-]{50,200}"),
-        "a token of Hugging Face": re.compile(r"hf_(?<!\whf_)[A-Za-z]{34}\b"),
-        "a token of DigitalOcean": re.compile(r"do[opr]_v1_[0-9a-f]{64}"),
-        "a token of Vault": re.compile(r"hv[bs]\.(?<!\whv.\.)[A-Za-z0-9_-]{24,200}"),
-        "a token of Shopify": re.compile(r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
-        "a token of Databricks": re.compile(r"dapi(?<!\wdapi)[0-9a-f]{32}\b"),
-        "a token of Atlassian": re.compile(r"ATATT3[\w=-]{50,300}"),
+        "a Stripe key": re.compile(r"[rs]k_(?:live|test)_[0-9A-Za-z]{20,100}|whsec_[0-9A-Za-z+/]{20,100}"),
+        "a SendGrid key": re.compile(r"SG\.(?<!\wSG\.)[\w-]{16,32}\.[\w-]{32,64}"),
+        "a Twilio key": re.compile(r"SK(?<!\wSK)[0-9a-f]{32}\b"),
+        "an npm token": re.compile(r"npm_(?<!\wnpm_)[A-Za-z0-9]{36}\b"),
+        "a PyPI token": re.compile(r"pypi-AgE[\w-]{50,200}"),
+        "a Hugging Face token": re.compile(r"hf_(?<!\whf_)[A-Za-z]{34}\b"),
+        "a DigitalOcean token": re.compile(r"do[opr]_v1_[0-9a-f]{64}"),
+        "a Vault token": re.compile(r"hv[bs]\.(?<!\whv.\.)[A-Za-z0-9_-]{24,200}"),
+        "a Shopify token": re.compile(r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
+        "a Databricks token": re.compile(r"dapi(?<!\wdapi)[0-9a-f]{32}\b"),
+        "an Atlassian token": re.compile(r"ATATT3[\w=-]{50,300}"),
         "a JSON web token": re.compile(r"eyJ(?<!\weyJ)[\w-]{8,200}\.eyJ[\w-]{8,2000}(?:\.[\w-]{0,1000})?"),
         "a password in a URL": re.compile(r"://[^\s:/@{}]{0,60}:(?P<secret>(?!\*)[^\s:/@{}$<]{1,100})@"),
         "a key in a URL": re.compile(
@@ -63,16 +63,18 @@ _SHAPES: Mapping[str, re.Pattern[str]] = MappingProxyType(
 
 _MARKS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "a token of Telegram": (":AA",),
-        "a key of Google": ("AIza", "ya29."),
-        "a key of Stripe": ("k_live_", "k_test_", "whsec_"),
+        "a Telegram token": (":AA",),
+        "a Google key": ("AIza", "ya29."),
+        "a Stripe key": ("k_live_", "k_test_", "whsec_"),
         "a key in a URL": tuple(
             f"{word}=" for word in ("key", "token", "auth", "secret", "password", "sig", "signature")
         ),
         "a bearer token": ("earer",),
     }
 )
-"""What is always in a shape that does not begin with a fixed text: looking for that first takes a tenth of the time."""
+"""Text that every match of a shape contains, for those that do not start with literal text. Searching for it first is
+ten times as fast.
+"""
 
 _KEYS = (
     r"password|passwd|pwd|passphrase|pass|secret|token|bearer|api[_-]?key|apikey"
@@ -86,11 +88,11 @@ _PLACEHOLDER = re.compile(
     r"|.*(?:change[_-]?me|your[_-]|placeholder|dummy|redacted).*|(?:.*[^a-z0-9])?example(?:[^a-z0-9].*)?",
     re.IGNORECASE | re.DOTALL,
 )
-_LOUD = re.compile(r"[A-Z][A-Z_]*")
-"""``YOUR_TOKEN``, ``PASSWORD``: a word to be replaced."""
+_UPPER_CASE = re.compile(r"[A-Z][A-Z_]*")
+"""``YOUR_TOKEN``, ``PASSWORD``: a placeholder."""
 
 _NAME = re.compile(r"[a-z]+(?:[-_./:][a-z]+)+|(?:arn|aws|env|file|gcp|kv|op|ref|secret|secrets|projects|vault)[:/+].*")
-"""How credentials and secrets are named in a store; what is one in plain text has digits or no such parts."""
+"""How credentials are named in a store; a secret itself has digits or no such parts."""
 
 _SIGNS_OF_ASSIGNMENT = (
     "passw",
@@ -117,7 +119,7 @@ _DEFAULT = re.compile(r"(?:\b(?:default|d)\(\s{0,9}|\bor\s{1,9})(['\"])(?P<secre
 
 
 def shapes_in(text: str) -> Mapping[str, re.Pattern[str]]:
-    """Those that occur in a whole document, which are few."""
+    """The shapes that occur in a document, usually few."""
     return {what: shape for what, shape in _SHAPES.items() if _has_mark(what, text) and shape.search(text)}
 
 
@@ -126,7 +128,7 @@ def _has_mark(what: str, text: str) -> bool:
 
 
 def may_assign(text: str) -> bool:
-    """Whether it is worth while to look for assignments."""
+    """Whether the text may contain assignments of secrets: a fast check before the exact ones."""
     lowered = text.lower()
     return any(word in lowered for word in _SIGNS_OF_ASSIGNMENT)
 
@@ -140,22 +142,22 @@ def assigned_secrets(text: str, *, is_code: bool) -> Iterator[Match]:
 
 
 def secret_defaults(key: str, text: str) -> Iterator[tuple[int, int]]:
-    """``{{ payload.password | default('x') }}``: where the text in it stands."""
+    """The positions of default values such as ``x`` in ``{{ payload.password | default('x') }}``."""
     return (found.span("secret") for found in _DEFAULT.finditer(text) if is_secret_value(key, found["secret"]))
 
 
 @lru_cache(maxsize=4096)
 def is_secret_key(key: str) -> bool:
-    """Whether what stands under a key is secret: ``db_password``, ``clientSecret``, ``X-API-Key``."""
+    """Whether the value of a key is secret: ``db_password``, ``clientSecret``, ``X-API-Key``."""
     return _SECRET_KEY.fullmatch(_HUMP.sub("_", key)) is not None
 
 
 def is_secret_value(key: str, value: str) -> bool:
-    """Whether a single word is the secret itself, and no placeholder or name."""
+    """Whether a word is a secret itself, not a placeholder or a name."""
     is_name = _NAME.fullmatch(value) and not _PASSWORD.search(key)
-    return not (is_name or is_placeholder(value) or _LOUD.fullmatch(value))
+    return not (is_name or is_placeholder(value) or _UPPER_CASE.fullmatch(value))
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a word only stands for a secret: ``<password>``, ``${TOKEN}``, ``changeme``."""
+    """Whether a word is a placeholder for a secret: ``<password>``, ``${TOKEN}``, ``changeme``."""
     return _PLACEHOLDER.fullmatch(value) is not None

@@ -1,4 +1,4 @@
-"""Passwords, keys and tokens in plain text. A message never repeats one, and a snippet masks it."""
+"""Passwords, keys and tokens in plain text. Messages never contain them, and snippets mask them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CODE = frozenset({"code", "script"})
 
 
 def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
-    """NT111. Told by the key a text stands under, by its own shape, or by what it is assigned to."""
+    """NT111. A secret is recognized by its key, by its shape, or by the name that it is assigned to."""
     shapes, is_assigning = shapes_in(report.source.text), may_assign(report.source.text)
     suspects: list[tuple[str, ScalarNode]] = []
     if report.root is not None:
@@ -38,14 +38,14 @@ def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa
         found = [*_of_shape(node.text, shapes), *_of_key(key, node)]
         if is_assigning and may_assign(node.text):
             found += assigned_secrets(node.text, is_code=key in _CODE)
-        for start, end, what in _apart(found):
+        for start, end, what in _without_overlaps(found):
             span = span_in_scalar(report.source, node, start, end) or node.span
             report.warning(Code.CREDENTIAL_IN_TEXT, span, f"{what} is written in plain text", _HINT)
 
 
 def _collect(key: str, node: Node, found: list[tuple[str, ScalarNode]], *, is_any: bool) -> None:
-    """Add every text or number with the key it stands under, in reading order; unless ``is_any``, those alone whose
-    key says that they are secret.
+    """Collect text and numbers as (key, node), in the order of the document; unless ``is_any``, only those whose key
+    says that they are secret.
     """
     if isinstance(node, MappingNode):
         for name, item in node.entries:
@@ -57,8 +57,8 @@ def _collect(key: str, node: Node, found: list[tuple[str, ScalarNode]], *, is_an
         found.append((key, node))
 
 
-def _apart(found: list[Match]) -> Iterator[Match]:
-    """In reading order; of two that overlap the first, then the longer."""
+def _without_overlaps(found: list[Match]) -> Iterator[Match]:
+    """Sorted by position. Of matches that overlap, the one that starts first, then the longest."""
     position = 0
     for match in sorted(found, key=lambda match: (match[0], -match[1])):
         if match[0] >= position:
@@ -76,7 +76,7 @@ def _of_shape(text: str, shapes: Mapping[str, re.Pattern[str]]) -> Iterator[Matc
 
 
 def _of_key(key: str, node: ScalarNode) -> Iterator[Match]:
-    """A word under a key such as ``password``, or what a template there falls back to."""
+    """A word under a key such as ``password``, or the default value in a template there."""
     if not is_secret_key(key):
         return
     if node.expressions:

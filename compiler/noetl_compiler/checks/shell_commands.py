@@ -1,4 +1,4 @@
-"""Templates in shell commands, whose values become part of what the shell reads."""
+"""Templates in shell commands, whose values the shell interprets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from noetl_compiler.syntax_queries import all_tasks
 __all__ = ["warn_of_templates_in_commands"]
 
 _HARMLESS = re.compile(
-    r"""\{\{-?\s*(?:execution_id|job\.\w+)\s*-?\}\}     # made by NoETL, and no more than digits, letters and -
+    r"""\{\{-?\s*(?:execution_id|job\.\w+)\s*-?\}\}     # generated, and only digits, letters and -
       | \|\s*(?:int|float|length|count)\s*-?\}\}        # a number
       | \{\{-?\s*(?:\d+|"[^"]*"|'[^']*')\s*-?\}\}       # written by the author""",
     re.ASCII | re.VERBOSE,
@@ -27,7 +27,7 @@ _LONGEST_SHOWN = 60
 
 
 def warn_of_templates_in_commands(playbook: Playbook, report: Report) -> None:
-    """NT515, once for each task."""
+    """NT515, once per task."""
     for task in all_tasks(playbook):
         if task.kind.text in report.tools and report.tools[task.kind.text].commands:
             _check(task, report)
@@ -39,12 +39,12 @@ def _check(task: Task, report: Report) -> None:
         return
     node, (start, end) = found[0]
     others = f" ({len(found)} such templates in this task)" if len(found) > 1 else ""
-    message = f"the value of the template becomes part of the command, where shell syntax in it would run{others}"
+    message = f"the value of the template becomes part of the command, so shell syntax in it is executed{others}"
     report.warning(Code.TEMPLATE_IN_COMMAND, _span(node, start, end, report), message, _remedy(node.text[start:end]))
 
 
 def _places(node: ScalarNode) -> list[tuple[int, int]]:
-    """Expressions whose value may be anything."""
+    """The positions of expressions whose value may contain shell syntax."""
     text = node.text
     return [
         (start, end)

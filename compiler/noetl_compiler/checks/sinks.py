@@ -1,4 +1,4 @@
-"""Sinks that cannot store anything as they are written."""
+"""Sinks without the fields that they need to store a result."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ __all__ = ["check_sinks"]
 
 
 def check_sinks(playbook: Playbook, report: Report) -> None:
-    """NT104 for a sink that does not say where it stores (no table, statement, address or code), and for an upsert
-    without a key."""
+    """NT104 for a sink without a destination (table, statement, address or code), and for an upsert without a key."""
     for sink in _sinks(playbook):
         config, needed = names_in(sink.config).keys(), NEEDS.get(sink.kind, ())
         if needed and config.isdisjoint(needed):

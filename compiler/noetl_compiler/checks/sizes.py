@@ -1,4 +1,4 @@
-"""Data that is too large to stand in a playbook: the graph is part of every run's input and history."""
+"""Data that is too large for a playbook: the graph is part of the input and history of every run."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from noetl_compiler.syntax import Playbook
 __all__ = ["DATA_KEYS", "LARGEST_VALUE", "warn_of_oversized_data"]
 
 LARGEST_VALUE = 65_536
-"""Bytes of one value, from which on results too are stored apart from the history."""
+"""Bytes of one value. Results over this size are stored outside the history."""
 
 DATA_KEYS = frozenset(
     {"workload", "input", "args", "with", "data", "payload", "body", "json", "params", "in", "collection", "items"}
 )
-"""Keys below which everything is the author's data and no structure of ours."""
+"""Keys whose values are data, not part of the language."""
 
 
 def warn_of_oversized_data(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
-    """NT112. The smallest value that is too large is told, not what is around it."""
+    """NT112. Reports the innermost values that are too large."""
     found: list[tuple[Node, int]] = []
     if report.root is not None:
         _measure(report.root, False, found)
     for node, size in found:
-        message = f"this value has {size:,} bytes, and every run carries it"
+        message = f"this value has {size:,} bytes, and every run stores it"
         hint = f"keep values over {LARGEST_VALUE:,} bytes in a file or a table, and read them in a task"
         report.warning(Code.OVERSIZED_DATA, node.span, message, hint)
 
 
 def _measure(node: Node, is_data: bool, found: list[tuple[Node, int]]) -> int:
-    """The size of a node in bytes. The values in it that are too large are added to those found."""
+    """The size of a node in bytes. Adds the values in it that are too large to ``found``."""
     size, before = 0, len(found)
     if isinstance(node, MappingNode):
         for key, item in node.entries:

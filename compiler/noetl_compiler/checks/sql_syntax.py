@@ -1,4 +1,4 @@
-"""SQL that does not parse, and templates inside of its quotes."""
+"""SQL that does not parse, and templates inside quotes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LONGEST_SHOWN = 60
 _HARMLESS = re.compile(
     r"\{\{-?\s*(?:execution_id|job\.\w+)\s*-?\}\}|\|\s*(?:int|float|length|count|replace|tojson)\b", re.ASCII
 )
-"""Templates that yield no quote, or whose author has thought of it."""
+"""Templates whose values contain no quotes, or that escape them."""
 
 
 def check_sql(playbook: Playbook, report: Report) -> None:
-    """NT510 and NT511, once for each text."""
+    """NT510 and NT511, once per text."""
     for task in all_tasks(playbook):
         if task.kind.text in SQL_LANGUAGES:
             for text in task.texts:
@@ -31,7 +31,7 @@ def check_sql(playbook: Playbook, report: Report) -> None:
 
 
 def check_sql_text(node: ScalarNode, kind: str, report: Report) -> None:
-    """The same for one text; ``report`` is that of the file in which it stands."""
+    """Check one text; ``report`` is that of the file that contains it."""
     problem = syntax_problem(node.text, kind)
     if problem is not None:
         span = span_in_scalar(report.source, node, problem.start, problem.end) or node.span

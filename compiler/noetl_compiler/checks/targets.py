@@ -1,10 +1,10 @@
-"""Names that must lead somewhere: routes, entry and final step, jumps."""
+"""Routes, entry, final step and jumps must name something that exists."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl_compiler.checks.parse_gaps import names_in_unread_items
+from noetl_compiler.checks.parse_gaps import names_in_unparsed_items
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest_or_all
 from noetl_compiler.language.defaults import FINAL_STEP
@@ -17,30 +17,30 @@ __all__ = ["forbid_unknown_targets"]
 
 
 def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
-    """NT203, NT204 and NT206. ``end`` always exists, because a missing one is injected."""
+    """NT203, NT204 and NT206. ``end`` always exists: it is injected if missing."""
     names, workbook = {step.name.text for step in playbook.steps}, workbook_of(playbook)
-    unread = names_in_unread_items(playbook, report)
+    unparsed = names_in_unparsed_items(playbook, report)
     reachable = {*names, FINAL_STEP}
     for name in (playbook.entry, playbook.final):
-        _check_step(name, names, unread, report)
+        _check_step(name, names, unparsed, report)
     for step in playbook.steps:
         for group in step.next.groups if step.next else ():
             for arc in group:
-                _check_step(arc.to, reachable, unread, report)
+                _check_step(arc.to, reachable, unparsed, report)
         _check_jumps(step, workbook, report)
         if playbook.no_next_is_error and step.next is None and step.name.text != final_of(playbook):
             message = f'step "{step.name.text}" has no "next"'
             report.error(Code.MISSING_NEXT, step.name.span, message, "the executor requires one: no_next_is_error")
 
 
-def _check_step(name: Name | None, names: set[str], unread: frozenset[str], report: Report) -> None:
-    if name is not None and name.text not in names and name.text not in unread:
+def _check_step(name: Name | None, names: set[str], unparsed: frozenset[str], report: Report) -> None:
+    if name is not None and name.text not in names and name.text not in unparsed:
         hint = nearest_or_all(name.text, names, "steps are")
         report.error(Code.UNKNOWN_STEP, name.span, f'unknown step "{name.text}"', hint)
 
 
 def _check_jumps(step: Step, workbook: Mapping[str, Task], report: Report) -> None:
-    """A task of the workbook jumps among the tasks of the step that calls it."""
+    """A jump in a workbook task goes to a task of the step that calls it."""
     labels = {task.label.text for task in step.tasks}
     for index, task in enumerate(step.tasks):
         policy = next((called.policy for called in calls_of(task, workbook) if called.policy), None)

@@ -1,4 +1,4 @@
-"""All checks of single templates. Each template is looked at once, for there may be many thousands."""
+"""The checks of single templates, in one pass: a playbook may have many thousands of templates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
     for use in uses(playbook):
         facts = examine(use.template.source)
         _forbid_problems(use, facts, report)
-        if use.step is not None or use.task is None or use.task.label.text in called:  # else nobody binds anything
+        if use.step is not None or use.task is None or use.task.label.text in called:  # else nothing is bound
             warn_of_undefined_names(use, facts, names, report)
         warn_of_early_results(use, facts, names, order, report)
         warn_of_foreign_names(use, facts, names, report)
@@ -37,7 +37,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
 
 
 def _forbid_problems(use: Use, facts: Facts, report: Report) -> None:
-    """NT301 and NT302: bad Jinja2, unknown filters, parts that are not deterministic."""
+    """NT301 and NT302: invalid Jinja2, unknown filters, nondeterministic functions."""
     for problem in facts.problems:
         span = report.places.span(use.template, problem.start, problem.end)
         code = Code.FORBIDDEN_TEMPLATE if problem.forbidden else Code.TEMPLATE_SYNTAX

@@ -1,4 +1,4 @@
-"""Tools that do not exist, cannot be run here, or are workbook tasks nobody defined."""
+"""Unknown and unsupported tools, and calls of workbook tasks that do not exist."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _check_kind(kind: Name, report: Report) -> None:
 
 
 def _check_call(task: Task, workbook: dict[str, Task], report: Report) -> None:
-    """Follow the calls to the end: each must exist and none may come back."""
+    """Follow the calls: each called task must exist, and they must not form a cycle."""
     seen: set[str] = set()
     while (name := task.workbook) is not None:
         if name.text not in workbook:

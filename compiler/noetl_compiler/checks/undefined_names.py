@@ -1,8 +1,8 @@
-"""Names that nothing in the playbook binds where a template reads them.
+"""Template variables that nothing in the playbook defines.
 
-The request may add names to the workload, and a sub-playbook's workload comes from its parent. So an unknown name is
-a warning, and none at all where the template itself asks whether it is there. Only names that neither the playbook
-nor the request can bind are errors.
+The request may add names to the workload, and so may the parent of a sub-playbook. So an undefined name is a warning,
+and allowed where the template tests whether it is defined. Only names that the request cannot define either are
+errors.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from noetl_compiler.visible_names import IN_LOOP, VisibleNames
 
 __all__ = ["warn_of_undefined_names"]
 
-_CLOSED = {
-    "iter": "the names of an iteration are bound in the tasks of its loop",
+_ONLY_PLAYBOOK = {
+    "iter": "the names of an iteration are defined in the tasks of its loop",
     "job": "a job has id, uuid and execution_id",
     "results": "its keys are the names of steps",
 }
-"""Roots below which only the playbook can bind a name -> what is there."""
+"""Roots whose names only the playbook can define -> hint."""
 
 _HINTS = {
-    **dict.fromkeys(OUTCOME, "a call binds it: read it in the task's rules, in set, or in a route"),
+    **dict.fromkeys(OUTCOME, "it is defined after a call: read it in the task's rules, in set, or in a route"),
     **dict.fromkeys(
         ("auth", "secret", "secrets", "token"), "templates never see credentials: name them in the auth of the tool"
     ),
 }
-_OF_LOOPS = dict.fromkeys((*ITERATION, "item", "element"), "it is bound by a loop, and this step has none")
+_OF_LOOPS = dict.fromkeys((*ITERATION, "item", "element"), "it is defined by a loop, and this step has none")
 _OF_TASKS = "a task's result is visible only to the tasks after it: set a ctx name to keep it"
 _OTHERWISE = {
     "workload": "if the request provides it, declare it under workload",
@@ -67,7 +67,7 @@ def _report(path: str, use: Use, names: VisibleNames, report: Report) -> None:
 
 
 def _of_another_step(path: str, use: Use, names: VisibleNames) -> str:
-    """A step's result is that of its last task; those of all are below its ``results``."""
+    """A hint for a task of another step. The result of a step is that of its last task; it has all in ``results``."""
     name, dot, rest = path.partition(".")
     step = next(iter(names.steps_with_task(name)), None)
     if step is None:
@@ -81,7 +81,7 @@ def _of_another_step(path: str, use: Use, names: VisibleNames) -> str:
 
 
 def _of_unnamed_element(name: str, use: Use) -> str:
-    """Where a loop does not say what its element is called, the name may be meant to be that."""
+    """A hint for a loop without ``iterator``: the name may be meant for its element."""
     loop = use.step.loop if use.step is not None and use.place in IN_LOOP else None
     is_unnamed = loop is not None and loop.element.span == loop.body.span
     return f"if it is the element of the loop, add iterator: {name} to the loop" if is_unnamed else ""
@@ -93,18 +93,18 @@ def _is_task(name: str, use: Use) -> bool:
 
 def _report_below(head: str, name: str, use: Use, known: frozenset[str], names: VisibleNames, report: Report) -> None:
     if head in WORKLOAD and not known:
-        return  # a playbook that declares no workload takes all of it from the request
+        return  # without a declared workload, all of it comes from the request
     path = f"{head}.{name}"
     span = report.places.span(use.template, *find_path(use.template.source, path))
     message = f'"{path}" is not defined here'
     of_step = f"the result of the step is results.{head}" if head in names.results and head != "results" else ""
-    if head in _CLOSED and not use.is_predicate:
-        report.error(Code.UNDEFINED_NAME, span, message, nearest(name, known) or of_step or _CLOSED[head])
+    if head in _ONLY_PLAYBOOK and not use.is_predicate:
+        report.error(Code.UNDEFINED_NAME, span, message, nearest(name, known) or of_step or _ONLY_PLAYBOOK[head])
     else:
         hint = nearest(name, known) or of_step or _OTHERWISE.get(head, "")
         report.warning(Code.UNDEFINED_NAME, span, message, hint)
 
 
 def _nearest(name: str, known: frozenset[str]) -> str:
-    """So many names are known that only one much like it may be meant."""
+    """The hint for a similar name. So many names are defined that only a very similar one is suggested."""
     return nearest(name, known, alike=0.75)

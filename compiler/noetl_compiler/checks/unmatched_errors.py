@@ -1,4 +1,4 @@
-"""Policies that let errors pass without saying so."""
+"""Policies that ignore errors implicitly."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
 
 
 def _uncovered(policy: Policy, label: str) -> str:
-    """What is wrong with the rules; "" when there is one for every error."""
+    """The problem with the rules; "" if they cover every error."""
     rules = [(rule.body, holds_after(rule.body.when, "error")) for rule in policy.rules if rule.body.on != "ok"]
     if any(holds for _, holds in rules):
         return ""
@@ -43,5 +43,5 @@ def _uncovered(policy: Policy, label: str) -> str:
 
 
 def _reads_outcome(rule: Rule) -> bool:
-    """Whether a rule asks how the call went; what else it asks about is there after a success."""
+    """Whether a rule reads the outcome of the call; anything else that it reads exists only after a success."""
     return rule.when is not None and _ABOUT_ERRORS.search(rule.when.source) is not None

@@ -1,10 +1,10 @@
-"""Steps to which no way leads."""
+"""Steps that no route leads to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl_compiler.checks.parse_gaps import has_unread_route
+from noetl_compiler.checks.parse_gaps import has_unparsed_route
 from noetl_compiler.codes import Code
 from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_compiler.report import Report
@@ -15,8 +15,8 @@ __all__ = ["warn_of_unreachable_steps"]
 
 
 def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
-    """NT205. The final step is always reached. Silent while a way is wrong or a name is taken twice, for that is the
-    cause then.
+    """NT205. The final step is always reachable. Nothing is reported while a route is invalid or a name is duplicated,
+    because that may be the cause.
     """
     steps = {step.name.text: step for step in playbook.steps}
     if not steps or _has_another_cause(playbook, steps, report):
@@ -35,13 +35,13 @@ def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
             report.warning(Code.UNREACHABLE_STEP, step.name.span, message, "route to it, or remove it")
 
 
-def _named(playbook: Playbook) -> set[str]:
-    """The steps that something leads to."""
+def _targets(playbook: Playbook) -> set[str]:
+    """The targets of all routes, and the entry."""
     targets = {arc.to.text for step in playbook.steps for arc in arcs_of(step)}
     return targets if playbook.entry is None else {*targets, playbook.entry.text}
 
 
 def _has_another_cause(playbook: Playbook, steps: Mapping[str, Step], report: Report) -> bool:
-    if len(steps) < len(playbook.steps) or _named(playbook) - {*steps, FINAL_STEP}:
+    if len(steps) < len(playbook.steps) or _targets(playbook) - {*steps, FINAL_STEP}:
         return True
-    return has_unread_route(playbook, report)
+    return has_unparsed_route(playbook, report)

@@ -1,4 +1,4 @@
-"""Parts of a playbook that compile and cannot run yet. Kinds of tools and sinks are looked at where they are read."""
+"""Parts of a playbook that compile but cannot run yet. Kinds of tools and sinks are checked elsewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["warn_of_unsupported_parts"]
 
 
 def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
-    """NT502, at the first place of each."""
+    """NT502, once per unsupported part."""
     for span, part in _found(playbook, report):
         if report.first(f"unsupported {part.problem}"):
             message = f"{part.problem}: the playbook compiles, but a run is refused"

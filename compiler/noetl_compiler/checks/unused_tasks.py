@@ -1,8 +1,8 @@
-"""Tasks of the workbook that nobody calls."""
+"""Workbook tasks that no step calls."""
 
 from __future__ import annotations
 
-from noetl_compiler.checks.parse_gaps import names_in_unread_items
+from noetl_compiler.checks.parse_gaps import names_in_unparsed_items
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
@@ -12,9 +12,9 @@ __all__ = ["warn_of_unused_tasks"]
 
 
 def warn_of_unused_tasks(playbook: Playbook, report: Report) -> None:
-    """NT505. Silent while a call leads nowhere or may stand in a step that was not read, for that is the cause then."""
+    """NT505. Nothing is reported while a call is invalid or a step could not be parsed: that may be the cause."""
     called = called_tasks(playbook.steps, playbook.workbook)
-    if called - {task.label.text for task in playbook.workbook} or names_in_unread_items(playbook, report):
+    if called - {task.label.text for task in playbook.workbook} or names_in_unparsed_items(playbook, report):
         return
     for task in playbook.workbook:
         if task.label.text and task.label.text not in called:

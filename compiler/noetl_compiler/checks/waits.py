@@ -1,4 +1,4 @@
-"""Waits where a run cannot wait, and signals of one name that are described twice."""
+"""Waits where a run cannot wait, and signals with two different schemas."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["check_waits"]
 
 
 def check_waits(playbook: Playbook, report: Report) -> None:
-    """NT106 for waits inside of frames, NT109 for schemas that differ."""
+    """NT106 for waits in frames, NT109 for schemas that differ."""
     _forbid_in_frames(playbook, report)
     _forbid_two_schemas(playbook, report)
 
 
 def _forbid_in_frames(playbook: Playbook, report: Report) -> None:
-    """A frame is one activity, which no signal reaches."""
+    """A frame is one activity, and activities receive no signals."""
     workbook = workbook_of(playbook)
     for step in playbook.steps:
         if step.loop is None or step.loop.body.frame is None:
@@ -44,7 +44,7 @@ def _waits_of(calls: tuple[Task, ...]) -> Iterator[tuple[Span, str]]:
 
 
 def _forbid_two_schemas(playbook: Playbook, report: Report) -> None:
-    """A signal is checked when it comes, which may be before any step waits for it: so a name has one schema."""
+    """A signal is checked when it arrives, possibly before any step waits for it, so its name has one schema."""
     first: dict[str, tuple[Json, Task]] = {}
     for task in all_tasks(playbook):
         config: dict[str, Any] = names_in(task.config)
@@ -53,6 +53,6 @@ def _forbid_two_schemas(playbook: Playbook, report: Report) -> None:
             continue
         schema, before = first.setdefault(name, (config.get("schema"), task))
         if schema != config.get("schema"):
-            related = (Related(before.span, f'"{name}" is described here'),)
+            related = (Related(before.span, "the other one is here"),)
             message = f'two waits for the signal "{name}" have different schemas'
-            report.error(Code.CONFLICTING_FIELDS, task.span, message, "give both the same", related)
+            report.error(Code.CONFLICTING_FIELDS, task.span, message, "give both the same schema", related)

@@ -2,9 +2,9 @@
 
 A call costs six events (scheduled, started, completed, and the workflow task that follows); a chunk of a loop costs
 nine in its parent and a workflow of its own; a frame costs one call. Concurrent calls may share workflow tasks, so each
-costs at least three events. Each large value that is stored or loaded for the workflow itself costs one more event and
-action. When a history exceeds its limit of events or bytes, the workflow of a playbook continues as new, and that of a
-chunk returns its unstarted items, which become another chunk.
+costs at least three events. Each large value that is stored or loaded for the workflow itself costs two more events and
+an action. When a history exceeds its limit of events or bytes, the workflow of a playbook continues as new, and that of
+a chunk returns its unstarted items, which become another chunk.
 
 Sizes are fitted to real histories: a small result is in the history of its call and, compressed, in its record; a
 larger one only with its call; one that is stored in Postgres only there, as are graphs and the steps of loops.
@@ -48,9 +48,9 @@ STORED_RESULTS_BYTES = 4_096
 RESULT_BYTES = 1_000
 """Size of a result if the author gives none."""
 
-_RUN, _CALL, _LOOP, _SHARED, _DELAY, _LIMIT, _STATUS = 5, 6, 9, 3, 5, 2, 1
+_RUN, _CALL, _LOOP, _SHARED, _DELAY, _LIMIT, _LOCAL, _STATUS = 5, 6, 9, 3, 5, 2, 2, 1
 """Events of: a workflow run, a call, a loop, a call or loop that shares workflow tasks, an awaited timer, a timeout's
-timer, the final status."""
+timer, a value that is stored or loaded, the final status."""
 _RUN_BYTES, _CALL_BYTES, _EVENT_BYTES, _CLAIM_BYTES = 1_000, 700, 120, 500
 _RECORDED_BYTES = 1_024
 """Results up to this size are also in records; compressed, that adds half of their size."""
@@ -131,7 +131,7 @@ class Prices(msgspec.Struct, frozen=True):
         begun, region = max(1, self.work[step.name].loops), step.loop.region if step.loop else ()
         parts = self._chunks(step.name)
         stores = begun * parts if self._stores_results(step.name) else 0
-        events = self._task_events(step.name) + stores + sum(map(self.events_around, region))
+        events = self._task_events(step.name) + _LOCAL * stores + sum(map(self.events_around, region))
         size = self._call_bytes(step.name) + sum(map(self._bytes_around, region))
         in_flight = self.in_flight[step.name]
         calls = len(step.tasks) + sum(len(self.graph.steps[name].tasks) for name in region)
@@ -158,7 +158,7 @@ class Prices(msgspec.Struct, frozen=True):
             work.calls,
             runs,
             runs,
-            events=tasks + self._loop_events(step.name) + _RUN * runs + stored,
+            events=tasks + self._loop_events(step.name) + _RUN * runs + _LOCAL * stored,
             actions=2 * work.calls + work.delays + work.limits + 2 * runs + stored,
         )
 
@@ -174,7 +174,7 @@ class Prices(msgspec.Struct, frozen=True):
     def events_around(self, name: str) -> int:
         """Return a step's events in the workflow that hosts it. The tasks of a loop have workflows of their own."""
         own = self._loop_events(name) if name in self.in_flight else self._task_events(name)
-        return own + _LIMIT * self.work[name].limits + self._loads(name) + self._item_stores(name)
+        return own + _LIMIT * self.work[name].limits + _LOCAL * (self._loads(name) + self._item_stores(name))
 
     def _bytes_around(self, name: str) -> int:
         return self._loop_bytes(self.graph.steps[name]) if name in self.in_flight else self._call_bytes(name)

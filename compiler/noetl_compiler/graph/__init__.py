@@ -1,11 +1,11 @@
-"""The graph: what every dialect lowers to, and all that a run needs.
+"""The graph: the compiled form of every dialect, and all that a run needs.
 
-A graph is self-contained, frozen and content-addressed. Lowering builds it, the machine interprets it,
-previews draw it. It names no Temporal concept but the symbolic queue of each task.
+A graph is self-contained, immutable and content-addressed. Lowering builds it, the machine interprets it, previews draw
+it. The symbolic queue of each task is its only Temporal concept.
 
-Templates are not a node type of their own inside configuration: a :class:`Value` is plain JSON plus a table
-``templates`` from JSON pointer (RFC 6901, ``""`` is the root) to the span of the string standing there. A string
-is a template if and only if its pointer is in that table, so Python code with ``{{`` in it stays code.
+Templates inside configuration are not nodes of their own. A :class:`Value` is plain JSON with a table ``templates``
+from JSON pointer (RFC 6901, ``""`` is the root) to the span of the string there. A string is a template if and only if
+its pointer is in the table, so ``{{`` in Python code is not one.
 """
 
 from __future__ import annotations
@@ -72,11 +72,13 @@ __all__ = [
 ]
 
 VERSION = 1
-"""Raised whenever the meaning of a stored graph changes; a run refuses a graph of another version."""
+"""Increased when the meaning of stored graphs changes; a run refuses a graph of another version."""
 
 
 class KeychainEntry(msgspec.Struct, frozen=True):
-    """A secret that templates call ``keychain.<name>``. ``config`` says where it is found, as its ``kind`` asks."""
+    """A secret that templates read as ``keychain.<name>``. ``config`` says where it is stored; its fields depend on
+    ``kind``.
+    """
 
     name: str
     kind: str
@@ -85,8 +87,8 @@ class KeychainEntry(msgspec.Struct, frozen=True):
 
 
 class SourceRef(msgspec.Struct, frozen=True):
-    """Where the graph came from. ``file`` is as the user gave it; ``path`` is the catalog path; ``dialect`` is for
-    people.
+    """The source of the graph. ``file`` is the name that the user gave; ``path`` is the catalog path; ``dialect`` is
+    only displayed.
     """
 
     file: str
@@ -97,8 +99,8 @@ class SourceRef(msgspec.Struct, frozen=True):
 
 
 class Priority(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which runs and calls are served first when workers are busy: lower numbers, of equal ones each ``fairness_key``
-    in proportion to its weight.
+    """Which runs and calls are served first when workers are busy: those with lower numbers. Among equal numbers, each
+    ``fairness_key`` gets a share in proportion to its weight.
     """
 
     number: int | None = None
@@ -107,8 +109,8 @@ class Priority(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """A compiled playbook. ``digest`` is the sha256 of its canonical JSON with an empty digest. ``names`` says what its
-    templates see where dialects disagree.
+    """A compiled playbook. ``digest`` is the sha256 of its canonical JSON with an empty digest. ``names`` has the
+    template variables that differ between dialects.
     """
 
     version: int
@@ -130,7 +132,7 @@ class UnknownGraphVersionError(ValueError):
 
 
 def encode(graph: Graph) -> bytes:
-    """Canonical JSON: sorted keys, no spaces; the same graph gives the same bytes everywhere."""
+    """Canonical JSON: sorted keys, no whitespace. Equal graphs give equal bytes."""
     return msgspec.json.encode(graph, order="sorted")
 
 
@@ -141,7 +143,7 @@ def seal(graph: Graph) -> Graph:
 
 
 def decode(data: bytes | str) -> Graph:
-    """Read canonical JSON; :class:`UnknownGraphVersionError` for any other VERSION."""
+    """Decode canonical JSON. Raises UnknownGraphVersionError for any other VERSION."""
     found = msgspec.json.decode(data, type=dict[str, Any]).get("version")
     if found != VERSION:
         raise UnknownGraphVersionError(f"graph version {found} is not {VERSION}: compile the playbook again")

@@ -1,4 +1,4 @@
-"""One call of a tool: what it is given, what follows it, where its result goes."""
+"""One call of a tool: its input, its policy, and where its result is stored."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Collect(msgspec.Struct, frozen=True):
 
 
 class Guard(msgspec.Struct, frozen=True):
-    """In which cases something is done: at this boundary, when ``when`` holds (none: always) and no ``unless`` does.
+    """A condition: true after this outcome if ``when`` holds (None: always) and no ``unless`` does.
 
-    An undefined name makes a predicate not hold, in ``unless`` as well (dev/decisions/0011).
+    A predicate with an undefined name does not hold, in ``unless`` too (dev/decisions/0011).
     """
 
     on: OnStatus = "ok"
@@ -35,12 +35,12 @@ class Guard(msgspec.Struct, frozen=True):
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One policy rule. ``on`` guards it cheaply before ``when`` is evaluated; no ``when`` means true.
+    """One policy rule. ``on`` is checked before ``when`` is evaluated, as it is cheaper; no ``when`` means true.
 
     ``attempts`` is the total number of calls (semantics.md 18); ``multiplier`` is the exponential factor.
     ``patch`` replaces parts of the call's config before ``again`` (next_call), ``rebind`` names of its input.
-    A retry with ``wait_for`` waits for that signal, at most ``timeout`` seconds, and not for a delay.
-    ``result`` replaces the result of a call that went well, ``message`` tells why the rule fails the task.
+    A retry with ``wait_for`` waits for that signal instead of a delay, at most ``timeout`` seconds.
+    ``result`` replaces the result of a successful call, ``message`` says why the rule fails the task.
     """
 
     do: Action
@@ -65,9 +65,9 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Circuit(msgspec.Struct, frozen=True):
-    """After so many ``failures`` within ``window`` seconds calls fail at once; ``probe`` seconds later one may try
-    whether the other side is well again (semantics.md 22b). Without a window the failures are those in a row; without
-    a probe calls fail for the rest of the run or loop.
+    """A circuit breaker: after this number of ``failures`` within ``window`` seconds, calls fail immediately. After
+    ``probe`` seconds, one call tests whether the service has recovered (semantics.md 22b). Without a window,
+    consecutive failures count; without a probe, calls fail for the rest of the run or loop.
     """
 
     failures: Value
@@ -77,7 +77,7 @@ class Circuit(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """First matching rule wins. ``unmatched`` decides an error that no rule covers (semantics.md 17)."""
+    """The first matching rule applies. ``unmatched`` applies to errors that no rule matches (semantics.md 17)."""
 
     rules: tuple[Rule, ...] = ()
     unmatched: Unmatched = "continue"
@@ -85,17 +85,17 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class Select(msgspec.Struct, frozen=True):
-    """Part of a result under a name of its own. ``path`` is dotted from the result on: ``choices.0.message``."""
+    """A named part of a result. ``path`` is dotted, relative to the result: ``choices.0.message``."""
 
     name: str
     path: str
 
 
 class Output(msgspec.Struct, frozen=True):
-    """Which parts of a result have names of their own, and the author's wishes for where the whole is kept.
+    """The named parts of a result, and hints for where to store it.
 
-    Where it is kept changes nothing that a template can see: ``store`` ({kind, scope, ttl, ...}) and the sizes in bytes
-    are said for those who run their own stores.
+    The hints do not change what templates see: ``store`` ({kind, scope, ttl, ...}) and the sizes in bytes are for
+    operators of their own stores.
     """
 
     span: Span
@@ -108,8 +108,8 @@ class Output(msgspec.Struct, frozen=True):
 class Sink(msgspec.Struct, frozen=True):
     """Where a result is stored.
 
-    ``level`` ``attempt``: in the tool's own activity, once a call (so once a page). ``task``: once, after the last
-    page, with the collected result. ``guard`` is asked with the outcome of the call.
+    ``level`` ``attempt``: in the activity of the tool, once per call (so once per page). ``task``: once, after the last
+    page, with the collected result. ``guard`` is evaluated with the outcome of the call.
     """
 
     kind: str
@@ -122,8 +122,8 @@ class Sink(msgspec.Struct, frozen=True):
 
 
 class Splice(msgspec.Struct, frozen=True):
-    """A template in Python code, from character ``start`` to ``end`` of the ``field`` of the config. The literal of its
-    ``value`` takes its place (semantics.md 13a).
+    """A template in Python code, from character ``start`` to ``end`` of a ``field`` of the config. It is replaced by
+    the Python literal of its ``value`` (semantics.md 13a).
     """
 
     field: str
@@ -133,20 +133,20 @@ class Splice(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One tool call of a pipeline. ``input`` binds names the tool's code and templates may use.
+    """One tool call of a pipeline. ``input`` binds names for the code and templates of the tool.
 
-    ``given`` are those that its surroundings bind, a step or the call of a workbook task: rendered first, and seen by
-    the templates of ``input``, which lies over them.
+    ``given`` are the names bound by the step, or by the call of a workbook task. They are rendered first and visible to
+    the templates of ``input``, which overrides them.
 
     ``queue`` is symbolic (the tool kind) and resolved at submission. ``set`` is applied after a successful call,
     before the policy's action.
 
-    A task with a ``guard`` is an aside: it runs after the step's own tasks where the guard allows it, even after their
-    failure; it sees their outcome under the names a rule sees, and its result is not the step's.
+    A task with a ``guard`` runs after the tasks of its step if the guard allows it, even after their failure. It sees
+    their outcome under the same names as a rule, and its result is not the result of the step.
 
-    ``idempotency_key`` names the header in which an HTTP call sends its key, the same with all of its attempts.
+    ``idempotency_key`` names the header that carries the key of an HTTP call, which is the same in all its attempts.
 
-    ``code`` is where Python code or SQL stands; it has as many lines as its text where those are lines of the YAML.
+    ``code`` is the span of Python code or SQL; it has as many lines as the code if each is a line of the YAML.
     """
 
     label: str

@@ -1,4 +1,4 @@
-"""What stands in a part of a graph: JSON at pointers (RFC 6901), and templates."""
+"""The contents of graph parts: JSON at pointers (RFC 6901), and templates."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ def pointer(parent: str, key: str | int) -> str:
 
 
 def key_in(container: Json, token: str) -> str | int:
-    """The key or index that a pointer's token means in a map or a list."""
+    """The key or index that a token of a pointer means in a mapping or list."""
     if isinstance(container, list):
         return int(token)
     return token.replace("~1", "/").replace("~0", "~") if "~" in token else token
 
 
 def at(data: Json, place: str) -> Json:
-    """What stands at a JSON pointer."""
+    """The value at a JSON pointer."""
     for token in place.split("/")[1:]:
         data = data[key_in(data, token)]
     return data
 
 
 def templates_in(part: object) -> Iterator[Template]:
-    """Every template in a part of a graph: a value, a struct, or several of them."""
+    """All templates in a value, a struct, or a collection of them."""
     if isinstance(part, Template):
         yield part
     elif isinstance(part, Value):

@@ -1,4 +1,4 @@
-"""The playbooks that a run may call, as they were when it was submitted (semantics.md 27)."""
+"""The playbooks that a run may call, pinned at submission (semantics.md 27)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = [
 
 
 class PinnedPlaybook(msgspec.Struct, frozen=True):
-    """``content`` is the playbook's text."""
+    """A compiled playbook. ``content`` is its text."""
 
     graph: Graph
     content: str
 
 
 class PinnedCalls(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``playbooks`` are all that may be called, by digest. ``pins`` maps the digest of a caller to its literal calls,
-    each to the digest of the playbook that it means. ``names`` does the same for calls that are templates, of whoever
-    makes them; it is empty where there is none. ``problems`` tells of those that cannot run here, by digest.
+    """``playbooks`` has all that may be called, by digest. ``pins`` maps the digest of a caller and the name in a
+    literal call to the digest of the called playbook. ``names`` maps names for the templated calls of any caller, and
+    is empty if there are none. ``problems`` says why a playbook cannot run here, by digest.
     """
 
     playbooks: dict[str, PinnedPlaybook] = {}
@@ -41,10 +41,10 @@ class PinnedCalls(msgspec.Struct, frozen=True, omit_defaults=True):
     problems: dict[str, str] = {}
 
     def find(self, caller: str, path: str, version: str) -> PinnedPlaybook | None:
-        """The playbook that a call means, None where none was submitted. ``caller`` is a digest."""
+        """The called playbook, or None if it was not submitted. ``caller`` is a digest."""
         name = call_name(path, version)
         found = self.pins.get(caller, {}).get(name) or self.names.get(name)
-        if found is None and not version:  # files have none
+        if found is None and not version:  # files have no version
             found = self.names.get(posixpath.normpath(path.lstrip("/")))
         return None if found is None else self.playbooks[found]
 
@@ -55,11 +55,11 @@ class PinnedCalls(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def graphs(self) -> Iterable[Graph]:
-        """Those of all playbooks."""
+        """The graphs of all playbooks."""
         return [one.graph for one in self.playbooks.values()]
 
     def closure(self, root: Graph) -> list[Graph]:
-        """The root and all that literal calls lead to, each once."""
+        """The root and all playbooks that it calls literally, directly or indirectly, each once."""
         found = {root.digest: root}
         waiting = [root]
         for caller in waiting:
@@ -75,27 +75,27 @@ NO_CALLS = PinnedCalls()
 
 
 def call_name(path: str, version: Json) -> str:
-    """``path@version``, or the path alone of a call of the newest version."""
+    """``path@version``; only the path for the newest version."""
     return f"{path}@{version}" if version else path
 
 
 def calling_tasks(graph: Graph) -> Iterator[Task]:
-    """Those that call a playbook."""
+    """The tasks that call playbooks."""
     return (task for step in graph.steps.values() for task in step.tasks if task.kind == PLAYBOOK)
 
 
 def has_calls(graph: Graph) -> bool:
-    """Whether it calls a playbook."""
+    """Whether the graph calls a playbook."""
     return next(calling_tasks(graph), None) is not None
 
 
 def has_open_calls(graph: Graph) -> bool:
-    """Whether it calls a playbook that only a template names."""
+    """Whether a template names a called playbook, so that it is known only at run time."""
     return any(literal_call(task) is None for task in calling_tasks(graph))
 
 
 def literal_call(task: Task) -> tuple[str, str] | None:
-    """The path and the version that a call names, None where they are templates or there is no path."""
+    """The (path, version) that a call names; None if they are templates or there is no path."""
     config: dict[str, Json] = task.config.data
     path, version = config.get("path"), str(config.get("version") or "")
     is_literal = isinstance(path, str) and task.config.templates.keys().isdisjoint(("/path", "/version"))

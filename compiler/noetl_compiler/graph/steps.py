@@ -1,4 +1,4 @@
-"""Steps: when they run, over what they loop, which tasks they have, where they lead."""
+"""Steps: their admission, loop, tasks and routes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "Frame", "Hold", "ItemRule
 class Cursor(msgspec.Struct, frozen=True):
     """A loop source that claims rows until none is left (semantics.md 24).
 
-    ``claim``, ``renew``, ``ack`` and ``release`` are calls of the database's tool. ``attempts`` tells how often a row
-    was claimed, by what the row says itself. ``config`` and ``auth`` are as the author wrote them; a lowered cursor has
-    neither. Durations in seconds.
+    ``claim``, ``renew``, ``ack`` and ``release`` are calls of the database tool. ``attempts`` reads from a row how
+    often it was claimed. ``config`` and ``auth`` are as in the source; a lowered cursor has neither. Durations are in
+    seconds.
     """
 
     kind: str
@@ -49,12 +49,12 @@ class Cursor(msgspec.Struct, frozen=True):
 
     @property
     def calls(self) -> tuple[Task, ...]:
-        """Those that it has."""
+        """The calls that the cursor defines."""
         return tuple(task for task in (self.claim, self.renew, self.ack, self.release) if task is not None)
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """How many items of a loop run in one activity (semantics.md 22d). ``max_seconds`` in seconds."""
+    """How many items of a loop run in one activity (semantics.md 22d)."""
 
     span: Span
     max_rows: Value | None = None
@@ -64,11 +64,11 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """Iterations over a collection or a cursor. The body is the step's own tasks, or ``region``: steps of the graph.
+    """Iterations over a collection or a cursor. The body is the tasks of the step, or the steps in ``region``.
 
-    Each iteration takes the arcs of ``enter`` into the region and is over when no path in it lives. Paths end at
-    ``end``, the region's own last step, as those of the playbook do at the final step. The result of an iteration is
-    a map from step to its last result; under ``end`` a list of one result an arrival (dev/decisions/0010).
+    Each iteration enters the region through the arcs of ``enter`` and ends when all its branches have ended. Branches
+    end at ``end``, the last step of the region, as those of the playbook do at the final step. The result of an
+    iteration maps each step to its last result, and ``end`` to a list with one result per arrival (dev/decisions/0010).
     """
 
     element: str
@@ -90,15 +90,15 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 class ItemRule(msgspec.Struct, frozen=True):
-    """A rule about the items of a loop. It notes its ``index`` where it matches one, under ``ctx._chosen.<step>``."""
+    """A rule for the items of a loop. When it matches, it sets ``ctx._chosen.<step>`` to its ``index``."""
 
     index: int
     span: Span
 
 
 class Arc(msgspec.Struct, frozen=True):
-    """A route to a step. ``on`` tells which boundary it can match (semantics.md 4, 8); no ``when`` means true. With an
-    ``item_rule`` it matches only where that was the last rule to match an item of the step's loop.
+    """A route to a step. ``on`` is the outcome that it can match (semantics.md 4, 8); no ``when`` means true. With an
+    ``item_rule`` it matches only if that was the last rule to match an item of the loop.
     """
 
     to: str
@@ -110,7 +110,9 @@ class Arc(msgspec.Struct, frozen=True):
 
 
 class Route(msgspec.Struct, frozen=True):
-    """``exclusive``: the first matching arc in YAML order; ``inclusive``: all of them."""
+    """The arcs of a step. ``exclusive``: the first that matches, in the order of the YAML; ``inclusive``: all that
+    match.
+    """
 
     mode: RouteMode = "exclusive"
     on_no_match: NoMatch = "end"
@@ -118,7 +120,7 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class AdmitRule(msgspec.Struct, frozen=True):
-    """Admission: first match wins, default allow (semantics.md 10)."""
+    """Admission: the first matching rule applies; by default the step is allowed (semantics.md 10)."""
 
     allow: bool
     span: Span
@@ -126,7 +128,7 @@ class AdmitRule(msgspec.Struct, frozen=True):
 
 
 class EnterRule(msgspec.Struct, frozen=True):
-    """What a step sets when it is entered, before its loop or its first task."""
+    """What a step sets on entry, before its loop or its first task."""
 
     set: tuple[Assign, ...]
     span: Span
@@ -134,7 +136,7 @@ class EnterRule(msgspec.Struct, frozen=True):
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """A failed run of the step waits for a person, at most ``seconds`` (semantics.md 42)."""
+    """After a failure, the step waits for a decision of a person, at most ``seconds`` (semantics.md 42)."""
 
     seconds: Value
     span: Span
@@ -143,7 +145,7 @@ class Hold(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     """A node. Without tasks it only routes. ``args`` binds names for the whole step (``input``, ``with``).
 
-    ``failure`` is what the step's own unhandled failure means for the other branches, None: as in the whole graph.
+    ``failure`` says what an unhandled failure of the step means for other branches; None: as for the graph.
     """
 
     name: str
@@ -165,11 +167,11 @@ class Step(msgspec.Struct, frozen=True):
 
     @property
     def calls(self) -> tuple[Task, ...]:
-        """Its tasks, and those of its cursor."""
+        """The tasks of the step, and the calls of its cursor."""
         cursor = self.loop.cursor if self.loop is not None else None
         return self.tasks if cursor is None else (*cursor.calls, *self.tasks)
 
     @property
     def is_synthetic(self) -> bool:
-        """A step that the playbook does not have and that calls nothing, such as an injected ``end``."""
+        """Whether the compiler added the step and it calls nothing, such as an injected ``end``."""
         return self.injected and not self.tasks

@@ -1,4 +1,4 @@
-"""What the parts of a graph are made of: values with their templates, places, assignments, times."""
+"""The building blocks of a graph: values with templates, spans, assignments, timeouts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json: TypeAlias = Any
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """A place in the playbook's text: 1-based lines and columns, the end exclusive."""
+    """A range in the source text: 1-based lines and columns, with an exclusive end."""
 
     line: int
     col: int
@@ -22,14 +22,14 @@ class Span(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A Jinja2 source with its place: ``"{{ a == 1 }}"``."""
+    """A Jinja2 source with its span: ``"{{ a == 1 }}"``."""
 
     source: str
     span: Span
 
 
 class Value(msgspec.Struct, frozen=True):
-    """JSON with templates at the pointers listed in ``templates``."""
+    """JSON with templates at the JSON pointers in ``templates``."""
 
     data: Json = None
     templates: dict[str, Span] = {}
@@ -38,9 +38,9 @@ class Value(msgspec.Struct, frozen=True):
 class Assign(msgspec.Struct, frozen=True):
     """One ``set`` entry: ``target`` is dotted and always rooted (``ctx.a.b``, ``iter.x``).
 
-    ``ctx.a[]`` adds the value to the list there, ``ctx.a[*]`` each item of the value, ``ctx.a[+]`` adds to the number
-    there, ``ctx.a[|]`` merges into the map there: parallel iterations add in their order, where one that sets the whole
-    would overwrite the others' (semantics.md 16).
+    ``ctx.a[]`` appends the value to a list, ``ctx.a[*]`` each item of the value; ``ctx.a[+]`` adds it to a number,
+    ``ctx.a[|]`` merges it into a mapping. Parallel iterations do this in their order; assigning the whole name instead
+    would overwrite what the others set (semantics.md 16).
     """
 
     target: str

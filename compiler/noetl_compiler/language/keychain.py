@@ -9,7 +9,7 @@ __all__ = ["ENTRY_CREDENTIAL", "SECRETS_ENTRY", "SECRETS_TOOL", "Origin", "origi
 
 Origin: TypeAlias = Literal["credential", "vault", "token", "given", "elsewhere"]
 """A credential of the worker, Vault (or OpenBao), the answer of a token endpoint, the playbook itself, or a secret
-manager that workers do not reach.
+manager that workers cannot read.
 """
 
 ENTRY_CREDENTIAL = ("credential", "credential_ref", "key", "ref")

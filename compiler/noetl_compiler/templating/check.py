@@ -10,7 +10,7 @@ from jinja2.exceptions import TemplateSyntaxError
 from noetl_compiler.source import expressions
 from noetl_compiler.templating.calls import Problem, may_see_inner, problems_of_names
 from noetl_compiler.templating.locate import broken_part, explained
-from noetl_compiler.templating.non_boolean import OddValue, odd_values
+from noetl_compiler.templating.non_boolean import NonBoolean, non_boolean
 from noetl_compiler.templating.outcome_facts import NO_TRUTHS, Truths, truths_of, truths_of_path
 from noetl_compiler.templating.paths import lone_path, survey, unguarded
 from noetl_compiler.templating.program import compiled, forbid_excess, parsed
@@ -26,7 +26,7 @@ class Facts(NamedTuple):
     """The result of the static analysis of a template.
 
     ``reads``: the sorted dotted paths of the scope that it names. ``asked``: those that it only tests. ``needs``: those
-    that must be defined; empty if the template has problems. ``truths`` and ``odd_values``: as a condition, its known
+    that must be defined; empty if the template has problems. ``truths`` and ``non_boolean``: as a condition, its known
     results, and results that are not boolean. All are empty for plain text.
     """
 
@@ -35,7 +35,7 @@ class Facts(NamedTuple):
     asked: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     truths: Truths = NO_TRUTHS
-    odd_values: tuple[OddValue, ...] = ()
+    non_boolean: tuple[NonBoolean, ...] = ()
 
 
 _known: Remembered[Facts] = Remembered()
@@ -92,7 +92,7 @@ def _parsed(source: str) -> Facts:
     if problems:
         return Facts(problems, reads, asked)
     only = lone_expression(tree)
-    return Facts((), reads, asked, unguarded(reads, asked), truths_of(source, only), odd_values(only))
+    return Facts((), reads, asked, unguarded(reads, asked), truths_of(source, only), non_boolean(only))
 
 
 def _may_be_too_deep(source: str) -> bool:

@@ -6,23 +6,23 @@ from typing import NamedTuple
 
 from jinja2 import nodes
 
-__all__ = ["OddValue", "odd_values"]
+__all__ = ["NonBoolean", "non_boolean"]
 
 _ARITHMETIC = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow, nodes.Neg, nodes.Pos)
 
 
-class OddValue(NamedTuple):
+class NonBoolean(NamedTuple):
     """A value that is not boolean. ``what``: its description. ``text``: its text, for one of several constants."""
 
     what: str
     text: str = ""
 
 
-def odd_values(expression: nodes.Expr | None) -> tuple[OddValue, ...]:
+def non_boolean(expression: nodes.Expr | None) -> tuple[NonBoolean, ...]:
     """Return the values that are not boolean, in reading order, without those commonly tested for emptiness."""
     if expression is None:
         return ()
-    found = (_odd(one, is_only=one is expression) for one in _alternatives(expression))
+    found = (_non_boolean(one, is_only=one is expression) for one in _alternatives(expression))
     return tuple(one for one in found if one is not None)
 
 
@@ -39,19 +39,19 @@ def _alternatives(node: nodes.Expr) -> list[nodes.Expr]:
             return [node]
 
 
-def _odd(node: nodes.Expr, *, is_only: bool) -> OddValue | None:
+def _non_boolean(node: nodes.Expr, *, is_only: bool) -> NonBoolean | None:
     match node:
         case nodes.Concat():
-            return OddValue("a text")
+            return NonBoolean("text")
         case nodes.List() | nodes.Tuple():
-            return OddValue("a list")
+            return NonBoolean("a list")
         case nodes.Dict():
-            return OddValue("a mapping")
+            return NonBoolean("a mapping")
         case nodes.Const(value=str(text)) if not is_only:
-            return OddValue("a text", text)
+            return NonBoolean("text", text)
         case nodes.Const(value=int() | float()) if not isinstance(node.value, bool):
-            return OddValue("a number")
+            return NonBoolean("a number")
         case _ if isinstance(node, _ARITHMETIC):
-            return OddValue("the result of a calculation")
+            return NonBoolean("the result of a calculation")
         case _:
             return None

@@ -1,1 +1,1 @@
-"""A loop's run: its items, its iterations, what came of them."""
+"""The run of a loop: its items, iterations and results."""

@@ -1,12 +1,12 @@
-"""Which items of a loop run where: chunks of items, given out while their shares of ``max_in_flight`` last.
+"""Divides the items of a loop into chunks, which run while there are free shares of ``max_in_flight``.
 
-How it works. A loop is cut into ranges of about CHUNK_ITEMS items, shorter where the items are large. Each becomes a
-chunk: a machine and a workflow of its own, so that no history holds a whole loop and nothing of it is copied when a run
+How it works. A loop is cut into ranges of about CHUNK_ITEMS items, fewer if the items are large. Each becomes a chunk:
+a machine and a workflow of its own, so that no history contains a whole loop and the loop is not copied when a run
 continues as new. At least two chunks run at once, each with its share of ``max_in_flight``, so that one is busy while
-another drains; a sequential loop runs one at a time, and hands ``ctx`` on. A chunk that comes near the limits of its
-history gives back the items that it has not begun, which become the next chunk.
+another drains; a sequential loop runs one at a time, and passes ``ctx`` on. A chunk that approaches the limits of its
+history returns the items that it has not begun, which become the next chunk.
 
-What chunks report is kept by their first item and joined in the order of the items (semantics.md 22c).
+The reports of chunks are kept by their first item and joined in the order of the items (semantics.md 22c).
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ __all__ = ["CHUNK_ITEMS", "begin_no_more", "cut", "joined", "next_chunk", "take_
 
 CHUNK_ITEMS = 400
 WHOLE_ITEMS = 1_000
-"""Of a loop whose items may wait for long, if it is to be one chunk. A playbook cannot continue as new before its
-chunks have ended, and Temporal gives one run 2,000 requests, of which each item may need one."""
+"""Maximum size of a loop that is one chunk, because its items may wait for long. A playbook cannot continue as new
+before its chunks have ended, and Temporal limits a run to 2,000 requests, of which each item may need one."""
 
 MAX_CHUNKS = 500
-"""Of one loop, so that the events of its chunks fit into one history; longer loops have longer chunks."""
+"""Maximum number of chunks of a loop, so that their events fit into one history; longer loops have longer chunks."""
 
 PAGE_ITEMS = 10_000
-"""Encoded at once to be measured."""
+"""How many items are encoded at once to measure them."""
 
 AT_ONCE = 2
-"""Chunks of one loop that run at once."""
+"""How many chunks of a loop run at once."""
 
 
 def cut(
@@ -69,7 +69,7 @@ def cut(
 
 
 def _fits(items: list[Json], max_bytes: int) -> bool:
-    """Whether the items have at most so many bytes as JSON, measured page by page."""
+    """Whether the items have at most ``max_bytes`` as JSON, measured page by page."""
     total = 1
     for start in range(0, len(items), PAGE_ITEMS):
         total += len(msgspec.json.encode(items[start : start + PAGE_ITEMS])) - 1
@@ -105,7 +105,7 @@ def _fitting(items: list[Json], first: int, size: int, max_bytes: int) -> Iterat
 
 
 def next_chunk(progress: LoopProgress, slot: int) -> Chunk | None:
-    """Give out the next chunk; None while no share is free or nothing is left."""
+    """The next chunk to run; None while no share is free or nothing is left."""
     share = _free_share(progress)
     if not progress.ranges or share < 1:
         return None
@@ -114,7 +114,7 @@ def next_chunk(progress: LoopProgress, slot: int) -> Chunk | None:
 
 
 def _free_share(progress: LoopProgress) -> int:
-    """Of ``max_in_flight``, for one more chunk; the last one has all of it."""
+    """The share of ``max_in_flight`` for one more chunk; the last chunk gets all that is free."""
     whole, frame = progress.max_in_flight, progress.frame
     taken = sum(chunk.share for chunk in progress.chunks.values())
     if frame is not None:
@@ -127,7 +127,7 @@ def _free_share(progress: LoopProgress) -> int:
 
 
 def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, goes_on: bool) -> None:
-    """Keep what a chunk came to. What it gave back comes next, where the loop ``goes_on``."""
+    """Record the report of a chunk. The items that it returned run next, if the loop ``goes_on``."""
     progress.reports[chunk.first] = msgspec.structs.replace(report, failures=FailureLog(), circuits={})
     progress.failures = progress.failures.merged_by_index(report.failures)
     if progress.claims is not None:
@@ -143,7 +143,7 @@ def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, go
 
 
 def begin_no_more(progress: LoopProgress) -> None:
-    """No chunk begins any more."""
+    """Begin no more chunks."""
     progress.unbegun += progress.ranges
     progress.ranges.clear()
 

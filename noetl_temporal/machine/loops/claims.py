@@ -1,4 +1,4 @@
-"""What a loop over a cursor claims, and the names that the statements of the cursor see (semantics.md 24)."""
+"""The limits of a loop over a cursor, and the names that the statements of the cursor see (semantics.md 24)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from noetl_temporal.machine.tasks.rendering import RenderedTask
 __all__ = ["claim_limits", "claimed_rows", "has_changed_rows", "lease_names", "may_be_given_back", "renewal"]
 
 SHORTEST_LEASE = 1.0
-"""Seconds: a shorter one would be over before a call begins."""
+"""In seconds: a shorter lease would expire before a call begins."""
 
 RENEWALS = 3
-"""How often a lease is renewed in the time for which it holds."""
+"""How often a lease is renewed during its duration."""
 
 
 def claim_limits(loop: Loop, scope: Mapping[str, Any]) -> ClaimLimits:
@@ -56,7 +56,7 @@ def _seconds(cursor: Cursor, name: str, scope: Mapping[str, Any]) -> float | Non
 
 
 def lease_names(given: ChunkInput, claim: int) -> dict[str, Json]:
-    """The lease of a claim. Its token is the same wherever the claim is repeated, and no other claim's."""
+    """The names for the lease of a claim. Its token is unique to the claim and the same in its retries."""
     seconds = given.claims.lease_seconds if given.claims is not None else 0
     return {LEASE: {"token": f"{given.execution_id}/{given.chunk_id}/{claim}", "seconds": seconds}}
 
@@ -73,7 +73,7 @@ def renewal(cursor: Cursor, limits: ClaimLimits, since: int, scope: Mapping[str,
 
 
 def claimed_rows(outcome: PlainOutcome) -> list[Json] | None:
-    """The rows that a claim returned; None for a statement that changed rows and returned none. Raises NotLoaded,
+    """The rows that a claim returned; None if the statement changed rows without returning them. Raises NotLoaded,
     TemplateFailure.
     """
     found = whole_result(outcome)
@@ -95,9 +95,7 @@ def _row_count(result: Json) -> int:
 
 
 def may_be_given_back(cursor: Cursor, limits: ClaimLimits, scope: Mapping[str, Any]) -> bool:
-    """Whether a row whose iteration failed is released. Raises TemplateFailure where nothing tells how often it was
-    claimed.
-    """
+    """Whether a row whose iteration failed is released. Raises TemplateFailure if its number of claims is unknown."""
     if cursor.on_row_error != "release" or cursor.attempts is None:
         return False
     found = templates.render(cursor.attempts, scope)

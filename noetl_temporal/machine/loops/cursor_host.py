@@ -1,4 +1,4 @@
-"""The surroundings of a cursor's own calls: a claim, and the end of a row's lease."""
+"""The host of the calls of a cursor: a claim, and the end of a row's lease."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["StatementHost", "statement_plan"]
 
 
 def statement_plan(step: Step, task: Task) -> StepPlan:
-    """Of a step that has only this call, but is titled like one of several."""
+    """The plan of a statement, as the only task of its step."""
     own = Step(step.name, task.span, tasks=(task,))
     plan = StepPlan(own)
     plan.tasks[0].title = f"{step.name}.{task.label} [{task.kind}]"
@@ -64,12 +64,12 @@ class StatementHost:
         return Chain(*layers, self._own, {"now": templates.Clock(self.journal.at)}, self._outer)
 
     def lease(self) -> None:
-        """The statement itself needs none."""
+        """None: a statement needs no lease."""
 
     def warn(self, message: str, span: Span) -> None:
-        """Keep it for the report."""
+        """Add a warning to the report."""
         if not any(one.span == span for one in self._loop.mistakes):
             self._loop.mistakes.append(Mistake(message, span))
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
-        """Nothing is set by a statement of a cursor."""
+        """Nothing to do: statements of a cursor set nothing."""

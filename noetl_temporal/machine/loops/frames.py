@@ -14,7 +14,7 @@ from noetl_temporal.machine.commands import FrameLimits
 __all__ = ["MAX_ROWS", "frame_limits"]
 
 MAX_ROWS = 10_000
-"""Of one frame: its items and results are held in the memory of one worker."""
+"""Maximum number of items of a frame: its items and results are held in the memory of one worker."""
 
 
 def frame_limits(loop: Loop, scope: Mapping[str, Any], in_flight: int) -> FrameLimits | None:
@@ -38,7 +38,7 @@ def _count(frame: Frame, name: str, scope: Mapping[str, Any]) -> int:
 
 
 def _rendered(frame: Frame, name: str, scope: Mapping[str, Any]) -> Any:
-    """A template that gives none says nothing."""
+    """The value of a field; its default if it is not set or its template yields null."""
     value: Value | None = getattr(frame, name)
     found = None if value is None else templates.render(value, scope)
     return defaults.FRAME[name] if found is None else found

@@ -1,4 +1,4 @@
-"""The surroundings of a pipeline that runs for one iteration of a loop."""
+"""The host of a pipeline that runs for one iteration of a loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["IterationHost", "iteration_ids"]
 
 
 def iteration_ids(input_: ChunkInput, index: int) -> dict[str, Any]:
-    """What an event of an iteration says of where it belongs."""
+    """The fields of an event that identify the iteration."""
     return {
         "step": input_.step.name,
         "loop_id": input_.loop_id,
@@ -72,7 +72,7 @@ class IterationHost:
         return Late(partial(_iteration_names, self._input, own.index, own.bound, own.claim, own.row))
 
     def lease(self) -> LeaseRenewal | None:
-        """That of the iteration's row."""
+        """The lease of the iteration's row."""
         given, loop = self._input, self.step.loop
         if given.claims is None or loop is None or loop.cursor is None:
             return None
@@ -80,14 +80,14 @@ class IterationHost:
         return renewal(loop.cursor, given.claims, self._claimed_at, Chain(names, given.scope))
 
     def scope(self, *layers: Mapping[str, Any], results: Mapping[str, Any] = _NOTHING) -> Mapping[str, Any]:
-        """The iteration's names over the ``results`` of its region, and those over what the playbook sent along."""
+        """The names of the iteration; they shadow the ``results`` of its region, which shadow the outer names."""
         outer, loop_ctx, own = self._input.scope, self._loop.ctx, self._own
         written = Late(partial(_written_names, own.ctx, loop_ctx, outer, self.journal.at))
         return Chain(*layers, self._names, written, own.bound, own.ctx, loop_ctx, results, outer)
 
     @property
     def iter_names(self) -> Mapping[str, Any]:
-        """What ``iter`` is in this iteration."""
+        """The value of ``iter`` in this iteration."""
         found: Mapping[str, Any] = self._names["iter"]
         return found
 
@@ -97,12 +97,12 @@ class IterationHost:
         return [self._own.ctx, self._loop.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
 
     def warn(self, message: str, span: Span) -> None:
-        """Keep it for the report: the playbook knows what the other chunks have warned of."""
+        """Add a warning to the report: the playbook knows the warnings of other chunks."""
         if not any(one.span == span for one in self._loop.mistakes):
             self._loop.mistakes.append(Mistake(message, span))
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
-        """``iter`` stays here; everything else is for the playbook too."""
+        """Apply ``set`` entries; those other than ``iter`` are reported to the playbook too."""
         if not values:
             return
         self.write(values)
@@ -130,7 +130,9 @@ class IterationHost:
 
 
 def _iteration_names(given: ChunkInput, index: int, bound: Mapping[str, Json], claim: int, row: Json) -> dict[str, Any]:
-    """The names of an iteration; ``bound`` is what ``set iter.x`` wrote. How many rows a cursor has nobody knows."""
+    """The names of an iteration; ``bound`` has those set with ``set iter.x``. The number of rows of a cursor is
+    unknown.
+    """
     place: dict[str, Any] = {"index": index, "index0": index}
     if given.claims is None:
         total, item = given.total, given.items[index - given.first]

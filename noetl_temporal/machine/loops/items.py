@@ -1,4 +1,4 @@
-"""The items of a loop: its collection, filtered, ordered and cut as the playbook says (semantics.md 22, 23)."""
+"""The items of a loop: its collection, filtered, ordered and limited (semantics.md 22, 23)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from noetl_temporal.machine.undefined import Mistake, is_reported, left_out, und
 __all__ = ["Selection", "body_paths", "collection_of", "in_flight", "mistake_of", "selected"]
 
 ITEM_WORK = 6
-"""Of one item looked at (budget.py)."""
+"""Cost of selecting one item (budget.py)."""
 
 
 class Selection(msgspec.Struct):
@@ -39,14 +39,14 @@ class Selection(msgspec.Struct):
 
 
 def collection_of(loop: Loop, scope: Mapping[str, Any]) -> Selection:
-    """The collection of a loop, nothing selected yet. A text or a map is one item, none is no item."""
+    """The collection of a loop before the selection. Text or a mapping is one item, null is no item."""
     if loop.collection is None:
         return Selection([])
     return Selection(_listed(templates.render(loop.collection, scope)))
 
 
 def selected(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> list[Json] | None:
-    """The items in order; None when the budget is spent before all were looked at. Raises TemplateFailure."""
+    """The items in order; None if the budget is spent before all were selected. Raises TemplateFailure."""
     if not (_filtered(loop, scope, found, budget) and _keyed(loop, scope, found, budget)):
         return None
     items = _ordered(loop, found)
@@ -74,7 +74,7 @@ def _filtered(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Bu
 
 
 def mistake_of(loop: Loop, scope: Mapping[str, Any], found: Selection, names: NamesProfile) -> Mistake | None:
-    """What to warn of when all items have been looked at; None where nothing is wrong with ``where``."""
+    """The warning about ``where`` after all items were selected; None if there is none."""
     if loop.where is None or not found.undefined or not is_reported(names, (bool(found.kept),)):
         return None
     seen = _with(loop, scope, found.items[found.example])
@@ -83,7 +83,7 @@ def mistake_of(loop: Loop, scope: Mapping[str, Any], found: Selection, names: Na
 
 
 def _keyed(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> bool:
-    """A plain field name means that field of the item."""
+    """Compute the keys to sort by. A plain name means that field of the item."""
     if loop.order_by is None:
         return True
     source = loop.order_by.source
@@ -102,7 +102,7 @@ def _kept(loop: Loop, found: Selection) -> Sequence[int]:
 
 
 def _ordered(loop: Loop, found: Selection) -> list[Json]:
-    """The collection itself where nothing is left out or moved: a list of a million items is not copied."""
+    """The selected items in order; the collection itself if nothing changed, to avoid copying a large list."""
     kept = _kept(loop, found)
     if loop.order_by is None:
         return found.items if loop.where is None else [found.items[place] for place in kept]
@@ -134,14 +134,14 @@ def _count(loop: Loop, field: str, scope: Mapping[str, Any]) -> int | None:
 
 
 def in_flight(loop: Loop, scope: Mapping[str, Any]) -> int:
-    """How many iterations may run at once."""
+    """The number of iterations that may run at once."""
     if loop.mode != "parallel":
         return 1
     return min(MAX_PENDING, max(1, _count(loop, "max_in_flight", scope) or defaults.IN_FLIGHT))
 
 
 def body_paths(step: Step, region: Mapping[str, Step]) -> tuple[str, ...]:
-    """The paths that the loop's body names, so that its own workflow is sent those and no more."""
+    """The paths that the body of the loop reads: only these are sent to its workflow."""
     enter = step.loop.enter if step.loop is not None else None
     cursor = step.loop.cursor if step.loop is not None else None
     found = (*templates_in(step.tasks), *templates_in(cursor), *templates_in(enter), *templates_in(region))

@@ -1,13 +1,13 @@
 """The machine of a loop's chunk: iterations of one loop step, in a workflow of their own.
 
 How it works. Iterations start in index order while fewer than ``max_in_flight`` run; each is a run of the step's tasks
-with names of its own, on the same engine as the steps of a playbook. What an iteration sets in ``ctx`` it sees itself;
-a sequential loop lets the next iteration see it too, a parallel one does not, and when the loop ends the playbook
-applies all of it in index order, so the last index wins (semantics.md 16). A failed iteration stops the others only
-under ``on_error: fail_fast``. A stop starts no further iteration; those cut off count as skipped, like those that
-never ran. Items given back (RestRequested) are the next chunk's, and count nowhere here.
+with names of its own, on the same engine as the steps of a playbook. An iteration sees what it sets in ``ctx``; in a
+sequential loop the next iterations see it too. When the loop ends, the playbook applies all of it in index order, so
+the last index wins (semantics.md 16). A failed iteration stops the others only with ``on_error: fail_fast``. After a
+stop no iteration starts; cancelled ones count as skipped, like those that never ran. Items that are returned
+(RestRequested) belong to the next chunk and do not count here.
 
-``report`` is set with Finish: ordered results of every iteration, counts, failures and what to set.
+``report`` is set with Finish: the results of all iterations in order, counts, failures and what to set.
 """
 
 from __future__ import annotations

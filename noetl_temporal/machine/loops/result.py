@@ -1,4 +1,4 @@
-"""What a loop's name gives to templates, and how its step ends."""
+"""The result of a loop, and how its step ends."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from noetl_temporal.machine.tasks.pipeline import End
 __all__ = ["ITEMS_FAILED", "loop_end", "loop_result", "too_large"]
 
 ITEMS_FAILED = "loop"
-"""The kind of error of a loop of which items failed."""
+"""The error kind of a loop with failed items."""
 
 
 def loop_end(
     step: Step, names: NamesProfile, results: list[Json], stats: dict[str, int], stored: StoredRef | None = None
 ) -> End:
-    """The step fails when an iteration did, unless the loop says best_effort (semantics.md 22). Results may be
-    ``stored``.
+    """The end of a loop step. It fails if an iteration failed, unless the loop has best_effort (semantics.md 22).
+    Results may be ``stored``.
     """
     outcome = loop_result(names, results, stats, stored)
     is_tolerant = step.loop is not None and step.loop.failure == "best_effort"
@@ -34,7 +34,7 @@ def loop_end(
 def loop_result(
     names: NamesProfile, results: list[Json], stats: dict[str, int], stored: StoredRef | None = None
 ) -> PlainOutcome:
-    """Results in index order, with their counts unless the profile lists results alone."""
+    """Results in index order, with counts unless the profile has only the results."""
     has_stats, outcome = not names.listed_results, {"status": "ok", "meta": {"stats": stats}}
     if stored is not None:
         return with_stored(outcome, replace(stored, under="results", beside={"stats": stats}) if has_stats else stored)
@@ -42,7 +42,7 @@ def loop_result(
 
 
 def too_large(results: list[Json], limit: int) -> PlainOutcome | None:
-    """The failure of results that have over ``limit`` bytes; None for those that fit."""
+    """The failure of results with more than ``limit`` bytes; None for smaller ones."""
     if len(msgspec.json.encode(results)) <= limit:
         return None
     message = f"the results of {len(results):,} items have over {limit:,} bytes: store them in a sink"

@@ -1,6 +1,6 @@
-"""The items of a failed loop that did not succeed: what a retry of the loop's step runs (semantics.md 42).
+"""The items of a failed loop that did not succeed, which a retry of the loop's step runs (semantics.md 42).
 
-The reports of the failed loop are cut into those of its items that succeeded, which stay, and ranges of all others.
+The reports of the failed loop are divided into those of the successful items, which are kept, and ranges of the others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def without_success(failed: LoopProgress, id_: str) -> LoopProgress:
 
 
 def consecutive(indices: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Rising numbers as ranges of (first, size)."""
+    """Ascending numbers as ranges of (first, size)."""
     ranges: list[tuple[int, int]] = []
     for index in indices:
         if ranges and sum(ranges[-1]) == index:
@@ -60,7 +60,7 @@ def _between(first: int, total: int, ranges: Iterable[tuple[int, int]]) -> Itera
 
 
 def _part(report: ChunkReport, first: int, start: int, size: int) -> ChunkReport:
-    """The report of ``size`` items from ``start`` on, which all succeeded; the calls of the others count no more."""
+    """The report of ``size`` successful items from ``start`` on, without the calls of other items."""
     stored = report.stored
     return ChunkReport(
         "ok",
@@ -72,7 +72,7 @@ def _part(report: ChunkReport, first: int, start: int, size: int) -> ChunkReport
 
 
 def _slice(stored: StoredRef, start: int, size: int) -> StoredRef:
-    """A part of a list; its bytes are a share of the whole list's."""
+    """A part of a list; its size is estimated as a proportion of that of the list."""
     parts: list[Part] = []
     place = 0
     for part in stored.parts:

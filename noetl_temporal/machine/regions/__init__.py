@@ -1,1 +1,1 @@
-"""Loops over steps: the machines of their iterations, inside of the loop's machine (dev/decisions/0054)."""
+"""Loops over steps: the machines of their iterations, inside the machine of the loop (dev/decisions/0054)."""

@@ -1,4 +1,4 @@
-"""The surroundings of a pipeline that runs for a step of a region, in one iteration of its loop."""
+"""The host of a pipeline that runs for a step of a region, in one iteration of its loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["RegionHost"]
 
 
 class RegionHost(StepHost):
-    """See tasks.host.Host. What the step sets is the iteration's: all steps of the iteration see it."""
+    """See tasks.host.Host. All steps of the iteration see what the step sets."""
 
     def __init__(self, execution: Execution, inside: IterationHost, plan: StepPlan, run: StepRun) -> None:
         super().__init__(
@@ -32,7 +32,7 @@ class RegionHost(StepHost):
         self._inside = inside
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The iteration's names, with results of its own steps over those of steps before the loop."""
+        """The names of the iteration; results of its steps shadow those of steps before the loop."""
         results = results_of(self._state.records, self.names)
         own = {"iter": self._inside.iter_names, **own_step(self.names.outcome, self.step.name, "")}
         outer = self._inside.scope(results=results)
@@ -44,11 +44,11 @@ class RegionHost(StepHost):
         self._inside.write(values)
 
     def warn(self, message: str, span: Span) -> None:
-        """Once a place in the whole loop."""
+        """Warn once per span in the whole loop."""
         self._inside.warn(message, span)
 
 
 def _reserved(outer: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
-    """Names under which results are seen as well."""
+    """Reserved names that contain results."""
     found = {name: Chain(results, outer.get(name) or {}) for name in ("results", "steps")}
     return {**found, "ctx": Chain(outer["ctx"], results)}

@@ -1,13 +1,13 @@
 """The machine of one iteration of a loop over steps.
 
-How it works. The steps of a region are a small playbook of their own: the tokens, joins and routes are those of a
-playbook's machine, with the iteration's names in scope. This machine has no workflow of its own. It lies inside of the
-machine of its loop and shares its journal, its budget and all that is in flight, so that a shell sees one machine. A
-fact goes to the machine that has the run which it concerns (``Engine._with_run``), and settling goes from the outside
-in. A loop inside of an iteration lies inside of the iteration's machine in the same way, as one chunk of all its items.
+How it works. The steps of a region run like a small playbook: tokens, joins and routes work as in a playbook's machine,
+with the names of the iteration in scope. This machine has no workflow of its own. It is part of the machine of its loop
+and shares its journal, its budget and everything in flight, so a shell sees one machine. A fact goes to the machine of
+the run that it concerns (``Engine._with_run``), and machines settle from the outside in. A loop inside an iteration is
+part of the iteration's machine in the same way, as one chunk with all its items.
 
-An iteration is over when no path in it lives. It failed when a failure in it was not handled. Its result is a map from
-step to its last result; under the region's end it is a list with one result an arrival (dev/decisions/0010).
+An iteration ends when all its branches have ended. It fails if a failure in it was not handled. Its result maps each
+step to its last result, and the region's end to a list with one result per arrival (dev/decisions/0010).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["RegionMachine"]
 
 
 class RegionMachine(Machine):
-    """``end`` is set when the iteration is over."""
+    """The machine of an iteration; ``end`` is set when the iteration has ended."""
 
     def __init__(self, outer: LoopMachine, region: Region, iteration: Iteration) -> None:
         self._outer = outer
@@ -70,24 +70,24 @@ class RegionMachine(Machine):
 
     @property
     def journal(self) -> Journal:
-        """The journal whose events tell the iteration."""
+        """The journal that adds the iteration to its events."""
         return self._journal
 
     @property
     def steps(self) -> dict[str, StepTally]:
-        """The steps of the iteration, and of the loops inside of it."""
+        """The steps of the iteration and of the loops inside it."""
         return tallied(self.state.inside, {name: tally_of(record) for name, record in self.state.records.items()})
 
     @property
     def is_waiting_for_budget(self) -> bool:
-        """Whether something could begin that the budget deferred."""
+        """Whether the budget has deferred work that could begin."""
         inner = any(one.is_waiting_for_budget for _, one in self._inside())
         return self._is_waiting_for_budget() or inner
 
     # ---- the iteration --------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Take the ways into the region."""
+        """Enter the region."""
         step = self._outer.input.step
         if step.loop is None or step.loop.enter is None:
             return
@@ -101,12 +101,12 @@ class RegionMachine(Machine):
         self.state.arrivals.extend((arc.to, "") for arc in way.chosen.arcs)
 
     def settle(self) -> None:
-        """Start what may start now."""
+        """Start runs and calls that may start now."""
         self.state.holding, self.state.pause = self._outer.state.holding, self._outer.state.pause
         self._settle()
 
     def stop(self) -> None:
-        """Begin nothing any more, and end what is in flight."""
+        """Stop: begin nothing, and cancel what is in flight."""
         self._stop("cancel")
 
     def _run_step(self, name: str) -> None:
@@ -168,7 +168,7 @@ class RegionMachine(Machine):
         return found
 
     def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
-        """All items in one chunk, which is a machine inside of this one."""
+        """Begin all items as one chunk, a machine inside this one."""
         del step, loop
         progress = run.loop
         if progress is None or not progress.ranges:
@@ -200,17 +200,17 @@ class RegionMachine(Machine):
             super()._ask_run_to_end(run)
 
     def _keeps_items(self, run: StepRun) -> bool:
-        """They lie with those of the outer loop."""
+        """No: they are stored with those of the outer loop."""
         del run
         return False
 
     def _is_to_hold(self, step: Step, end: End) -> bool:
-        """Refused before a run starts: nobody could name the run of the step."""
+        """Never: such playbooks are refused, because the run of the step would have no name."""
         del step, end
         return False
 
     def _keep_large_values(self) -> None:
-        """They are the outer loop's."""
+        """Nothing to do: the outer loop stores them."""
 
     # ---- what the outer machine decides ---------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What all iterations of a loop over steps have in common, and what their states share with the loop's."""
+"""What the iterations of a loop over steps have in common, and what their states share with that of the loop."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from noetl_temporal.machine.state import Iteration, MachineState, PlaybookState
 __all__ = ["Region", "new_region", "region_of", "share", "without_shared"]
 
 _OVER = "/over"
-"""The step at which every path of an iteration ends. It never runs, and no playbook can name it."""
+"""The step at which every branch of an iteration ends. It never runs, and its name is invalid in playbooks."""
 
 _SHARED = ("ids", "pending", "timers", "waits", "circuits", "sizes")
-"""What a machine shares with those inside of it: all of them are in one workflow, and an iteration learns from those
-before it.
+"""The fields that a machine shares with those inside it: all are in one workflow, and an iteration sees changes by
+earlier ones.
 """
 
 _INSIDE = ("region", "inner")
-"""The fields that have the state of a machine inside."""
+"""The fields that contain the state of a machine inside."""
 
 
 class Region(NamedTuple):
-    """``graph`` has the steps of one iteration, and those of the loops inside of it. ``end`` is where its paths leave
-    their results.
+    """``graph`` has the steps of one iteration and of the loops inside it. ``end`` is the step whose arrivals have
+    results.
     """
 
     graph: Graph
@@ -32,7 +32,7 @@ class Region(NamedTuple):
 
 
 def region_of(given: ChunkInput) -> Region | None:
-    """None for a loop that repeats the tasks of its own step."""
+    """The region of a loop; None for a loop over the tasks of its own step."""
     loop = given.step.loop
     if loop is None or not loop.region:
         return None
@@ -43,24 +43,24 @@ def region_of(given: ChunkInput) -> Region | None:
 
 
 def new_region(iteration: Iteration) -> PlaybookState:
-    """The state of an iteration that begins; its events are those of the iteration."""
+    """The initial state of an iteration."""
     return PlaybookState(phase="running", started=iteration.started, workflow_id=iteration.event_id)
 
 
 def share(inner: MachineState, outer: MachineState) -> None:
-    """Make both use the same parts."""
+    """Make the inner state use the shared parts of the outer one."""
     for name in _SHARED:
         setattr(inner, name, getattr(outer, name))
 
 
 def without_shared(snapshot: Json) -> dict[str, Json]:
-    """The snapshot, in which no state inside repeats what it shares with the outermost one."""
+    """The snapshot without the repeated shared parts of inner states."""
     runs: dict[str, dict[str, Json]] = snapshot.get("runs") or {}
     return {**snapshot, "runs": {id_: _own_of_run(run) for id_, run in runs.items()}}
 
 
 def _own_of_run(run: dict[str, Json]) -> dict[str, Json]:
-    """A run, and the states inside of it, without what is shared."""
+    """A run and the states inside it, without the shared parts."""
     own = dict(run)
     for name in _INSIDE:
         if own.get(name) is not None:

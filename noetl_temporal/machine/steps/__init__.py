@@ -1,1 +1,1 @@
-"""Runs of steps: how they begin, what ends them, and which arcs lead on."""
+"""Runs of steps: how they begin and end, and which arcs are followed."""

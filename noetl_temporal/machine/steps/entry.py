@@ -1,4 +1,4 @@
-"""The way into a step: admission, the names it binds, what it sets on entering, its time."""
+"""The start of a step run: admission, the names that it binds, what it sets on entry, its timeout."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["deadline_id", "emit_started", "enter", "is_admitted", "new_run"]
 
 
 def new_run(execution: Execution, step: Step) -> StepRun:
-    """The next run of a step. Its id ``<step>#<n>`` is unique in the workflow, whatever the names hold; in a
-    region the loop's id and the iteration's index stand before it."""
+    """The next run of a step. Its id ``<step>#<n>`` is unique in the workflow; in a region it is prefixed with the
+    loop's id and the iteration's index."""
     counts = execution.state.counts
     counts[step.name] = count = counts.get(step.name, 0) + 1
     id_ = fitted(f"{execution.prefix}{escaped(step.name)}#{count}")
@@ -27,12 +27,12 @@ def new_run(execution: Execution, step: Step) -> StepRun:
 
 
 def deadline_id(run: StepRun) -> str:
-    """Of the timer that ends a run of a step when its time is over."""
+    """The id of the timeout of a step run."""
     return f"{run.id}:timeout"
 
 
 def is_admitted(execution: Execution, step: Step, run: StepRun) -> bool:
-    """Whether the step may run; a step with rules about it says so in the log. Raises TemplateFailure."""
+    """Whether the step may run; logged if it has admission rules. Raises TemplateFailure."""
     if not step.admit:
         return True
     host = execution.host(step, run)
@@ -56,7 +56,7 @@ def is_admitted(execution: Execution, step: Step, run: StepRun) -> bool:
 
 
 def emit_started(execution: Execution, step: Step, run: StepRun) -> int:
-    """The event of the run's beginning."""
+    """Emit the event of the start of a run."""
     return execution.journal.emit(
         "step.started",
         step.name,
@@ -71,7 +71,7 @@ def emit_started(execution: Execution, step: Step, run: StepRun) -> int:
 
 
 def _routed(execution: Execution, step: Step) -> dict[str, Json]:
-    """What the final step's start says of failures that led there (failure-handling seed)."""
+    """The failures that led to the final step, for its start event."""
     if step.name != execution.graph.final:
         return {}
     cause = execution.state.failures.cause
@@ -79,7 +79,7 @@ def _routed(execution: Execution, step: Step) -> dict[str, Json]:
 
 
 def enter(execution: Execution, step: Step, run: StepRun) -> float | None:
-    """Bind the step's names and apply what it sets on entering; the seconds that the run may take, if limited.
+    """Bind the names of the step and apply what it sets on entry. Returns the timeout of the run in seconds, if any.
 
     Raises TemplateFailure.
     """

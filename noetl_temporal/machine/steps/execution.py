@@ -1,4 +1,4 @@
-"""The run of a playbook as its steps see it: what is shared by all of them."""
+"""The part of a playbook's run that all its steps share."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ __all__ = ["Execution", "ends_of"]
 
 
 def ends_of(graph: Graph) -> dict[str, str]:
-    """End -> the loop over steps that it ends; a loop's only way on leads to its end."""
+    """End -> the loop over steps that it ends; the only route of a loop leads to its end."""
     loops = (step for step in graph.steps.values() if step.loop is not None and step.loop.region)
     return {step.route.arcs[0].to: step.name for step in loops}
 
 
 class Execution(NamedTuple):
-    """One run of a graph. ``state`` is the machine's own and changes; ``plans`` are found out as steps run. ``ends``
-    maps the end of each loop over steps to the loop. The steps of a region run ``inside`` of an iteration, whose place
-    is the ``prefix`` of their ids.
+    """One run of a graph. ``state`` is that of the machine and changes; ``plans`` are computed as steps run. ``ends``
+    maps the end of each loop over steps to the loop. The steps of a region run ``inside`` an iteration, which is the
+    ``prefix`` of their ids.
     """
 
     graph: Graph
@@ -41,7 +41,7 @@ class Execution(NamedTuple):
     prefix: str = ""
 
     def host(self, step: Step, run: StepRun) -> StepHost:
-        """The surroundings of a step's run."""
+        """The host of a step run."""
         plan = self.plans.get(step.name)
         if plan is None:
             plan = self.plans[step.name] = StepPlan(step)

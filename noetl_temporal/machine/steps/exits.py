@@ -1,4 +1,4 @@
-"""The way out of a step: its own result and ``set``, its record, the event of its end."""
+"""The end of a step run: its result and ``set``, its record, its event."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STATUSES = {"ok": "completed", "error": "failed", "cancelled": "cancelled"}
 
 
 def skip(execution: Execution, step: Step, run: StepRun) -> StepExit:
-    """The step was not admitted. Where the way on raises it failed after all, and so it did begin."""
+    """Skip a step that was not admitted. If its routes cannot be evaluated, it begins and fails."""
     end = End("ok", OK, None, step.span)
     execution.state.records[step.name] = StepRecord("skipped")
     way = decide(execution, step, run, "skipped", end)
@@ -40,9 +40,9 @@ def skip(execution: Execution, step: Step, run: StepRun) -> StepExit:
 
 
 def leave(execution: Execution, step: Step, run: StepRun, end: End, kind: str = "") -> StepExit:
-    """The run is over and completed: record it, choose the way on, and tell of it. ``kind`` is that of its result.
+    """Record the end of a run, choose its routes, and emit its events. ``kind`` is that of its result.
 
-    The way is chosen before the end is told: a way that raises is how the run failed.
+    Routes are chosen before the end is emitted: if they cannot be evaluated, the run fails.
     """
     _record(execution, step, run, end, kind, _STATUSES[end.status])
     way = decide(execution, step, run, _STATUSES[end.status], end, kind)
@@ -51,7 +51,7 @@ def leave(execution: Execution, step: Step, run: StepRun, end: End, kind: str = 
 
 
 def leave_to_next_run(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> None:
-    """The run has failed and another one repeats it: there is no way on from it."""
+    """Record a failed run that another one repeats: it follows no route."""
     _record(execution, step, run, end, kind, "failed")
     del execution.state.runs[run.id]
     _emit_end(execution, step, run, end, "failed")
@@ -68,7 +68,7 @@ def _told(execution: Execution, step: Step, run: StepRun, end: End, kind: str, w
 
 
 def in_time(step: Step, run: StepRun, end: End) -> End:
-    """The end, or a failure where the run's time was over before: also when its last call ended well."""
+    """The end; a failure if the run had timed out before, even if its last call succeeded."""
     if run.stop != "timeout":
         return end
     late = error_outcome("timeout", f"step {step.name!r} timed out after {run.limit:g} s")
@@ -76,8 +76,8 @@ def in_time(step: Step, run: StepRun, end: End) -> End:
 
 
 def completed(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
-    """The end with the step's own result, after its ``set``; a template without value fails the step after all, and so
-    does a time that was over, and the failure of the loop that this step ends.
+    """The end with the step's own result, after its ``set``. The step fails if a template cannot be evaluated, if it
+    has timed out, or if the loop that it ends has failed.
     """
     end = in_time(step, run, end)
     end = _with_own_result(execution, step, run, end, kind) if end.status == "ok" else end
@@ -108,7 +108,7 @@ def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, k
 
 
 def _of_loop(execution: Execution, step: Step, end: End) -> End:
-    """The end of a loop over steps fails as the loop did, once it has its own result."""
+    """The step that ends a loop over steps fails as the loop did, after it has its own result."""
     loop = execution.state.records.get(execution.ends.get(step.name, ""))
     if loop is None or loop.status != "failed":
         return end
@@ -116,7 +116,7 @@ def _of_loop(execution: Execution, step: Step, end: End) -> End:
 
 
 def _record(execution: Execution, step: Step, run: StepRun, end: End, kind: str, status: Any) -> StepRecord:
-    """Attempts, iterations and seconds add up over the runs of a step; everything else is the last run's."""
+    """Record a run. Attempts, iterations and durations are summed over the runs of a step; the rest is replaced."""
     records, pipeline = execution.state.records, run.pipeline
     if run.before is None:
         run.before = records.get(step.name) or StepRecord("running")

@@ -1,6 +1,6 @@
-"""A failed run of a step that waits for a person (semantics.md 42): how it is told, and with what it goes on.
+"""Failed step runs that wait for a person (semantics.md 42): their events and results.
 
-The run stays among the runs of its playbook until someone retries or skips it, its time is over, or the playbook stops.
+The run remains one of the runs of its playbook until it is retried, skipped or timed out, or the playbook stops.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["begin_hold", "end_hold", "forgive", "hold_id", "result_given"]
 
 
 def hold_id(run: StepRun) -> str:
-    """Of the timer that ends a hold."""
+    """The id of the timer that ends a hold."""
     return f"{run.id}:hold"
 
 
 def begin_hold(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> float:
-    """Note how the run failed, and tell of it; the seconds that it may wait."""
+    """Record the failure of the run and emit its event. Returns the seconds that it may wait."""
     seconds = _seconds(execution, step, run)
     at = execution.journal.at
     run.held = Held(end.outcome, end.span, at, at + round(seconds * 1000), end.task, kind)
@@ -51,7 +51,7 @@ def begin_hold(execution: Execution, step: Step, run: StepRun, end: End, kind: s
 
 
 def _seconds(execution: Execution, step: Step, run: StepRun) -> float:
-    """A time that has no value is the longest."""
+    """The time of the hold; the maximum if its template cannot be evaluated."""
     if step.hold is None:
         return HOLD_SECONDS
     host = execution.host(step, run)
@@ -65,7 +65,7 @@ def _seconds(execution: Execution, step: Step, run: StepRun) -> float:
 def end_hold(
     execution: Execution, step: Step, run: StepRun, held: Held, action: str, by: str = "", reason: str = ""
 ) -> End:
-    """Tell what became of the held run; how it had failed."""
+    """Emit how the hold ended, and return the failure of the run."""
     execution.journal.emit(
         "step.released",
         step.name,
@@ -82,14 +82,14 @@ def end_hold(
 
 
 def forgive(execution: Execution, step: Step, run: StepRun, end: End) -> None:
-    """A person deals with the failures of the run: they count as handled."""
+    """Mark the failures of the run as handled, by a person."""
     record_failure(execution, step, run, end, handled=True)
     if run.loop is not None:
         run.loop.failures = FailureLog()
 
 
 def result_given(execution: Execution, step: Step, run: StepRun, held: Held, data: Json) -> End:
-    """The end of a run whose result a person gives; what the step sets sees that result."""
+    """The end of a run whose result a person provides; the ``set`` of the step sees that result."""
     outcome: PlainOutcome = {"status": "ok", "result": data}
     if held.kind == LOOP and "meta" in held.outcome:
         outcome = {**outcome, "meta": held.outcome["meta"]}

@@ -1,4 +1,4 @@
-"""The surroundings of a pipeline that runs for a step of the playbook."""
+"""The host of a pipeline that runs for a step of the playbook."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ class StepHost:
         self._keychain = keychain
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Names in effect for this run of the step, the given layers innermost."""
+        """The names visible in this step run, with the given layers innermost."""
         state, at = self._state, self.journal.at
         return playbook_scope(state, self.names, self._keychain, self.execution_id, at, self._run, layers)
 
     def lease(self) -> None:
-        """Only iterations have rows."""
+        """None: only iterations have rows."""
 
     def warn(self, message: str, span: Span) -> None:
-        """Once a place in the whole run: steps that run again, and pages, ask the same conditions again."""
+        """Warn once per span in the whole run, as repeated steps and pages evaluate the same conditions again."""
         place = f"{span.line}:{span.col}"
         if place not in self._state.warned:
             self._state.warned.append(place)
             self.journal.warn(message, self.step.name, "step", self.parent_id, span, **self.meta)
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
-        """Apply ``set`` entries and record which."""
+        """Apply ``set`` entries and record them."""
         self.write(values)
         self.tell_of_set(values)
 
@@ -72,7 +72,7 @@ class StepHost:
             assign(self._state, self._run, target, value)
 
     def tell_of_set(self, values: Sequence[tuple[str, Json]]) -> None:
-        """Record what was set."""
+        """Record ``set`` entries."""
         if not values:
             return
         self.journal.emit(

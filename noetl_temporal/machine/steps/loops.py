@@ -1,4 +1,4 @@
-"""The loop of a step, as the step sees it: chunks that are begun, and reports that come back (loops/chunks.py)."""
+"""The loop of a step: begins its chunks and handles their reports (loops/chunks.py)."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ __all__ = [
 ]
 
 _CHUNK_SLOTS = SLOTS - 1
-"""All but the playbook's own, from 1 on."""
+"""The slots for chunks, from 1 on; slot 0 is that of the playbook."""
 
 _APART = 64
-"""Slots at least between the first that a run gives to chunks and the first of the run that a reset makes of it: more
-than one run has chunks in flight."""
+"""The minimum distance between the first slots of a run and of its reset: more than a run has chunks in flight."""
 
 _ENDS = {
     "ok": ("loop.done", "COMPLETED"),
@@ -54,9 +53,9 @@ _ENDS = {
 def open_loop(
     execution: Execution, step: Step, loop: Loop, run: StepRun, budget: Budget, limit: int
 ) -> LoopProgress | None:
-    """Select the loop's items, cut them into chunks of at most half of ``limit`` bytes, and tell of its beginning.
+    """Select the items of a loop, cut them into chunks of at most half of ``limit`` bytes, and emit its start.
 
-    None while the budget left items to look at for the next workflow task. Raises TemplateFailure.
+    None if the budget defers the selection of the remaining items to the next workflow task. Raises TemplateFailure.
     """
     scope = execution.host(step, run).scope()
     if loop.cursor is not None:
@@ -79,7 +78,7 @@ def open_loop(
 
 
 def _open_cursor(execution: Execution, step: Step, loop: Loop, run: StepRun, scope: Mapping[str, Any]) -> LoopProgress:
-    """A loop over a cursor is one range of as many rows as it may claim. Raises TemplateFailure."""
+    """Open a loop over a cursor: one range with as many rows as it may claim. Raises TemplateFailure."""
     claims = claim_limits(loop, scope)
     ranges = [(0, claims.rows)] if claims.rows else []
     needed = templates.project(scope, body_paths(step, {}))
@@ -89,7 +88,7 @@ def _open_cursor(execution: Execution, step: Step, loop: Loop, run: StepRun, sco
 
 
 def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, progress: LoopProgress) -> RunChunk | None:
-    """The command that runs the next chunk, None when none may begin. Raises TemplateFailure when slots are spent."""
+    """The command that runs the next chunk, None if none may begin. Raises TemplateFailure if no slot is free."""
     chunk = next_chunk(progress, _free_slot(execution, loop))
     if chunk is None:
         return None
@@ -101,7 +100,7 @@ def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, prog
 def chunk_input(
     execution: Execution, step: Step, loop: Loop, run: StepRun, progress: LoopProgress, chunk: Chunk
 ) -> ChunkInput:
-    """All that the chunk's machine needs."""
+    """The input of the chunk's machine."""
     claims = None if progress.claims is None else replace(progress.claims, rows=chunk.size)
     return ChunkInput(
         execution_id=execution.id,
@@ -132,7 +131,7 @@ def chunk_input(
 
 
 def steps_within(steps: Mapping[str, Step], loop: Loop) -> dict[str, Step]:
-    """The steps of the loop's region, and of the regions inside of it."""
+    """The steps of the loop's region and of nested regions."""
     found: dict[str, Step] = {}
     for name in loop.region:
         found[name] = steps[name]
@@ -155,9 +154,7 @@ def _part(given: ChunkInput) -> str:
 
 
 def _free_slot(execution: Execution, loop: Loop) -> int:
-    """The first slot, from the run's own first on, that no chunk has, nor one that ended without a report of the ids
-    it used.
-    """
+    """The first free slot of the run: no chunk has it, and no chunk that had it ended without a report."""
     state = execution.state
     loops = [run.loop for run in state.runs.values() if run.loop is not None]
     taken = {*state.lost_slots, *(chunk.slot for one in loops for chunk in one.chunks.values())}
@@ -169,17 +166,16 @@ def _free_slot(execution: Execution, loop: Loop) -> int:
 
 
 def moved_slot(first: int, seed: int) -> int:
-    """The first slot of chunks of the run that a reset made of one with this ``first`` slot. ``seed`` differs between
-    resets.
+    """The first slot for chunks after a reset of a run with this ``first`` slot. ``seed`` differs between resets.
 
-    Chunks that the run before began after the point of the reset are unknown to the new run, and go on until they are
-    terminated: in the same slots both would write rows with the same ids.
+    Chunks that began after the point of the reset are unknown to the new run, and run until they are terminated. In the
+    same slots, both would write rows with the same ids.
     """
     return (first - 1 + _APART + seed % (_CHUNK_SLOTS - 2 * _APART)) % _CHUNK_SLOTS + 1
 
 
 def record_slot(execution: Execution, slot: int, report: ChunkReport) -> None:
-    """Give a chunk's slot back; events of the playbook stand above those of the chunk."""
+    """Free the slot of a chunk; later events of the playbook get ids above those of the chunk."""
     if report.clock:
         execution.state.ids.rise(report.clock)
     else:
@@ -192,8 +188,8 @@ def loop_id(run: StepRun) -> str:
 
 
 def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun, progress: LoopProgress) -> None:
-    """The event of the loop's beginning. One that repeats another has ``kept`` the results of some items. How many rows
-    a cursor has nobody knows.
+    """Emit the start of a loop. A repeated loop has ``kept`` the results of some items. The number of rows of a cursor
+    is unknown.
     """
     size = progress.total if progress.claims is None else None
     kept = 0 if size is None else size - sum(count for _, count in progress.ranges)
@@ -216,7 +212,7 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
 
 
 def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> None:
-    """The event of the loop's end, with its counts."""
+    """Emit the end of a loop, with its counts."""
     name, status = _ENDS[end.status]
     execution.journal.emit(
         name,

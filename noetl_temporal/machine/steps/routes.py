@@ -1,4 +1,4 @@
-"""The way on from a step: which arcs are taken, what they set, and what became of a failure."""
+"""The routes from a step: which arcs are followed, what they set, and whether a failure is handled."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from noetl_temporal.machine.undefined import Mistake, is_reported
 __all__ = ["OK", "StepExit", "Way", "add_deferred", "decide", "enter_region", "record_failure", "route"]
 
 OK: PlainOutcome = {"status": "ok", "result": None}
-"""What a step comes to that called nothing."""
+"""The result of a step without calls."""
 
 
 class StepExit(NamedTuple):
-    """A run of a step is over; its token goes to ``targets``. ``fail_fast``: an unhandled failure that stops the
-    others.
+    """The end of a step run; its token moves to ``targets``. ``fail_fast``: an unhandled failure that stops the other
+    branches.
     """
 
     step: str
@@ -38,8 +38,8 @@ class StepExit(NamedTuple):
 
 
 class Way(NamedTuple):
-    """The way on from a run of a step, decided and not yet told. ``values`` is what its arcs have set, by target;
-    ``raised`` how deciding failed, and then nothing is chosen. ``mistakes`` are the conditions to warn of.
+    """The routes chosen after a step run, not yet emitted. ``values`` is what their arcs have set, by target;
+    ``raised`` is the failure of evaluating them, and then none is chosen. ``mistakes`` are warnings about conditions.
     """
 
     chosen: Selection = Selection((), ())
@@ -49,8 +49,9 @@ class Way(NamedTuple):
 
 
 def decide(execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str = "") -> Way | None:
-    """Choose the arcs and apply their ``set``, telling nothing: an arc that raises fails the step, whose end is told
-    after this. None where no arc is asked, since the way leads to the end. ``status`` is the run's.
+    """Choose the arcs and apply their ``set``, without events: an arc that cannot be evaluated fails the step, whose
+    end is emitted later. None if no arc is evaluated, because the token moves to the final step. ``status`` is that of
+    the run.
     """
     if status == "cancelled" or step.name == execution.graph.final or execution.state.stop is not None:
         return None
@@ -68,8 +69,8 @@ def decide(execution: Execution, step: Step, run: StepRun, status: str, end: End
 
 
 def route(execution: Execution, step: Step, run: StepRun, status: str, end: End, way: Way | None) -> StepExit:
-    """Tell of the way, and say what became of a failure. ``status`` and ``end`` are the run's as it was told; a way
-    that raised is the failure itself, or one more beside it.
+    """Emit the chosen routes, and record a failure. ``status`` and ``end`` are those that were emitted for the run. If
+    the routes could not be evaluated, that is the failure, or an additional one.
     """
     failed = status == "failed"
     targets = () if way is None else tuple(arc.to for arc in way.chosen.arcs)
@@ -92,7 +93,7 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
 
 
 def enter_region(execution: Execution, entry: Step, run: StepRun) -> Way:
-    """Choose the ways into a loop's region, and tell of them. ``entry`` is the loop's step with these as its route."""
+    """Choose the arcs into a loop's region and emit them. ``entry`` is the loop step with these arcs as its route."""
     way = decide(execution, entry, run, "completed", End("ok", OK, None, entry.span))
     if way is None:
         return Way()
@@ -136,16 +137,16 @@ def _emit(execution: Execution, step: Step, run: StepRun, way: Way) -> None:
 
 
 def _reported(execution: Execution, chosen: Selection) -> tuple[Mistake, ...]:
-    """The conditions that did not match because of an undefined name, where that is worth a warning."""
+    """The warnings about conditions that did not match because of an undefined name."""
     matched = (bool(arc.when or arc.item_rule) for arc in chosen.arcs)
     return chosen.mistakes if is_reported(execution.graph.names, matched) else ()
 
 
 def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> StepExit:
-    """A failure is handled when an arc leads on from it, else it goes to the final step (semantics.md 4).
+    """A failure is handled if an arc is followed after it; else the token moves to the final step (semantics.md 4).
 
-    Failures belong to one run of a step: what handles this run's forgives no other's. Those of a loop's items are
-    recorded already, and say more than that some of them failed.
+    Failures belong to one run of a step: handling one does not handle those of other runs. Failures of loop items are
+    recorded already and are more specific than that of the loop.
     """
     handled = bool(targets)
     error: dict[str, Any] = end.outcome.get("error") or {}
@@ -164,7 +165,7 @@ def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: t
 
 
 def record_failure(execution: Execution, step: Step, run: StepRun, end: End, *, handled: bool) -> None:
-    """Of a run of a step, with those of its items, which nothing else decides on."""
+    """Record the failure of a step run and those of its items."""
     items = FailureLog() if run.loop is None else run.loop.failures
     _add_log(execution, items, handled=handled)
     error: dict[str, Any] = end.outcome.get("error") or {}
@@ -182,8 +183,8 @@ def _failure(execution: Execution, step: Step, run: StepRun, end: End) -> Failur
 
 
 def _add_items(execution: Execution, step: Step, run: StepRun, *, handled: bool) -> None:
-    """Failures of a loop's items are told with the end of its step, when it is known what becomes of them: those of a
-    loop over steps with the step that ends it.
+    """Add the failures of loop items at the end of the step, when it is known whether they are handled; those of a loop
+    over steps are added at the end of the step that ends the loop.
     """
     if step.loop is None or run.loop is None:
         return
@@ -194,20 +195,20 @@ def _add_items(execution: Execution, step: Step, run: StepRun, *, handled: bool)
 
 
 def _defer(execution: Execution, step: Step, failures: FailureLog) -> None:
-    """What becomes of them is for the step that ends the loop to decide."""
+    """Defer failures to the step that ends the loop, which may handle them."""
     record = execution.state.records[step.name]
     record.failures = record.failures.followed_by(failures)
 
 
 def add_deferred(execution: Execution) -> None:
-    """The run ends: nobody handles the failures of loops over steps whose end was not reached."""
+    """At the end of the run, add the failures of loops over steps whose end was not reached, as unhandled."""
     for record in execution.state.records.values():
         found, record.failures = record.failures, FailureLog()
         _add_log(execution, found, handled=False)
 
 
 def _deferred(execution: Execution, step: Step) -> FailureLog:
-    """Failures of items that the end of a loop over steps decides on."""
+    """The failures of items that were deferred to the step that ends their loop."""
     loop = execution.state.records.get(execution.ends.get(step.name, ""))
     if loop is None:
         return FailureLog()

@@ -1,4 +1,4 @@
-"""What came of an execution's steps."""
+"""The result of an execution and the summary of its steps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["result_of", "summary_of", "tally_of"]
 
 
 def result_of(execution: Execution) -> Json:
-    """The result of the step that the caller asks for; else the final step's; where it has none, the result of the step
-    that led to it, or of each by name.
+    """The result of the step that the caller requested; else that of the final step; if that has none, the result of
+    the step that led to it, or of several such steps by name.
     """
     records = execution.state.records
     asked = records.get(execution.state.return_step)
@@ -28,14 +28,14 @@ def result_of(execution: Execution) -> Json:
 
 
 def _result_of(record: StepRecord) -> Json:
-    """What a server said when it refused a call is no result."""
+    """The result of a step. The response of a failed call is not a result."""
     error: dict[str, Json] = record.outcome.get("error") or {}
     return None if record.status == "failed" and error.get("status") is not None else whole_result(record.outcome)
 
 
 def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
-    """name -> {status, attempts, retries, iterations?, duration_seconds}, in the playbook's order; of steps inside of
-    loops over steps the gravest status, and sums.
+    """name -> {status, attempts, retries, iterations?, duration_seconds}, in the order of the playbook; for steps
+    inside loops over steps, the most severe status, and sums.
     """
     found = {**execution.state.inside, **{name: tally_of(one) for name, one in execution.state.records.items()}}
     return {
@@ -52,5 +52,5 @@ def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
 
 
 def tally_of(record: StepRecord) -> StepTally:
-    """What the summary says of a step."""
+    """The summary of a step."""
     return StepTally(record.status, record.attempts, record.retries, record.iterations, record.duration)

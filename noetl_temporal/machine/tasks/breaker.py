@@ -1,4 +1,4 @@
-"""The circuit breaker of a task: asked before each of its calls, told how each of them ended (semantics.md 22b)."""
+"""The circuit breaker of a task: checked before each of its calls, updated after each (semantics.md 22b)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ __all__ = ["cancelled", "ended", "refusal"]
 def refusal(
     host: Host, state: PipelineState, plan: TaskPlan, call_id: str, names: Mapping[str, Any]
 ) -> PlainOutcome | None:
-    """The outcome of a call that is not made, because the task's circuit is open. Raises TemplateFailure."""
+    """The outcome of a call that is refused because the circuit is open; None if it may be made. Raises
+    TemplateFailure.
+    """
     circuit = plan.circuit
     if circuit is None:
         return None
@@ -35,7 +37,7 @@ def refusal(
 
 
 def ended(host: Host, state: PipelineState, plan: TaskPlan, outcome: PlainOutcome) -> None:
-    """A call has ended, with all its attempts."""
+    """Record the end of a call, with all its attempts."""
     found = host.circuits.get(_name(host, plan)) if plan.circuit is not None else None
     if found is None:
         return
@@ -45,14 +47,14 @@ def ended(host: Host, state: PipelineState, plan: TaskPlan, outcome: PlainOutcom
 
 
 def cancelled(host: Host, state: PipelineState, plan: TaskPlan) -> None:
-    """A call was cut off by a stop."""
+    """Record that a call was cancelled by a stop."""
     found = host.circuits.get(_name(host, plan)) if plan.circuit is not None else None
     if found is not None:
         host.circuits[_name(host, plan)] = call_cancelled(found, state.pending)
 
 
 def _name(host: Host, plan: TaskPlan) -> str:
-    """Of the circuit, the same for all runs of the task's step in this machine."""
+    """The name of the circuit, the same for all runs of the step in this machine."""
     return f"{host.step.name}/{plan.name}"
 
 

@@ -1,4 +1,4 @@
-"""What a finished call comes to, as values. pipeline.py applies them; nothing here changes its state."""
+"""Computes the effects of a finished call. pipeline.py applies them; nothing here changes its state."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ __all__ = [
 
 
 class Ruling(NamedTuple):
-    """What is to be done now (``do``), by which rule of the task; ``delay`` is that of a retry, in seconds, ``calls``
-    how many the activity made.
+    """The action to take (``do``), and the rule that decided it; ``delay`` is that of a retry, in seconds, ``calls``
+    the number of calls that the activity made.
     """
 
     do: str
@@ -39,14 +39,14 @@ class Ruling(NamedTuple):
 
 
 def raised(failed: RuleFailure, task: Task) -> templates.TemplateFailure:
-    """The failure of a rule, at its place."""
+    """The failure of a rule, with its span."""
     rules = task.policy.rules if task.policy else ()
     span = rules[failed.rule].span if failed.rule is not None else task.span
     return templates.TemplateFailure(failed.message, span)
 
 
 def ruled(task: Task, decision: policy.Decision, outcome: PlainOutcome) -> Ruling:
-    """The rule that was decided on, or what follows without one."""
+    """The matching rule, or the default action without one."""
     rule = task.policy.rules[decision.rule] if task.policy and decision.rule is not None else None
     return Ruling(decision.do or _action(task, rule, outcome, decision.exhausted), rule, decision.delay)
 
@@ -62,7 +62,7 @@ def _action(task: Task, rule: Rule | None, outcome: PlainOutcome, exhausted: boo
 def mistakes(
     task: Task, ruling: Ruling, outcome: PlainOutcome, report: ToolReport, names: NamesProfile
 ) -> Sequence[Mistake]:
-    """What to warn of: rules that did not match because of an undefined name, and an error that no rule handles."""
+    """The warnings: rules that did not match because of an undefined name, and an error that no rule handles."""
     rule = ruling.rule
     if rule is None and not report.mistakes:
         return ()
@@ -79,7 +79,7 @@ def mistakes(
 def with_rule_result(
     task: Task, ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any], profile: NamesProfile
 ) -> PlainOutcome:
-    """The outcome with the result that its rule gives, where it gives one."""
+    """The outcome with the result that its rule sets, if it does."""
     rule = ruling.rule
     if rule is None or rule.result is None:
         return outcome
@@ -88,13 +88,13 @@ def with_rule_result(
 
 
 def replaces_error(ruling: Ruling, outcome: PlainOutcome) -> bool:
-    """Whether the task goes on after an error with the result that its rule gives, as after a success."""
+    """Whether the rule replaces an error by a result, so that the task continues as after a success."""
     rule = ruling.rule
     return outcome["status"] == "error" and ruling.do in ENDS and rule is not None and rule.result is not None
 
 
 def with_rule_message(ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any]) -> PlainOutcome:
-    """The outcome with the reason to fail that its rule gives."""
+    """The outcome with the error message of its rule."""
     rule = ruling.rule
     if ruling.do != "fail" or rule is None or (outcome["status"] == "error" and rule.message is None):
         return outcome
@@ -103,5 +103,5 @@ def with_rule_message(ruling: Ruling, outcome: PlainOutcome, names: Mapping[str,
 
 
 def last_page(names: NamesProfile, task: Task, outcome: PlainOutcome) -> Json:
-    """The last call's own outcome, where rules are about that when the step's result is another."""
+    """The outcome of the last call, if rules see that instead of the result of the step."""
     return {"kind": task.kind, **result_alone(outcome)} if names.outcome == "call" else None

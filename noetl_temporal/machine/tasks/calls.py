@@ -1,4 +1,4 @@
-"""From a place in a pipeline to the call that its activity gets."""
+"""Builds the call of an activity from the state of a pipeline."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Caller", "call_id", "store_call", "summary", "timer_id", "tool_call"
 
 
 class Caller(Protocol):
-    """Whom a call is made for.
+    """The step run or iteration that makes a call.
 
-    ``prefix`` makes ids unique in the workflow, ``key`` in the world; ``once`` is the key of the run of the step, which
-    all iterations of its loop share. ``secrets_key`` is that of the run's references to secrets, if it has any.
+    ``prefix`` makes ids unique in the workflow, ``key`` globally; ``once`` is the key of the step run, which all
+    iterations of its loop share. ``secrets_key`` is that of the run's references to secrets, if it has any.
     """
 
     journal: Journal
@@ -36,17 +36,17 @@ class Caller(Protocol):
     iteration: int | None
 
     def lease(self) -> LeaseRenewal | None:
-        """That of the row that a call works on. Raises TemplateFailure."""
+        """The lease of the row that a call processes. Raises TemplateFailure."""
         ...
 
 
 def call_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
-    """Unique in the workflow, whatever the names hold."""
+    """The id of the call, unique in the workflow."""
     return fitted(_place(caller, plan, state))
 
 
 def timer_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
-    """Of the delay after a call."""
+    """The id of the timer after a call."""
     return fitted(f"{_place(caller, plan, state)}:delay")
 
 
@@ -57,7 +57,7 @@ def _place(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
 def tool_call(
     caller: Caller, plan: TaskPlan, state: PipelineState, rendered: RenderedTask, names: Mapping[str, Any]
 ) -> ToolCall:
-    """The call of a task, with what its rules and its attempt-level sinks need of the scope and nothing more."""
+    """The call of a task, with only those names of the scope that its rules and attempt-level sinks read."""
     key, task = _key(caller, plan, state), plan.task
     return ToolCall(
         id=call_id(caller, plan, state),
@@ -90,7 +90,7 @@ def tool_call(
 def store_call(
     caller: Caller, plan: TaskPlan, state: PipelineState, names: Mapping[str, Any], outcome: PlainOutcome
 ) -> ToolCall:
-    """A call that is nothing but the task-level sinks, with the outcome to store."""
+    """A call that only performs the task-level sinks, with the outcome to store."""
     key = _key(caller, plan, state)
     sinks = sink_calls(plan.task_sinks, key, _once(caller, plan), names)
     return ToolCall(
@@ -115,11 +115,11 @@ def _key(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
 
 
 def _once(caller: Caller, plan: TaskPlan) -> str:
-    """The same for all calls of the task in this run of its step, in whichever iteration."""
+    """The key of the task in this step run, the same for all its calls and iterations."""
     return f"{caller.once}/{plan.name}"
 
 
 def summary(caller: Caller, plan: TaskPlan, page: int | None) -> str:
-    """What the Temporal UI shows: ``fetch [http] item 2 page 3``."""
+    """The summary in Temporal's UI: ``fetch [http] item 2 page 3``."""
     item = "" if caller.iteration is None else f" item {caller.iteration + 1}"
     return plan.title + item + ("" if page is None else f" page {page}")

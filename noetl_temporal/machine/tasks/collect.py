@@ -1,4 +1,4 @@
-"""Makes one result of a task's pages (semantics.md: collect; graph.Collect)."""
+"""Combines the pages of a task into one result (semantics.md: collect; graph.Collect)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def collect_of(task: Task) -> Collect | None:
 
 
 def with_page(how: Collect, so_far: Json, task: Task, outcome: PlainOutcome) -> Json:
-    """The running value with one more page; ``so_far`` is None before the first. Raises TemplateFailure when there is
-    nothing to collect in the page.
+    """The running value with one more page; ``so_far`` is None before the first. Raises TemplateFailure if the page has
+    nothing to collect.
     """
     try:
         return _collected(how, so_far, task.kind, whole_result(outcome))

@@ -1,4 +1,4 @@
-"""The events of a pipeline's tasks: each call begins and ends one task execution (semantics.md 18)."""
+"""Emits the events of a pipeline's tasks: each call begins and ends one task execution (semantics.md 18)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ENDS = {"COMPLETED": "task.done", "CANCELLED": "task.cancelled", "FAILED": "tas
 
 
 def emit_started(host: Host, state: PipelineState, plan: TaskPlan) -> int:
-    """A task, or another page of it, is about to be called. The event's id."""
+    """Emit that a task, or another page of it, is called. Returns the id of the event."""
     return host.journal.emit(
         "task.started",
         plan.task.label,
@@ -34,7 +34,7 @@ def emit_started(host: Host, state: PipelineState, plan: TaskPlan) -> int:
 
 
 def emit_decided(host: Host, state: PipelineState, plan: TaskPlan, decision: Decision) -> None:
-    """The machine has asked the policy after a call that no attempt reported."""
+    """Emit that the machine evaluated the policy, after a call without a report."""
     host.journal.emit(
         "policy.task.evaluated",
         plan.task.label,
@@ -52,7 +52,9 @@ def emit_decided(host: Host, state: PipelineState, plan: TaskPlan, decision: Dec
 def emit_ended(
     host: Host, state: PipelineState, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None
 ) -> int:
-    """It is over: ``status`` COMPLETED, FAILED or CANCELLED; ``sequence`` tells of all its pages. The event's id."""
+    """Emit the end of a task: ``status`` is COMPLETED, FAILED or CANCELLED; ``sequence`` describes all its pages.
+    Returns the id of the event.
+    """
     meta = _meta(host, state, plan)
     return host.journal.emit(
         _ENDS[status],
@@ -77,6 +79,6 @@ def _meta(host: Host, state: PipelineState, plan: TaskPlan) -> dict[str, Any]:
 
 
 def message_of(outcome: PlainOutcome) -> str | None:
-    """What went wrong, None when nothing did."""
+    """The error message of an outcome; None if there is none."""
     error = outcome.get("error")
     return str(error.get("message")) if error else None

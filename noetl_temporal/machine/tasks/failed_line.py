@@ -1,4 +1,4 @@
-"""Where a task failed: at the line of its code or SQL that is wrong, where that is a line of the YAML."""
+"""Locates the failure of a task: the failed line of its code or SQL, if that is a line of the YAML."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _CODE, _SQL = ("code", "script"), (*SQL_COMMANDS, "script")
 
 
 def failed_at(task: Task, outcome: PlainOutcome, called: Mapping[str, Json] | None) -> Span:
-    """The line, else the task. ``called`` is the configuration of the call: where templates have made more or fewer
-    lines of its text, its lines are not those of the YAML.
+    """The span of the line, else of the task. ``called`` is the configuration of the call: if templates changed the
+    number of lines, its lines are not those of the YAML.
     """
     line, lines = _line_told(outcome), _lines_of(task, names_in(task.config))
     if task.code is None or line is None or not 1 <= line <= len(lines):
@@ -30,7 +30,7 @@ def failed_at(task: Task, outcome: PlainOutcome, called: Mapping[str, Json] | No
 
 
 def _line_told(outcome: PlainOutcome) -> int | None:
-    """Of the traceback of Python code, or of the position in SQL."""
+    """The line in the traceback of Python code, or that of the error position in SQL."""
     told = cast("dict[str, dict[str, Json] | None]", outcome)
     line = next((facts["line"] for name in ("py", "pg") if (facts := told.get(name)) and "line" in facts), None)
     return line if isinstance(line, int) else None

@@ -1,7 +1,7 @@
-"""Asides of a pipeline: tasks with a guard, which run after the step's own tasks (graph.Task).
+"""Guarded tasks of a pipeline, which run after the other tasks of the step (graph.Task).
 
-They see the outcome of the task they stand beside, the last one without a guard, under the names that rules see. They
-may run after its failure too; the pipeline then still ends with that failure.
+They see the outcome of their subject, the last task without a guard, under the names that rules see. They may run after
+its failure too; the pipeline then still ends with that failure.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["may_follow", "runs", "subject_names"]
 
 
 def subject_names(names: OutcomeNames, step: str, subject: TaskRecord) -> dict[str, Any]:
-    """What the outcome of the task beside which asides stand binds."""
+    """The names of the outcome of the subject."""
     return call_names(names, step, subject.kind, subject.outcome)
 
 
 def runs(guard: Guard | None, state: PipelineState, scope: Callable[[], Mapping[str, Any]]) -> bool:
-    """Whether a task of the pipeline is to run now: after a failure only asides do."""
+    """Whether a task of the pipeline runs now: after a failure, only guarded tasks do."""
     if guard is None:
         return state.failure is None
     return allows(guard, "error" if state.failure is not None else "ok", scope())
 
 
 def may_follow(tasks: Sequence[Task], index: int) -> bool:
-    """Whether some later task may run after a failure of this one, which is no aside itself."""
+    """Whether a guarded task may run after a failure of this one, which is not guarded itself."""
     if tasks[index].guard is not None:
         return False
     return any(task.guard is not None and task.guard.on != "ok" for task in tasks[index + 1 :])

@@ -1,4 +1,4 @@
-"""Whom a pipeline runs for."""
+"""The interface between a pipeline and what it runs for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Host"]
 
 
 class Host(Caller, Protocol):
-    """Whom a pipeline runs for: a step of the playbook, or an iteration of a loop; ``run_id`` is its id there.
+    """The host of a pipeline: a step run of the playbook, or an iteration of a loop; ``run_id`` is its id.
     ``circuits`` are those of the whole machine.
     """
 
@@ -23,7 +23,7 @@ class Host(Caller, Protocol):
     circuits: dict[str, CircuitState]
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Names in effect, the given layers innermost."""
+        """The visible names, with the given layers innermost."""
         ...
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
@@ -31,5 +31,5 @@ class Host(Caller, Protocol):
         ...
 
     def warn(self, message: str, span: Span) -> None:
-        """Write a warning about a place of the playbook: each place is told of once."""
+        """Record a warning about a span of the playbook, once per span."""
         ...

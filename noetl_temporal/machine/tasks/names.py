@@ -1,4 +1,4 @@
-"""The names that templates see in a pipeline: what is bound for a task, the results before it, what came of a call."""
+"""The names that templates see in a pipeline: the input of a task, earlier results, the outcome of a call."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = ["PipelineNames"]
 
 
 class PipelineNames:
-    """Of the pipeline whose state this is, as it stands."""
+    """The names in the current state of a pipeline."""
 
     def __init__(self, host: Host, state: PipelineState) -> None:
         self._host = host
         self._state = state
 
     def bound(self, task: Task) -> dict[str, Json]:
-        """What the surroundings give, and over it the task's own input, whose templates see it. Where args lie over
-        input, a task's own names are defaults: what its step or the route to it binds comes over them.
+        """The given names, overridden by the task's input, whose templates see them. In profiles where args override
+        input, it is the other way round: the input has defaults for what the step or the route binds.
         """
         given = _names(task, self._rendered(task.given))
         own = _names(task, self._rendered(task.input, given))
@@ -41,7 +41,7 @@ class PipelineNames:
         return templates.render(value, self._host.scope(*layers, self.of_task())) if value.templates else value.data
 
     def outcome_scope(self, plan: TaskPlan, outcome: PlainOutcome, attempts: int) -> Mapping[str, Any]:
-        """What a task's rules and sets see after a call that took so many attempts."""
+        """What the rules and ``set`` of a task see after a call with this number of attempts."""
         if plan.task.guard is not None:
             return self._host.scope(self.of_task())
         names = self.of_call(plan.task, outcome, max(1, attempts))
@@ -50,13 +50,13 @@ class PipelineNames:
         return self._host.scope(names, self.of_task())
 
     def of_call(self, task: Task, outcome: PlainOutcome, attempts: int = 1) -> dict[str, Any]:
-        """What a call's outcome itself binds."""
+        """The names of the outcome of a call."""
         host = self._host
         return call_names(host.names.outcome, host.step.name, task.kind, outcome, attempts, self._state.task.page)
 
     def of_task(self) -> Mapping[str, Any]:
-        """Results of the tasks before, by label and in ``results``, and the last as ``_prev``; its outcome as
-        ``output``. All as it stands now, also for a template that asks later.
+        """Results of earlier tasks, by label and in ``results``, and the last as ``_prev``; its outcome as ``output``.
+        The names do not change afterwards.
         """
         state, task = self._state, self._task()
         if not state.records:
@@ -95,7 +95,7 @@ class PipelineNames:
 
 
 def _names(task: Task, bound: Json) -> dict[str, Json]:
-    """What was bound, a mapping of names or nothing. TemplateFailure for anything else."""
+    """The bound names: a mapping, or empty for null. Raises TemplateFailure for anything else."""
     if not bound or isinstance(bound, dict):
         return cast("dict[str, Json]", bound or {})
     raise templates.TemplateFailure(f"the input is {bound!r:.40}, expected a mapping of names", task.span)

@@ -14,9 +14,9 @@ How it works. A pipeline is always in one phase (state.PipelineState), and moves
 
 Only its engine calls ``begin_call``, at the one place where calls begin, or ``stop`` there instead (engine.py).
 
-*Settling* a finished call is the heart, and ``_settled`` has all of it in order. The activity has told which rule ended
-the call; call_result.py says, as values, what that means. ``retry`` is never seen, except for a call whose worker was
-lost: it happened inside the activity.
+``_settled`` does everything that follows a finished call, in order. The activity has reported which rule ended the
+call; call_result.py computes what that means. Retries happen inside the activity, so ``retry`` occurs here only for a
+call whose worker was lost.
 
 Only the pipeline changes its state. What it uses (names.py, events.py, calls.py, call_result.py) reads it.
 
@@ -82,7 +82,7 @@ FOLLOWS: Mapping[str, tuple[str, ...]] = {
 
 
 class End(NamedTuple):
-    """How a pipeline ended; ``task`` is the label that failed and ``span`` its place."""
+    """How a pipeline ended; ``task`` is the label of the failed task, ``span`` the span of the failure."""
 
     status: Literal["ok", "error", "cancelled"]
     outcome: PlainOutcome
@@ -91,8 +91,8 @@ class End(NamedTuple):
 
 
 class Pipeline:
-    """Runs a step's tasks. ``end`` is set when it is over, ``delay`` (seconds) when it waits for a time, ``opened`` is
-    the wait that began last.
+    """Runs the tasks of a step. ``end`` is set when it has ended, ``delay`` (seconds) when it waits for a time;
+    ``opened`` is the wait that began last.
     """
 
     def __init__(self, host: Host, state: PipelineState) -> None:
@@ -107,7 +107,7 @@ class Pipeline:
     # ---- facts ----------------------------------------------------------------------------------------------------
 
     def begin_call(self) -> None:
-        """Make the next call; the pipeline ends instead when no task is left or the call has no value."""
+        """Make the next call. The pipeline ends instead if no task is left or the call cannot be rendered."""
         try:
             if self.state.phase == "answered":
                 self._take_answer()
@@ -121,7 +121,7 @@ class Pipeline:
             self._end("error", template_outcome(failure), failure.span)
 
     def tool_finished(self, report: ToolReport, cancelled: bool) -> None:
-        """The awaited call ended; ``cancelled`` because this run asked for it."""
+        """The pending call ended; ``cancelled``: by a request of this run."""
         state, plan = self.state, self._plan()
         made = max(1, len(report.attempts))
         state.attempts += made
@@ -137,11 +137,11 @@ class Pipeline:
             self._settle(plan, report)
 
     def delay_over(self) -> None:
-        """The awaited delay is over: the next page, or the same task after a loss or a jump."""
+        """The delay has ended: make the next call, of the next page, or of a task after a loss or jump."""
         self._move("ready")
 
     def wait_ended(self, wait: Wait, ending: Ending, outcome: PlainOutcome | None) -> None:
-        """The wait is over; without an outcome because this run stops."""
+        """The wait has ended; without an outcome if the run stops."""
         self.opened = None
         emit_wait_ended(self.host, wait, ending, outcome)
         self.state.answer = outcome
@@ -149,7 +149,7 @@ class Pipeline:
         self._move("ready" if outcome is None else "answered")
 
     def stop(self) -> None:
-        """End instead of the next call. What needs no further call has ended as it did; a failure stays one."""
+        """End instead of making the next call. If no further call is needed, the outcome stays as it is."""
         state = self.state
         if state.phase == "answered":
             self._take_answer(calls=False)
@@ -179,7 +179,7 @@ class Pipeline:
         return self.host.plan.tasks[self.state.index]
 
     def _begin_task(self) -> None:
-        """Call the next task that is to run. Raises TemplateFailure."""
+        """Call the next task. Raises TemplateFailure."""
         state = self.state
         if not self._find_task():
             self._run_out()
@@ -191,7 +191,7 @@ class Pipeline:
         self._call(self._plan())
 
     def _find_task(self) -> bool:
-        """Move on to the next task that is to run, if one is left. Raises TemplateFailure."""
+        """Advance to the next task that runs, if one is left. Raises TemplateFailure."""
         state, plans = self.state, self.host.plan.tasks
         while state.index < len(plans) and not self._runs(plans[state.index]):
             state.index += 1
@@ -241,7 +241,7 @@ class Pipeline:
         self.state.pending, self.opened = wait.id, wait
 
     def _take_answer(self, *, calls: bool = True) -> None:
-        """What follows from the end of a wait: of the task itself, or, when that has failed, of its retry."""
+        """Continue after a wait: of the task itself, or of the retry of a failed call."""
         state, plan, outcome = self.state, self._plan(), self.state.answer
         state.answer = None
         if outcome is None:
@@ -258,7 +258,7 @@ class Pipeline:
     # ---- settling -------------------------------------------------------------------------------------------------
 
     def _settle(self, plan: TaskPlan, report: ToolReport) -> None:
-        """Record what a finished call came to, apply what it sets, and take the action of its rule."""
+        """Record the outcome of a finished call, apply what it sets, and take the action of its rule."""
         try:
             self._settled(plan, report)
         except templates.TemplateFailure as failure:
@@ -266,7 +266,7 @@ class Pipeline:
             self._end("error", template_outcome(failure), failure.span)
 
     def _settled(self, plan: TaskPlan, report: ToolReport) -> None:
-        """All names that are rendered here are those before any of it is set. Raises TemplateFailure."""
+        """See ``_settle``. Templates see the values from before any of these assignments. Raises TemplateFailure."""
         task, profile = plan.task, self.host.names
         outcome = with_selected(task.output, task.kind, report.outcome)
         self._warn_of_result(plan, outcome)
@@ -293,13 +293,13 @@ class Pipeline:
         self._act(plan, ruling, with_rule_message(ruling, given, names), names)
 
     def _warn_of_result(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
-        """What the tool itself warns of: values that were changed."""
+        """Record the warnings of the tool about values that it changed."""
         warning = outcome.get("meta", {}).get("warning")
         if isinstance(warning, str):
             self.host.warn(f"{plan.task.label}: {warning}", plan.task.span)
 
     def _decide(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
-        """No activity has asked the rules: the machine does. A retry is a new call."""
+        """Evaluate the rules, for a call that no activity reported. A retry is a new call."""
         task, attempts = plan.task, self._attempts(report)
         names = self.host.scope(self._names.of_call(task, outcome, attempts), self._names.of_task())
         try:
@@ -310,13 +310,13 @@ class Pipeline:
         return decision
 
     def _attempts(self, report: ToolReport) -> int:
-        """How many calls the task has made, this one included."""
+        """The number of calls that the task has made, including this one."""
         if report.is_decided:
             return report.calls
         return self.state.task.calls + report.counts.used + 1
 
     def _record(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
-        """Keep the outcome under the task's label; ``last`` moves on success only. A page is collected."""
+        """Record the outcome under the label of the task, and as ``last`` after a success. Pages are collected."""
         state, task, how = self.state, plan.task, plan.collect
         state.records[task.label] = TaskRecord(task.kind, outcome)
         if task.guard is None:
@@ -331,8 +331,8 @@ class Pipeline:
     def _apply_sets(
         self, plan: TaskPlan, ruling: Ruling, outcome: PlainOutcome, report: ToolReport
     ) -> Mapping[str, Any]:
-        """Set what the call itself, the task, after a success, and its rule set. The names that the rule sees; none
-        without a rule.
+        """Apply the ``set`` of the call, of the task after a success, and of its rule. Returns the names that the rule
+        sees, none without a rule.
         """
         own: dict[str, Json] = outcome.get("set") or {}
         self.host.assign([(f"ctx.{name}", value) for name, value in own.items()])
@@ -370,7 +370,7 @@ class Pipeline:
     def _wait_to_retry(
         self, plan: TaskPlan, ruling: Ruling, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]
     ) -> None:
-        """Call again when the signal has come, unless there were as many calls as there may be."""
+        """Wait for the signal before the next call, unless no attempts are left."""
         state, most = self.state, limit_of(rule, names, defaults.ATTEMPTS)
         state.task.calls += ruling.calls
         if state.task.calls >= most:
@@ -387,7 +387,7 @@ class Pipeline:
         self._go(rule, delay)
 
     def _fail(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
-        """The task failed, and with it the pipeline: at once, or when the asides are done that answer to it."""
+        """The task failed, and so does the pipeline: immediately, or after its guarded tasks."""
         self._task_ended(plan, "FAILED", outcome)
         self._failed(plan, outcome)
 
@@ -415,7 +415,7 @@ class Pipeline:
         self._go(rule, delay)
 
     def _go(self, rule: Rule, delay: float) -> None:
-        """Call again or jump, after so many seconds."""
+        """Repeat the call or jump, after ``delay`` seconds."""
         label = self.host.step.tasks[self.state.index].label
         if delay <= 0:
             self._move("ready")
@@ -427,7 +427,7 @@ class Pipeline:
     # ---- ending a task --------------------------------------------------------------------------------------------
 
     def _sequence_done(self, plan: TaskPlan, outcome: PlainOutcome, stop: bool) -> None:
-        """The task's last page is in. Its result is what was collected; sinks of level task come now."""
+        """The last page of the task has ended. Its result is the collected one; task-level sinks follow."""
         state = self.state
         if state.task.has_collected:
             page = last_page(self.host.names, plan.task, outcome)
@@ -446,7 +446,7 @@ class Pipeline:
         self.state.task.done_id = self._task_ended(plan, status, outcome, sequence)
 
     def _task_ended(self, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None) -> int:
-        """A task execution is over. The id of the event that tells of it."""
+        """End a task execution. Returns the id of its event."""
         self.state.task.is_open = False
         return emit_ended(self.host, self.state, plan, status, outcome, sequence)
 
@@ -467,7 +467,7 @@ class Pipeline:
             self._end("error", report.outcome)
 
     def _advance(self, stop: bool) -> None:
-        """Go on to the next task. Without any the pipeline ends now: an end needs no leave to begin a call."""
+        """Continue with the next task. If none is left, the pipeline ends immediately, as this begins no call."""
         self.state.task = TaskProgress()
         self.state.index = len(self.host.step.tasks) if stop else self.state.index + 1
         if self.state.index < len(self.host.step.tasks):
@@ -493,7 +493,7 @@ class Pipeline:
         return self.state.records[last].outcome if last is not None else {"status": "ok", "result": None}
 
     def last_kind(self) -> str:
-        """The tool kind under which the pipeline's result is seen; after a failure what its call was answered."""
+        """The tool kind of the pipeline's result; after a failure, that of the response of the failed call."""
         failed = self.end.task if self.end is not None and self.end.status == "error" else None
         last = failed if failed in self.state.records else self.state.last
         return self.state.records[last].kind if last is not None else ""

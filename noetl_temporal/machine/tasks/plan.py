@@ -1,4 +1,4 @@
-"""What is known of a step's tasks before any run of them, found out once a machine and never part of its state."""
+"""Facts about the tasks of a step that do not depend on a run, computed once per machine and not part of its state."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from noetl_temporal.machine.tasks.collect import collect_of
 __all__ = ["StepPlan", "TaskPlan", "call_rule", "scope_paths"]
 
 MAX_LABEL = 100
-"""Characters of the names in a summary, so that item and page are still seen."""
+"""Maximum length of the names in a summary, so that item and page are displayed."""
 
 
 class TaskPlan:
-    """Of one task. ``name`` is its label as it stands in ids, ``title`` how a summary begins: ``fetch [http]``."""
+    """One task. ``name`` is its label in ids, ``title`` the start of a summary: ``fetch [http]``."""
 
     def __init__(self, step: Step, task: Task) -> None:
         self.task = task
@@ -37,21 +37,21 @@ class TaskPlan:
 
     @cached_property
     def call_paths(self) -> tuple[str, ...]:
-        """What the call must be given of the scope. Raises TemplateFailure."""
+        """The paths of the scope that the call needs. Raises TemplateFailure."""
         return scope_paths(self.rules or (), (sink for _, sink in self.attempt_sinks))
 
     @cached_property
     def store_paths(self) -> tuple[str, ...]:
-        """The same for the call that is nothing but the task-level sinks."""
+        """The same for the call that only performs the task-level sinks."""
         return scope_paths((), (sink for _, sink in self.task_sinks))
 
     def page(self, state: PipelineState) -> int | None:
-        """The page that is being called, from 1; None for a task that has none."""
+        """The current page, from 1; None for a task without pages."""
         return state.task.page if self.paginates else None
 
 
 class StepPlan:
-    """Of all tasks of a step, in their order."""
+    """All tasks of a step, in order."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -65,7 +65,7 @@ def _title(step: Step, task: Task) -> str:
 
 
 def _of_level(task: Task, level: str) -> tuple[tuple[int, Sink], ...]:
-    """The sinks of a level with their places among all sinks of the task."""
+    """The sinks of a level, with their positions among all sinks of the task."""
     return tuple((index, sink) for index, sink in enumerate(task.sinks) if sink.level == level)
 
 
@@ -76,7 +76,7 @@ def _rules(policy: Policy | None) -> tuple[CallRule, ...] | None:
 
 
 def call_rule(index: int, rule: Rule) -> CallRule:
-    """A rule as its call carries it; its numbers are rendered where it is decided."""
+    """The form of a rule in a call; its numbers are rendered when it is applied."""
     return CallRule(
         index=index,
         do=rule.do if rule.wait_for is None else "wait",
@@ -92,7 +92,7 @@ def call_rule(index: int, rule: Rule) -> CallRule:
 
 
 def scope_paths(rules: Iterable[CallRule], sinks: Iterable[Sink]) -> tuple[str, ...]:
-    """The paths which rules and sinks name: what the activity must be given of the scope."""
+    """The paths that rules and sinks read, so the activity needs them."""
     sources: set[str] = set()
     for rule in rules:
         sources.update(() if rule.when is None else (rule.when,))

@@ -1,4 +1,4 @@
-"""A task of the graph and a scope to a rendered tool call, ready for its activity."""
+"""Renders a task with a scope, for the call of its activity."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["RenderedTask", "delay_of", "limit_of", "seconds_of", "sink_calls"]
 
 
 class RenderedTask:
-    """The parts of a call that templates decide. Raises TemplateFailure on the way."""
+    """The parts of a call that contain templates. Raises TemplateFailure."""
 
     __slots__ = ("auth", "config", "connect_timeout", "input", "read_timeout", "timeout")
 
     def __init__(self, task: Task, scope: Mapping[str, Any], bound: dict[str, Json]) -> None:
-        """``scope`` has the input bound already."""
+        """``scope`` includes the input."""
         self.input = bound
         self.config: dict[str, Json] = templates.render(task.config, scope) or {}
         if task.splices:
@@ -33,9 +33,9 @@ class RenderedTask:
 
 
 def _spliced(config: dict[str, Json], splices: Sequence[Splice], scope: Mapping[str, Any]) -> dict[str, Json]:
-    """The config with the literal of each value in its place, from the last in a field on. In brackets, so that what
-    stands beside it in the code binds no part of it; with the line breaks of the template, so that lines keep their
-    numbers.
+    """The config with each template replaced by the literal of its value, from the last in a field to the first. The
+    literal is in brackets, so that adjacent operators apply to all of it, and keeps the line breaks of the template, so
+    that line numbers do not change.
     """
     found = dict(config)
     for one in reversed(splices):
@@ -48,8 +48,8 @@ def _spliced(config: dict[str, Json], splices: Sequence[Splice], scope: Mapping[
 def sink_calls(
     sinks: Sequence[tuple[int, Sink]], key: str, once: str, scope: Mapping[str, Any]
 ) -> tuple[SinkCall, ...]:
-    """Sinks, each with its place; their configuration stays unrendered until there is a result. ``once`` is the key of
-    the task in this run of its step.
+    """The sinks, each with its position; their configuration is rendered when there is a result. ``once`` is the key of
+    the task in this step run.
     """
     return tuple(
         [
@@ -76,13 +76,13 @@ def seconds_of(value: Value | None, scope: Mapping[str, Any], what: str) -> floa
 
 
 def delay_of(rule: Rule, scope: Mapping[str, Any]) -> float:
-    """How long a rule waits before the next call, in seconds. Raises TemplateFailure."""
+    """The delay of a rule before the next call, in seconds. Raises TemplateFailure."""
     found = templates.render(rule.delay, scope) if rule.delay is not None else None
     return 0.0 if found is None else quantities.seconds(found, "delay", rule.span)
 
 
 def limit_of(rule: Rule, scope: Mapping[str, Any], default: int) -> int:
-    """How many calls or pages a rule allows. Raises TemplateFailure."""
+    """The number of calls or pages that a rule allows. Raises TemplateFailure."""
     if rule.attempts is None:
         return default
     return quantities.count(templates.render(rule.attempts, scope), "attempts", rule.span)

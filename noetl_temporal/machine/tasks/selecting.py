@@ -1,4 +1,4 @@
-"""Parts of a result under names of their own (``select``): kept beside the outcome, under the result's own names."""
+"""Named parts of a result (``select``): stored with the outcome, and shadowed by the keys of the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["with_selected"]
 
 
 def with_selected(output: Output | None, kind: str, outcome: PlainOutcome) -> PlainOutcome:
-    """The outcome with ``selected``, name -> part. A part that is not there has no name."""
+    """The outcome with ``selected``, name -> part. Parts that do not exist are left out."""
     if output is None or not output.select or outcome["status"] != "ok":
         return outcome
     view = result_view(kind, whole_result(outcome))

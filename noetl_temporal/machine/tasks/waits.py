@@ -1,4 +1,4 @@
-"""From a place in a pipeline to the wait that opens there, what ends it, and the events of both."""
+"""Creates the waits of a pipeline, ends them, and emits their events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STATUSES: Mapping[Ending, str] = {"done": "COMPLETED", "timed_out": "FAILED", "
 
 
 def task_wait(host: Host, plan: TaskPlan, state: PipelineState, rendered: RenderedTask) -> Wait:
-    """The wait of a task of kind wait or approval, told in the log. Raises TemplateFailure."""
+    """Begin the wait of a task of kind wait or approval, and log it. Raises TemplateFailure."""
     config, since = rendered.config, host.journal.at
     wait = Wait(
         id=call_id(host, plan, state),
@@ -50,7 +50,7 @@ def task_wait(host: Host, plan: TaskPlan, state: PipelineState, rendered: Render
 
 
 def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, seconds: float | None) -> Wait:
-    """The wait of a call that failed for the signal that its rule names, told in the log."""
+    """Begin the wait of a failed call for the signal of its rule, and log it."""
     wait = Wait(
         id=fitted(f"{call_id(host, plan, state)}:retry"),
         kind="retry",
@@ -65,7 +65,7 @@ def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, sec
 
 
 def end_at_due_time(wait: Wait) -> tuple[Ending, PlainOutcome]:
-    """How a wait ends that nobody has ended before."""
+    """The end of a wait at its due time."""
     return ("done", {"status": "ok", "result": None}) if wait.ends_well else ("timed_out", _timed_out(wait))
 
 
@@ -78,14 +78,14 @@ def _timed_out(wait: Wait) -> PlainOutcome:
 
 
 def still_failed(outcome: PlainOutcome, late: PlainOutcome) -> PlainOutcome:
-    """How a call failed whose retry waited for a signal in vain."""
+    """The failure of a call whose retry did not receive its signal."""
     error: dict[str, Json] = outcome.get("error") or {}
     message = f"{error.get('message') or 'failed'}; {late['error']['message']}"
     return {**outcome, "status": "error", "error": {**error, "message": message}}
 
 
 def emit_wait_ended(host: Host, wait: Wait, ending: Ending, outcome: PlainOutcome | None) -> None:
-    """The event of its end."""
+    """Emit the end of a wait."""
     is_decision = wait.kind == "approval" and ending == "done"
     decision: dict[str, Json] = outcome["result"] if is_decision and outcome is not None else {}
     host.journal.emit(
@@ -132,7 +132,7 @@ def _kind_of(plan: TaskPlan, config: Mapping[str, Json]) -> Literal["time", "sig
 
 
 def _due(config: Mapping[str, Json], since: int, plan: TaskPlan) -> int:
-    """When the wait ends by itself, 0 where only its timeout ends it. Raises TemplateFailure."""
+    """When the wait ends by itself; 0 if only its timeout ends it. Raises TemplateFailure."""
     span = plan.task.span
     if plan.task.kind == "approval" or config.get("signal"):
         return 0
@@ -146,7 +146,7 @@ def _due(config: Mapping[str, Json], since: int, plan: TaskPlan) -> int:
 
 
 def _limited(wait: Wait, seconds: float | None) -> Wait:
-    """With the timeout, where it comes before what is waited for."""
+    """The wait with its timeout, if that is before its due time."""
     if seconds is None:
         return wait
     last = wait.since + round(seconds * 1000)

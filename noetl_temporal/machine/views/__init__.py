@@ -1,8 +1,8 @@
-"""How a stored result looks to a template.
+"""How templates see a stored result.
 
-A result is stored once, in one shape. Playbooks of different years reach for the same thing by different names, so a
-name in a template is a *view*: a read-only mapping that falls through to the older shapes and materialises to plain
-JSON when it is passed on whole (dev/decisions/0006).
+A result is stored once, in one shape. Playbooks of different years read it under different names, so a name in a
+template is a *view*: a read-only mapping that falls back to the older shapes, and becomes plain JSON when it is passed
+on as a whole (dev/decisions/0006).
 """
 
 from __future__ import annotations

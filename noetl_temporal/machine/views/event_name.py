@@ -8,7 +8,7 @@ __all__ = ["EventName"]
 
 
 class EventName(str):
-    """A boundary event's name; it equals every name that was ever used for the boundary (semantics.md 8)."""
+    """The name of a boundary event; it equals all its synonyms (semantics.md 8)."""
 
     __slots__ = ()
 

@@ -36,7 +36,7 @@ class HttpView(ResultView):
 
 
 class CallStatus(int):
-    """How an HTTP call went, as case playbooks ask for it: by its code, or by a word."""
+    """The status of an HTTP call in case playbooks; it equals its status code and the word for it."""
 
     __slots__ = ()
     _WORDS = frozenset({"success", "ok", "completed"})
@@ -52,7 +52,7 @@ class CallStatus(int):
 
 
 class CallView(HttpView):
-    """An HTTP response that also has ``status`` and ``metadata``, which come before the body's keys."""
+    """An HTTP response that also has ``status`` and ``metadata``, which shadow the keys of the body."""
 
     __slots__ = ()
 
@@ -65,7 +65,7 @@ class CallView(HttpView):
 
 
 class BodyView(ResultView):
-    """A response's body: its keys first, then the response's. ``data`` is the body itself where it has no such key."""
+    """The body of a response: its keys shadow those of the response. ``data`` is the body if it has no such key."""
 
     __slots__ = ("_response",)
 

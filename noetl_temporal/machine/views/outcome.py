@@ -1,4 +1,4 @@
-"""The envelope of a call's end, and its error."""
+"""The envelope of an outcome, and its error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ErrorView", "OutcomeView"]
 
 
 class ErrorView(Mapping[str, Any]):
-    """An error, or the absence of one: then every field is absent, so that ``output.error.retryable`` can be asked."""
+    """An error, or none: then every field is undefined, so templates can always read ``output.error.retryable``."""
 
     __slots__ = ("_error",)
     _ALIASES: ClassVar[dict[str, str]] = {"status_code": "status", "type": "kind", "error": "message"}
@@ -47,8 +47,8 @@ class ErrorView(Mapping[str, Any]):
 
 
 class OutcomeView(Mapping[str, Any]):
-    """The envelope: status, data (also result and response), error, http, pg, py, meta. Passed whole it is the task's
-    result; after an error, or without a result, the envelope.
+    """The envelope: status, data (also result and response), error, http, pg, py, meta. As a whole value it is the
+    result of the task; after an error, or without a result, the envelope.
     """
 
     __slots__ = ("_outcome", "_result")
@@ -82,7 +82,7 @@ class OutcomeView(Mapping[str, Any]):
         return len(self._NAMES)
 
     def materialise(self) -> Json:
-        """The result, as `_prev` once was; never null."""
+        """The result, as the value of ``_prev``; never null."""
         result: Any = taken(self._result)
         if result is not None and self._outcome["status"] == "ok":
             return result

@@ -1,4 +1,4 @@
-"""Results that are a map or a list, under the names that the whole of it has."""
+"""Results that are a mapping or a list, with names for the whole of it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _COUNT_NAMES = frozenset({"count", "total"})
 
 
 class ResultView(Mapping[str, Any]):
-    """A map result. ``data``, ``result`` and ``output`` mean the result itself where it has no such key; ``extra``
-    has names that lie under its own. Names below the ``data`` of an old envelope, {status, data}, count as its own.
+    """A mapping. ``data``, ``result`` and ``output`` are the result itself if it has no such key; its keys shadow the
+    names in ``extra``. Keys below the ``data`` of an old envelope, {status, data}, count as keys of the result.
     """
 
     __slots__ = ("_extra", "_stored")
@@ -52,7 +52,7 @@ class ResultView(Mapping[str, Any]):
 
 
 class ListView(list[Any]):
-    """A list result. ``data``, ``result`` and ``results`` mean the list itself, ``count`` and ``total`` its length."""
+    """A list. ``data``, ``result`` and ``results`` are the list itself, ``count`` and ``total`` its length."""
 
     __slots__ = ()
 

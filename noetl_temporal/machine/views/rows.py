@@ -1,4 +1,4 @@
-"""What databases answer: rows, and one statement's among several."""
+"""Results of databases: rows, also of one statement among several."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RowsView(ResultView):
         return super()._missing(key)
 
     def _command(self, key: str) -> Any:
-        """One statement, of which an index is a row as well."""
+        """The result of one statement, whose rows can be read by index too."""
         statements: list[Json] = self._stored.get("statements") or [self._first()]
         index = key.removeprefix("command_")
         if index.isdecimal() and int(index) < len(statements):

@@ -1,8 +1,8 @@
-"""The part of a playbook's machine that takes signals and decisions, and hands them to what waits for them.
+"""The part of a playbook's machine that receives signals and decisions, and passes them to the waits for them.
 
-The waits of a loop's items are here as well: a chunk of the loop tells of each that opens and closes, and is handed the
-answer. A chunk may learn of a timeout or a stop while an answer is on its way: then it returns the signal, which the
-next wait gets. A signal comes back once only, so that a message of a chunk that somebody repeats makes no signal.
+This includes the waits of loop items: a chunk reports each wait that opens and closes, and is sent the answer. A wait
+may time out or stop while its answer is being sent: then the chunk returns the signal, which the next wait gets. A
+signal is returned only once, so a repeated message of a chunk does not create a signal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Answering(Engine[PlaybookState, StepRun]):
                 super()._take(event)
 
     def _wait_of_chunk_opened(self, wait: Wait) -> None:
-        """A chunk that continues as new tells of its waits again, also of one whose answer is on its way."""
+        """A chunk that continues as new reports its waits again, including one whose answer is being sent."""
         is_known = wait.id in self.state.waits or wait.id in self.state.handed
         if not is_known and self._is_in_flight(wait):
             self.state.waits[wait.id] = wait
@@ -55,7 +55,7 @@ class Answering(Engine[PlaybookState, StepRun]):
             self._offer(handed.signal, first=True)
 
     def _forget_waits(self, chunk_id: str) -> None:
-        """The chunk has ended, and all its waits with it."""
+        """Remove the waits of a chunk that has ended."""
         for wait in [one for one in self.state.waits.values() if one.chunk == chunk_id]:
             del self.state.waits[wait.id]
 
@@ -72,7 +72,7 @@ class Answering(Engine[PlaybookState, StepRun]):
         self._offer(signal)
 
     def _offer(self, signal: Signal, *, first: bool = False) -> None:
-        """Hand the signal to the wait that it ends, or keep it; ``first`` before those that are kept."""
+        """Pass the signal to the wait that it ends, or keep it; ``first``: before the other kept ones."""
         wait = waiting_for(signal, self.state.waits.values())
         if wait is not None:
             self._answer(wait, Answer(signal.data, signal))
@@ -81,7 +81,7 @@ class Answering(Engine[PlaybookState, StepRun]):
         queue.insert(0 if first else len(queue), signal)
 
     def _decided(self, event: Decided) -> None:
-        """A decision that comes after the end of its wait is too late."""
+        """Apply a decision, unless its wait has ended."""
         wait = self.state.waits.get(event.wait_id)
         if wait is None or is_repeated(event.request_id, self.state, ()):
             return
@@ -104,4 +104,4 @@ class Answering(Engine[PlaybookState, StepRun]):
             self._answer(wait, Answer(found.data, found))
 
     def _wait_closed(self, wait: Wait, ending: Ending) -> None:
-        """Nobody else knows of it."""
+        """Nothing to report: the wait belongs to this machine."""

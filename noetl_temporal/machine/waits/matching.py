@@ -1,7 +1,7 @@
-"""Which wait a signal ends, and which signal a wait that begins finds (semantics.md 44).
+"""Matches signals and waits (semantics.md 44).
 
-A signal with a key is for the wait with that key, else for one without any. A signal without a key is for the oldest
-wait. What no wait takes is kept, first in first out.
+A signal with a key is for the wait with that key, else for a wait without a key. A signal without a key is for the
+oldest wait. Signals without a matching wait are kept, first in first out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["may_wait", "signals_of", "take_kept", "waiting_for"]
 
 
 def waiting_for(signal: Signal, waits: Iterable[Wait]) -> Wait | None:
-    """The wait that the signal ends. ``waits`` from the oldest on."""
+    """The wait that the signal ends. ``waits`` are sorted by age, the oldest first."""
     named = [wait for wait in waits if wait.signal == signal.name]
     if signal.key is None:
         return named[0] if named else None
@@ -40,7 +40,7 @@ def take_kept(kept: dict[str, list[Signal]], wait: Wait) -> Signal | None:
 
 
 def signals_of(graph: Graph) -> Mapping[str, Mapping[str, Any]]:
-    """The signals for which some step of the graph waits, each with the schema of its payload."""
+    """The signals that the graph waits for, each with the schema of its payload."""
     found: dict[str, Mapping[str, Any]] = {}
     for step in graph.steps.values():
         for task in step.tasks:

@@ -1,7 +1,7 @@
-"""Why a request to a run cannot be: asked before it is accepted, a pure function of the machine's state.
+"""Validates signals and decisions before they are accepted: pure functions of the machine's state.
 
-``unfed`` are the facts of requests that were accepted and that the machine has not taken yet: two approvals may come
-with one workflow task.
+``unfed`` are the facts of accepted requests that the machine has not applied yet: two approvals may arrive with one
+workflow task.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ __all__ = [
 ]
 
 KEPT_SIGNALS = 100
-"""Signals of one name that are kept until a step waits for them."""
+"""Maximum number of signals of one name that are kept until a step waits for them."""
 
 SIGNAL_BYTES = 16_384
-"""Of the payload of one signal, or of one form, as JSON."""
+"""Maximum size of the payload of a signal, or of a form, as JSON."""
 
 KEPT_BYTES = 500_000
-"""Of all payloads that are kept: they are copied when a run continues as new."""
+"""Maximum size of all kept payloads: they are copied when a run continues as new."""
 
 _REQUESTS = Signalled | Decided | PauseRequested | UnpauseRequested | RetryRequested | SkipRequested
 """The facts of requests."""
 
 MAX_REQUESTS = 500
-"""Requests whose ids a run remembers. Ids rise with time, so an id below all of them counts as repeated."""
+"""How many request ids a run remembers. Ids increase with time, so an id below all of them counts as repeated."""
 
 
 def is_repeated(request_id: int, state: PlaybookState, unfed: Iterable[Event]) -> bool:
@@ -60,7 +60,7 @@ def is_repeated(request_id: int, state: PlaybookState, unfed: Iterable[Event]) -
 
 
 def remember(request_id: int, state: PlaybookState) -> None:
-    """The request was accepted; the oldest is forgotten where there are too many."""
+    """Remember an accepted request, and forget the oldest if there are too many."""
     state.requests.append(request_id)
     if len(state.requests) > MAX_REQUESTS:
         state.oldest_request = min(state.requests)
@@ -68,7 +68,7 @@ def remember(request_id: int, state: PlaybookState) -> None:
 
 
 def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Sequence[Event]) -> str | None:
-    """Why the signal is refused; None when it is not."""
+    """Why the signal is refused; None if it is accepted."""
     signals = signals_of(graph)
     if signal.name not in signals:
         there_are = f"its signals are {', '.join(sorted(signals))}" if signals else "it waits for no signals"
@@ -83,7 +83,7 @@ def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Se
 
 
 def _keeping_problem(state: PlaybookState, signal: Signal, coming: Iterable[Signal]) -> str | None:
-    """A signal that an open wait takes is not kept, however many others are. ``coming`` takes its waits first."""
+    """Why the signal cannot be kept; None if an open wait takes it. The signals in ``coming`` take waits first."""
     waits = list(state.waits.values())
     kept = [one for queue in state.signals.values() for one in queue]
     for one in coming:
@@ -102,7 +102,7 @@ def _keeping_problem(state: PlaybookState, signal: Signal, coming: Iterable[Sign
 
 
 def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Event]) -> str | None:
-    """Why an approval or a rejection is refused; None when it is not."""
+    """Why an approval or rejection is refused; None if it is accepted."""
     wait = state.waits.get(decision.wait_id)
     is_decided = any(isinstance(fact, Decided) and fact.wait_id == decision.wait_id for fact in unfed)
     if wait is None or wait.kind != "approval" or is_decided:
@@ -115,7 +115,7 @@ def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Ev
 
 
 def _form_problem(form: Mapping[str, Any], decision: Decided) -> str | None:
-    """Who rejects need not fill in anything."""
+    """Why the form is refused; None if it is accepted. A rejection needs no form."""
     schema = form_schema(form)
     return payload_problem(decision.form, schema if decision.approved else {**schema, "required": []}, "form")
 

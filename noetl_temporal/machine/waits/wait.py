@@ -13,7 +13,7 @@ __all__ = ["Answer", "Signal", "Wait", "timer_id"]
 
 
 class Signal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A signal as a person or a program sent it. Without a ``key`` it is for whichever wait is the oldest."""
+    """A signal from outside the run. Without a ``key`` it is for the oldest wait."""
 
     name: str
     data: Json = None
@@ -21,7 +21,7 @@ class Signal(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What ends a wait well: the ``result`` of its task, and the ``signal`` that it was, if it was one."""
+    """The successful end of a wait: the ``result`` of its task, and the ``signal``, if it was one."""
 
     result: Json = None
     signal: Signal | None = None
@@ -30,10 +30,10 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """A task that waits, or a call that waits to be retried (``kind`` retry).
 
-    ``id`` is unique in the workflow, ``run`` the run or iteration that waits. ``since`` and ``due`` are milliseconds
-    since the epoch: at ``due``, where it is not 0, the wait ends; well where it ``ends_well`` then, else as timed out
-    after ``timeout`` seconds. ``event_id`` is that of its first event. The playbook's machine has the waits of its
-    loops as well: those have the id of their ``chunk``.
+    ``id`` is unique in the workflow, ``run`` the run or iteration that waits. ``since`` and ``due`` are in milliseconds
+    since the epoch. At ``due``, unless it is 0, the wait ends: successfully if it ``ends_well``, else as timed out
+    after ``timeout`` seconds. ``event_id`` is that of its first event. The playbook's machine also has the waits of its
+    loops, with the id of their ``chunk``.
     """
 
     id: str
@@ -55,20 +55,20 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     chunk: str = ""
 
     def seen_from_outside(self, chunk_id: str) -> Wait:
-        """The same for the playbook's machine."""
+        """The wait of a chunk, as the playbook's machine has it."""
         return replace(self, id=f"{chunk_id} {self.id}", chunk=chunk_id)
 
     @property
     def id_in_chunk(self) -> str:
-        """The id that the chunk's machine knows it by."""
+        """The id in the chunk's machine."""
         return self.id.removeprefix(f"{self.chunk} ")
 
     @property
     def name(self) -> str:
-        """How people name it: ``review``, ``review[3]`` for the item with index 3 of a loop."""
+        """The name for users: ``review``, or ``review[3]`` for the loop item with index 3."""
         return self.step if self.iteration is None else f"{self.step}[{self.iteration}]"
 
 
 def timer_id(wait_id: str) -> str:
-    """Of the timer that ends a wait."""
+    """The id of the timer that ends a wait."""
     return f"{wait_id}:timer"

@@ -21,12 +21,12 @@ R = TypeVar("R", bound=Run)
 
 
 class Waiting(Timing[S, R], Generic[S, R]):
-    """A wait has a timer where it ends by itself; who else may end it is for the machine to decide."""
+    """Manages waits and the timers of those that end by themselves. Subclasses end them for other reasons."""
 
     _runs: Runs[R]
 
     def _open_wait(self, run: R, pipeline: Pipeline) -> None:
-        """The run waits; a run that stops does not begin to."""
+        """Begin the wait of a run, unless the run is stopping."""
         wait = pipeline.opened
         if wait is None:
             raise ProtocolError(f"{run.id} waits for nothing")
@@ -42,7 +42,7 @@ class Waiting(Timing[S, R], Generic[S, R]):
         self._wait_opened(wait)
 
     def _end_wait(self, wait: Wait, ending: Ending, outcome: PlainOutcome | None) -> None:
-        """The wait is over, and its run goes on; without an outcome because the run stops."""
+        """End a wait and resume its run; without an outcome if the run stops."""
         del self.state.waits[wait.id]
         self._drop_timer(timer_id(wait.id))
         run = self._runs[wait.run]
@@ -63,7 +63,7 @@ class Waiting(Timing[S, R], Generic[S, R]):
 
     @abstractmethod
     def _wait_opened(self, wait: Wait) -> None:
-        """Find out whether there is an answer for it already."""
+        """Look for an answer that is there already."""
 
     @abstractmethod
     def _wait_closed(self, wait: Wait, ending: Ending) -> None: ...
