@@ -5,11 +5,14 @@
     python -m dev.killing --items 500 --minutes 3              a shorter loop; no kill after so many minutes
     python -m dev.killing --framed --kills 20                  the items run in frames, many in one activity
     python -m dev.killing --cursor --kills 20                  the items are rows that the loop claims
+    python -m dev.killing --cursor --freeze --kills 3          a worker is frozen past its leases, and goes on
+    python -m dev.killing --sub-playbooks --items 100          each item is a call of a playbook
+    python -m dev.killing --pauses --kills 10                  the run is paused, killed at, and resumed
 
 Runs follow each other until enough kills fell between loop.started and loop.done. Each item must have its row once or
 a recorded failure, and no call that reported may be made again: of a framed item, none that a heartbeat had named
-before a kill. Other calls of frames may be, and are counted. Each claimed row must be acknowledged once. The exit
-status is 1 when that does not hold.
+before a kill. Other calls of frames may be, and are counted. Each claimed row must be acknowledged once, and each
+playbook called once. The exit status is 1 when that does not hold.
 """
 
 from __future__ import annotations
@@ -22,11 +25,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dev.killing import cursor
+from dev.killing import cursor, sub_playbooks
 from dev.killing.named import Named, calls_by_item
+from dev.killing.pauses import paused
+from dev.killing.playbook import plain_loop
 from dev.killing.stack import PARTS, Api, Stack, wait_until
 from dev.killing.verdict import Verdict, judged, loop_times
 from noetl_compiler import compile_or_raise
@@ -36,34 +42,10 @@ from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 PROBE = "/api/v1/concurrency/probe"
 END_SECONDS = 240.0
 
-PLAYBOOK = """apiVersion: noetl.io/v10
-kind: Playbook
-metadata: {name: killing, path: dev/killing}
-workload: {api: "", items: 2000, seconds: 0.3}
-workflow:
-  - step: start
-    tool:
-      kind: postgres
-      auth: pg_local
-      command: CREATE TABLE IF NOT EXISTS killed (run bigint, item int, at timestamptz DEFAULT now())
-    next: {arcs: [{step: each}]}
-  - step: each
-    loop: {in: "{{ range(workload['items']) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 20 FRAME}}
-    tool:
-      kind: http
-      url: "{{ workload.api }}"
-      params: {label: "{{ execution_id }}-{{ iter.item }}", delay_seconds: "{{ workload.seconds }}"}
-      sink: {tool: postgres, auth: pg_local, table: killed, data: {run: "{{ execution_id }}", item: "{{ iter.item }}"}}
-      spec:
-        policy:
-          rules:
-            - when: "{{ output.status == 'error' and output.error.kind in ['connection', 'sql_connection'] }}"
-              then: {do: retry, attempts: 40, delay: 1}
-            - when: "{{ output.status == 'error' }}"
-              then: {do: fail}
-"""
-
-FRAME = ", frame: {max_rows: 400, max_seconds: 30, row_concurrency: 10}"
+LEASE_SECONDS = 20
+SHORT_LEASE_SECONDS = 4
+FROZEN_SECONDS = (25.0, 35.0)
+"""Longer than the lease, and than the time after which Temporal gives a worker up (performer.HEARTBEAT_TIMEOUT)."""
 
 
 class Killing:
@@ -75,7 +57,12 @@ class Killing:
         self.within: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
         self.verdicts: list[Verdict] = []
-        self.text = cursor.PLAYBOOK if given.cursor else PLAYBOOK.replace(" FRAME", FRAME if given.framed else "")
+        self.text = self._text()
+
+    def _text(self) -> str:
+        if self.given.cursor:
+            return cursor.cursor_loop(SHORT_LEASE_SECONDS if self.given.freeze else LEASE_SECONDS)
+        return plain_loop(framed=self.given.framed)
 
     async def go(self) -> None:
         """Until enough kills fell into a loop, or the time is over."""
@@ -96,6 +83,9 @@ class Killing:
 
     async def _judged(self, execution_id: int, named: Named) -> Verdict:
         addresses, items, calls = self.stack.addresses, self.given.items, self.api.calls(PROBE)
+        if self.given.sub_playbooks:
+            asked = calls_by_item(calls, execution_id)
+            return await sub_playbooks.judged_calls(addresses, execution_id, items, asked)
         if self.given.cursor:
             return await cursor.judged_rows(addresses, execution_id, items, calls_by_item(calls, execution_id))
         return await judged(addresses, execution_id, items, calls, named, framed=self.given.framed)
@@ -108,6 +98,8 @@ class Killing:
         os.environ[SIGNING_KEY_VARIABLE] = self.stack.addresses.signing_key_file
         client = await NoetlClient.connect(self.stack.addresses.temporal, dsn=self._dsn)
         payload = {"api": self.api.url + PROBE, "items": self.given.items}
+        if self.given.sub_playbooks:
+            return await client.submit(str(sub_playbooks.written(self.stack.folder)), payload)
         return await client.submit(compile_or_raise(self.text), payload, content=self.text)
 
     async def _killed(self, run: RunHandle, named: Named, until: float) -> list[tuple[str, datetime]]:
@@ -123,9 +115,18 @@ class Killing:
             if self.given.framed:
                 await named.look(self.stack, run)
             part, at = self.chance.choice(self.given.which), datetime.now(UTC)
-            if self.stack.kill(part):
+            if await self._struck(run, part):
                 kills.append((part, at))
         return kills
+
+    async def _struck(self, run: RunHandle, part: str) -> bool:
+        """Kill the part, or freeze it, or kill it while the run is paused; False when it does not run just now."""
+        if self.given.freeze:
+            return await asyncio.to_thread(self.stack.freeze, part, self.chance.uniform(*FROZEN_SECONDS))
+        if not self.given.pauses:
+            return self.stack.kill(part)
+        async with paused(run, self.chance) as is_paused:
+            return is_paused and self.stack.kill(part)
 
     async def _times(self, execution_id: int) -> tuple[datetime | None, datetime | None]:
         try:
@@ -177,7 +178,8 @@ def main() -> int:
         stack.up()
         killing = Killing(given, stack, api)
         try:
-            asyncio.run(killing.go())
+            with stack.spare_worker() if given.freeze else nullcontext():
+                asyncio.run(killing.go())
         finally:
             wrong = killing.table()
             stack.down()
@@ -194,8 +196,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--pause", type=float, nargs=2, default=(2.0, 6.0), metavar="S", help="between two kills")
     parser.add_argument("--framed", action="store_true", help="run the items in frames")
     parser.add_argument("--cursor", action="store_true", help="claim the items as rows of a table")
+    parser.add_argument("--sub-playbooks", action="store_true", help="call a playbook for each item")
+    parser.add_argument("--pauses", action="store_true", help="pause the run, kill, and resume it")
+    parser.add_argument("--freeze", action="store_true", help="freeze a worker past its leases, and let it go on")
     parser.add_argument("--seed", type=int, default=1)
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.freeze:
+        given.which = ["worker"]
+    return given
 
 
 if __name__ == "__main__":

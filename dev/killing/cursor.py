@@ -6,29 +6,21 @@ from collections import Counter
 
 import asyncpg
 
+from dev.killing.playbook import calls_item, playbook
 from dev.killing.verdict import Verdict
 from noetl_temporal.stack.addresses import Addresses
 
-__all__ = ["PLAYBOOK", "judged_rows"]
+__all__ = ["cursor_loop", "judged_rows"]
 
-PLAYBOOK = """apiVersion: noetl.io/v10
-kind: Playbook
-metadata: {name: killing, path: dev/killing}
-workload: {api: "", items: 2000, seconds: 0.3}
-workflow:
-  - step: start
-    tool:
-      kind: postgres
-      auth: pg_local
-      command: |
-        CREATE TABLE IF NOT EXISTS killed_jobs
-          (run bigint, item int, status text DEFAULT 'new', token text, until timestamptz, PRIMARY KEY (run, item));
-        CREATE TABLE IF NOT EXISTS killed_acks (run bigint, item int, status text);
-        INSERT INTO killed_jobs
-          SELECT {{ execution_id }}, generate_series(0, {{ workload["items"] }} - 1) ON CONFLICT DO NOTHING
-    next: {arcs: [{step: each}]}
-  - step: each
-    loop:
+SETUP = """
+CREATE TABLE IF NOT EXISTS killed_jobs
+  (run bigint, item int, status text DEFAULT 'new', token text, until timestamptz, PRIMARY KEY (run, item));
+CREATE TABLE IF NOT EXISTS killed_acks (run bigint, item int, status text);
+INSERT INTO killed_jobs
+  SELECT {{ execution_id }}, generate_series(0, {{ workload["items"] }} - 1) ON CONFLICT DO NOTHING
+"""
+
+LOOP = """    loop:
       cursor:
         kind: postgres
         auth: pg_local
@@ -52,19 +44,14 @@ workflow:
           UPDATE killed_jobs SET until = NULL
           WHERE run = {{ execution_id }} AND item = {{ row.item }} AND token = {{ lease.token }} AND status = 'new'
       iterator: job
-      spec: {mode: cursor, max_in_flight: 5, frame: {max_rows: 8, row_concurrency: 4, lease_seconds: 20}}
-    tool:
-      kind: http
-      url: "{{ workload.api }}"
-      params: {label: "{{ execution_id }}-{{ iter.job.item }}", delay_seconds: "{{ workload.seconds }}"}
-      spec:
-        policy:
-          rules:
-            - when: "{{ output.status == 'error' and output.error.kind == 'connection' }}"
-              then: {do: retry, attempts: 40, delay: 1}
-            - when: "{{ output.status == 'error' }}"
-              then: {do: fail}
+      spec: {mode: cursor, max_in_flight: 5, frame: {max_rows: 8, row_concurrency: 4, lease_seconds: LEASE}}
 """
+
+
+def cursor_loop(lease_seconds: int) -> str:
+    """Over the rows of a table that a run fills itself."""
+    loop = LOOP.replace("LEASE", str(lease_seconds))
+    return playbook(SETUP, loop + calls_item("{{ execution_id }}", "{{ iter.job.item }}", stores=False))
 
 
 async def judged_rows(addresses: Addresses, execution_id: int, items: int, calls: Counter[int]) -> Verdict:

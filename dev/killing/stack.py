@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,19 +84,43 @@ class Stack:
             self.up()
         return True
 
+    @contextmanager
+    def spare_worker(self) -> Generator[None]:
+        """Inside of the block a second worker serves the stack, which nobody kills."""
+        environment = {**self._environment(), **self.addresses.environment()}
+        command = [sys.executable, "-m", "noetl_temporal.cli", "worker", "--grace", "1"]
+        process = subprocess.Popen(command, cwd=self.folder, env=environment, stderr=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+    def freeze(self, part: str, seconds: float) -> bool:
+        """SIGSTOP one of its processes for so long, then SIGCONT; False when it does not run just now."""
+        pid = self._pid(part)
+        if pid is None:
+            return False
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        return True
+
     def _pid(self, part: str) -> int | None:
         found = next((one for one in reversed(noted(self.home.servers)) if PARTS[part] in one.marker), None)
         return found.pid if found and found.runs() else None
 
     def _noetl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "NOETL_"))
-        }
-        environment["NOETL_HOME"] = str(self.home.root)
         command = [sys.executable, "-m", "noetl_temporal.cli", *arguments]
         return subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=200
+            command, cwd=self.folder, env=self._environment(), capture_output=True, text=True, check=False, timeout=200
         )
+
+    def _environment(self) -> dict[str, str]:
+        found = {name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "NOETL_"))}
+        return {**found, "NOETL_HOME": str(self.home.root)}
 
 
 class Api:

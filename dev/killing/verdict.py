@@ -11,7 +11,7 @@ import asyncpg
 from dev.killing.named import Named, calls_by_item
 from noetl_temporal.stack.addresses import Addresses
 
-__all__ = ["Verdict", "judged", "loop_times"]
+__all__ = ["Verdict", "judged", "loop_times", "stored_rows"]
 
 ENDS = ("loop.done", "loop.failed", "loop.cancelled")
 REPORTED = ("ok", "error")
@@ -55,7 +55,7 @@ async def judged(
     addresses: Addresses, execution_id: int, items: int, calls: dict[str, int], named: Named, *, framed: bool
 ) -> Verdict:
     """``calls``: query string -> how often the service was asked. The log of ``framed`` items need not tell of each."""
-    stored = await _stored(addresses.playbooks, execution_id)
+    stored = await stored_rows(addresses.playbooks, execution_id)
     connection = await asyncpg.connect(addresses.postgres)
     try:
         status = await connection.fetchval("SELECT status FROM noetl.execution WHERE execution_id = $1", execution_id)
@@ -93,7 +93,7 @@ def _wrong(item: int, stored: Counter[int], failed: dict[int, str], attempts: Co
     return found
 
 
-async def _stored(dsn: str, execution_id: int) -> Counter[int]:
+async def stored_rows(dsn: str, execution_id: int) -> Counter[int]:
     """Item -> its rows in the playbooks' database."""
     connection = await asyncpg.connect(dsn)
     try:

@@ -13,6 +13,7 @@ from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import RunChunk
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import Continued, TimerFired, ToolFinished
+from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
@@ -33,7 +34,7 @@ def check_again(story: Story) -> None:
 
 def _made(story: Story, tale: Tale, state: Any = None) -> Machine | LoopMachine:
     if tale.name:
-        return LoopMachine(tale.given, state, limit=story.store.limit)
+        return loop_machine(tale.given, state, limit=story.store.limit)
     return Machine(story.graph, execution_id=EXECUTION_ID, state=state, limit=story.store.limit)
 
 

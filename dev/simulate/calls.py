@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dev.simulate.answers import Answers
+from dev.simulate.sub_playbooks import outcome_of
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import AttemptRecord, PlainOutcome, RuleFailure, SinkRecord, ToolCall, ToolReport
@@ -16,7 +17,7 @@ from noetl_temporal.machine.scope import Chain, call_names, sink_config
 from noetl_temporal.performer import HEARTBEAT_TIMEOUT
 from noetl_temporal.run_tool import MAX_LOST
 
-__all__ = ["CALM", "Performed", "Weather", "cancelled", "lost", "perform"]
+__all__ = ["CALM", "WHOLLY_LOST", "Performed", "Weather", "broken", "cancelled", "decision_on", "lost", "perform"]
 
 WHOLLY_LOST = 0.3
 """How likely the shell hears of a lost attempt only that the call has ended."""
@@ -53,7 +54,8 @@ def perform(call: ToolCall, at: int, answers: Answers, chance: random.Random, we
 def _called(call: ToolCall, answers: Answers, chance: random.Random, weather: Weather) -> Performed:
     """A playbook, which runs in a workflow of its own: no worker loses it, and it asks no rules of its caller."""
     ms = max(1, int(weather.longest_ms * chance.random() ** 3))
-    return Performed(ms, ToolReport(answers.answer(call.kind, call.key, 1), is_decided=False), [])
+    outcome, is_waited = outcome_of(call, answers)
+    return Performed(ms if is_waited else 1, ToolReport(outcome, is_decided=False), [])
 
 
 def cancelled() -> ToolReport:
@@ -65,6 +67,21 @@ def lost(attempts: tuple[AttemptRecord, ...]) -> ToolReport:
     """The shell's account of a call that no worker finished."""
     error = {"kind": "worker_lost", "message": "no worker finished the call", "retryable": True}
     return ToolReport({"status": "error", "error": error}, attempts=attempts, is_decided=False)
+
+
+def decision_on(call: ToolCall, outcome: PlainOutcome, used: int, jitter: float) -> Decision:
+    """What the call's rules say of the outcome of its attempt number ``used``. Raises TemplateFailure."""
+    return decide(call.rules or (), outcome["status"], _scope_of(call, outcome, used), max(1, used), jitter=jitter)
+
+
+def _scope_of(call: ToolCall, outcome: PlainOutcome, used: int) -> Chain:
+    names = call_names(call.names, call.step, call.kind, outcome, max(1, used), call.page or 1)
+    return Chain(call.scope, names) if call.aside else Chain(names, call.scope)
+
+
+def broken(outcome: PlainOutcome, attempts: tuple[AttemptRecord, ...], failure: TemplateFailure) -> ToolReport:
+    """The report of a call whose rules could not be asked."""
+    return ToolReport(outcome, attempts=attempts, failed=RuleFailure(failure.message, getattr(failure, "rule", None)))
 
 
 class _Activity:
@@ -148,13 +165,10 @@ class _Activity:
         return tuple(made), outcome
 
     def _scope(self, outcome: PlainOutcome) -> Chain:
-        call = self.call
-        names = call_names(call.names, call.step, call.kind, outcome, max(1, self.used), call.page or 1)
-        return Chain(call.scope, names) if call.aside else Chain(names, call.scope)
+        return _scope_of(self.call, outcome, self.used)
 
     def _decide(self, outcome: PlainOutcome) -> Decision:
-        jitter = self.chance.random()
-        return decide(self.call.rules or (), outcome["status"], self._scope(outcome), max(1, self.used), jitter=jitter)
+        return decision_on(self.call, outcome, self.used, self.chance.random())
 
     def _record(self, started: int, status: Any, **facts: Any) -> None:
         self.records.append(AttemptRecord(len(self.records) + 1, started, status, ended=self.now, **facts))
@@ -164,5 +178,4 @@ class _Activity:
         return ToolReport(outcome, decision.rule, decision.exhausted, attempts, mistakes=mistakes)
 
     def _broken(self, outcome: PlainOutcome, failure: TemplateFailure) -> ToolReport:
-        rule = getattr(failure, "rule", None)
-        return ToolReport(outcome, attempts=tuple(self.records), failed=RuleFailure(failure.message, rule))
+        return broken(outcome, tuple(self.records), failure)

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from dev.simulate.calls import Performed, cancelled
+from dev.simulate.calls import cancelled
 from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.story import Finding, Tale, Turn
 from dev.simulate.waits import Mail
 from noetl_temporal.limits import STORE_FROM_BYTES
-from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import (
     AnswerWait,
     CallTool,
@@ -80,7 +80,7 @@ class HostWorld(Protocol):
     def later(self, ms: int, act: Callable[[], None]) -> Alarm: ...
     def draw(self, low: int, high: int) -> int: ...
     def once(self, likely: float) -> bool: ...
-    def perform(self, call: ToolCall) -> Performed: ...
+    def call(self, call: ToolCall, ended: Callable[[ToolReport], None]) -> Alarm: ...
     def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Child: ...
 
 
@@ -224,6 +224,12 @@ class Host:
             if isinstance(one.child, Host):
                 one.child.hear_of_pause(command)
 
+    @property
+    def calls(self) -> list[Pending]:
+        """All calls in flight, those of its chunks too."""
+        inside = [one for found in self.pending.values() if isinstance(found.child, Host) for one in found.child.calls]
+        return [*(one for one in self.pending.values() if one.kind == "call"), *inside]
+
     def hear_of_pause(self, command: PauseChildren) -> None:
         """The parent is paused or goes on, and this one learns of it a moment later, in the same order."""
         self._pauses.append(command)
@@ -250,8 +256,16 @@ class Host:
         self.pending[id_] = pending
 
     def _call(self, call: ToolCall) -> Pending:
-        done = self.world.perform(call)
-        return Pending("call", self.world.later(done.ms, lambda: self._came(ToolFinished, call.id, done.report)))
+        found = Pending("call")
+        found.alarm = self.world.call(call, lambda report: self._call_ended(call.id, found, report))
+        return found
+
+    def _call_ended(self, id_: str, found: Pending, report: ToolReport) -> None:
+        """A call may end before its time: then nothing else ends it."""
+        if self.pending.get(id_) is found:
+            if found.alarm is not None:
+                found.alarm.off = True
+            self._came(ToolFinished, id_, report)
 
     def _keep(self, command: KeepValues) -> tuple[PayloadRef, ...]:
         return tuple(self.world.store.keep(one) for one in command.values)
@@ -299,8 +313,7 @@ class Host:
         if found.kind in ("timer", "load", "keep") and found.alarm is not None:
             found.alarm.off = True
             del self.pending[id_]
-        elif found.kind == "call" and self.world.once(0.7):
-            assert found.alarm is not None
+        elif found.kind == "call" and found.alarm is not None and (self.world.once(0.7) or found.alarm.off):
             found.alarm.off = True
             report = cancelled()
             self.world.later(self.world.draw(0, 2000), lambda: self._came(ToolFinished, id_, report, True))

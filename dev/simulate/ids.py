@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 
 from dev.simulate.regions import depth_of
+from dev.simulate.statements import is_statement
 from dev.simulate.story import Finding, Story, Tale
 from noetl_temporal.event_ids import DERIVED, IdClock, event_id, millisecond_of
 from noetl_temporal.machine.commands import CallTool, Emit
@@ -69,13 +70,14 @@ def _rows_of(fact: ToolFinished, parent: int, clock: IdClock, slot: int, known: 
 
 def _parts(story: Story) -> None:
     """Names add no parts to a key: execution/run/task/call, and execution/step/run/item/task/call in a loop. Each loop
-    over steps around it adds step/run/item. An id that is cut has fewer.
+    over steps around it adds step/run/item, and a cursor's own call the first row of its chunk. An id that is cut has
+    fewer.
     """
     graph = story.graph
     most = {name: 3 * depth_of(graph, name) + (3 if step.loop is None else 5) for name, step in graph.steps.items()}
     for tale in story.tales.values():
         calls = [one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)]
-        odd = next((call.key for call in calls if call.key.count("/") > most[call.step]), None)
+        odd = next((call.key for call in calls if call.key.count("/") > most[call.step] + is_statement(call)), None)
         if odd is not None:
             raise Finding("a name is not escaped", odd[:120])
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dev.simulate.again import check_again
+from dev.simulate.breakers import check_breakers
 from dev.simulate.budgets import check_budgets
+from dev.simulate.claims import check_claims
 from dev.simulate.ids import check_ids
 from dev.simulate.loops import check_loops
 from dev.simulate.pauses import check_pauses
@@ -18,7 +20,9 @@ __all__ = ["check"]
 LAWS = (
     check_truth,
     check_loops,
+    check_claims,
     check_pipelines,
+    check_breakers,
     check_stops,
     check_pauses,
     check_budgets,

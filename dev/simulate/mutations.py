@@ -10,6 +10,8 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 from msgspec.structs import replace
 
+from dev.simulate.breaker_mutations import BREAKER_MUTATIONS
+from dev.simulate.claim_mutations import CLAIM_MUTATIONS
 from dev.simulate.mutation import Mutation, replaced_by, wrapped_by
 from noetl_compiler import templates
 from noetl_temporal.call_log import CallLog
@@ -253,5 +255,7 @@ MUTATIONS = (
     Mutation("counts are checked", quantities, "count", replaced_by(_int)),
     Mutation("what is pending is typed", protocol, "ANSWERED", _untyped),
     Mutation("an error of the protocol is for good", ENGINE, "feed", wrapped_by(_forgets_errors)),
+    *CLAIM_MUTATIONS,
+    *BREAKER_MUTATIONS,
 )
 """Each must be detected."""

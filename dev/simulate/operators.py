@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dev.simulate.paused_calls import PausedCalls
 from noetl_temporal.machine.control import pause_problem, resume_problem, retry_problem
 from noetl_temporal.machine.events import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.playbook import Machine
@@ -22,6 +23,9 @@ __all__ = ["Operators", "with_holds"]
 
 LIKELY = 0.25
 """Of a playbook: that some of its steps are held when they have failed."""
+
+PAUSED_NOW = 0.4
+"""Of a pause: that it interrupts the calls in flight."""
 
 FIRST_REQUEST = 1_000_000
 """Ids of their requests are above those of others."""
@@ -54,9 +58,11 @@ class Operators:
         self._chance = random.Random(f"{seed}/operators")
         self._later = later
         self._requests = FIRST_REQUEST
+        self._now = random.Random(f"{seed}/pause --now")
+        self._paused = PausedCalls()
 
     def pause_now_and_then(self, host: Host) -> None:
-        """Each pause ends, some soon and some late."""
+        """Each pause ends, some soon and some late; some are ``pause --now``."""
         for _ in range(self._chance.choice((0, 0, 1, 3, 8))):
             self._later(self._soon(), partial(self._pause, host))
 
@@ -72,12 +78,15 @@ class Operators:
         machine = _playbook_of(host)
         if machine is not None and pause_problem(machine.state, []) is None:
             host.feed(PauseRequested(host.world.now, self._id(), "ann", "why"))
+            if self._now.random() < PAUSED_NOW:
+                self._paused.pause(host.calls)
             self._later(self._soon(), partial(self._resume, host))
 
     def _resume(self, host: Host) -> None:
         machine = _playbook_of(host)
         if machine is not None and resume_problem(machine.state, []) is None:
             host.feed(UnpauseRequested(host.world.now, self._id(), "bob"))
+        self._paused.resume(host.world)
 
     def _decide(self, host: Host) -> None:
         machine = _playbook_of(host)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from dev.simulate.statements import is_statement
 from dev.simulate.story import Finding, Story
 from noetl_compiler.graph import Rule, Task
 from noetl_temporal.machine.call import ToolCall
@@ -40,7 +41,10 @@ def _ends_its_task(story: Story, call: Any) -> bool:
 
 
 def _task_of(story: Story, call: ToolCall) -> Task:
-    return next(one for one in story.graph.steps[call.step].tasks if one.label == call.task)
+    step = story.graph.steps[call.step]
+    cursor = step.loop.cursor if step.loop is not None else None
+    tasks = cursor.calls if cursor is not None and is_statement(call) else step.tasks
+    return next(one for one in tasks if one.label == call.task)
 
 
 def _told_as_ended(fact: ToolFinished, told: str | None) -> None:

@@ -1,10 +1,57 @@
-"""Which steps of a playbook lie inside of loops over steps."""
+"""Loops over steps in random playbooks, with branches and loops inside, and which steps lie inside of them."""
 
 from __future__ import annotations
 
+import json
+import random
+from typing import Any
+
 from noetl_compiler.graph import Graph
 
-__all__ = ["depth_of", "ended_by", "inside_of"]
+__all__ = ["depth_of", "ended_by", "inside_of", "with_branches"]
+
+LIKELY = 0.7
+"""Of a playbook with loops over steps: that several of its steps lead to the end of one."""
+
+
+# ---- playbooks -------------------------------------------------------------------------------------------------------
+
+
+def with_branches(text: str, seed: int) -> str:
+    """The playbook in whose loops over steps several steps lead to the end, some by way of another loop over steps."""
+    chance = random.Random(f"{seed}/branches")
+    if '"end_loop"' not in text or chance.random() >= LIKELY:
+        return text
+    made: dict[str, Any] = json.loads(text)
+    steps: list[dict[str, Any]] = made["workflow"]
+    place = next(number for number, step in enumerate(steps) if "end_loop" in step.get("spec", {}))
+    end: str = steps[place]["step"]
+    first = next(number for number, step in enumerate(steps) if step["step"] == steps[place]["spec"]["end_loop"])
+    inner = _inner(chance, end) if chance.random() < 0.4 else []
+    for step in steps[first + 1 : place]:
+        if chance.random() < 0.6:
+            target = chance.choice(("inner", end)) if inner else end
+            step.setdefault("next", {"spec": {"mode": "inclusive"}, "arcs": []})["arcs"].append({"step": target})
+    leads = any(arc["step"] == "inner" for step in steps for arc in step.get("next", {}).get("arcs", []))
+    made["workflow"] = [*steps[:place], *(inner if leads else []), *steps[place:]]
+    return json.dumps(made, ensure_ascii=False, indent=1)
+
+
+def _inner(chance: random.Random, end: str) -> list[dict[str, Any]]:
+    """A loop over steps with two branches, both of which lead to its end."""
+    spec = chance.choice(({}, {"mode": "parallel", "max_in_flight": 2}))
+    arms = {"spec": {"mode": "inclusive"}, "arcs": [{"step": "left"}, {"step": "right"}]}
+    loop = {"in": f"{{{{ range({chance.randint(0, 3)}) | list }}}}", "iterator": "one", "spec": spec}
+    meet = {"next": {"arcs": [{"step": "inner ends"}]}}
+    return [
+        {"step": "inner", "loop": loop, "next": arms},
+        {"step": "left", "tool": {"kind": "http", "url": "http://api.test/x"}, **meet},
+        {"step": "right", "tool": {"kind": "noop"}, **meet},
+        {"step": "inner ends", "spec": {"end_loop": "inner"}, "next": {"arcs": [{"step": end}]}},
+    ]
+
+
+# ---- graphs ----------------------------------------------------------------------------------------------------------
 
 
 def inside_of(graph: Graph, loop: str) -> set[str]:

@@ -6,18 +6,38 @@ import random
 import traceback
 from dataclasses import dataclass
 
+from dev.simulate.breakers import with_breakers
+from dev.simulate.cursors import with_cursors
+from dev.simulate.heads import with_final_step, with_priority, with_workbook
 from dev.simulate.invariants import check
 from dev.simulate.limits import patched_limits
 from dev.simulate.operators import with_holds
 from dev.simulate.pauses import check_same_without_pauses
 from dev.simulate.playbooks import playbook
+from dev.simulate.regions import with_branches
 from dev.simulate.story import Finding, Story
+from dev.simulate.sub_playbooks import with_sub_playbooks
+from dev.simulate.tool_sinks import with_tool_sinks
 from dev.simulate.unframed import check_unframed
 from dev.simulate.waits import with_waits
 from dev.simulate.world import World
 from noetl_compiler import compile_text
 
-__all__ = ["Result", "simulate"]
+__all__ = ["Result", "generated", "simulate"]
+
+ADDED = (
+    with_branches,
+    with_waits,
+    with_sub_playbooks,
+    with_cursors,
+    with_tool_sinks,
+    with_breakers,
+    with_holds,
+    with_final_step,
+    with_workbook,
+    with_priority,
+)
+"""What some playbooks have besides. Each has a random order of its own, so that one more changes no other playbook."""
 
 
 @dataclass
@@ -30,9 +50,17 @@ class Result:
     finding: Finding | None = None
 
 
+def generated(seed: int) -> str:
+    """The text of the seed's playbook."""
+    text = playbook(random.Random(f"{seed}/playbook"))
+    for add in ADDED:
+        text = add(text, seed)
+    return text
+
+
 def simulate(seed: int) -> Result:
     """Make, run and judge one playbook. The same seed gives the same result."""
-    text = with_holds(with_waits(playbook(random.Random(f"{seed}/playbook")), seed), seed)
+    text = generated(seed)
     graph = compile_text(text, f"seed {seed}").graph
     if graph is None:
         return Result(seed, text, None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dev.simulate.story import Finding, Story, Tale
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, RunChunk, StartTimer
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, PauseChildren, RunChunk, StartTimer
 from noetl_temporal.machine.events import (
     CancelRequested,
     Continued,
@@ -21,6 +21,9 @@ __all__ = ["BEGINS", "check_stops", "is_handled", "is_stopped", "released"]
 
 CLEANUP_MS = 60_000
 PLAYBOOK_TIMER = "playbook:timeout"
+SETTLEMENTS = ("ack", "release")
+"""Statements of a cursor that a stop itself asks for, with their delays."""
+
 BEGINS = ("step.started", "task.started", "loop.started", "loop.iteration.started")
 
 
@@ -92,13 +95,15 @@ def _loop_stops(tale: Tale) -> Iterator[tuple[int, int, str]]:
 
 
 def _nothing_begins(tale: Tale, first: tuple[int, int, str] | None, final: str) -> None:
+    """But for the rows of a cursor, which are given back: each of them as an iteration that ends at once."""
     if first is None:
         return
     number, place, why = first
+    settles = bool(tale.name) and tale.given.claims is not None
     for later, turn in enumerate(tale.turns[number:], number):
         for command in turn.commands[place:] if later == number else turn.commands:
             begun = _begun(command, final)
-            if begun:
+            if begun and not (settles and _settles(command)):
                 raise Finding(f"something begins after {why}", f"{begun}, in turn {later} after the stop in {number}")
 
 
@@ -112,12 +117,25 @@ def _delays(tale: Tale, stop: tuple[int, int, str] | None, final: str) -> None:
         if isinstance(fact, TimerFired):
             running.discard(fact.timer_id)
         for command in turn.commands:
-            if isinstance(command, StartTimer) and _begun(command, final):
+            if isinstance(command, StartTimer) and _begun(command, final) and not _settles(command):
                 running.add(command.timer_id)
             elif isinstance(command, Cancel):
                 running.discard(command.id)
     if running:
         raise Finding(f"a delay goes on after {stop[2]}", sorted(running)[0])
+
+
+def _settles(command: Command) -> bool:
+    """Whether it is of the end of a claimed row."""
+    match command:
+        case CallTool(call):
+            return call.task in SETTLEMENTS
+        case StartTimer(timer_id):
+            return any(f":{one}:" in timer_id for one in SETTLEMENTS)
+        case Emit(event):
+            return event.type == "loop.iteration.started" or event.node in SETTLEMENTS
+        case _:
+            return False
 
 
 def _begun(command: Command, final: str) -> str:
@@ -194,11 +212,22 @@ def _is_cancel(fact: object) -> bool:
     return isinstance(fact, CancelRequested)
 
 
+def _paused_ms(tale: Tale) -> int:
+    """For how long the run was paused: no time of it counts."""
+    total, since = 0, 0
+    for turn in tale.turns:
+        for command in turn.commands:
+            if isinstance(command, PauseChildren):
+                total += 0 if command.is_paused else turn.fact.at - since
+                since = turn.fact.at
+    return total
+
+
 def _bounded(story: Story, tale: Tale, began: int) -> None:
     stop = next(_playbook_stops(story, tale), None)
     if stop is None:
         return
-    until = max(tale.turns[stop[0]].fact.at, began) + CLEANUP_MS
+    until = max(tale.turns[stop[0]].fact.at, began) + CLEANUP_MS + _paused_ms(tale)
     asked: dict[str, int] = {}
     cancelled: dict[str, int] = {}
     for turn in tale.turns:

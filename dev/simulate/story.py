@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dev.simulate.simulated_values import SimulatedValues
+from dev.simulate.tables import Deed
 from noetl_compiler.graph import Graph
 from noetl_temporal.machine.commands import Command, Emit, Finish
 from noetl_temporal.machine.domain import DomainEvent
@@ -60,13 +61,14 @@ class Tale:
 
 @dataclass
 class Story:
-    """A whole run: ``tales`` by name, the playbook's first."""
+    """A whole run: ``tales`` by name, the playbook's first; ``deeds`` are what statements did to claimed rows."""
 
     seed: int
     text: str
     graph: Graph
     tales: dict[str, Tale] = field(default_factory=dict[str, Tale])
     stored: list[str] = field(default_factory=list[str])
+    deeds: list[Deed] = field(default_factory=list[Deed])
     store: SimulatedValues = field(init=False, compare=False)
 
     @property

@@ -2,14 +2,16 @@
 results by index, failures and rows must be equal.
 
 Playbooks whose outcome depends on time, or on the order in which calls end, are skipped, as in temporal.py. So are
-runs in which a parallel loop failed fast, since which items had begun by then depends on how it was cut, and playbooks
-with a frame whose limits cannot be used: its step fails, and an unframed loop has no such limits.
+runs in which a parallel loop failed fast, since which items had begun by then depends on how it was cut, playbooks with
+circuits, each of which frames have for themselves, and playbooks with a frame whose limits cannot be used: its step
+fails, and an unframed loop has no such limits.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from dev.simulate.breakers import has_breakers
 from dev.simulate.run_summary import RunSummary, differences, summarize
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.world import World
@@ -32,7 +34,7 @@ FRAMED_RUNS = 2
 
 def check_unframed(story: Story) -> None:
     """Compare, if the run has frames. Raises Finding."""
-    if not any(tale.name and tale.given.frame for tale in story.tales.values()) or _has_bad_limits(story.graph):
+    if not any(tale.name and tale.given.frame for tale in story.tales.values()) or _is_unsuitable(story.graph):
         return
     unframed = _without_frames(story.graph)
     first = _summary_of(story, unframed, 0)
@@ -45,6 +47,10 @@ def check_unframed(story: Story) -> None:
             _summary_of(story, unframed, more) == first for more in range(BASELINE_ORDERS, CONFIRMING_ORDERS)
         ):
             raise Finding("a framed run comes to something else", found[0][:1500])
+
+
+def _is_unsuitable(graph: Graph) -> bool:
+    return has_breakers(graph) or _has_bad_limits(graph)
 
 
 def _has_bad_limits(graph: Graph) -> bool:
@@ -67,7 +73,7 @@ def _without_frames(graph: Graph) -> Graph:
 
 
 def _summary_of(story: Story, graph: Graph, order: int) -> RunSummary | None:
-    """The summary of an unframed run; None for a run that depends on time or on its chunks, or does not end."""
+    """The summary of an unframed run; None for a run that depends on time, leases or chunks, or does not end."""
     try:
         alone = _run(story, graph, order, with_faults=False)
     except Finding:
@@ -75,7 +81,7 @@ def _summary_of(story: Story, graph: Graph, order: int) -> RunSummary | None:
     commands = [one for tale in alone.tales.values() for turn in tale.turns for one in turn.commands]
     timed = any(isinstance(one, StartTimer) and one.timer_id.endswith(":timeout") for one in commands)
     timed = timed or any(isinstance(one, CallTool) and one.call.timeout is not None for one in commands)
-    return None if timed or any(map(_failed_fast, alone.tales.values())) else summarize(alone)
+    return None if timed or alone.deeds or any(map(_failed_fast, alone.tales.values())) else summarize(alone)
 
 
 def _failed_fast(tale: Tale) -> bool:

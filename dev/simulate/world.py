@@ -15,15 +15,19 @@ from dev.simulate.answers import Answers
 from dev.simulate.calls import CALM, Performed, Weather, perform
 from dev.simulate.frames import Frame, FrameWorld, in_processes
 from dev.simulate.host import Host
+from dev.simulate.leases import Keeper, frozen
 from dev.simulate.operators import Operators
 from dev.simulate.simulated_values import SimulatedValues
+from dev.simulate.statements import Statement, is_statement
 from dev.simulate.story import Finding, Story, Tale
+from dev.simulate.tables import Tables
 from dev.simulate.waits import Mail, People
 from noetl_temporal.event_ids import EPOCH_MS
-from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import ChunkInput, Finish
 from noetl_temporal.machine.events import ChunkReport, LimitReached, RestRequested, Started
 from noetl_temporal.machine.failures import error_outcome
+from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.matching import may_wait
@@ -84,8 +88,11 @@ class World:
         self._mishaps = _mishaps(self.chance) if calm is None else {}
         self._with_faults = with_faults or calm is None
         self._operators = Operators(f"{story.seed}/{calm or 0}", self.later)
-        self._has_pauses, self._is_decided = with_pauses or calm is None, calm is None
+        self._has_pauses, self._is_calm = with_pauses or calm is None, calm is not None
         longest = self.chance.choice((20, 400, 2000)) if with_faults else self._weather.longest_ms
+        rivals = f"{story.seed}/rivals" if calm is None else ""
+        self.tables = Tables(self, story.seed, rivals)
+        story.deeds = self.tables.deeds
         self._frame_world = FrameWorld(self, self._answers, longest, self._weather.sink_fails, story.stored)
 
     # ---- what hosts ask -------------------------------------------------------------------------------------------
@@ -105,8 +112,25 @@ class World:
         """Whether something that is so likely happens."""
         return self.chance.random() < likely
 
-    def perform(self, call: ToolCall) -> Performed:
-        """What becomes of a call."""
+    def call(self, call: ToolCall, ended: Callable[[ToolReport], None]) -> Alarm | Statement:
+        """Begin a call; unless what is returned is put off, ``ended`` hears its report in time."""
+        if is_statement(call):
+            return Statement(self, self.tables, self._weather, call, lambda report: ended(self._stored(report)))
+        done, is_frozen = self._perform(call), False
+        if call.lease is not None and not self._is_calm:
+            done, is_frozen = frozen(self, call.lease, done)
+        alarm = self.later(done.ms, lambda: ended(done.report))
+        if call.lease is not None and not is_frozen:
+            until = self.now + done.ms
+            Keeper(self, self.tables, call, call.lease, lambda: self.now < until and not alarm.off, ended)
+        return alarm
+
+    def _stored(self, report: ToolReport) -> ToolReport:
+        """A result without rows is too small to be stored."""
+        result: Any = report.outcome.get("result") or {}
+        return self.store.offload_result(report) if result.get("rows") else report
+
+    def _perform(self, call: ToolCall) -> Performed:
         if call.store is not None:
             call = replace(call, store=self.store.whole(call.store))
         done = perform(call, self.now, self._answers, self.chance, self._weather)
@@ -144,7 +168,7 @@ class World:
             tale.report = msgspec.convert(msgspec.to_builtins(report, str_keys=True), ChunkReport, str_keys=True)
             parent.chunk_finished(chunk_id, tale.report)
 
-        host = Host(self, tale, lambda state: LoopMachine(tale.given, state, limit=self.store.limit), ended)
+        host = Host(self, tale, lambda state: loop_machine(tale.given, state, limit=self.store.limit), ended)
         host.chunk_id, host.parent = chunk_id, parent  # type: ignore[attr-defined]
         host.mail = Mail(parent, host)
         self._hosts.append(host)
@@ -200,7 +224,7 @@ class World:
             People(self.story.seed, self.later).attend(main)
         if self._has_pauses:
             self._operators.pause_now_and_then(main)
-        if self._is_decided and any(step.hold is not None for step in steps):
+        if not self._is_calm and any(step.hold is not None for step in steps):
             self._operators.decide_now_and_then(main)
 
     def _befall(self, mishap: str) -> None:

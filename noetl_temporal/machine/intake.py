@@ -113,8 +113,9 @@ class Intake(ABC, Generic[S, R]):
         return self._apply_or_defer(Deferral(event, {}), len(self.state.deferred))
 
     def _apply_or_defer(self, deferral: Deferral, index: int) -> list[Command]:
-        """Apply the fact, or insert it among those deferred at this index. A stopped run reads no value."""
-        event, missing = deferral.fact, STOPPED if self.state.stop is not None else ""
+        """Apply the fact, or insert it among those deferred at this index."""
+        event = deferral.fact
+        missing = "" if self._may_load_for(event) else STOPPED
         if _refers_to_stored(event):
             self.state.has_stored = True
         self._journal.open(event.at)
@@ -160,6 +161,11 @@ class Intake(ABC, Generic[S, R]):
         return Checkpoint(self.state, self._runs)
 
     # ---- stored values --------------------------------------------------------------------------------------------
+
+    def _may_load_for(self, event: Event) -> bool:
+        """Whether the fact may wait for the stored values that it needs. A stopped run reads none."""
+        del event
+        return self.state.stop is None
 
     @property
     def is_loading(self) -> bool:
@@ -208,11 +214,11 @@ class Intake(ABC, Generic[S, R]):
         return self._apply_new(event)
 
     def _apply_deferred(self, at: int) -> list[Command]:
-        """Apply the deferred facts whose values are loaded, in order, at this time; of a stopped run all."""
+        """Apply the deferred facts whose values are loaded, or never will be, in order, at this time."""
         commands, index = list[Command](), 0
         while index < len(self.state.deferred) and self.state.phase == "running":
             deferral = self.state.deferred[index]
-            if self.state.stop is None and self._loads.lacks(deferral.needs):
+            if self._may_load_for(deferral.fact) and self._loads.lacks(deferral.needs):
                 index += 1
                 continue
             del self.state.deferred[index]

@@ -10,11 +10,20 @@ from typing import Any
 import pytest
 
 from noetl_compiler import compile_or_raise
-from noetl_temporal.machine.call import ToolCall, ToolReport
+from noetl_temporal.machine.call import Part, StoredRef, ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, ChunkInput, Command, Finish, RunChunk
-from noetl_temporal.machine.events import CancelRequested, Continued, RestRequested, Started, ToolFinished
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    Continued,
+    RestRequested,
+    Resumed,
+    Started,
+    ToolFinished,
+    ValueLoaded,
+)
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.stored import load_id
 from tests.machine.driver import Run, error, ok, report_of, run_text
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\nworkflow:\n"
@@ -110,6 +119,24 @@ def test_a_failed_row_is_acknowledged_as_failed() -> None:
     run = run_text(drain(), table.answer)
     assert run.finish.status == "failed"
     assert ("ACK", "1", "error") in table.said
+
+
+def test_a_row_that_went_on_after_an_error_is_acknowledged_as_done() -> None:
+    """Its first call went well, the one that repeats it did not, and no rule is for that."""
+    asked = list[str]()
+
+    def answer(call: ToolCall) -> Any:
+        if call.kind != "noop":
+            return table.answer(call)
+        asked.append(call.id)
+        return ToolReport({"status": "ok", "result": 1}, rule=0) if len(asked) == 1 else error("boom")
+
+    table = Table(1)
+    again = "spec: {policy: {rules: [{when: '{{ output.data }}', then: {do: jump, to: drain_task}}]}}, input:"
+    text = drain().replace("input:", again).replace("{{ output.status }}", "{{ output.status }} {{ output.error }}")
+    run = run_text(text, answer)
+    assert stats(run)["success"] == 1
+    assert table.said == [("ACK", "0", "ok", "None")]
 
 
 @pytest.mark.parametrize(("heals_at", "failed"), [(2, 0), (3, 0), (99, 1)])
@@ -307,6 +334,57 @@ def test_fail_fast_gives_back_the_other_rows() -> None:
     assert run.finish.status == "failed"
     assert ("ACK", "0", "error") in table.said
     assert sorted(said[1] for said in table.said if said[0] == "RELEASE") == ["1", "2", "3", "4"]
+
+
+# ---- stored results ----
+
+
+STORED = StoredRef((Part("rows"),), 100_000, is_one=True)
+
+
+def stored() -> ToolReport:
+    return ToolReport({"status": "ok"}, stored=STORED)
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_rows_that_lie_elsewhere_are_given_back_by_a_run_that_stops(restored: bool) -> None:
+    """A stopped run loads no values, but for the rows of a claim that was in flight."""
+    claiming = Claiming("spec: {frame: {max_rows: 2}}", Table(2))
+    rows = claiming.table.answer(claiming.calls["claim-1:claim:1"]).outcome["result"]
+    claiming.feed(CancelRequested(claiming.at + 1))
+    claiming.answer("claim", stored())
+    if restored:
+        claiming.restore()
+        claiming.feed(Resumed(claiming.at))
+    claiming.feed(ValueLoaded(claiming.at, load_id(STORED), rows))
+    while claiming.calls:
+        claiming.answer("")
+    assert claiming.table.said == [("RELEASE", "0"), ("RELEASE", "1")]
+    assert claiming.is_over
+
+
+def test_a_second_cancel_loads_no_rows() -> None:
+    claiming = Claiming("limit: 1", Table(1))
+    for _ in range(2):
+        claiming.feed(CancelRequested(claiming.at + 1))
+    claiming.answer("claim", stored())
+    assert claiming.is_over
+
+
+@pytest.mark.parametrize(("word", "ends"), [("ack", 1), ("release", 0)])
+def test_a_settlement_that_returns_many_rows_loads_none(word: str, ends: int) -> None:
+    """It has changed those that it returns."""
+    claiming = Claiming("limit: 1", Table(1))
+    claiming.answer("claim")
+    if word == "ack":
+        claiming.answer("drain_task")
+    claiming.feed(CancelRequested(claiming.at + 1))
+    if word == "release":
+        claiming.answer("drain_task", error("cancelled", "cancelled"), cancelled=True)
+    claiming.answer(word, stored())
+    assert claiming.is_over
+    assert claiming.machine.report is not None
+    assert (claiming.machine.report.stats["success"], claiming.machine.report.stats["failed"]) == (ends, 0)
 
 
 @pytest.mark.parametrize("seed", range(200))

@@ -25,6 +25,11 @@ QUICK = (
     "22d: no named item is called again",
     "22d: calls in flight go on",
     "22d: nothing begins while the store is away",
+    "24: a stop gives rows back",
+    "24: every row is settled",
+    "24: what was cut off is released",
+    "22b: an open circuit refuses calls",
+    "22b: failures open a circuit",
 )
 """Safeguards whose absence shows within seconds."""
 

@@ -11,10 +11,10 @@ from noetl_compiler.language.names import LEASE
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome
 from noetl_temporal.machine.commands import ChunkInput, ClaimLimits
-from noetl_temporal.machine.stored import whole_result
+from noetl_temporal.machine.stored import stored_in, whole_result
 from noetl_temporal.machine.tasks.rendering import RenderedTask
 
-__all__ = ["changed_rows", "claim_limits", "claimed_rows", "lease_names", "may_be_given_back", "renewal"]
+__all__ = ["claim_limits", "claimed_rows", "has_changed_rows", "lease_names", "may_be_given_back", "renewal"]
 
 SHORTEST_LEASE = 1.0
 """In seconds: a shorter lease would expire before a call begins."""
@@ -76,19 +76,22 @@ def claimed_rows(outcome: PlainOutcome) -> list[Json] | None:
     """The rows that a claim returned; None if the statement changed rows without returning them. Raises NotLoaded,
     TemplateFailure.
     """
-    rows: list[Json] = _result(outcome).get("rows") or []
-    return None if not rows and changed_rows(outcome) else rows
+    found = whole_result(outcome)
+    result = cast("dict[str, Json]", found) if isinstance(found, dict) else {}
+    rows = cast("list[Json]", result.get("rows") or [])
+    return None if not rows and _row_count(result) else rows
 
 
-def changed_rows(outcome: PlainOutcome) -> int:
-    """How many rows a statement changed. Raises NotLoaded, TemplateFailure."""
-    count = _result(outcome).get("row_count")
-    return count if isinstance(count, int) else 0
+def has_changed_rows(outcome: PlainOutcome) -> bool:
+    """Whether a statement changed rows. One whose result is so large that it is stored has returned some, so nothing
+    is loaded: a run that was stopped could not.
+    """
+    return stored_in(outcome) is not None or _row_count(outcome.get("result")) > 0
 
 
-def _result(outcome: PlainOutcome) -> dict[str, Json]:
-    result = whole_result(outcome)
-    return cast("dict[str, Json]", result) if isinstance(result, dict) else {}
+def _row_count(result: Json) -> int:
+    found = cast("dict[str, Json]", result).get("row_count") if isinstance(result, dict) else None
+    return found if isinstance(found, int) else 0
 
 
 def may_be_given_back(cursor: Cursor, limits: ClaimLimits, scope: Mapping[str, Any]) -> bool:

@@ -29,8 +29,9 @@ from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.commands import ChunkInput, ClaimLimits
 from noetl_temporal.machine.errors import ProtocolError
+from noetl_temporal.machine.events import Event, ToolFinished
 from noetl_temporal.machine.failures import error_outcome, template_outcome
-from noetl_temporal.machine.loops.claims import changed_rows, claimed_rows, lease_names, may_be_given_back
+from noetl_temporal.machine.loops.claims import claimed_rows, has_changed_rows, lease_names, may_be_given_back
 from noetl_temporal.machine.loops.cursor_host import StatementHost, statement_plan
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -201,7 +202,7 @@ class CursorMachine(LoopMachine):
         """How the iteration ended, with the end of its row's lease. A row that was given back comes again, and its last
         failure counts.
         """
-        is_held = end.status == "ok" and changed_rows(end.outcome) > 0
+        is_held = end.status == "ok" and has_changed_rows(end.outcome)
         if given.action == "release" and is_held:
             return End("cancelled", given.outcome, given.task, given.span)
         if given.status == "ok" and end.status == "error":
@@ -222,6 +223,14 @@ class CursorMachine(LoopMachine):
         super()._run_ended(run, end, "")
 
     # ---- what the engine asks -------------------------------------------------------------------------------------
+
+    def _may_load_for(self, event: Event) -> bool:
+        """The rows of a claim are needed under a stop, too: they are given back."""
+        if super()._may_load_for(event):
+            return True
+        found = self.state.pending.get(event.call_id) if isinstance(event, ToolFinished) else None
+        run = None if found is None else self.state.runs.get(found.owner)
+        return run is not None and run.row is None and self._is_exempt(run)
 
     def _is_exempt(self, run: Iteration) -> bool:
         if self.state.stop is not None and self.state.stop.skips_cleanup:
@@ -248,7 +257,7 @@ class CursorMachine(LoopMachine):
     def _statement_scope(self, run: Iteration) -> dict[str, Any]:
         names: dict[str, Any] = {"row": run.row, **lease_names(self.input, run.claim)}
         given = run.settlement
-        return names if given is None else {**names, "output": OutcomeView(given.kind, given.outcome)}
+        return names if given is None else {**names, "output": OutcomeView(given.kind, _ended(given))}
 
     def _rest(self) -> int:
         """How many rows the next chunk may claim."""
@@ -257,6 +266,15 @@ class CursorMachine(LoopMachine):
 
     def _taken(self) -> int:
         return self.state.next
+
+
+def _ended(given: Settlement) -> PlainOutcome:
+    """What the iteration came to, as a statement sees it. One that ended well has no error, though a call of it may
+    have failed with an error after which it went on.
+    """
+    if given.status != "ok" or given.outcome["status"] == "ok":
+        return given.outcome
+    return {**{name: value for name, value in given.outcome.items() if name != "error"}, "status": "ok"}
 
 
 def _kind(outcome: PlainOutcome) -> str | None:

@@ -1,0 +1,49 @@
+"""A pause of the run around a kill: it goes on after it is resumed, although its worker was killed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from temporalio.service import RPCError
+
+from noetl_temporal.answering import RequestRefusedError
+from noetl_temporal.client import RunHandle
+
+__all__ = ["paused"]
+
+AGAIN_SECONDS = 1.0
+TRIES = 120
+
+
+@asynccontextmanager
+async def paused(run: RunHandle, chance: random.Random) -> AsyncGenerator[bool]:
+    """Pause the run, sometimes with its calls, for the block. False when it cannot be paused, as when it has ended."""
+    try:
+        await run.pause(by="killing", now=chance.random() < 0.5)
+    except (RequestRefusedError, RPCError, OSError) as error:
+        print(f"not paused: {error}"[:120], flush=True)
+        yield False
+        return
+    await asyncio.sleep(chance.uniform(0.5, 2))
+    try:
+        yield True
+    finally:
+        await asyncio.sleep(chance.uniform(0.5, 2))
+        await _resume(run)
+
+
+async def _resume(run: RunHandle) -> None:
+    """Resume it, as often as it takes: what was killed may still be away. A run that is not paused any more is."""
+    for _ in range(TRIES):
+        try:
+            await asyncio.wait_for(run.resume(by="killing"), 30)
+        except RequestRefusedError:
+            return
+        except (RPCError, OSError, TimeoutError):
+            await asyncio.sleep(AGAIN_SECONDS)
+        else:
+            return
+    raise TimeoutError(f"run {run.execution_id} cannot be resumed")

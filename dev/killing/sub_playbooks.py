@@ -1,0 +1,82 @@
+"""The same loop whose items are calls of another playbook, and whether each ran once (``--sub-playbooks``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import asyncpg
+
+from dev.killing.playbook import ROWS, calls_item, playbook
+from dev.killing.verdict import Verdict, stored_rows
+from noetl_temporal.stack.addresses import Addresses
+
+__all__ = ["judged_calls", "written"]
+
+LOOP = """    loop:
+      in: "{{ range(workload['items']) | list }}"
+      iterator: item
+      spec: {mode: parallel, max_in_flight: 10}
+    tool:
+      kind: playbook
+      path: ./item.yaml
+      input:
+        run: "{{ execution_id }}"
+        item: "{{ iter.item }}"
+        api: "{{ workload.api }}"
+        seconds: "{{ workload.seconds }}"
+"""
+
+CALLED = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: item, path: dev/killing/item}
+workload: {run: 0, item: 0, api: "", seconds: 0.3}
+workflow:
+  - step: start
+"""
+
+
+def written(folder: Path) -> Path:
+    """Both playbooks as files; the path of the one that is submitted."""
+    (folder / "item.yaml").write_text(CALLED + calls_item("{{ workload.run }}", "{{ workload.item }}"))
+    caller = folder / "killing.yaml"
+    caller.write_text(playbook(ROWS, LOOP))
+    return caller
+
+
+async def judged_calls(addresses: Addresses, execution_id: int, items: int, calls: Counter[int]) -> Verdict:
+    """Each item has its row once or a recorded failure, and one run of the playbook that it calls. ``calls`` counts
+    those of each item at the service.
+    """
+    rows = await stored_rows(addresses.playbooks, execution_id)
+    connection = await asyncpg.connect(addresses.postgres)
+    try:
+        status = await connection.fetchval("SELECT status FROM noetl.execution WHERE execution_id = $1", execution_id)
+        children = await connection.fetch(CHILDREN, execution_id)
+        failed = await connection.fetch(FAILED, execution_id)
+        again = await connection.fetch(AGAIN, execution_id)
+    finally:
+        await connection.close()
+    failures = {row["item"]: str(row["error"]) for row in failed}
+    verdict = Verdict(execution_id, str(status), rows.total(), len(failures), calls.total())
+    verdict.failures = Counter(failures.values())
+    verdict.wrong = [f"item {item} has {rows[item]} rows" for item in range(items) if rows[item] > 1]
+    verdict.wrong += [f"item {item} was lost" for item in range(items) if not rows[item] and item not in failures]
+    verdict.wrong += [f"run {row['execution_id']} called again after its call had reported" for row in again]
+    if len(children) != items:
+        verdict.wrong.append(f"{items} items made {len(children)} runs of the called playbook")
+    verdict.wrong += [f"run {row['execution_id']} is {row['status']}" for row in children if row["status"] not in ENDED]
+    return verdict
+
+
+ENDED = ("COMPLETED", "FAILED")
+CHILDREN = "SELECT execution_id, status FROM noetl.execution WHERE parent_execution_id = $1"
+FAILED = (
+    "SELECT (meta->>'iteration')::int AS item, error FROM noetl.event"
+    " WHERE execution_id = $1 AND event_type = 'loop.iteration.failed'"
+)
+AGAIN = (
+    "SELECT execution_id FROM noetl.event WHERE event_type = 'task.attempt.done'"
+    " AND execution_id IN (SELECT execution_id FROM noetl.execution WHERE parent_execution_id = $1)"
+    " GROUP BY execution_id HAVING count(*) > 1"
+)

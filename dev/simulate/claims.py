@@ -1,0 +1,232 @@
+"""Whether every claimed row is told of, settled once, and settled as its iteration ended (semantics.md 24).
+
+What the database did (tables.py) is held against what the log tells of the iterations. Where a statement was given up,
+because its workers were lost or the database was away, nobody knows what became of its rows: they are *in doubt*.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from dev.simulate.statements import is_statement
+from dev.simulate.story import Finding, Story, Tale
+from dev.simulate.tables import Deed
+from noetl_compiler.graph import Cursor
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.machine.commands import CallTool, Cancel
+from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.machine.events import CancelRequested, LimitReached, RestRequested, ToolFinished
+
+__all__ = ["check_claims"]
+
+ENDS = {"loop.iteration.done": "ok", "loop.iteration.failed": "error", "loop.iteration.cancelled": "cancelled"}
+
+
+class Claimed(NamedTuple):
+    """Of one chunk that claims rows: its statements that ended, with what they returned (None for an error), the deeds
+    of its tokens, and the ends of its iterations in the log.
+    """
+
+    tale: Tale
+    cursor: Cursor
+    calls: list[tuple[ToolCall, dict[str, Any] | None]]
+    deeds: list[Deed]
+    ends: dict[int, DomainEvent]
+
+    @property
+    def doubtful(self) -> set[int | None]:
+        """Iterations some statement of which was given up."""
+        return {call.iteration for call, result in self.calls if result is None}
+
+    def acknowledged(self, said: str) -> set[int | None]:
+        """Iterations whose rows the database has as such, by them."""
+        return {deed.iteration for deed in self.deeds if deed.action == "ack" and deed.rows and deed.said == said}
+
+
+def check_claims(story: Story) -> None:
+    """Raises Finding."""
+    for tale in story.tales.values():
+        if tale.name and tale.given.claims is not None and not tale.terminated:
+            found = _claimed(story, tale)
+            for law in (_all_told, _settled_once, _as_they_ended, _none_is_kept, _given_back, _until_none_is_left):
+                law(found)
+            _in_bounds(found)
+    _within_limit(story)
+
+
+def _claimed(story: Story, tale: Tale) -> Claimed:
+    asked = {one.call.id: one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)}
+    calls: list[tuple[ToolCall, dict[str, Any] | None]] = []
+    for turn in tale.turns:
+        fact: Any = turn.fact
+        if isinstance(fact, ToolFinished) and is_statement(asked[fact.call_id]):
+            outcome: Any = fact.report.outcome
+            if fact.report.stored is not None:
+                outcome = {**outcome, "result": story.store.load(fact.report.stored)}
+            is_ok = outcome["status"] == "ok" and not fact.cancelled
+            calls.append((asked[fact.call_id], outcome["result"] if is_ok else None))
+    prefix = f"{tale.given.execution_id}/{tale.given.chunk_id}/"
+    deeds = [deed for deed in story.deeds if deed.token.startswith(prefix) and "/" not in deed.token[len(prefix) :]]
+    ends = {one.meta["iteration"]: one for one in tale.events if one.type in ENDS}
+    return Claimed(tale, tale.given.step.loop.cursor, calls, deeds, ends)
+
+
+def _all_told(found: Claimed) -> None:
+    """Every row that a claim returned becomes an iteration, or all rows of a claim do."""
+    whole = found.cursor.process == "frame"
+    sizes = [len(result["rows"]) for call, result in found.calls if call.task == "claim" and result is not None]
+    rows = sum(min(1, size) if whole else size for size in sizes)
+    if rows != len(found.ends) and not _skips_cleanup(found.tale):
+        raise Finding("a claimed row is told of by nobody", f"{rows} rows, {len(found.ends)} iterations")
+
+
+def _settled_once(found: Claimed) -> None:
+    changed = Counter(deed.iteration for deed in found.deeds if deed.action in ("ack", "release") and deed.rows)
+    twice = [index for index, count in changed.items() if count > 1]
+    if twice:
+        raise Finding("a row is settled twice", f"by iteration {twice[0]} of {found.tale.name}")
+    said = Counter(call.iteration for call, result in found.calls if call.task != "claim" and result is not None)
+    again = [index for index, count in said.items() if count > 1]
+    if again:
+        raise Finding("a row is settled again after that was reported", f"iteration {again[0]} of {found.tale.name}")
+
+
+def _as_they_ended(found: Claimed) -> None:
+    """With a statement for it: a row is acknowledged as done if and only if its iteration is."""
+    if found.cursor.ack is None:
+        return
+    done = {index for index, end in found.ends.items() if ENDS[end.type] == "ok"}
+    acknowledged = found.acknowledged("ok")
+    if done - acknowledged:
+        raise Finding("a row that is not acknowledged counts as done", f"iterations {sorted(done - acknowledged)}")
+    if acknowledged - done - found.doubtful:
+        detail = f"iterations {acknowledged - done} of {found.tale.name}"
+        raise Finding("a row that is acknowledged counts as not done", detail)
+    failed = {index for index, end in found.ends.items() if ENDS[end.type] == "error"}
+    if found.acknowledged("error") - failed - found.doubtful:
+        raise Finding("a row is acknowledged as failed that is not", str(found.acknowledged("error") - failed))
+
+
+def _none_is_kept(found: Claimed) -> None:
+    """Rows that came with a claim are settled, have another claimer, or nothing could settle them."""
+    if _skips_cleanup(found.tale):
+        return
+    reached: set[tuple[str, int]] = set()
+    for call, result in found.calls:
+        if call.task != "claim" and result is not None:
+            given: Any = call.config["params"]
+            rows = given[0] if isinstance(given[0], list) else [given[0]]
+            reached |= {(given[1], row["id"]) for row in rows}
+    for call, result in found.calls:
+        if call.task == "claim" and result is not None:
+            token: str = call.config["params"][0]
+            for row in result["rows"]:
+                if (token, row["id"]) not in reached and not _may_be_kept(found):
+                    raise Finding("a row stays claimed", f"row {row['id']} of {token}")
+
+
+def _may_be_kept(found: Claimed) -> bool:
+    """Whether some row of the chunk had no statement for its end, one that was given up, or had lost its lease."""
+    lost = any("lease" in str(end.error) for end in found.ends.values())
+    return found.cursor.ack is None or found.cursor.release is None or bool(found.doubtful) or lost
+
+
+def _skips_cleanup(tale: Tale) -> bool:
+    return sum(isinstance(turn.fact, CancelRequested) for turn in tale.turns) > 1
+
+
+def _given_back(found: Claimed) -> None:
+    """A row whose iteration failed is given back as often as it may be, and no more often."""
+    claimed = {
+        (deed.token, row): count
+        for deed in found.deeds
+        if deed.action == "claim"
+        for row, count in zip(deed.rows, deed.attempts, strict=True)
+    }
+    most = found.tale.given.claims.max_attempts
+    releases = found.cursor.on_row_error == "release"
+    is_told = releases and found.cursor.process == "row"
+    for deed in found.deeds:
+        counts = [claimed[deed.token, row] for row in deed.rows]
+        if deed.action == "ack" and deed.said == "error" and is_told and counts and counts[0] < most:
+            raise Finding("a failed row is not given back", f"{deed}, claimed {counts[0]} of {most} times")
+        if deed.action == "release" and not _is_stopped(found.tale) and counts and (not releases or counts[0] >= most):
+            raise Finding("a row is given back too often", f"{deed}, claimed {counts[0]} of {most} times")
+
+
+def _is_stopped(tale: Tale) -> bool:
+    loop = tale.given.step.loop
+    failed = any(one.type == "loop.iteration.failed" for one in tale.events)
+    asked = any(isinstance(turn.fact, CancelRequested | LimitReached) for turn in tale.turns)
+    return asked or (loop.on_error == "fail_fast" and failed)
+
+
+def _until_none_is_left(found: Claimed) -> None:
+    """The last claim found nothing, after the last row was given back; or as many rows came as may."""
+    tale = found.tale
+    ended_early = _is_stopped(tale) or any(isinstance(turn.fact, RestRequested) for turn in tale.turns)
+    if ended_early or tale.report is None or tale.report.failure is not None:
+        return
+    claims = [(call, result) for call, result in found.calls if call.task == "claim" and result is not None]
+    taken = sum(len(result["rows"]) for _, result in claims)
+    if taken == tale.given.claims.rows:
+        return
+    own = [deed for deed in found.deeds if deed.action in ("claim", "release")]
+    if not claims or claims[-1][1]["rows"] or (own and own[-1].action == "release" and own[-1].rows):
+        raise Finding("a cursor is left before it is empty", f"{taken} rows taken, the last deeds {own[-2:]}")
+
+
+# ---- bounds ----------------------------------------------------------------------------------------------------------
+
+
+def _in_bounds(found: Claimed) -> None:
+    """max_rows of a claim; max_in_flight claimers; row_concurrency rows of a claim at once."""
+    tale = found.tale
+    limits, claimers = tale.given.claims, tale.given.max_in_flight
+    for call, result in found.calls:
+        if call.task == "claim" and result is not None and len(result["rows"]) > limits.max_rows:
+            raise Finding("a claim takes more than max_rows", f"{len(result['rows'])} of {limits.max_rows}")
+    for tokens, claiming in _running(tale):
+        if len(set(tokens.values()) | claiming) > claimers:
+            raise Finding("more claimers than max_in_flight", f"{set(tokens.values()) | claiming} of {claimers}")
+        most = Counter(tokens.values()).most_common(1)
+        if most and most[0][1] > limits.row_concurrency:
+            raise Finding("more rows of a claim at once than row_concurrency", str(most[0]))
+
+
+def _running(tale: Tale) -> Iterator[tuple[dict[str, str], set[str]]]:
+    """After each turn: the calls that run under a lease, with its token, and the tokens of claims that run."""
+    tokens: dict[str, str] = {}
+    claiming: dict[str, str] = {}
+    for turn in tale.turns:
+        fact: Any = turn.fact
+        if isinstance(fact, ToolFinished):
+            tokens.pop(fact.call_id, None)
+            claiming.pop(fact.call_id, None)
+        for command in turn.commands:
+            if isinstance(command, Cancel):
+                tokens.pop(command.id, None)
+            if not isinstance(command, CallTool):
+                continue
+            call: Any = command.call
+            if call.task == "claim" and is_statement(call):
+                claiming[call.id] = call.config["params"][0]
+            elif call.lease is not None:
+                tokens[call.id] = call.lease.config["params"][1]
+        yield tokens, set(claiming.values())
+
+
+def _within_limit(story: Story) -> None:
+    """All chunks of a loop together take no more rows than ``limit``."""
+    taken: Counter[str] = Counter()
+    limits: dict[str, int] = {}
+    for tale in story.tales.values():
+        if tale.name and tale.given.claims is not None:
+            loop = tale.given.loop_id
+            limits.setdefault(loop, tale.given.claims.rows)
+            taken[loop] += sum(len(result["rows"]) for _, result in _claimed(story, tale).calls if result)
+    for loop, count in taken.items():
+        if count > limits[loop]:
+            raise Finding("a loop claims more rows than its limit", f"{count} of {limits[loop]}, by {loop[:80]}")

@@ -1,0 +1,82 @@
+"""How the lease of a claimed row is renewed while a call works on the row, by a worker that may be frozen meanwhile.
+
+A worker that is frozen past its lease and let go on finds out with its next renewal, or reports what its call came to;
+then the database refuses the acknowledgement, if another has claimed the row.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+from dev.simulate.calls import Performed, broken, decision_on
+from dev.simulate.tables import Tables
+from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.machine.call import AttemptRecord, LeaseRenewal, PlainOutcome, ToolCall, ToolReport
+
+__all__ = ["Keeper", "frozen"]
+
+FROZEN = 0.1
+"""How likely a worker is frozen during a call."""
+
+LAST = 1_000_000
+"""A number of attempts after which no rule retries: whoever lost a lease has lost it for all further attempts."""
+
+
+class World(Protocol):
+    """The part of the world that a keeper uses."""
+
+    now: int
+    chance: random.Random
+
+    def later(self, ms: int, act: Callable[[], None]) -> object: ...
+
+
+def frozen(world: World, lease: LeaseRenewal, done: Performed) -> tuple[Performed, bool]:
+    """The call, and whether its worker is frozen in it, for longer than the lease holds: then it ends so much later."""
+    if world.chance.random() >= FROZEN:
+        return done, False
+    return done._replace(ms=done.ms + int(lease.seconds * world.chance.choice((1100, 1500, 4000)))), True
+
+
+class Keeper:
+    """Renews the lease while ``is_running``; ``lost`` is told the report of a call that finds its lease lost."""
+
+    def __init__(
+        self,
+        world: World,
+        tables: Tables,
+        call: ToolCall,
+        lease: LeaseRenewal,
+        is_running: Callable[[], bool],
+        lost: Callable[[ToolReport], None],
+    ) -> None:
+        self._world, self._tables, self._call, self._lease = world, tables, call, lease
+        self._is_running, self._lost = is_running, lost
+        is_due = world.now - lease.since >= lease.interval * 1000
+        world.later(1 if is_due else self._interval, self._renew)
+
+    @property
+    def _interval(self) -> int:
+        return max(1, int(self._lease.interval * 1000))
+
+    def _renew(self) -> None:
+        if not self._is_running():
+            return
+        config = self._lease.config
+        result = self._tables.perform(str(config["query"]), list(config["params"]), self._call.iteration)
+        if result["row_count"]:
+            self._world.later(self._interval, self._renew)
+        else:
+            self._lost(self._report())
+
+    def _report(self) -> ToolReport:
+        error = {"kind": "lease_lost", "message": "the lease has expired", "code": None, "retryable": False}
+        outcome: PlainOutcome = {"status": "error", "error": error}
+        attempts = (AttemptRecord(1, self._world.now, "error", ended=self._world.now, error=error),)
+        try:
+            decision = decision_on(self._call, outcome, LAST, 0.0)
+        except TemplateFailure as failure:
+            return broken(outcome, attempts, failure)
+        return ToolReport(outcome, decision.rule, decision.exhausted, attempts, mistakes=decision.mistakes)

@@ -1,0 +1,47 @@
+"""``pause --now``: calls in flight are paused in Temporal, and are made again when the run is resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+__all__ = ["PausedCalls"]
+
+LONGEST_MS = 3_000
+
+
+class Alarm(Protocol):
+    """The end of a call, which comes unless it is ``off``."""
+
+    off: bool
+    act: Callable[[], None]
+
+
+class World(Protocol):
+    """The part of the world that is used."""
+
+    def later(self, ms: int, act: Callable[[], None]) -> Any: ...
+    def draw(self, low: int, high: int) -> int: ...
+
+
+class PausedCalls:
+    """Those of one run and its chunks, from a pause to the next resume."""
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[Any, Alarm]] = []
+
+    def pause(self, calls: Iterable[Any]) -> None:
+        """Put off the ends of these calls. A statement of a cursor is over before it can be paused, and a call that was
+        asked to end is not paused any more.
+        """
+        for one in calls:
+            if not one.is_stopping and not one.alarm.off and hasattr(one.alarm, "act"):
+                one.alarm.off = True
+                self._calls.append((one, one.alarm))
+
+    def resume(self, world: World) -> None:
+        """Let them end after all, but for those that were cancelled meanwhile."""
+        for one, alarm in self._calls:
+            if not one.is_stopping and one.alarm is alarm:
+                one.alarm = world.later(world.draw(1, LONGEST_MS), alarm.act)
+        self._calls.clear()

@@ -1,0 +1,102 @@
+"""A statement of a cursor as its activity performs it: at some moment it takes effect in the database, once.
+
+An attempt may be lost with its worker before the statement or after it, and the database may be away. The ledger has
+what took effect, so a repeated attempt finds its outcome there and changes nothing (semantics.md 26a).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from dev.simulate.calls import WHOLLY_LOST, Weather, decision_on, lost
+from dev.simulate.tables import Tables
+from noetl_temporal.machine.call import AttemptRecord, PlainOutcome, ToolCall, ToolReport
+from noetl_temporal.performer import HEARTBEAT_TIMEOUT
+from noetl_temporal.run_tool import MAX_LOST
+
+__all__ = ["Statement", "is_statement"]
+
+LABELS = ("claim", "ack", "release")
+LONGEST_MS = 60
+
+
+class World(Protocol):
+    """The part of the world that a statement uses."""
+
+    now: int
+    chance: random.Random
+
+    def later(self, ms: int, act: Callable[[], None]) -> object: ...
+
+
+def is_statement(call: ToolCall) -> bool:
+    """Whether the call is one of a cursor itself."""
+    return call.kind == "postgres" and call.task in LABELS and "query" in call.config
+
+
+class Statement:
+    """Runs until it has ``ended`` with a report, or is ``off`` because someone cancelled it."""
+
+    def __init__(
+        self, world: World, tables: Tables, weather: Weather, call: ToolCall, ended: Callable[[ToolReport], None]
+    ) -> None:
+        self.off = False
+        self._world, self._tables, self._weather, self._call, self._ended = world, tables, weather, call, ended
+        self._records: list[AttemptRecord] = []
+        self._used = 0
+        self._known: PlainOutcome | None = None
+        self._later(self._begin)
+
+    def _later(self, act: Callable[[], None], ms: int = 0) -> None:
+        longest = self._world.chance.choice((2, LONGEST_MS))
+        self._world.later(ms + self._world.chance.randint(1, longest), lambda: None if self.off else act())
+
+    def _begin(self) -> None:
+        started = self._world.now
+        if self._is_lost():
+            self._lost(started)
+            return
+        self._used += 1
+        outcome = self._outcome()
+        if self._is_lost():
+            self._used -= 1
+            self._later(lambda: self._lost(started))
+        else:
+            self._later(lambda: self._reported(started, outcome))
+
+    def _is_lost(self) -> bool:
+        return self._world.chance.random() < self._weather.lost / 2
+
+    def _outcome(self) -> PlainOutcome:
+        if self._known is not None:
+            return self._known
+        if self._world.chance.random() < self._weather.sink_fails:
+            is_away = self._world.chance.random() < 0.8
+            kind = "connection" if is_away else "sql_integrity"
+            return {"status": "error", "error": {"kind": kind, "message": "no", "code": None, "retryable": is_away}}
+        config: dict[str, Any] = self._call.config
+        result = self._tables.perform(config["query"], config["params"], self._call.iteration)
+        self._known = {"status": "ok", "result": result}
+        return self._known
+
+    def _lost(self, started: int) -> None:
+        self._record(started, "lost")
+        too_often = sum(one.status == "lost" for one in self._records) >= MAX_LOST
+        if too_often or self._world.chance.random() < WHOLLY_LOST:
+            self._ended(lost(tuple(self._records)))
+        else:
+            self._later(self._begin, int(HEARTBEAT_TIMEOUT.total_seconds() * 1000))
+
+    def _reported(self, started: int, outcome: PlainOutcome) -> None:
+        decision = decision_on(self._call, outcome, self._used, self._world.chance.random())
+        self._record(started, outcome["status"], error=outcome.get("error"), rule=decision.rule, do=decision.do)
+        if decision.do == "retry":
+            self._later(self._begin, int(decision.delay * 1000))
+        else:
+            self._ended(ToolReport(outcome, decision.rule, decision.exhausted, tuple(self._records)))
+
+    def _record(self, started: int, status: Any, **facts: Any) -> None:
+        now = self._world.now
+        self._records.append(AttemptRecord(len(self._records) + 1, started, status, ended=now, **facts))

@@ -1,0 +1,144 @@
+"""Tables whose rows are claimed, as a database keeps them, and other runs that claim rows of the same tables.
+
+The database alone decides who holds a row: a statement names the token of a claim, and changes no row that another
+token has by now. Each statement that took effect, or was refused, is a *deed*: the laws of claims (claims.py) are
+asked of these, not of what the machine says.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+__all__ = ["Deed", "Tables"]
+
+NEW, RIVAL = "new", "rival"
+MOST_ROWS = 12
+FOR_GOOD = 10**9
+"""Seconds for which a row is taken that nobody acknowledges."""
+
+
+class Deed(NamedTuple):
+    """A statement that reached the database ``at`` a time: ``rows`` are the ids of those that it changed, ``said`` is
+    what an acknowledgement says of them, ``attempts`` how often a claimed row has been claimed by now. ``iteration``
+    is that of the call, if it has one.
+    """
+
+    at: int
+    action: str
+    table: str
+    token: str
+    rows: tuple[int, ...]
+    said: str = ""
+    iteration: int | None = None
+    attempts: tuple[int, ...] = ()
+
+
+@dataclass
+class Row:
+    """One row: whoever has the ``token`` holds it, ``until`` another may claim it."""
+
+    id: int
+    status: str = NEW
+    token: str = ""
+    until: int = 0
+    attempts: int = 0
+
+
+class Clock(Protocol):
+    """The part of the world that the tables use."""
+
+    now: int
+
+    def later(self, ms: int, act: Callable[[], None]) -> object: ...
+
+
+class Tables:
+    """Made when they are first claimed from, each with a random number of rows."""
+
+    def __init__(self, clock: Clock, seed: int, rivals: str) -> None:
+        """``rivals`` draws what other runs do; none when empty."""
+        self.deeds: list[Deed] = []
+        self._clock = clock
+        self._seed = seed
+        self._chance = random.Random(rivals) if rivals else None
+        self._tables: dict[str, list[Row]] = {}
+
+    def perform(self, query: str, params: list[Any], iteration: int | None) -> dict[str, Any]:
+        """The result of a statement, as the postgres tool gives it."""
+        action, table = query.split()[:2]
+        match action:
+            case "CLAIM":
+                return self._claim(table, *params)
+            case "TAKE":
+                return self._claim(table, params[0], FOR_GOOD, params[2])
+            case "RENEW":
+                return self._change("renew", table, *params, iteration=iteration)
+            case "ACK":
+                return self._change("ack", table, *params, iteration=iteration)
+            case _:
+                return self._change("release", table, *params, iteration=iteration)
+
+    def _rows(self, table: str) -> list[Row]:
+        if table not in self._tables:
+            count = random.Random(f"{self._seed}/{table}").choice((0, 1, 3, 6, MOST_ROWS))
+            self._tables[table] = [Row(number) for number in range(count)]
+            for _ in range(0 if self._chance is None else self._chance.choice((0, 0, 1, 4))):
+                self._clock.later(self._soon(), partial(self._rival_claims, table))
+        return self._tables[table]
+
+    def _claim(self, table: str, token: str, seconds: float, most: int) -> dict[str, Any]:
+        now = self._clock.now
+        found = [row for row in self._rows(table) if row.status == NEW and row.until <= now][:most]
+        for row in found:
+            row.token, row.until, row.attempts = token, now + int(seconds * 1000), row.attempts + 1
+        attempts = tuple(row.attempts for row in found)
+        self.deeds.append(Deed(now, "claim", table, token, tuple(row.id for row in found), attempts=attempts))
+        return _result([{"id": row.id, "attempts": row.attempts} for row in found], len(found))
+
+    def _change(
+        self, action: str, table: str, given: Any, token: str, told: Any = None, *, iteration: int | None
+    ) -> dict[str, Any]:
+        """``given`` is a row, or all rows of a claim; ``told`` the status of an acknowledgement, or seconds."""
+        rows_given: list[dict[str, Any]] = [given] if isinstance(given, dict) else given
+        ids = {row["id"] for row in rows_given}
+        held = [row for row in self._rows(table) if row.id in ids and row.token == token and row.status == NEW]
+        now = self._clock.now
+        for row in held:
+            match action:
+                case "ack":
+                    row.status = str(told)
+                case "release":
+                    row.token, row.until = "", 0
+                case _:
+                    row.until = now + int(told * 1000)
+        rows = tuple(row.id for row in held)
+        self.deeds.append(Deed(now, action, table, token, rows, str(told or ""), iteration))
+        return _result([], len(held))
+
+    # ---- other runs -------------------------------------------------------------------------------------------------
+
+    def _soon(self) -> int:
+        assert self._chance is not None
+        return self._chance.randint(0, self._chance.choice((300, 5_000, 60_000)))
+
+    def _rival_claims(self, table: str) -> None:
+        assert self._chance is not None
+        token = f"{RIVAL}/{len(self.deeds)}"
+        taken = self._claim(table, token, self._chance.choice((1, 60)), self._chance.randint(1, 3))["rows"]
+        if taken:
+            self._clock.later(self._soon(), partial(self._rival_settles, table, taken, token))
+
+    def _rival_settles(self, table: str, taken: list[Any], token: str) -> None:
+        assert self._chance is not None
+        if self._chance.random() < 0.6:
+            self._change("ack", table, taken, token, "ok", iteration=None)
+        else:
+            self._change("release", table, taken, token, iteration=None)
+
+
+def _result(rows: list[dict[str, Any]], count: int) -> dict[str, Any]:
+    return {"rows": rows, "columns": ["id", "attempts"] if rows else [], "row_count": count}
