@@ -267,7 +267,7 @@ def test_a_value_that_is_passed_on_makes_no_room_for_others() -> None:
 
 def test_large_data_has_room() -> None:
     assert len(render_text("{{ rows }}", {"rows": [0] * 7_000_000})) == 7_000_000
-    assert len(render_text("{{ rows + [0] }}", {"rows": [0] * 800_000})) == 800_001
+    assert len(render_text("{{ rows + [0] }}", {"rows": [0] * 200_000})) == 200_001
     rows = [{"id": index, "name": "n" * 20} for index in range(12_000)]
     assert render_text("{{ rows | selectattr('id', 'ge', 10) | list | length }}", {"rows": rows}) == 11_990
     assert len(render_text("{% for row in rows %}({{ row.id }}),{% endfor %}", {"rows": rows})) > 100_000
