@@ -11,6 +11,7 @@ from noetl_temporal.machine.call import PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.circuit_state import CircuitState
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.mistake import Mistake
+from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.tally import StepTally
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
@@ -53,7 +54,8 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     without a report. ``unfinished`` are the items without success, as ranges of (first index, size), where some
     succeeded. ``mistakes`` are warnings, one a place. Large results are ``stored``, and then there are none in
     ``results``. ``steps`` are those inside of a loop over steps, and their calls are told with them alone.
-    ``circuits`` are as they were left.
+    ``circuits`` are as they were left. ``left`` is how the steps on the routes of items ended in the last iteration
+    that ran them, with its index.
     """
 
     status: Literal["ok", "error", "cancelled"]
@@ -72,6 +74,7 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     steps: dict[str, StepTally] = {}
     unfinished: tuple[tuple[int, int], ...] = ()
     circuits: dict[str, CircuitState] = {}
+    left: dict[str, tuple[int, StepRecord]] = {}
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):

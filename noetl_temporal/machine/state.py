@@ -20,7 +20,8 @@ from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
 from noetl_temporal.machine.pause import Pause
-from noetl_temporal.machine.tally import StepStatus, StepTally
+from noetl_temporal.machine.records import StepRecord, TaskRecord
+from noetl_temporal.machine.tally import StepTally
 from noetl_temporal.machine.undefined import Mistake
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
@@ -40,11 +41,9 @@ __all__ = [
     "PlaybookState",
     "Run",
     "Settlement",
-    "StepRecord",
     "StepRun",
     "Stop",
     "TaskProgress",
-    "TaskRecord",
     "TimerKind",
     "restored",
     "state_snapshot",
@@ -55,13 +54,6 @@ VERSION = 3
 S = TypeVar("S", bound="MachineState")
 
 TimerKind: TypeAlias = Literal["delay", "deadline", "wait", "hold"]
-
-
-class TaskRecord(msgspec.Struct):
-    """The last outcome of a task of the pipeline, under its tool's kind (``collected`` for a collected result)."""
-
-    kind: str
-    outcome: PlainOutcome
 
 
 class TaskProgress(msgspec.Struct, omit_defaults=True):
@@ -216,23 +208,6 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     circuits: dict[str, CircuitState] = {}
 
 
-class StepRecord(msgspec.Struct, omit_defaults=True):
-    """How a step ended last: what its name gives to templates and what the run's summary says of it. ``iterations``
-    counts those of its loops: {total, success, failed, skipped}. ``failures`` are those of the items of a loop over
-    steps, until the step that ends it decides what becomes of them.
-    """
-
-    status: StepStatus
-    kind: str = ""
-    outcome: PlainOutcome = {}
-    tasks: dict[str, TaskRecord] = {}
-    attempts: int = 0
-    retries: int = 0
-    iterations: dict[str, int] = {}
-    duration: float = 0.0
-    failures: FailureLog = FailureLog()
-
-
 class StepRun(Run, omit_defaults=True, kw_only=True):
     """One run of a step. ``id`` is ``<step>#<n>``; ``args`` are the names bound for it, ``bound`` what ``set iter.x``
     wrote. ``before`` is the step's record of the runs before, ``selection`` the items of its loop that begins,
@@ -352,17 +327,16 @@ class MachineState(msgspec.Struct, omit_defaults=True):
 class PlaybookState(MachineState, omit_defaults=True):
     """A playbook's run.
 
-    ``inside`` has the steps of loops over steps that have ended. ``arrivals`` are tokens on their way, (step, origin).
-    ``waiting`` maps a join to the steps whose tokens wait there, ``leads`` are those whose tokens arrived at the final
-    step. Id slots for chunks are looked for from ``first_slot``
-    on; ``lost_slots`` are those of chunks that ended without a report. ``idle_starts`` counts the steps that started
-    since a call ended. ``warned`` are the places, line:col, of which the log has a warning. The result is that of
-    ``return_step``, where one is named and has run. Large values of
-    ``workload``, ``payload``, ``ctx`` and ``vars`` are ``kept`` in the payload store, by these words and their names.
-    ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those whose size is not known yet
-    (large_values.py). ``signals`` are kept by name until a step waits for them;
-    ``handed`` are answers on their way to a wait in a chunk, by the wait's id. ``requests`` are the ids of the latest
-    requests; all up to ``oldest_request`` count as repeated.
+    ``inside`` has the steps of loops over steps that have ended, ``left`` is how those on the routes of items ended
+    last. ``arrivals`` are tokens on their way, (step, origin). ``waiting`` maps a join to the steps whose tokens wait
+    there, ``leads`` are those whose tokens arrived at the final step. Id slots for chunks are looked for from
+    ``first_slot`` on; ``lost_slots`` are those of chunks that ended without a report. ``idle_starts`` counts the steps
+    that started since a call ended. ``warned`` are the places, line:col, of which the log has a warning. The result is
+    that of ``return_step``, where one is named and has run. Large values of ``workload``, ``payload``, ``ctx`` and
+    ``vars`` are ``kept`` in the payload store, by these words and their names. ``keeping`` names those that are being
+    stored, as ``ctx.rows``, and ``unmeasured`` those whose size is not known yet (large_values.py). ``signals`` are
+    kept by name until a step waits for them; ``handed`` are answers on their way to a wait in a chunk, by the wait's
+    id. ``requests`` are the ids of the latest requests; all up to ``oldest_request`` count as repeated.
     """
 
     playbook_id: int = 0
@@ -372,6 +346,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     ctx: dict[str, Json] = {}
     vars: dict[str, Json] = {}
     records: dict[str, StepRecord] = {}
+    left: dict[str, StepRecord] = {}
     inside: dict[str, StepTally] = {}
     runs: dict[str, StepRun] = {}
     counts: dict[str, int] = {}
@@ -398,7 +373,8 @@ class LoopState(MachineState, omit_defaults=True):
     under ``stored``; ``succeeded`` counts those that ended well; ``failures`` are those of items, ``failure`` is how
     the loop itself failed. ``is_closed`` when no further item may begin here. ``mistakes`` are what the playbook is to
     warn of. ``kept`` is where the results lie that are here, once they do. ``cursor`` is set where rows are claimed.
-    ``steps`` are those of a region, over the iterations so far.
+    ``steps`` are those of a region, over the iterations so far, and ``left`` is how those on the routes of items ended
+    in the last iteration that ran them, with its index.
     """
 
     next: int = 0
@@ -413,6 +389,7 @@ class LoopState(MachineState, omit_defaults=True):
     succeeded: int = 0
     attempts: int = 0
     steps: dict[str, StepTally] = {}
+    left: dict[str, tuple[int, StepRecord]] = {}
     retries: int = 0
     is_closed: bool = False
     mistakes: list[Mistake] = []

@@ -19,7 +19,7 @@ from noetl_compiler.language.words import (
     RowProcess,
 )
 
-__all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "Frame", "Hold", "ItemRule", "Loop", "Route", "Step"]
+__all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "Frame", "Hold", "Loop", "Route", "Step"]
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -69,6 +69,10 @@ class Loop(msgspec.Struct, frozen=True):
     Each iteration takes the arcs of ``enter`` into the region and is over when no path in it lives. Paths end at
     ``end``, the region's own last step, as those of the playbook do at the final step. The result of an iteration is
     a map from step to its last result; under ``end`` a list of one result an arrival (dev/decisions/0010).
+
+    Where the step has tasks, the arcs of ``enter`` are the routes of an item, taken when its tasks have ended. Then
+    there is no ``end``: paths end at the final step, which the region does not have, and the result of an iteration is
+    that of its tasks (dev/decisions/0067).
     """
 
     element: str
@@ -89,24 +93,14 @@ class Loop(msgspec.Struct, frozen=True):
     end: str = ""
 
 
-class ItemRule(msgspec.Struct, frozen=True):
-    """A rule about the items of a loop. It notes its ``index`` where it matches one, under ``ctx._chosen.<step>``."""
-
-    index: int
-    span: Span
-
-
 class Arc(msgspec.Struct, frozen=True):
-    """A route to a step. ``on`` tells which boundary it can match (semantics.md 4, 8); no ``when`` means true. With an
-    ``item_rule`` it matches only where that was the last rule to match an item of the step's loop.
-    """
+    """A route to a step. ``on`` tells which boundary it can match (semantics.md 4, 8); no ``when`` means true."""
 
     to: str
     span: Span
     on: OnStatus = "ok"
     when: Template | None = None
     set: tuple[Assign, ...] = ()
-    item_rule: ItemRule | None = None
 
 
 class Route(msgspec.Struct, frozen=True):

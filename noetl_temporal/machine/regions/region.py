@@ -24,7 +24,7 @@ _INSIDE = ("region", "inner")
 
 class Region(NamedTuple):
     """``graph`` has the steps of one iteration, and those of the loops inside of it. ``end`` is where its paths leave
-    their results.
+    their results; a region on the routes of items has none.
     """
 
     graph: Graph
