@@ -1,5 +1,8 @@
 """A real NATS server with JetStream, on loopback."""
 
+# The client of NATS has types in part.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import shutil
@@ -7,11 +10,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-__all__ = ["LOGIN", "served"]
+from nats import connect
+from nats.js.api import KeyValueConfig
+
+__all__ = ["LOGIN", "bucket", "served"]
 
 LOGIN = {"nats_user": "noetl", "nats_password": "nats-hush-hush"}
 _START_SECONDS = 30
@@ -36,6 +42,19 @@ def served(folder: Path) -> Generator[str]:
     finally:
         process.terminate()
         process.wait()
+
+
+@asynccontextmanager
+async def bucket(address: str, name: str) -> AsyncGenerator[None]:
+    """An empty bucket, which playbooks do not create; deleted afterwards, as the next test may want it empty."""
+    client = await connect(address, user=LOGIN["nats_user"], password=LOGIN["nats_password"])
+    jetstream = client.jetstream()
+    await jetstream.create_key_value(KeyValueConfig(name))
+    try:
+        yield
+    finally:
+        await jetstream.delete_key_value(name)
+        await client.close()
 
 
 def _wait_for(port: int) -> None:

@@ -63,7 +63,8 @@ class TaskProgress(msgspec.Struct, omit_defaults=True):
     event ``event_id`` at ``started``, to its end; ``done_id`` is the ``task.done`` of the page before. ``config`` is
     the last rendered configuration, which the next page's patch changes; ``bound`` are names of the input that a page
     rebound. ``collected`` is what the pages so far come to, once one ``has_collected``. When ``storing``, its next call
-    is that of its task-level sinks, after which a task that broke off the pipeline ``is_last``.
+    is that of its task-level sinks, after which a task that broke off the pipeline ``is_last``. ``is_cut``: its rule
+    asked for more pages than it allows.
     """
 
     page: int = 1
@@ -78,6 +79,7 @@ class TaskProgress(msgspec.Struct, omit_defaults=True):
     has_collected: bool = False
     storing: bool = False
     is_last: bool = False
+    is_cut: bool = False
 
 
 class PipelineState(msgspec.Struct, omit_defaults=True):

@@ -1,8 +1,5 @@
 """Upstream's playbooks of transfers and NATS, unchanged, and a sweep of a quantum circuit, as a person runs them."""
 
-# The client of NATS has types in part.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import asyncio
@@ -13,11 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import asyncpg
 import pytest
-from nats import connect
-from nats.js.api import KeyValueConfig
 
 from tests.acceptance.site import ROOT, Site
-from tests.nats_server import LOGIN
+from tests.nats_server import LOGIN, bucket
 
 CORPUS = ROOT.parent / "shared/corpus"
 POSTS = [{"userId": number % 3, "id": number, "title": f"title {number}", "body": "text"} for number in range(1, 101)]
@@ -71,18 +66,12 @@ async def test_upstreams_transfers_store_every_row(
 
 
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")
-def test_upstreams_playbook_of_a_bucket(bare: Site, nats_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_upstreams_playbook_of_a_bucket(bare: Site, nats_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_CREDENTIAL_NATS_CREDENTIAL", json.dumps({"type": "nats", "url": nats_address, **LOGIN}))
-    asyncio.run(_make_bucket(nats_address))
-    told = bare.run(CORPUS / "e2e@HEAD/fixtures/playbooks/test_nats_kv.yaml")
+    async with bucket(nats_address, "sessions"):
+        told = await asyncio.to_thread(bare.run, CORPUS / "e2e@HEAD/fixtures/playbooks/test_nats_kv.yaml")
     assert told["status"] == "completed", told["failures"]
     assert list(told["steps"]) == ["start", "kv_put", "kv_get", "kv_delete", "end"]
-
-
-async def _make_bucket(address: str) -> None:
-    client = await connect(address, user=LOGIN["nats_user"], password=LOGIN["nats_password"])
-    await client.jetstream().create_key_value(KeyValueConfig("sessions"))
-    await client.close()
 
 
 SWEEP = """\

@@ -1,8 +1,5 @@
 """Every example of the reference compiles, runs, and has the result that its page shows."""
 
-# The client of NATS has types in part.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import itertools
@@ -10,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -18,8 +16,6 @@ import asyncpg
 import httpx
 import pytest
 import yaml
-from nats import connect
-from nats.js.api import KeyValueConfig
 
 from noetl_activities import http
 from noetl_activities.credentials import CredentialSource
@@ -41,7 +37,7 @@ from noetl_temporal.playbook_tests.suites import load
 from noetl_temporal.playbook_tests.trial import run_test
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.unsupported import check_calls
-from tests.nats_server import LOGIN
+from tests.nats_server import LOGIN, bucket
 
 from .reference_api import transport
 from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, scripts
@@ -116,11 +112,10 @@ async def test_an_example_has_the_result_that_its_page_shows(block: Block, reque
     assert check_calls(graph, pin_graphs(called.items()), TOOLS)[1] == []
     dsn = await _new_database(request.getfixturevalue("servers")) if "postgres" in block.text else ""
     nats = request.getfixturevalue("nats_address") if "kind: nats" in block.text else ""
-    if nats:
-        await _make_bucket(nats)
     source = CredentialSource(environment=_credentials(dsn, nats))
     told = Told(notes.get("signals") or {}, notes.get("decisions") or {})
-    run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, called, told)
+    async with bucket(nats, "sessions") if nats else nullcontext():
+        run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, called, told)
     cause = run.finish.failures.cause
     seen: dict[str, Any] = {
         "status": run.finish.status,
@@ -198,13 +193,6 @@ def _credentials(dsn: str, nats: str) -> dict[str, str]:
     if nats:
         named["cache"] = {"type": "nats", "nats_url": nats, **LOGIN}
     return {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in named.items()}
-
-
-async def _make_bucket(address: str) -> None:
-    """That of the examples, which playbooks do not make."""
-    client = await connect(address, user=LOGIN["nats_user"], password=LOGIN["nats_password"])
-    await client.jetstream().create_key_value(KeyValueConfig("sessions"))
-    await client.close()
 
 
 async def _new_database(servers: Addresses) -> str:

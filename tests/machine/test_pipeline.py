@@ -199,6 +199,14 @@ def test_each_page_is_a_task_execution_of_its_own() -> None:
     assert len({call.key for call in run.calls}) == 3
 
 
+@pytest.mark.parametrize(("limit", "is_cut"), [(2, True), (3, False), (4, False)])
+def test_pages_beyond_the_limit_are_told_of(limit: int, is_cut: bool) -> None:
+    run = run_text(PAGES.replace("MAX", str(limit)).replace("STRATEGY", "append").replace("PATH", "items"), a_page)
+    assert ("exhausted" in run.of("task.done")[-1].meta["sequence"]) == is_cut
+    warnings = [event.error for event in run.of("warning")]
+    assert warnings == ["fetch: there are more pages than the 2 that this rule allows; raise its attempts"] * is_cut
+
+
 def test_a_path_that_is_not_there_fails_the_step() -> None:
     run = run_text(PAGES.replace("MAX", "9").replace("STRATEGY", "append").replace("PATH", "nothing"), a_page)
     assert run.finish.status == "failed"

@@ -6,10 +6,11 @@ from noetl_compiler.graph import Collect, Json, Task
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.state import TaskProgress
 from noetl_temporal.machine.stored import whole_result
 from noetl_temporal.machine.views import response_view
 
-__all__ = ["collect_of", "with_page"]
+__all__ = ["collect_of", "cut_warning", "sequence_of", "with_page"]
 
 
 def collect_of(task: Task) -> Collect | None:
@@ -27,6 +28,17 @@ def with_page(how: Collect, so_far: Json, task: Task, outcome: PlainOutcome) -> 
     except (KeyError, IndexError, ValueError, TypeError) as error:
         message = f"nothing to collect at {how.path!r} of the response"
         raise TemplateFailure(message, task.span) from error
+
+
+def sequence_of(how: Collect | None, progress: TaskProgress) -> Json:
+    """What ``task.done`` tells of all pages: how many, how they were collected, and whether the limit cut them."""
+    told: dict[str, Json] = {"pages": progress.page, "strategy": how.strategy if how else None}
+    return {**told, "exhausted": True} if progress.is_cut else told
+
+
+def cut_warning(label: str, progress: TaskProgress) -> str:
+    """What is told when pages are missing from a result."""
+    return f"{label}: there are more pages than the {progress.page} that this rule allows; raise its attempts"
 
 
 def _collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:

@@ -55,7 +55,7 @@ from noetl_temporal.machine.tasks.call_result import (
     with_rule_result,
 )
 from noetl_temporal.machine.tasks.calls import store_call, summary, timer_id, tool_call
-from noetl_temporal.machine.tasks.collect import with_page
+from noetl_temporal.machine.tasks.collect import cut_warning, sequence_of, with_page
 from noetl_temporal.machine.tasks.events import emit_decided, emit_ended, emit_started
 from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
@@ -361,6 +361,10 @@ class Pipeline:
                 self._fail(plan, outcome)
             case "again" if outcome["status"] == "error":
                 self._fail(plan, outcome)
+            case "again" if rule is not None:
+                self.state.task.is_cut = True
+                self.host.warn(cut_warning(plan.task.label, self.state.task), rule.span)
+                self._sequence_done(plan, outcome, stop=False)
             case _:
                 self._sequence_done(plan, outcome, stop=do == "break")
 
@@ -438,10 +442,7 @@ class Pipeline:
             self._advance(stop)
 
     def _task_done(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
-        sequence = None
-        if plan.paginates:
-            how = plan.collect
-            sequence = {"pages": self.state.task.page, "strategy": how.strategy if how else None}
+        sequence = sequence_of(plan.collect, self.state.task) if plan.paginates else None
         status = "COMPLETED" if outcome["status"] == "ok" else "FAILED"
         self.state.task.done_id = self._task_ended(plan, status, outcome, sequence)
 

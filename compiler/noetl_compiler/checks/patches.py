@@ -1,0 +1,45 @@
+"""Patches of the next call that name no field of the tool: they would change nothing, and every page be the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.graph import Span
+from noetl_compiler.language.tool_description import ToolDescription
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Playbook, Task
+from noetl_compiler.syntax_queries import all_tasks
+
+__all__ = ["forbid_unknown_patches"]
+
+_INPUTS = frozenset({"input", "args"})
+
+
+def forbid_unknown_patches(playbook: Playbook, report: Report) -> None:
+    """NT102. A tool without a description may have any field."""
+    for task in all_tasks(playbook):
+        tool = report.tools.get(task.kind.text)
+        if tool is None or tool.fields is None or task.workbook is not None:
+            continue
+        for span, name in _patched_fields(task):
+            if name not in tool.field_names:
+                message = f'patch names "{name}", which is no field of the tool {task.kind.text}'
+                report.error(Code.UNKNOWN_KEY, span, message, _hint(name, tool))
+
+
+def _patched_fields(task: Task) -> Iterator[tuple[Span, str]]:
+    for rule in task.policy.rules if task.policy else ():
+        patch = rule.body.patch
+        if patch is not None and isinstance(patch.data, dict):
+            yield from ((rule.body.span, name) for name in patch.data)
+
+
+def _hint(name: str, tool: ToolDescription) -> str:
+    first, _, rest = name.partition(".")
+    if first in _INPUTS:
+        return f"write rebind: {{{rest or 'name'}: ...}}"
+    if rest and first in tool.field_names:
+        return f"write {first}: {{{rest.replace('.', ': {')}: ...{'}' * name.count('.')}"
+    return f"write {tool.renamed[name]}" if name in tool.renamed else nearest(name, tool.field_names)
