@@ -14,7 +14,7 @@ from noetl_temporal.machine.events import CancelRequested, Started, ToolFinished
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
-from .driver import Run, error, ok, report_of, run_text
+from .driver import Answer, Run, error, ok, report_of, run_text
 
 CASE = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\nworkload: {cities: [Oslo, Rome]}\nworkflow:\n"
 LOOP = """\
@@ -50,8 +50,11 @@ def answered(call: ToolCall) -> Any:
     return ok({"status_code": 200, "headers": {}, "url": "u", "elapsed": 1, "data": body})
 
 
-def failing(*urls: str) -> Any:
-    return lambda call: error("refused", kind="auth") if url(call) in urls else answered(call)
+def failing(*urls: str) -> Answer:
+    def answer(call: ToolCall) -> Any:
+        return error("refused", kind="auth") if url(call) in urls else answered(call)
+
+    return answer
 
 
 def called(run: Run) -> list[str]:
