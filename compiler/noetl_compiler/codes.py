@@ -62,7 +62,7 @@ class Code(Enum):
     UNBOUNDED_PAGES = "NT405"
     LOOP_OVER_TEXT = "NT406"
     LOST_ASSIGNMENT = "NT407"
-    LATE_ROUTE = "NT411"
+    SHARED_ROUTE = "NT411"
     UNKNOWN_TOOL = "NT501"
     NO_EXECUTOR = "NT502"
     UNKNOWN_WORKBOOK_TASK = "NT503"
@@ -143,7 +143,7 @@ _MEANINGS: dict[Code, str] = {
     Code.UNBOUNDED_PAGES: "Pagination has no limit on the number of pages.",
     Code.LOOP_OVER_TEXT: "The collection of a loop is text or a number, so the loop runs once.",
     Code.LOST_ASSIGNMENT: "A name of an iteration is set where there is no iteration, and nothing reads it.",
-    Code.LATE_ROUTE: "A case rule for one item of a loop has a route, which is followed only after the whole loop.",
+    Code.SHARED_ROUTE: "A step is on the route of a loop's items, and is reached from elsewhere too.",
     Code.UNKNOWN_TOOL: "No installed package provides a tool kind, or the one that does cannot be loaded.",
     Code.NO_EXECUTOR: (
         "A kind of tool or another part of the playbook is known but not supported yet, so a run is refused."

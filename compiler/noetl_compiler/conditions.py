@@ -88,11 +88,7 @@ def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment =
 
 def arc_condition(arc: Arc, moment: Moment = "call") -> Condition:
     """The condition of a route from a step."""
-    found = read_condition(arc.when, arc.on, moment)
-    if arc.item_rule is None:
-        return found
-    noted = f"the rule at line {arc.item_rule.span.line} was the last that an item matched"
-    return found._replace(rest=f"{noted} and {found.rest}" if found.rest else noted)
+    return read_condition(arc.when, arc.on, moment)
 
 
 def bare(text: str) -> str:

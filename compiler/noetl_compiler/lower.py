@@ -17,6 +17,7 @@ from noetl_compiler.language import defaults
 from noetl_compiler.language.names_profile import PROFILES
 from noetl_compiler.lowering.cursors import lower_cursor
 from noetl_compiler.lowering.endings import Ending, arrival_name, ending_of
+from noetl_compiler.lowering.item_routes import with_item_regions
 from noetl_compiler.lowering.routes import Ways, passed_names, routers_of
 from noetl_compiler.lowering.secrets import sinks_of_keychain
 from noetl_compiler.lowering.sinks import saving_behind, saving_name
@@ -31,7 +32,7 @@ __all__ = ["lower"]
 def lower(playbook: syntax.Playbook, file: str) -> Graph:
     """The sealed graph of a playbook that was checked."""
     final = final_of(playbook)
-    steps = _Lowering(playbook, final).steps()
+    steps = with_item_regions(_Lowering(playbook, final).steps(), final)
     if final not in steps:
         steps[final] = Step(final, playbook.span, "runs when every path has ended", injected=True)
     return graph.seal(
@@ -129,7 +130,7 @@ class _Lowering:
     def _loop(self, step: syntax.Step, loop: syntax.Loop) -> graph.Loop:
         lowered, end = _lower_loop(loop), self._regions.ends.get(step.name.text)
         if end is None:
-            return lowered
+            return replace(lowered, enter=self._ways_from(step).item_route(step))
         names = [name for one in self._inside[step.name.text] for name in (one.name.text, *self._injected(one))]
         region = (*names, *routers_of(step), arrival_name(end))
         return replace(lowered, region=region, enter=self._ways_from(step).route(step), end=arrival_name(end))

@@ -18,7 +18,6 @@ from noetl_compiler.graph import (
     Circuit,
     EnterRule,
     Guard,
-    ItemRule,
     KeychainEntry,
     Output,
     Priority,
@@ -147,7 +146,8 @@ class Reducer(NamedTuple):
 class Loop(msgspec.Struct, frozen=True):
     """``body`` as the author wrote it; its mode, limits and region are settled by lowering. ``timeout`` is that of the
     loop as a whole. ``defaults`` and ``reducers`` are in the step's tasks already. ``place`` is that of what the loop
-    goes over."""
+    goes over. ``next`` has the routes of each item, which are taken when the step's tasks have ended for it.
+    """
 
     body: graph.Loop
     element: Name
@@ -155,12 +155,11 @@ class Loop(msgspec.Struct, frozen=True):
     timeout: Timeout | None = None
     defaults: CallDefaults = NO_DEFAULTS
     reducers: tuple[Reducer, ...] = ()
+    next: Next | None = None
 
 
 class Arc(msgspec.Struct, frozen=True):
-    """A route to a step, in which ``args`` are bound as names. ``on`` None: what ``when`` asks about tells it.
-    ``item_rule`` as in the graph.
-    """
+    """A route to a step, in which ``args`` are bound as names. ``on`` None: what ``when`` asks about tells it."""
 
     to: Name
     span: Span
@@ -168,12 +167,11 @@ class Arc(msgspec.Struct, frozen=True):
     set: tuple[Assign, ...] = ()
     args: Value = NOTHING
     on: OnStatus | None = None
-    item_rule: ItemRule | None = None
 
     @property
     def is_conditional(self) -> bool:
         """Whether it depends on more than the outcome of the step."""
-        return self.when is not None or self.item_rule is not None
+        return self.when is not None
 
 
 class Next(msgspec.Struct, frozen=True):
@@ -222,6 +220,11 @@ class Step(msgspec.Struct, frozen=True):
     enter: tuple[EnterRule, ...] = ()
     failure: BranchFailure | None = None
     defaults: CallDefaults = NO_DEFAULTS
+
+    @property
+    def item_routes(self) -> Next | None:
+        """The routes of each item of its loop."""
+        return self.loop.next if self.loop is not None else None
 
     @property
     def tells_of_loop(self) -> bool:

@@ -16,7 +16,9 @@ __all__ = [
     "entry_of",
     "final_name",
     "final_of",
+    "item_arcs_of",
     "passed_by_arcs",
+    "routes_of",
     "set_by_step",
     "set_by_task",
     "workbook_of",
@@ -36,6 +38,18 @@ def arcs_of(step: Step) -> Iterator[Arc]:
         yield from group
 
 
+def item_arcs_of(step: Step) -> Iterator[Arc]:
+    """All ways on from an item of the step's loop."""
+    for group in step.item_routes.groups if step.item_routes else ():
+        yield from group
+
+
+def routes_of(step: Step) -> Iterator[Arc]:
+    """All ways on from a step, and from the items of its loop."""
+    yield from item_arcs_of(step)
+    yield from arcs_of(step)
+
+
 def set_by_step(step: Step) -> Iterator[Assign]:
     """On entering, by the step's tasks, after them, and on the ways on."""
     for rule in step.enter:
@@ -43,7 +57,7 @@ def set_by_step(step: Step) -> Iterator[Assign]:
     for task in step.tasks:
         yield from set_by_task(task)
     yield from step.set
-    for arc in arcs_of(step):
+    for arc in routes_of(step):
         yield from arc.set
 
 
@@ -97,6 +111,6 @@ def passed_by_arcs(playbook: Playbook) -> dict[str, list[Value]]:
     """Step -> what the arcs to it bind there."""
     passed: dict[str, list[Value]] = {}
     for step in playbook.steps:
-        for arc in arcs_of(step):
+        for arc in routes_of(step):
             passed.setdefault(arc.to.text, []).append(arc.args)
     return passed

@@ -43,7 +43,7 @@ __all__ = [
     "VisibleNames",
 ]
 
-IN_LOOP = (RenderedAt.CURSOR, RenderedAt.ITEM, RenderedAt.TASK, RenderedAt.OUTCOME)
+IN_LOOP = (RenderedAt.CURSOR, RenderedAt.ITEM, RenderedAt.TASK, RenderedAt.OUTCOME, RenderedAt.ITEM_ARC)
 """Where a template is rendered for each iteration of its step's loop."""
 
 _QUOTED_NAME = re.compile(r"""["']([A-Za-z]\w*)["']""")
@@ -160,11 +160,15 @@ class VisibleNames:
 
     @cached_property
     def regions(self) -> frozenset[str]:
-        """Loops over steps bind their elements for many steps, and so does, in v1, every way that passes names."""
+        """Loops over steps, and those whose items have routes, bind their elements for many steps; in v1 so does every
+        way that passes names.
+        """
         names: set[str] = set()
         for step in self._playbook.steps:
+            if step.loop is not None and (step.loop.next is not None or not step.tasks):
+                names |= ITERATION | {step.loop.element.text}
             if step.loop is not None and not step.tasks:
-                names |= ITERATION | {step.loop.element.text, results_name(step.name.text), ALL_RESULTS}
+                names |= {results_name(step.name.text), ALL_RESULTS}
             if step.ends is not None:
                 names.update(names_in(step.result) if step.result is not None else ("results",))
         if self._playbook.dialect == "v1":
@@ -216,7 +220,7 @@ class VisibleNames:
         if use.place in (RenderedAt.TASK, RenderedAt.OUTCOME):
             tasks = _tasks(self._steps(use))
             names |= PIPELINE | {task.label.text for task in tasks} | (BEFORE if len(tasks) > 1 else _NONE)
-        if use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ARC):
+        if use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_ARC, RenderedAt.ARC):
             names |= OUTCOME.keys() | _beside_statements(use)
         if use.place is RenderedAt.AFTER and any(step.sinks for step in self._steps(use)):
             names |= SAVED
@@ -224,7 +228,7 @@ class VisibleNames:
 
     def _has_event(self, use: Use) -> bool:
         """Routes know the event they answer to, and so do all rules about a call where calls bind it."""
-        if use.place in (RenderedAt.ENTER, RenderedAt.ARC):
+        if use.place in (RenderedAt.ENTER, RenderedAt.ITEM_ARC, RenderedAt.ARC):
             return True
         return self._profile.outcome == "call" and use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER)
 

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 from dev.simulate.dialects import older
+from dev.simulate.item_routes import item_routes
 from dev.simulate.tasks import (
     NO_SECONDS,
     RAISING,
@@ -61,8 +62,10 @@ def _v10(chance: Chance) -> dict[str, Any]:
         steps += _wide(chance, steps[0])
     if chance.once(0.06):
         steps += _twice(chance, steps[0])
+    routes = item_routes(chance, steps, names)
     if chance.once(0.15):
         steps = _region(chance, steps)
+    steps += routes
     if chance.once(0.5):
         steps.append(_end(chance))
     path = chance.of("sim/run", "sim/run", "sim/run", "p" * 320, "sim/ünï")

@@ -45,7 +45,5 @@ def _routed(meta: dict[str, Any]) -> str:
 
 def _arc(arc: dict[str, Any]) -> str:
     when = " ".join(str(arc.get("when") or "").split())
-    asked = [f"{when[:LONGEST]}..." if len(when) > LONGEST else when] if when else []
-    if "item_rule" in arc:
-        asked.insert(0, f"rule {arc['item_rule']} was the last that an item matched")
-    return f"{arc['to']} when {' and '.join(asked)}" if asked else str(arc["to"])
+    shown = f"{when[:LONGEST]}..." if len(when) > LONGEST else when
+    return f"{arc['to']} when {shown}" if shown else str(arc["to"])

@@ -70,7 +70,8 @@ def _emit_end(execution: Execution, status: Status, is_refused: bool) -> None:
     state, emit = execution.state, execution.journal.emit
     ended = summary_of(execution)
     inside = [name for name, one in state.inside.items() if one.status == "failed"]
-    failed = [*inside, *(name for name, record in state.records.items() if record.status == "failed")]
+    own = [name for name, record in state.records.items() if record.status == "failed"]
+    failed = list(dict.fromkeys([*inside, *own]))
     meta: dict[str, Any] = {
         "evaluated_by_end_step": execution.graph.final in state.records,
         "total_steps": sum(1 for one in ended.values() if one["status"] != "skipped" and "reused" not in one),

@@ -11,6 +11,7 @@ from noetl_temporal.machine.call import PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.circuit_state import CircuitState
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.mistake import Mistake
+from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.tally import StepTally
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
@@ -54,7 +55,8 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     event ids, 0 if its workflow ended without a report. ``unfinished`` are the items without success, as ranges of
     (first index, size), if some succeeded. ``mistakes`` are warnings, one per span. Large results are ``stored``, and
     then not in ``results``. ``steps`` are those of a loop over steps, whose calls are counted only there. ``circuits``
-    are their states at the end.
+    are their states at the end. ``left`` has the last results of the steps on the routes of items, each with the
+    index of the iteration.
     """
 
     status: Literal["ok", "error", "cancelled"]
@@ -73,6 +75,7 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     steps: dict[str, StepTally] = {}
     unfinished: tuple[tuple[int, int], ...] = ()
     circuits: dict[str, CircuitState] = {}
+    left: dict[str, tuple[int, StepRecord]] = {}
 
 
 class Earlier(msgspec.Struct, frozen=True, omit_defaults=True):

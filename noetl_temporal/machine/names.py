@@ -13,8 +13,9 @@ from noetl_compiler.language.names import VARS_CACHE
 from noetl_temporal.machine import json_merge, large_values
 from noetl_temporal.machine.deferred import Names, taken
 from noetl_temporal.machine.keychain import Keychain
+from noetl_temporal.machine.records import StepRecord, TaskRecord
 from noetl_temporal.machine.scope import Chain, Late, own_step
-from noetl_temporal.machine.state import PlaybookState, StepRecord, StepRun, TaskRecord
+from noetl_temporal.machine.state import PlaybookState, StepRun
 from noetl_temporal.machine.stored import result_in, view_of
 from noetl_temporal.machine.views import ErrorView, ResultView, result_view
 
@@ -106,10 +107,13 @@ def _partial(record: StepRecord) -> dict[str, Any]:
     return {"results": found, "data": found, "stats": record.outcome["meta"]["stats"]}
 
 
-def results_of(records: Mapping[str, StepRecord], names: NamesProfile) -> Mapping[str, Any]:
-    """Results by step name, and by task name if the profile says so."""
-    steps = _Results(records)
-    return Chain(steps, _TaskResults(records)) if names.task_results else steps
+def results_of(state: PlaybookState, names: NamesProfile) -> Mapping[str, Any]:
+    """Results by step name, and by task name if the profile says so. A step that also runs on the routes of items has
+    the result of its own run.
+    """
+    layers = [state.records, state.left] if state.left else [state.records]
+    tasks = [_TaskResults(one) for one in layers] if names.task_results else []
+    return Chain(*(_Results(one) for one in layers), *tasks) if len(layers) + len(tasks) > 1 else _Results(layers[0])
 
 
 def playbook_scope(
@@ -122,7 +126,7 @@ def playbook_scope(
     layers: Sequence[Mapping[str, Any]],
 ) -> Chain:
     """All names visible at a time, with the given layers innermost. The scope does not change afterwards."""
-    results = results_of(state.records, names)
+    results = results_of(state, names)
     values = _values(state)
     secrets = _NOTHING if keychain.is_empty else keychain.names(values.workload, values.payload)
     reserved = Late(partial(_reserved, values, results, secrets, names, str(execution_id), at))

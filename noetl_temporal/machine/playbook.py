@@ -147,8 +147,8 @@ class Machine(Starting):
             return False
         report = joined(progress)
         run.loop_attempts, run.loop_retries, run.loop_stats = report.attempts, report.retries, report.stats
-        if report.steps:
-            self.state.inside = tallied(self.state.inside, report.steps)
+        self.state.inside = tallied(self.state.inside, report.steps)
+        self.state.left |= {name: record for name, (_, record) in report.left.items()}
         end, host = self._loop_end(step, run, progress, report), self._host(run)
         try:
             for _, target, value in report.assigns:

@@ -23,7 +23,8 @@ from noetl_compiler.graph import Graph, Json
 from noetl_compiler.secret_references import MARK, references_in, written
 from noetl_temporal.machine.events import Earlier
 from noetl_temporal.machine.journal import RESULT_BYTES
-from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRecord, StepRun, restored, state_snapshot
+from noetl_temporal.machine.records import StepRecord
+from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRun, restored, state_snapshot
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.stored import preview
 from noetl_temporal.machine.tally import StepTally
@@ -36,7 +37,7 @@ _PAYLOAD = "payload"
 
 _TAKEN = (
     *("workload", "ctx", "vars", "kept", "unmeasured", "signals"),
-    *("records", "inside", "counts", "arrivals", "waiting", "failures"),
+    *("records", "inside", "left", "counts", "arrivals", "waiting", "failures"),
     *("sizes", "has_stored", "stored_bytes"),
 )
 """The fields of a PlaybookState that are taken over."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
 from noetl_compiler import templates
 from noetl_compiler.graph import AdmitRule, Arc, Json, Step, Template
-from noetl_compiler.language.names import CHOSEN, kept_at
 from noetl_temporal.machine.undefined import Mistake, unmatched
 
 __all__ = ["Admission", "Boundary", "Selection", "admit", "select"]
@@ -18,7 +17,7 @@ Boundary = Literal["ok", "error"]
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """The selected arcs, and a report of those evaluated: [{to, when, item_rule, matched, indeterminate}].
+    """The selected arcs, and a report of those evaluated: [{to, when, matched, indeterminate}].
 
     ``mistakes`` are warnings about conditions that used an undefined name.
     """
@@ -39,23 +38,13 @@ def select(step: Step, boundary: Boundary, scope: Mapping[str, Any]) -> Selectio
     for arc in route.arcs:
         if arc.on not in ("any", boundary):
             continue
-        is_noted = arc.item_rule is None or _noted_rule(step, scope) == arc.item_rule.index
-        verdict = _verdict(arc.when, scope, mistakes) if is_noted else templates.Verdict(False)
+        verdict = _verdict(arc.when, scope, mistakes)
         evaluated.append(_account(arc, verdict))
         if verdict.matched:
             taken.append(arc)
             if route.mode == "exclusive":
                 break
     return Selection(tuple(taken), tuple(evaluated), tuple(mistakes))
-
-
-def _noted_rule(step: Step, scope: Mapping[str, Any]) -> Json:
-    """The index of the last rule that matched an item of the step's loop; None if none did."""
-    place = f"{kept_at(CHOSEN, step.name)}.rule"
-    found: Json = templates.project(scope, (place,))
-    for name in place.split("."):
-        found = cast("dict[str, Json]", found).get(name) if isinstance(found, dict) else None
-    return found
 
 
 def _verdict(when: Template | None, scope: Mapping[str, Any], mistakes: list[Mistake]) -> templates.Verdict:
@@ -72,8 +61,6 @@ def _account(arc: Arc, verdict: templates.Verdict) -> dict[str, Json]:
     account: dict[str, Json] = {"to": arc.to, "matched": verdict.matched}
     if arc.when:
         account["when"] = arc.when.source
-    if arc.item_rule:
-        account["item_rule"] = arc.item_rule.index
     if verdict.indeterminate:
         account["indeterminate"] = list(verdict.indeterminate)
     return account

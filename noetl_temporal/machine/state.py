@@ -20,7 +20,8 @@ from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
 from noetl_temporal.machine.pause import Pause
-from noetl_temporal.machine.tally import StepStatus, StepTally
+from noetl_temporal.machine.records import StepRecord, TaskRecord
+from noetl_temporal.machine.tally import StepTally
 from noetl_temporal.machine.undefined import Mistake
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
@@ -40,11 +41,9 @@ __all__ = [
     "PlaybookState",
     "Run",
     "Settlement",
-    "StepRecord",
     "StepRun",
     "Stop",
     "TaskProgress",
-    "TaskRecord",
     "TimerKind",
     "restored",
     "state_snapshot",
@@ -55,13 +54,6 @@ VERSION = 3
 S = TypeVar("S", bound="MachineState")
 
 TimerKind: TypeAlias = Literal["delay", "deadline", "wait", "hold"]
-
-
-class TaskRecord(msgspec.Struct):
-    """The last outcome of a task, with the kind of its tool (``collected`` for a collected result)."""
-
-    kind: str
-    outcome: PlainOutcome
 
 
 class TaskProgress(msgspec.Struct, omit_defaults=True):
@@ -219,24 +211,6 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     circuits: dict[str, CircuitState] = {}
 
 
-class StepRecord(msgspec.Struct, omit_defaults=True):
-    """The last result of a step, for templates and for the summary of the run. ``iterations`` counts those of its
-    loops: {total, success, failed, skipped}. ``failures`` are those of the items of a loop over steps, until the step
-    that ends the loop handles them or fails. It is ``reused`` where an earlier run ran the step.
-    """
-
-    status: StepStatus
-    kind: str = ""
-    outcome: PlainOutcome = {}
-    tasks: dict[str, TaskRecord] = {}
-    attempts: int = 0
-    retries: int = 0
-    iterations: dict[str, int] = {}
-    duration: float = 0.0
-    failures: FailureLog = FailureLog()
-    reused: bool = False
-
-
 class StepRun(Run, omit_defaults=True, kw_only=True):
     """One run of a step. ``id`` is ``<step>#<n>``; ``args`` are the names bound for it, ``bound`` those set with
     ``set iter.x``. ``before`` is the step's record of earlier runs, ``selection`` the items selected so far for its
@@ -356,7 +330,8 @@ class MachineState(msgspec.Struct, omit_defaults=True):
 class PlaybookState(MachineState, omit_defaults=True):
     """The state of a playbook's run.
 
-    ``inside`` has the steps of finished loops over steps. ``arrivals`` are tokens that move to a step, as
+    ``inside`` has the steps of finished loops over steps, ``left`` the last results of those on the routes of items.
+    ``arrivals`` are tokens that move to a step, as
     (step, origin). ``waiting`` maps a join to the steps whose tokens wait there; ``leads`` are those whose tokens
     arrived at the final step. Chunks get id slots from ``first_slot`` on; ``lost_slots`` are those of chunks that ended
     without a report. ``idle_starts`` counts the steps that started since a call ended. ``warned`` are the spans, as
@@ -375,6 +350,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     ctx: dict[str, Json] = {}
     vars: dict[str, Json] = {}
     records: dict[str, StepRecord] = {}
+    left: dict[str, StepRecord] = {}
     inside: dict[str, StepTally] = {}
     runs: dict[str, StepRun] = {}
     counts: dict[str, int] = {}
@@ -401,7 +377,8 @@ class LoopState(MachineState, omit_defaults=True):
     ``stored``; ``succeeded`` counts the successful items; ``failures`` are those of items, ``failure`` is that of the
     loop itself. ``is_closed``: no further item may begin here. ``mistakes`` are warnings for the playbook. ``kept`` are
     the references to the results of the chunk, once they are stored. ``cursor`` is set if rows are claimed. ``steps``
-    are those of a region, summed over the iterations so far.
+    are those of a region, summed over the iterations so far. ``left`` has the last results of the steps on the routes
+    of items, each with the index of its iteration.
     """
 
     next: int = 0
@@ -416,6 +393,7 @@ class LoopState(MachineState, omit_defaults=True):
     succeeded: int = 0
     attempts: int = 0
     steps: dict[str, StepTally] = {}
+    left: dict[str, tuple[int, StepRecord]] = {}
     retries: int = 0
     is_closed: bool = False
     mistakes: list[Mistake] = []

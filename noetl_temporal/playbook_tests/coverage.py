@@ -46,7 +46,13 @@ def _route(step: Step, arc: Arc) -> Part:
 
 def _routes(step: Step) -> Iterator[Part]:
     """Those that the playbook has: one that it implies has the place of its step."""
-    return (_route(step, arc) for arc in step.route.arcs if arc.span != step.span)
+    return (_route(step, arc) for arc in _arcs(step) if arc.span != step.span)
+
+
+def _arcs(step: Step) -> tuple[Arc, ...]:
+    """Those into the iterations of its loop, or on from its items, and its own."""
+    enter = step.loop.enter if step.loop is not None else None
+    return (*(enter.arcs if enter is not None else ()), *step.route.arcs)
 
 
 def _admissions(step: Step) -> Iterator[Part]:
@@ -79,15 +85,15 @@ def _reached_by(event: DomainEvent, step: Step) -> Iterator[Part]:
         yield list(_admissions(step))[rule]
     elif event.type == "next.evaluated":
         taken = [_identity(one) for one in event.meta.get("arcs") or () if one["matched"]]
-        yield from (_route(step, arc) for arc in step.route.arcs if _identity_of(arc) in taken)
+        yield from (_route(step, arc) for arc in _arcs(step) if _identity_of(arc) in taken)
 
 
 def _identity(account: dict[str, Json]) -> tuple[Json, ...]:
-    return account["to"], account.get("when"), account.get("item_rule")
+    return account["to"], account.get("when")
 
 
 def _identity_of(arc: Arc) -> tuple[Json, ...]:
-    return arc.to, arc.when.source if arc.when else None, arc.item_rule.index if arc.item_rule else None
+    return arc.to, arc.when.source if arc.when else None
 
 
 def _matched(graph: Graph, made: MadeCall) -> Iterator[Part]:

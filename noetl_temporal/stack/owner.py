@@ -63,7 +63,7 @@ class Stack:
 
     def start_clock_server(self) -> str:
         """Start Temporal alone, with clocks that tests move on; its address. Raises FellError, StackError."""
-        ports = _ports(preferred=False)
+        ports = _ports({})
         server = self._keep(start_temporal(self.home, ports["temporal"], ports["ui"], skips_time=True), self._servers)
         server.wait_ready(lambda: temporal_ready(self.home, server, ports["temporal"], ports["ui"]))
         return f"127.0.0.1:{ports['temporal']}"

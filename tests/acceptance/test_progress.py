@@ -383,11 +383,6 @@ def test_the_time_of_a_run_that_is_stopping_is_told_apart_from_its_stop() -> Non
         ("next.evaluated", {"arcs": [{"to": "a", "matched": False, "when": "{{ x }}"}]}, "no match: a when {{ x }}"),
         ("next.evaluated", {"arcs": [{"to": "end", "matched": True}]}, "to end"),
         (
-            "next.evaluated",
-            {"arcs": [{"to": "warn", "matched": True, "item_rule": 1}]},
-            "to warn when rule 1 was the last that an item matched",
-        ),
-        (
             "playbook.cancelled",
             {"stopped_by": "cancel", "reason": "wrong table"},
             "stopped by cancel, reason wrong table",

@@ -25,7 +25,7 @@ OK = Path(__file__).parent / "corpus" / "ok"
         ("case_calls", "call again: up to 100 calls, called with cursor, while"),
         ("case_calls", "upsert into postgres table item, after every call, when "),
         ("case_loop", "on entering\n│  └─ set ctx.hot = []"),
-        ("case_loop", "when the rule at line 14 was the last that an item matched -> warn, pass last, all"),
+        ("case_loop", "each item: when response.status == 200 and response.data.hot -> warn, pass last, all"),
     ],
 )
 def test_the_tree_says_it(name: str, line: str) -> None:

@@ -270,7 +270,7 @@ def test_large_data_has_room() -> None:
     assert len(render_text("{{ rows + [0] }}", {"rows": [0] * 200_000})) == 200_001
     rows = [{"id": index, "name": "n" * 20} for index in range(12_000)]
     assert render_text("{{ rows | selectattr('id', 'ge', 10) | list | length }}", {"rows": rows}) == 11_990
-    assert len(render_text("{% for row in rows %}({{ row.id }}),{% endfor %}", {"rows": rows})) > 100_000
+    assert len(render_text("{% for row in rows %}({{ row.id }}),{% endfor %}", {"rows": rows})) > 80_000
 
 
 def test_a_template_that_is_too_large_is_refused_as_fast_as_it_is_read() -> None:

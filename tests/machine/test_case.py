@@ -421,11 +421,14 @@ LOOP = """
 """
 
 
-def test_a_way_on_that_an_item_names_is_taken_when_the_loop_is_over() -> None:
+def test_a_way_on_that_an_item_names_is_taken_at_once() -> None:
     workflow = LOOP + "  - {step: other, tool: {kind: noop}, args: {n: null, all: null}}\n"
     found, activity = run(workflow)
-    assert steps(found)[:2] == ["start", "other"]
-    assert found.calls[-1].input == {"n": 3, "all": [1, 3]}
+    assert steps(found) == ["other", "other", "start", "end"]
+    assert [call.input for call in found.calls if call.step == "other"] == [
+        {"n": 1, "all": [1]},
+        {"n": 3, "all": [1, 3]},
+    ]
     assert [row["data"] for row in activity.stored] == [{"n": 1}, {"n": 3}]
 
 
@@ -434,8 +437,8 @@ def test_a_loop_leads_on_as_its_end_says_when_no_item_named_a_way() -> None:
     assert steps(found) == ["start", "end"]
 
 
-@pytest.mark.parametrize(("numbers", "follows"), [([1, 2], "even"), ([2, 1], "odd"), ([3], "end")])
-def test_the_rule_that_matched_an_item_last_chooses_the_route(numbers: list[int], follows: str) -> None:
+@pytest.mark.parametrize(("numbers", "follows"), [([1, 2], ["odd", "even"]), ([2, 3], ["even"]), ([3], [])])
+def test_each_item_takes_the_route_of_the_rule_that_it_matches(numbers: list[int], follows: list[str]) -> None:
     found, _ = run(
         f"""
   - step: start
@@ -449,9 +452,9 @@ def test_the_rule_that_matched_an_item_last_chooses_the_route(numbers: list[int]
   - {{step: end, tool: {{kind: noop}}}}
 """
     )
-    assert steps(found)[1] == follows
-    (route,) = [event for event in found.events if event.type == "next.evaluated" and event.node == "start"]
-    assert [arc["item_rule"] for arc in route.meta["arcs"] if "item_rule" in arc][:1] == [0]
+    assert steps(found) == [*follows, "start", "end"]
+    routes = [event for event in found.events if event.type == "next.evaluated" and event.node == "start"]
+    assert [event.meta.get("iteration") for event in routes] == [*range(len(numbers)), None]
 
 
 @pytest.mark.parametrize("pick", [0, -1, 1])

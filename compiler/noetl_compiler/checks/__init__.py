@@ -12,6 +12,7 @@ from noetl_compiler.checks.dead_routes import warn_of_dead_routes
 from noetl_compiler.checks.endless_jumps import warn_of_endless_jumps
 from noetl_compiler.checks.expected_names import warn_of_unbound_expectations
 from noetl_compiler.checks.final_effects import warn_of_effects_after_failures
+from noetl_compiler.checks.item_routes import check_item_routes
 from noetl_compiler.checks.loop_collections import check_loop_collections
 from noetl_compiler.checks.lost_assignments import warn_of_lost_assignments
 from noetl_compiler.checks.names import forbid_duplicate_names, forbid_invalid_names
@@ -43,6 +44,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     forbid_duplicate_names,
     forbid_unknown_targets,
     forbid_broken_regions,
+    check_item_routes,
     warn_of_unreachable_steps,
     warn_of_endless_cycles,
     warn_of_dead_routes,

@@ -28,14 +28,14 @@ def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
     for step in playbook.steps:
         _check_admission(step.admit, report)
         if step.next and step.next.mode == "exclusive":
-            _check_routes(step.next, step, report)
+            _check_routes(step.next, step, report, of_loop=step.tells_of_loop)
+        if step.item_routes and step.item_routes.mode == "exclusive":
+            _check_routes(step.item_routes, step, report, of_loop=False)
 
 
-def _check_routes(following: Next, step: Step, report: Report) -> None:
-    seen = _Seen(report, of_loop=step.tells_of_loop)
+def _check_routes(following: Next, step: Step, report: Report, *, of_loop: bool) -> None:
+    seen = _Seen(report, of_loop=of_loop)
     for group in following.groups:
-        if group[0].item_rule is not None:
-            continue  # it depends on the items of the loop, as no other route does
         when, span = group[0].when, group[0].span
         if earlier := seen.before(group[0].on or boundary(when), when, span):
             message = f'this route of step "{step.name.text}" is unreachable: an earlier one always matches'

@@ -8,12 +8,15 @@ nothing beyond that.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
+from noetl_compiler.item_routes import steps_on_item_routes
+from noetl_compiler.regions import regions_of
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Playbook, Step
-from noetl_compiler.syntax_queries import arcs_of, final_of
+from noetl_compiler.syntax import Arc, Playbook, Step
+from noetl_compiler.syntax_queries import arcs_of, entry_of, final_of, routes_of
 from noetl_compiler.templating.check import Facts
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_sites import RenderedAt, Use
@@ -22,7 +25,7 @@ from noetl_compiler.visible_names import VisibleNames
 __all__ = ["Order", "warn_of_early_results"]
 
 _MOST_FOLLOWED = 1_000_000
-_AFTER_THE_CALL = (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ARC)
+_AFTER_THE_CALL = (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_ARC, RenderedAt.ARC)
 
 
 class Order:
@@ -31,6 +34,7 @@ class Order:
     def __init__(self, playbook: Playbook) -> None:
         self.steps: dict[str, Step] = {step.name.text: step for step in playbook.steps}
         self._final = final_of(playbook)
+        self._loops_around = _loops_around(playbook, self._final)
         self._searches: dict[str, tuple[set[str], deque[str]]] = {}
         is_unique = len(self.steps) == len(playbook.steps)  # another check reports duplicate names
         self._left = _MOST_FOLLOWED if is_unique else 0
@@ -41,12 +45,30 @@ class Order:
             return True
         seen, waiting = self._searches.setdefault(step, (set(), deque([step])))
         while other not in seen and waiting and self._left > 0:
-            for arc in arcs_of(self.steps[waiting.popleft()]):
+            for arc in self._ways(waiting.popleft()):
                 self._left -= 1
                 if arc.to.text in self.steps and arc.to.text not in seen:
                     seen.add(arc.to.text)
                     waiting.append(arc.to.text)
         return other in seen or self._left <= 0
+
+    def _ways(self, step: str) -> Iterator[Arc]:
+        """The ways on from a step, and those from the loops that are over when its route is."""
+        yield from routes_of(self.steps[step])
+        for loop in self._loops_around.get(step, ()):
+            yield from arcs_of(loop)
+
+
+def _loops_around(playbook: Playbook, final: str) -> dict[str, list[Step]]:
+    """Step -> the loops on the routes of whose items it is."""
+    found: dict[str, list[Step]] = {}
+    loops = {step.name.text: step for step in playbook.steps if step.item_routes is not None}
+    if loops:
+        regions = regions_of(playbook, entry_of(playbook), final)
+        for loop, names in steps_on_item_routes(playbook, regions, final).items():
+            for name in names:
+                found.setdefault(name, []).append(loops[loop])
+    return found
 
 
 def warn_of_early_results(use: Use, facts: Facts, names: VisibleNames, order: Order, report: Report) -> None:

@@ -20,7 +20,7 @@ from noetl_compiler.templating.template_sites import RenderedAt, Use
 
 __all__ = ["HiddenNames"]
 
-_CONDITIONS = frozenset({RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ARC})
+_CONDITIONS = frozenset({RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_ARC, RenderedAt.ARC})
 
 
 class _Hidden(NamedTuple):

@@ -6,10 +6,19 @@ from collections.abc import Iterator, Mapping
 
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Assign
+from noetl_compiler.item_routes import steps_on_item_routes
 from noetl_compiler.regions import regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
-from noetl_compiler.syntax_queries import arcs_of, calls_of, entry_of, final_of, set_by_task, workbook_of
+from noetl_compiler.syntax_queries import (
+    calls_of,
+    entry_of,
+    final_of,
+    item_arcs_of,
+    routes_of,
+    set_by_task,
+    workbook_of,
+)
 
 __all__ = ["warn_of_parallel_set"]
 
@@ -33,9 +42,11 @@ def _parallel_assignments(playbook: Playbook) -> Iterator[Assign]:
         if name in parallel or name in inside:
             for called in (called for task in step.tasks for called in calls_of(task, workbook)):
                 yield from set_by_task(called)
+        if name in parallel:
+            yield from (assign for arc in item_arcs_of(step) for assign in arc.set)
         if name in inside:
             yield from step.set
-            yield from (assign for arc in arcs_of(step) for assign in arc.set)
+            yield from (assign for arc in routes_of(step) for assign in arc.set)
 
 
 def _is_parallel(step: Step) -> bool:
@@ -43,11 +54,16 @@ def _is_parallel(step: Step) -> bool:
 
 
 def _steps_inside(playbook: Playbook, parallel: set[str]) -> frozenset[str]:
-    """The steps in the regions of parallel loops, at any depth."""
+    """The steps in the regions of parallel loops, at any depth, and on the routes of their items."""
     if not playbook.steps:
         return frozenset()
-    owner = regions_of(playbook, entry_of(playbook), final_of(playbook)).owner
-    return frozenset(name for name in owner if not parallel.isdisjoint(_enclosing_loops(name, owner)))
+    final = final_of(playbook)
+    regions = regions_of(playbook, entry_of(playbook), final)
+    routes = steps_on_item_routes(playbook, regions, final)
+    on_routes = {name for loop, names in routes.items() if loop in parallel for name in names}
+    return frozenset(
+        {name for name in regions.owner if not parallel.isdisjoint(_enclosing_loops(name, regions.owner))} | on_routes
+    )
 
 
 def _enclosing_loops(name: str, owner: Mapping[str, str]) -> set[str]:

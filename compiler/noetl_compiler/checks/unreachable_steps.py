@@ -9,7 +9,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
-from noetl_compiler.syntax_queries import arcs_of, entry_of, final_of
+from noetl_compiler.syntax_queries import entry_of, final_of, routes_of
 
 __all__ = ["warn_of_unreachable_steps"]
 
@@ -28,7 +28,7 @@ def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
         if name in reached or name not in steps:
             continue
         reached.add(name)
-        waiting += [arc.to.text for arc in arcs_of(steps[name])]
+        waiting += [arc.to.text for arc in routes_of(steps[name])]
     for step in playbook.steps:
         if step.name.text not in reached:
             message = f'step "{step.name.text}" is unreachable'
@@ -37,7 +37,7 @@ def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
 
 def _targets(playbook: Playbook) -> set[str]:
     """The targets of all routes, and the entry."""
-    targets = {arc.to.text for step in playbook.steps for arc in arcs_of(step)}
+    targets = {arc.to.text for step in playbook.steps for arc in routes_of(step)}
     return targets if playbook.entry is None else {*targets, playbook.entry.text}
 
 

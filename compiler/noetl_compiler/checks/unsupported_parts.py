@@ -7,6 +7,7 @@ from typing import cast
 
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Json, Span
+from noetl_compiler.item_routes import steps_on_item_routes
 from noetl_compiler.language.scripts import FETCHED, source_of
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_compiler.language.unsupported import (
@@ -37,7 +38,7 @@ def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
 
 
 def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupported]]:
-    inside = regions_of(playbook, entry_of(playbook), final_of(playbook)).owner if playbook.steps else {}
+    inside = _repeated_steps(playbook) if playbook.steps else frozenset[str]()
     for step in playbook.steps:
         if not report.has_error_in(step.name.span):
             yield from _of_loop(step, is_inside=step.name.text in inside)
@@ -48,14 +49,22 @@ def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupport
         yield from _of_task(task, report)
 
 
+def _repeated_steps(playbook: Playbook) -> frozenset[str]:
+    """The steps that run in the iterations of a loop, beside its own tasks."""
+    final = final_of(playbook)
+    regions = regions_of(playbook, entry_of(playbook), final)
+    return frozenset(regions.owner).union(*steps_on_item_routes(playbook, regions, final).values())
+
+
 def _of_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, Unsupported]]:
     cursor = step.loop.body.cursor if step.loop is not None else None
     if cursor is not None and cursor.kind not in CURSORS:
         yield cursor.span, CURSOR
-    if cursor is not None and (is_inside or not (step.tasks or step.sinks)):
+    has_region = step.item_routes is not None or not (step.tasks or step.sinks)
+    if cursor is not None and (is_inside or has_region):
         yield cursor.span, CURSOR_REGION
     if step.loop is not None and step.loop.body.frame is not None:
-        if is_inside or not (step.tasks or step.sinks):
+        if is_inside or has_region:
             yield step.loop.body.frame.span, FRAMED_REGION
         yield from ((task.span, FRAMED_CALL) for task in step.tasks if task.kind.text == PLAYBOOK)
 

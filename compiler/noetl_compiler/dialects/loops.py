@@ -12,6 +12,7 @@ from noetl_compiler.dialects.cursors import read_cursor
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.frames import read_frame
 from noetl_compiler.dialects.reducers import read_reducers
+from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
 from noetl_compiler.dialects.values import expression
 from noetl_compiler.graph import Cursor, Template
@@ -65,7 +66,9 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     limit = fields.timeout()
     defaults = read_call_defaults(fields, policy, limit, "iter")
     place = collection.span if collection is not None else node.span
-    loop = Loop(body, element, place, total_of(limit), defaults, read_reducers(fields) or read_reducers(policy))
+    reducers = read_reducers(fields) or read_reducers(policy)
+    following = read_next(fields.node_of("next"), report)
+    loop = Loop(body, element, place, total_of(limit), defaults, reducers, following)
     fields.close()
     policy.close()
     return loop

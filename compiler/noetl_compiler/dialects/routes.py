@@ -17,7 +17,7 @@ from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import kind_of
 from noetl_compiler.dialects.policies import read_assigns
 from noetl_compiler.dialects.values import mapping_value
-from noetl_compiler.graph import ItemRule, Template, Value
+from noetl_compiler.graph import Template, Value
 from noetl_compiler.language import keys
 from noetl_compiler.language.constructs.routes import ARCS, CHOICE, NEXT_SPEC, TARGET
 from noetl_compiler.language.words import NO_MATCH, ON_STATUS, ROUTE_MODES, RouteMode
@@ -99,20 +99,11 @@ def _read_entry(node: Node, report: Report) -> tuple[Group, ...]:
     when = fields.condition("when")
     then, otherwise = fields.node_of("then"), fields.node_of("else")
     shared = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
-    item_rule = _read_item_rule(fields)
     fields.close()
     if when is None and then is None:
         return (_read_targets(otherwise, None, shared, fields),)
-    chosen = tuple(
-        replace(arc, item_rule=arc.item_rule or item_rule) for arc in _read_targets(then, when, shared, fields)
-    )
+    chosen = _read_targets(then, when, shared, fields)
     return (chosen, _read_targets(otherwise, None, shared, fields)) if otherwise else (chosen,)
-
-
-def _read_item_rule(fields: ConstructFields) -> ItemRule | None:
-    """Read ``item_rule: 0``, the index of a rule."""
-    found = fields.index("item_rule")
-    return ItemRule(int(str(found.value)), found.span) if found is not None else None
 
 
 def _read_targets(then: Node | None, when: Template | None, shared: Value, fields: ConstructFields) -> Group:
@@ -136,6 +127,5 @@ def _read_target(node: Node, report: Report, when: Template | None = None) -> Ar
     args = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
     assigned = read_assigns(fields, "ctx")
     boundary = fields.choice("on_status", ON_STATUS)
-    item_rule = _read_item_rule(fields)
     fields.close()
-    return Arc(to, node.span, own or when, assigned, args, boundary, item_rule) if to else None
+    return Arc(to, node.span, own or when, assigned, args, boundary) if to else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from noetl_compiler import graph
 from noetl_compiler.emission.context import Draft, mapping, unless_empty
 from noetl_compiler.emission.entries import Entries
+from noetl_compiler.emission.routes import emit_next
 from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.emission.values import emit_condition, emit_value
 from noetl_compiler.graph import Cursor
@@ -29,6 +30,7 @@ def emit_loop(draft: Draft, step: Region, loop: Loop) -> MappingNode:
     written.node("order_by", emit_condition(body.order_by))
     written.value("limit", body.limit)
     written.node("spec", _spec(draft, region, body))
+    written.node("next", emit_next(draft, region, loop.next) if loop.next else None)
     return written.mapping()
 
 

@@ -14,6 +14,7 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.phases import ParsedPlaybook
 from noetl_compiler.source import Span
 from noetl_compiler.syntax import Playbook
+from noetl_compiler.syntax_queries import routes_of
 from noetl_compiler.templating.check import examine
 from noetl_compiler.value_merge import names_in
 
@@ -102,8 +103,7 @@ def _own_names(playbook: Playbook) -> set[str]:
     """What the author calls by a name of his own choice."""
     bound = [playbook.workload]
     for step in playbook.steps:
-        arcs = (arc for group in step.next.groups for arc in group) if step.next else ()
-        bound += (step.args, *(task.input for task in step.tasks), *(arc.args for arc in arcs))
+        bound += (step.args, *(task.input for task in step.tasks), *(arc.args for arc in routes_of(step)))
     return {name for value in bound for name in names_in(value)} | {step.name.text for step in playbook.steps}
 
 

@@ -6,7 +6,7 @@ from noetl_compiler.emission.context import Draft, unless_empty
 from noetl_compiler.emission.entries import Entries
 from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_condition, emit_names
-from noetl_compiler.graph import ItemRule, Template
+from noetl_compiler.graph import Template
 from noetl_compiler.language import keys
 from noetl_compiler.language.constructs.routes import ARCS, FORK, NEXT_SPEC, TARGET
 from noetl_compiler.nodes import MappingNode, SequenceNode
@@ -42,23 +42,15 @@ def _split(found: Next) -> tuple[Group, ...]:
 def _group(draft: Draft, around: Region, group: Group) -> MappingNode:
     first = group[0]
     if len(group) == 1:
-        return _arc(draft, around, first, first.when, first.item_rule)
+        return _arc(draft, around, first, first.when)
     written = Entries(draft, FORK, around, first.span)
     written.node("when", emit_condition(first.when), at=NOWHERE)
-    _write_item_rule(written, first.item_rule)
     targets = tuple(_arc(draft, around, arc) for arc in group)
     written.node("then", SequenceNode(targets, NOWHERE), at=NOWHERE)
     return written.mapping()
 
 
-def _write_item_rule(written: Entries, rule: ItemRule | None) -> None:
-    if rule is not None:
-        written.node("item_rule", scalar(rule.index), at=NOWHERE, of=(rule.span,))
-
-
-def _arc(
-    draft: Draft, around: Region, arc: Arc, when: Template | None = None, item_rule: ItemRule | None = None
-) -> MappingNode:
+def _arc(draft: Draft, around: Region, arc: Arc, when: Template | None = None) -> MappingNode:
     region = draft.origins.region(arc.span, around)
     on = None if arc.on == boundary(arc.when) else arc.on
     begins = min(arc.span, when.span) if when else arc.span
@@ -66,7 +58,6 @@ def _arc(
     written.node("step", scalar(arc.to.text, arc.to.span), at=begins)
     written.node("when", emit_condition(when))
     written.plain("on_status", on, at=NOWHERE)
-    _write_item_rule(written, item_rule)
     written.node("input", emit_names(region, arc.args, *keys.INPUT, "data"))
     written.node("set", emit_assigns(draft, region, arc.set), "set_ctx")
     return written.mapping(arc.span)

@@ -144,7 +144,8 @@ def always_run(graph: Graph, successors: Successors) -> frozenset[str]:
 
 
 def _surely_after(graph: Graph, step: Step, surely: Mapping[str, int]) -> int:
-    entered = [surely.get(arc.to, 0) for arc in step.loop.enter.arcs] if step.loop and step.loop.enter else []
+    enter = step.loop.enter if step.loop and step.loop.end else None
+    entered = [surely.get(arc.to, 0) for arc in enter.arcs] if enter else []
     onward = edges_after_success(step)
     free = [surely.get(edge.to, 0) for edge in onward if edge.is_free]
     if step.route.mode == "inclusive" and free:

@@ -19,7 +19,7 @@ from noetl_compiler.language.words import (
     RowProcess,
 )
 
-__all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "Frame", "Hold", "ItemRule", "Loop", "Route", "Step"]
+__all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "Frame", "Hold", "Loop", "Route", "Step"]
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -69,6 +69,10 @@ class Loop(msgspec.Struct, frozen=True):
     Each iteration enters the region through the arcs of ``enter`` and ends when all its branches have ended. Branches
     end at ``end``, the last step of the region, as those of the playbook do at the final step. The result of an
     iteration maps each step to its last result, and ``end`` to a list with one result per arrival (dev/decisions/0010).
+
+    If the step has tasks, the arcs of ``enter`` are the routes of an item, taken when its tasks have ended. Then there
+    is no ``end``: branches end at the final step, which the region does not contain, and the result of an iteration is
+    that of its tasks (dev/decisions/0067).
     """
 
     element: str
@@ -89,24 +93,14 @@ class Loop(msgspec.Struct, frozen=True):
     end: str = ""
 
 
-class ItemRule(msgspec.Struct, frozen=True):
-    """A rule for the items of a loop. When it matches, it sets ``ctx._chosen.<step>`` to its ``index``."""
-
-    index: int
-    span: Span
-
-
 class Arc(msgspec.Struct, frozen=True):
-    """A route to a step. ``on`` is the outcome that it can match (semantics.md 4, 8); no ``when`` means true. With an
-    ``item_rule`` it matches only if that was the last rule to match an item of the loop.
-    """
+    """A route to a step. ``on`` is the outcome that it can match (semantics.md 4, 8); no ``when`` means true."""
 
     to: str
     span: Span
     on: OnStatus = "ok"
     when: Template | None = None
     set: tuple[Assign, ...] = ()
-    item_rule: ItemRule | None = None
 
 
 class Route(msgspec.Struct, frozen=True):

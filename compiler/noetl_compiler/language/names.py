@@ -15,7 +15,6 @@ __all__ = [
     "BEFORE",
     "BELOW_EVENT",
     "BELOW_JOB",
-    "CHOSEN",
     "CLAIM",
     "COUNTS",
     "CREDENTIALS_MODULE",
@@ -118,9 +117,6 @@ OF_SOME_OUTCOMES = frozenset({"error", "last_error", "status_code"})
 PASSED = "ctx._passed."
 """Then a step: the names that the route taken to it passes. Lowered playbooks keep it apart from what authors set."""
 
-CHOSEN = "ctx._chosen."
-"""Then a step with a loop: the ``rule`` that was last to match one of its items, and the ``args`` that it passes."""
-
 ALL_RESULTS = "loop_results"
 """The results of the iterations of a loop over steps, at its end, by a name that is no loop's own."""
 
@@ -139,7 +135,7 @@ def results_name(loop: str) -> str:
 
 
 def kept_at(root: str, step: str) -> str:
-    """Where something is kept for a step, PASSED or CHOSEN: ``ctx._passed.fetch_page``."""
+    """Where something is kept for a step, below PASSED: ``ctx._passed.fetch_page``."""
     return root + re.sub(r"\W", "_", step)
 
 

@@ -16,6 +16,7 @@ from noetl_compiler import syntax
 from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.names import PASSED, kept, kept_at
+from noetl_compiler.syntax_queries import routes_of
 from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.value_merge import names_in
 
@@ -34,14 +35,20 @@ class Ways(msgspec.Struct, frozen=True):
 
     def route(self, step: syntax.Step) -> Route:
         """The route of a step; one that names no way on goes to the last step of its level."""
-        found = step.next
-        if found is None:
+        if step.next is None:
             return Route(arcs=(Arc(self.last, step.span),))
+        return self._route(step, step.next)
+
+    def item_route(self, step: syntax.Step) -> Route | None:
+        """The route of each item of the step's loop."""
+        return self._route(step, step.item_routes) if step.item_routes is not None else None
+
+    def _route(self, step: syntax.Step, found: syntax.Next) -> Route:
         on_no_match, arcs = found.on_no_match or "end", tuple(arc for group in found.groups for arc in group)
         if found.mode == "inclusive" and len(arcs) > 1:
             return Route("inclusive", on_no_match, tuple(self._arc(arc) for arc in arcs))
         choices = tuple(
-            self._arc(group[0]) if len(group) == 1 else self._to_router(step, index, group)
+            self._arc(group[0]) if len(group) == 1 else self._to_router(_router_name(step, found, index), group)
             for index, group in enumerate(found.groups)
         )
         is_closed = any(not group[0].is_conditional for group in found.groups) or on_no_match != "end" or not self.end
@@ -59,17 +66,17 @@ class Ways(msgspec.Struct, frozen=True):
             for name, group in _choices(step)
         )
 
-    def _to_router(self, step: syntax.Step, index: int, group: tuple[syntax.Arc, ...]) -> Arc:
+    def _to_router(self, name: str, group: tuple[syntax.Arc, ...]) -> Arc:
         """The choice itself: what its ways set and pass is set here, where the step's outcome is in scope."""
         assigned = tuple(assign for arc in group for assign in (*arc.set, *_passing(arc)))
         first = group[0]
         on = first.on or boundary(first.when)
-        return Arc(_router_name(step, index), first.span, on, first.when, assigned, first.item_rule)
+        return Arc(name, first.span, on, first.when, assigned)
 
     def _arc(self, arc: syntax.Arc) -> Arc:
         to = self.last if arc.to.text == self.end else arc.to.text
         assigned = (*arc.set, *_passing(arc))
-        return Arc(to, arc.span, arc.on or boundary(arc.when), arc.when, assigned, arc.item_rule)
+        return Arc(to, arc.span, arc.on or boundary(arc.when), arc.when, assigned)
 
 
 def routers_of(step: syntax.Step) -> tuple[str, ...]:
@@ -78,10 +85,13 @@ def routers_of(step: syntax.Step) -> tuple[str, ...]:
 
 
 def _choices(step: syntax.Step) -> tuple[tuple[str, tuple[syntax.Arc, ...]], ...]:
-    if step.next is None or step.next.mode == "inclusive":
-        return ()
-    groups = enumerate(step.next.groups)
-    return tuple((_router_name(step, index), group) for index, group in groups if len(group) > 1)
+    return tuple(
+        (_router_name(step, found, index), group)
+        for found in (step.item_routes, step.next)
+        if found is not None and found.mode == "exclusive"
+        for index, group in enumerate(found.groups)
+        if len(group) > 1
+    )
 
 
 def _passing(arc: syntax.Arc) -> tuple[Assign, ...]:
@@ -90,8 +100,9 @@ def _passing(arc: syntax.Arc) -> tuple[Assign, ...]:
     return (Assign(kept_at(PASSED, arc.to.text), arc.args, arc.span),)
 
 
-def _router_name(step: syntax.Step, index: int) -> str:
-    return f"{step.name.text}/then_{index + 1}"
+def _router_name(step: syntax.Step, found: syntax.Next, index: int) -> str:
+    """A choice of the step's own route, or of that of its items."""
+    return f"{step.name.text}/{'item_then' if found is step.item_routes else 'then'}_{index + 1}"
 
 
 def _unconditional(arc: syntax.Arc) -> syntax.Arc:
@@ -102,10 +113,9 @@ def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:
     """What the arcs to each step bind there, each name with the place where it is first passed."""
     places: dict[str, dict[str, Span]] = {}
     for step in playbook.steps:
-        for group in step.next.groups if step.next else ():
-            for arc in group:
-                for key in names_in(arc.args):
-                    places.setdefault(arc.to.text, {}).setdefault(key, arc.span)
+        for arc in routes_of(step):
+            for key in names_in(arc.args):
+                places.setdefault(arc.to.text, {}).setdefault(key, arc.span)
     return {name: _read_back(name, keys) for name, keys in places.items()}
 
 

@@ -28,7 +28,7 @@ class Arrow(NamedTuple):
 def arrows(graph: Graph, step: Step) -> Iterator[Arrow]:
     """Yield the arrows that leave a step, in the order of its arcs."""
     entering = step.loop.enter.arcs if step.loop and step.loop.enter else ()
-    yield from (_entering(step, arc) for arc in entering if arc.to in graph.steps)
+    yield from (_entering(step, arc) for arc in entering if arc.to in graph.steps and arc.to != graph.final)
     start = step.loop.end if step.loop and step.loop.end in graph.steps else step.name
     for index, arc in enumerate(step.route.arcs):
         if arc.to in graph.steps:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from noetl_compiler.conditions import arc_condition
+from noetl_compiler.conditions import Moment, arc_condition
 from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import AdmitRule, Arc, Assign, Graph, Json, Loop, Rule, Sink, Step, Task
 from noetl_compiler.guarantees import of_call, of_rows
-from noetl_compiler.language.names import CHOSEN, PASSED
+from noetl_compiler.language.names import PASSED
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.order import falls_to_final
@@ -18,7 +18,6 @@ from noetl_compiler.preview.phrases import (
     assign_in_words,
     circuit_in_words,
     condition,
-    condition_in_words,
     guard_in_words,
     limit_in_words,
     loop_in_words,
@@ -148,7 +147,10 @@ class _Explanation:
         else:
             hosted = "activities noetl.frame, which run the items; a lost one resumes at its last heartbeat"
         line.below.append(Line(hosted))
-        if loop.enter is not None:
+        if loop.enter is not None and not loop.end:
+            line.below += [Line(f"an item goes on {self._edge(arc, 'call').text}") for arc in loop.enter.arcs]
+            line.below.append(Line("an iteration is over when its routes are, and counts as in flight until then"))
+        elif loop.enter is not None:
             begins = ", ".join(arc.to for arc in loop.enter.arcs)
             line.below.append(
                 Line(f"an iteration begins at {begins} and ends at {loop.end}, or when no branch is active")
@@ -194,12 +196,13 @@ class _Explanation:
         if self._step.name == self._graph.final or (not route.arcs and self._step.join == "each"):
             return
         mode = "all matching edges are followed" if route.mode == "inclusive" else "the first matching edge is followed"
-        edges = [*(self._edge(arc) for arc in route.arcs), *self._otherwise()]
+        moment: Moment = "loop" if self._step.loop else "call"
+        edges = [*(self._edge(arc, moment) for arc in route.arcs), *self._otherwise()]
         yield Line(mode if len(route.arcs) > 1 else "route", edges)
 
-    def _edge(self, arc: Arc) -> Line:
-        found = arc_condition(arc, "loop" if self._step.loop else "call")
-        only = condition(arc.when) if arc.item_rule is None else condition_in_words(found)
+    def _edge(self, arc: Arc, moment: Moment) -> Line:
+        found = arc_condition(arc, moment)
+        only = condition(arc.when)
         why = ", as its condition does not read the outcome" if arc.on == boundary(arc.when) == "ok" else ""
         line = self._at(f"-> {arc.to} {only}".rstrip(), arc)
         line.below = [Line(f"{_BOUNDARIES[found.on]}{why}"), *map(Line, _sets(arc.set))]
@@ -241,7 +244,7 @@ def _sets(assigns: tuple[Assign, ...]) -> Iterator[str]:
     for assign in assigns:
         if assign.target.startswith(PASSED):
             yield from (f"passes {name} = {_given(value)}" for name, value in names_in(assign.value).items())
-        elif not assign.target.startswith(CHOSEN):
+        else:
             yield assign_in_words(assign).replace(" ", "s ", 1)
 
 
@@ -250,6 +253,4 @@ def _given(value: Json) -> str:
     read = paths(value) if isinstance(value, str) else ()
     if PASSED.rstrip(".") in read:
         return "the value that the incoming edge passes"
-    if CHOSEN.rstrip(".") in read:
-        return "the value that the matching rule set for the item"
     return shown(value)

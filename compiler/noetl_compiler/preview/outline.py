@@ -8,7 +8,6 @@ from noetl_compiler.conditions import Condition, Moment, arc_condition, read_con
 from noetl_compiler.credential_names import credential_names
 from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, KeychainEntry, Loop, Policy, Sink, Step, Task
 from noetl_compiler.guarantees import of_call, of_rows
-from noetl_compiler.language.names import CHOSEN
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS, WAITS
 from noetl_compiler.preview.calls import call_in_words
@@ -92,9 +91,11 @@ def _entering(rule: EnterRule) -> list[Line]:
 
 
 def _iteration(loop: Loop) -> list[Line]:
-    """How each iteration of a loop over steps begins and ends."""
+    """How each iteration of a loop over steps begins and ends, or where each item goes on."""
     if loop.enter is None:
         return []
+    if not loop.end:
+        return [Line(f"each item: {_edge(arc)}") for arc in loop.enter.arcs]
     return [
         *(Line(f"each iteration: {_edge(arc)}") for arc in loop.enter.arcs),
         Line(f"each iteration ends at {loop.end}"),
@@ -141,8 +142,7 @@ def matches_every_error(policy: Policy) -> bool:
 
 
 def _sets(assigns: tuple[Assign, ...]) -> list[Line]:
-    own = [assign for assign in assigns if not assign.target.startswith(CHOSEN)]
-    return [Line(assign_in_words(assign)) for assign in own]
+    return [Line(assign_in_words(assign)) for assign in assigns]
 
 
 def edges(graph: Graph, step: Step) -> list[Line]:

@@ -21,7 +21,7 @@ from noetl_compiler.graph import (
     Value,
 )
 from noetl_compiler.language import defaults
-from noetl_compiler.language.names import CHOSEN, PASSED
+from noetl_compiler.language.names import PASSED
 from noetl_compiler.language.sinks import CALLS
 from noetl_compiler.language.words import OnStatus
 from noetl_compiler.value_merge import names_in
@@ -92,7 +92,7 @@ def rule_in_words(rule: Rule) -> str:
 
 def sets_in_words(assigns: Sequence[Assign]) -> list[str]:
     """The names that an edge sets, and the arguments that it passes to its target."""
-    names = [assign.target for assign in assigns if not assign.target.startswith((PASSED, CHOSEN))]
+    names = [assign.target for assign in assigns if not assign.target.startswith(PASSED)]
     passed = [name for assign in assigns if assign.target.startswith(PASSED) for name in names_in(assign.value)]
     return [f"{verb} {', '.join(some)}" for verb, some in (("set", names), ("pass", passed)) if some]
 
@@ -188,7 +188,7 @@ def loop_in_words(loop: Loop) -> str:
         "stop at the first failure" if loop.on_error == "fail_fast" else "",
         "failed iterations do not fail the step" if loop.failure == "best_effort" else "",
         _frame_in_words(loop.frame) if loop.frame else "",
-        f"over {len(loop.region)} step{'s' * (len(loop.region) != 1)}" if loop.region else "",
+        f"over {len(loop.region)} step{'s' * (len(loop.region) != 1)}" if loop.region and loop.end else "",
     ]
     return f"for each {loop.element} in {source}: {', '.join(detail for detail in details if detail)}"
 

@@ -27,6 +27,7 @@ class RenderedAt(Enum):
     ITEM = "when the items of a loop are selected: where, order_by"
     TASK = "before a task is called"
     OUTCOME = "after a task was called: rules, sinks, assignments, tasks that follow it"
+    ITEM_ARC = "when a route of an item is evaluated"
     AFTER = "after a step: its assignments, its result"
     ARC = "when a route is evaluated"
 
@@ -60,6 +61,7 @@ def _of_step(step: Step) -> Iterator[Use]:
         yield from _of_loop(step, step.loop)
     for task in step.tasks:
         yield from _of_task(step, task)
+    yield from _at(RenderedAt.ITEM_ARC, step, None, step.item_routes)
     yield from _at(RenderedAt.AFTER, step, None, step.set, step.result, step.sinks)
     yield from _at(RenderedAt.ARC, step, None, step.next)
 

@@ -24,6 +24,7 @@ from noetl_temporal.machine.commands import FrameLimits
 from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.loops.offload import joined_results
+from noetl_temporal.machine.records import later
 from noetl_temporal.machine.state import Chunk, LoopProgress
 from noetl_temporal.machine.tally import tallied
 
@@ -171,6 +172,7 @@ def joined(progress: LoopProgress) -> ChunkReport:
         retries=sum(report.retries for report in reports),
         stored=stored,
         steps=reduce(tallied, (report.steps for report in reports), {}),
+        left=reduce(later, (report.left for report in reports), {}),
     )
 
 

@@ -38,13 +38,14 @@ from noetl_temporal.machine.failures import error_outcome, failure_at
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.journal import RESULT_BYTES, Journal
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
-from noetl_temporal.machine.loops.offload import results_to_store, stored_results
+from noetl_temporal.machine.loops.offload import results_to_store
+from noetl_temporal.machine.loops.report import chunk_report
 from noetl_temporal.machine.loops.result import too_large
-from noetl_temporal.machine.loops.unfinished import consecutive
+from noetl_temporal.machine.records import later
 from noetl_temporal.machine.regions.machine import RegionMachine
 from noetl_temporal.machine.regions.region import Region, new_region, region_of, share, without_shared
 from noetl_temporal.machine.rollback import Runs
-from noetl_temporal.machine.state import Iteration, LoopState, Pending, restored
+from noetl_temporal.machine.state import Iteration, LoopState, Pending, PipelineState, restored
 from noetl_temporal.machine.stored import preview, stored_in, whole_result
 from noetl_temporal.machine.tally import tallied
 from noetl_temporal.machine.tasks.host import Host
@@ -63,6 +64,12 @@ _ENDS = {
     "ok": ("loop.iteration.done", "COMPLETED"),
     "error": ("loop.iteration.failed", "FAILED"),
     "cancelled": ("loop.iteration.cancelled", "CANCELLED"),
+}
+
+_FINISHES: Mapping[str, Literal["completed", "failed", "cancelled"]] = {
+    "ok": "completed",
+    "error": "failed",
+    "cancelled": "cancelled",
 }
 
 
@@ -169,13 +176,6 @@ class LoopMachine(Engine[LoopState, Iteration]):
         else:
             self.state.kept = event.kept[0]
 
-    def _unfinished(self, indices: range) -> tuple[tuple[int, int], ...]:
-        """Only where some items succeeded: without any it is known."""
-        state = self.state
-        if not 0 < state.succeeded < len(indices):
-            return ()
-        return consecutive(one for one in indices if one not in state.results and one not in state.stored)
-
     def _drop_results(self) -> None:
         self.state.results.clear()
         self.state.stored.clear()
@@ -220,7 +220,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             meta=iteration_ids(self.input, index),
         )
         state.runs[iteration.id] = iteration
-        if self._region is None:
+        if self._region is None or self.input.step.tasks:
             self._begin_pipeline(iteration)
         else:
             iteration.region = new_region(iteration)
@@ -230,11 +230,25 @@ class LoopMachine(Engine[LoopState, Iteration]):
         return str(index)
 
     def _run_ended(self, run: Iteration, end: End, kind: str) -> None:
-        del kind
-        if run.pipeline is not None:
-            self.state.attempts += run.pipeline.attempts
-            self.state.retries += run.pipeline.retries
-        self._end_iteration(run, end)
+        pipeline, run.pipeline = run.pipeline, None
+        if pipeline is not None:
+            self.state.attempts += pipeline.attempts
+            self.state.retries += pipeline.retries
+        if self._region is None or pipeline is None or end.status == "cancelled":
+            self._end_iteration(run, end)
+        elif self._is_stopped(run):
+            late = error_outcome("cancelled", "cancelled before the route of the item")
+            self._end_iteration(run, end if end.status == "error" else End("cancelled", late, None, end.span))
+        else:
+            self._begin_route(run, self._region, pipeline, end, kind)
+
+    def _begin_route(self, run: Iteration, region: Region, tasks: PipelineState, end: End, kind: str) -> None:
+        """The tasks have ended for the item: it goes on, or its iteration ends as they did."""
+        run.region = new_region(run)
+        ended = self._region_machine(run, region).begin_route(tasks, end, kind)
+        if ended is not None:
+            del self._regions[run.id]
+            self._end_iteration(run, ended)
 
     def _end_iteration(self, run: Iteration, end: End, cause: Failure | None = None) -> None:
         """``cause`` is what failed first where the iteration ran several steps."""
@@ -317,7 +331,8 @@ class LoopMachine(Engine[LoopState, Iteration]):
     def _inside(self) -> Iterable[tuple[str, RegionMachine]]:
         if self._region is not None:
             for id_, run in self.state.runs.items():
-                yield id_, self._region_machine(run, self._region)
+                if run.region is not None:
+                    yield id_, self._region_machine(run, self._region)
 
     def _is_waiting_inside(self) -> bool:
         return any(one.is_waiting_for_budget for id_, one in self._inside() if not self._lacks_value(id_))
@@ -334,11 +349,12 @@ class LoopMachine(Engine[LoopState, Iteration]):
                 ended = True
                 del self._regions[id_]
                 self.state.steps = tallied(self.state.steps, machine.steps)
+                self.state.left = later(self.state.left, {name: (run.index, one) for name, one in machine.left})
                 self._end_iteration(run, machine.end, machine.state.failures.cause)
         return ended
 
     def _ask_run_to_end(self, run: Iteration) -> None:
-        if self._region is None:
+        if self._region is None or run.region is None:
             super()._ask_run_to_end(run)
         else:
             self.state.readers.pop(run.id, None)
@@ -346,7 +362,8 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     def _wake(self, run_id: str) -> bool:
         """Regions settle at every fact."""
-        return run_id in self._runs if self._region is not None else super()._wake(run_id)
+        run = self._runs.get(run_id)
+        return super()._wake(run_id) if run is None or run.region is None else True
 
     # ---- what machines inside ask for -----------------------------------------------------------------------------
 
@@ -393,35 +410,8 @@ class LoopMachine(Engine[LoopState, Iteration]):
             if refused is not None:
                 state.failure = state.failure or refused
                 results = []
-        failed = state.failures.total
-        status: Literal["ok", "error", "cancelled"] = (
-            "cancelled" if self.is_cancelled else "error" if failed or state.failure else "ok"
-        )
-        skipped = total - state.succeeded - failed
-        self.report = ChunkReport(
-            status=status,
-            results=results,
-            stats={"total": total, "success": state.succeeded, "failed": failed, "skipped": skipped},
-            failures=state.failures,
-            failure=state.failure,
-            assigns=tuple((index, *pair) for index in indices for pair in state.assigns.get(index, [])),
-            ctx=state.ctx if self.input.is_sequential else {},
-            attempts=state.attempts,
-            retries=state.retries,
-            rest=rest,
-            clock=state.ids.last,
-            steps=state.steps,
-            mistakes=tuple(state.mistakes),
-            stored=None if state.kept is None else stored_results(state, indices, state.kept),
-            unfinished=self._unfinished(indices),
-            circuits=state.circuits,
-        )
-        ended: dict[str, Literal["completed", "failed", "cancelled"]] = {
-            "ok": "completed",
-            "error": "failed",
-            "cancelled": "cancelled",
-        }
-        self._close(Finish(ended[status], started=state.started))
+        self.report = chunk_report(self.input, state, results, total, rest)
+        self._close(Finish(_FINISHES[self.report.status], started=state.started))
 
     def _close(self, finish: Finish) -> None:
         self._drop_loads()

@@ -33,8 +33,11 @@ class RegionHost(StepHost):
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
         """The names of the iteration; results of its steps shadow those of steps before the loop."""
-        results = results_of(self._state.records, self.names)
+        results = results_of(self._state, self.names)
         own = {"iter": self._inside.iter_names, **own_step(self.names.outcome, self.step.name, "")}
+        loop = self._inside.step.name
+        if loop in self._state.records:  # what the tasks of the loop came to for this item
+            own[loop] = results[loop]
         outer = self._inside.scope(results=results)
         reserved = Late(partial(_reserved, outer, results))
         return Chain(*layers, self._run.args, own, reserved, outer)

@@ -8,6 +8,10 @@ part of the iteration's machine in the same way, as one chunk with all its items
 
 An iteration ends when all its branches have ended. It fails if a failure in it was not handled. Its result maps each
 step to its last result, and the region's end to a list with one result per arrival (dev/decisions/0010).
+
+The routes of an item, which begin when the tasks of the loop step have ended for it, are such a region without an end:
+branches end at the final step of the playbook, which is not in the region. The result of the iteration is that of the
+tasks; templates see it under the name of the loop step (dev/decisions/0067).
 """
 
 from __future__ import annotations
@@ -18,7 +22,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Loop, Step
+from noetl_compiler.graph import Json, Loop, Route, Step
+from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import ChunkFinished
 from noetl_temporal.machine.failures import error_outcome, failure_at, template_outcome
@@ -26,13 +31,14 @@ from noetl_temporal.machine.ids import escaped
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.loops.chunks import next_chunk
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.regions.region import Region, share
-from noetl_temporal.machine.state import Iteration, LoopState, PlaybookState, StepRun
+from noetl_temporal.machine.state import Iteration, LoopState, PipelineState, PlaybookState, StepRun
 from noetl_temporal.machine.steps.loops import chunk_input
 from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred, enter_region
 from noetl_temporal.machine.steps.summary import tally_of
 from noetl_temporal.machine.stored import whole_result
-from noetl_temporal.machine.tally import StepTally, tallied
+from noetl_temporal.machine.tally import StepStatus, StepTally, tallied
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.wait import Wait
@@ -76,7 +82,19 @@ class RegionMachine(Machine):
     @property
     def steps(self) -> dict[str, StepTally]:
         """The steps of the iteration and of the loops inside it."""
-        return tallied(self.state.inside, {name: tally_of(record) for name, record in self.state.records.items()})
+        return tallied(self.state.inside, {name: tally_of(record) for name, record in self._own_records()})
+
+    @property
+    def left(self) -> Iterable[tuple[str, StepRecord]]:
+        """The records that the steps after the loop see of steps on the routes of an item. A region with an end has
+        none: its end decides what they see.
+        """
+        return () if self._region.end else (*self.state.left.items(), *self._own_records())
+
+    def _own_records(self) -> Iterable[tuple[str, StepRecord]]:
+        """The records of the iteration's steps, without that of the loop itself, whose tasks it has."""
+        own = self._outer.input.step.name
+        return ((name, record) for name, record in self.state.records.items() if name != own)
 
     @property
     def is_waiting_for_budget(self) -> bool:
@@ -91,14 +109,32 @@ class RegionMachine(Machine):
         step = self._outer.input.step
         if step.loop is None or step.loop.enter is None:
             return
-        entry = replace(step, loop=None, route=step.loop.enter)
-        run = StepRun(
-            id=f"{self._prefix}{escaped(step.name)}", event_id=self._iteration.event_id, started=0, step=step.name
-        )
-        way = enter_region(self._execution, entry, run)
+        way = enter_region(self._execution, *self._entry(step, step.loop.enter))
         if way.raised is not None:
             self._failed(failure_at(self.graph.source, step.name, way.raised.outcome, way.raised.span))
         self.state.arrivals.extend((arc.to, "") for arc in way.chosen.arcs)
+
+    def begin_route(self, tasks: PipelineState, end: End, kind: str) -> End | None:
+        """Take the routes of the item, whose tasks have ended; ``kind`` is that of their result. How the iteration ends
+        where no route is taken. A route that is taken after a failure handles it.
+        """
+        step = self._outer.input.step
+        if step.loop is None or step.loop.enter is None:
+            return end
+        status: StepStatus = "failed" if end.status == "error" else "completed"
+        self.state.records[step.name] = StepRecord(status, kind, end.outcome, tasks.records)
+        way = enter_region(self._execution, *self._entry(step, step.loop.enter), end, kind)
+        if way.raised is not None:
+            outcome = {**end.outcome, **way.raised.outcome}
+            return end if end.status == "error" else way.raised._replace(outcome=outcome)
+        self.state.arrivals.extend((arc.to, "") for arc in way.chosen.arcs)
+        return None if way.chosen.arcs else end
+
+    def _entry(self, step: Step, enter: Route) -> tuple[Step, StepRun]:
+        """The loop's step as one from which the arcs into the region lead, and its run."""
+        id_ = f"{self._prefix}{escaped(step.name)}"
+        run = StepRun(id=id_, event_id=self._iteration.event_id, started=0, step=step.name)
+        return replace(step, loop=None, route=enter), run
 
     def settle(self) -> None:
         """Start runs and calls that may start now."""
@@ -108,6 +144,10 @@ class RegionMachine(Machine):
     def stop(self) -> None:
         """Stop: begin nothing, and cancel what is in flight."""
         self._stop("cancel")
+
+    def _arrive(self, step: str, origin: str) -> None:
+        """The final step of the playbook is not in the region: a path that leads there is over."""
+        super()._arrive(step if step in self.graph.steps else self.graph.final, origin)
 
     def _run_step(self, name: str) -> None:
         if name == self.graph.final:
@@ -135,9 +175,16 @@ class RegionMachine(Machine):
         if self.state.stop is not None:
             return End("cancelled", error_outcome("cancelled", "cancelled"), None, span)
         try:
-            return End("ok", {**OK, "result": self._result()}, None, span)
+            return End("ok", self._outcome(), None, span)
         except templates.TemplateFailure as failure:
             return End("error", template_outcome(failure), None, span)
+
+    def _outcome(self) -> PlainOutcome:
+        """That of the item's tasks; a failure of theirs was handled by the route."""
+        tasks = self.state.records.get(self._outer.input.step.name)
+        if tasks is None:
+            return {**OK, "result": self._result()}
+        return {**{name: part for name, part in tasks.outcome.items() if name != "error"}, "status": "ok"}
 
     def _result(self) -> dict[str, Json]:
         own = self._outer.input.step.loop

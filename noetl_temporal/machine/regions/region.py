@@ -24,7 +24,7 @@ _INSIDE = ("region", "inner")
 
 class Region(NamedTuple):
     """``graph`` has the steps of one iteration and of the loops inside it. ``end`` is the step whose arrivals have
-    results.
+    results; a region on the routes of items has none.
     """
 
     graph: Graph

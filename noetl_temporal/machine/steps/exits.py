@@ -10,8 +10,9 @@ from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failures import error_outcome, template_outcome
 from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.names import record_view
+from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.scope import call_names
-from noetl_temporal.machine.state import StepRecord, StepRun
+from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.entry import emit_started
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import OK, StepExit, Way, decide, route

@@ -133,11 +133,13 @@ def chunk_input(
 def steps_within(steps: Mapping[str, Step], loop: Loop) -> dict[str, Step]:
     """The steps of the loop's region and of nested regions."""
     found: dict[str, Step] = {}
-    for name in loop.region:
-        found[name] = steps[name]
-        inner = steps[name].loop
-        if inner is not None:
-            found |= steps_within(steps, inner)
+    waiting = list(loop.region[::-1])
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = steps[name]
+            inner = steps[name].loop
+            waiting += inner.region[::-1] if inner is not None else ()
     return found
 
 

@@ -92,9 +92,12 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     return StepExit(step.name, targets)
 
 
-def enter_region(execution: Execution, entry: Step, run: StepRun) -> Way:
-    """Choose the arcs into a loop's region and emit them. ``entry`` is the loop step with these arcs as its route."""
-    way = decide(execution, entry, run, "completed", End("ok", OK, None, entry.span))
+def enter_region(execution: Execution, entry: Step, run: StepRun, end: End | None = None, kind: str = "") -> Way:
+    """Choose the arcs into a loop's region and emit them. ``entry`` is the loop step with these arcs as its route,
+    ``end`` the end of its tasks for this item, if it has any; ``kind`` is that of their result.
+    """
+    end = end or End("ok", OK, None, entry.span)
+    way = decide(execution, entry, run, "failed" if end.status == "error" else "completed", end, kind)
     if way is None:
         return Way()
     _emit(execution, entry, run, way)
@@ -138,7 +141,7 @@ def _emit(execution: Execution, step: Step, run: StepRun, way: Way) -> None:
 
 def _reported(execution: Execution, chosen: Selection) -> tuple[Mistake, ...]:
     """The warnings about conditions that did not match because of an undefined name."""
-    matched = (bool(arc.when or arc.item_rule) for arc in chosen.arcs)
+    matched = (bool(arc.when) for arc in chosen.arcs)
     return chosen.mistakes if is_reported(execution.graph.names, matched) else ()
 
 
@@ -156,7 +159,7 @@ def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: t
         _add_log(execution, deferred, handled=handled)
     elif is_of_items and run.loop is not None and run.loop.failures.total:
         pass  # they are told or deferred already
-    elif handled and step.loop is not None and step.loop.region:
+    elif handled and step.loop is not None and step.loop.end:
         _defer(execution, step, FailureLog().with_failure(_failure(execution, step, run, end)))
     else:
         _add(execution, step, run, end, handled=handled)
@@ -188,7 +191,7 @@ def _add_items(execution: Execution, step: Step, run: StepRun, *, handled: bool)
     """
     if step.loop is None or run.loop is None:
         return
-    if handled and step.loop.region:
+    if handled and step.loop.end:
         _defer(execution, step, run.loop.failures)
     else:
         _add_log(execution, run.loop.failures, handled=handled or step.loop.failure == "best_effort")

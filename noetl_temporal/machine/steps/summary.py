@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Json
-from noetl_temporal.machine.state import StepRecord
+from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.stored import whole_result
-from noetl_temporal.machine.tally import StepTally
+from noetl_temporal.machine.tally import StepTally, tallied
 
 __all__ = ["result_of", "summary_of", "tally_of"]
 
@@ -37,7 +37,7 @@ def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
     """name -> {status, reused?, attempts, retries, iterations?, duration_seconds}, in the order of the playbook; for
     steps inside loops over steps, the most severe status, and sums.
     """
-    found = {**execution.state.inside, **{name: tally_of(one) for name, one in execution.state.records.items()}}
+    found = tallied(execution.state.inside, {name: tally_of(one) for name, one in execution.state.records.items()})
     return {
         name: {
             "status": found[name].status,

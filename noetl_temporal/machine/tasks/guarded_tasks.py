@@ -12,8 +12,9 @@ from typing import Any
 from noetl_compiler.graph import Guard, Task
 from noetl_compiler.language.names_profile import OutcomeNames
 from noetl_temporal.machine.policy import allows
+from noetl_temporal.machine.records import TaskRecord
 from noetl_temporal.machine.scope import call_names
-from noetl_temporal.machine.state import PipelineState, TaskRecord
+from noetl_temporal.machine.state import PipelineState
 
 __all__ = ["may_follow", "runs", "subject_names"]
 

@@ -10,8 +10,9 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, Task, Value
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.names import task_view
+from noetl_temporal.machine.records import TaskRecord
 from noetl_temporal.machine.scope import Chain, Late, call_names
-from noetl_temporal.machine.state import PipelineState, TaskRecord
+from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.tasks import guarded_tasks
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan

@@ -40,7 +40,8 @@ from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolReport
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failures import error_outcome, template_outcome
 from noetl_temporal.machine.policy import Decision, RuleError, decide
-from noetl_temporal.machine.state import PipelineState, TaskProgress, TaskRecord
+from noetl_temporal.machine.records import TaskRecord
+from noetl_temporal.machine.state import PipelineState, TaskProgress
 from noetl_temporal.machine.stored import with_result
 from noetl_temporal.machine.tasks import breaker, guarded_tasks
 from noetl_temporal.machine.tasks.call_result import (

@@ -4,27 +4,23 @@ The first match wins in both modes. In an inclusive ``case``, ``next`` ends the 
 with targets, and before an ``else`` all rules. In an exclusive one, a rule without targets is part of the route too and
 leads to the step's own ``next``; rules about ``step.exit`` are then still evaluated, so each is combined with it.
 
-A loop follows one edge, after its last item. A rule about an item that has targets records its index, and the arguments
-of its targets, in ``ctx._chosen.<step>``; the edge of the last record is followed.
+In a loop, the rules about a call are the routes of its items, which are followed when an item's call has ended
+(dev/decisions/0067). The loop's own route has the rules about its end.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case.rules import CaseRule, Subject
-from noetl_compiler.dialects.case.tasks import reads_assigned, sets_on_arcs
+from noetl_compiler.dialects.case.tasks import sets_on_arcs
 from noetl_compiler.dialects.tasks import ParseContext
-from noetl_compiler.graph import Assign, EnterRule, ItemRule, Template, Value
-from noetl_compiler.graph.contents import pointer
-from noetl_compiler.language.names import CHOSEN, kept, kept_at
+from noetl_compiler.graph import Template
 from noetl_compiler.language.words import OnStatus
 from noetl_compiler.source import expressions
 from noetl_compiler.syntax import Arc, Name, Next
-from noetl_compiler.value_merge import names_in, overlay, picked
 
-__all__ = ["noting", "read_routes", "reset_of_notes"]
+__all__ = ["read_item_routes", "read_routes"]
 
 Group = tuple[Arc, ...]
 
@@ -43,11 +39,27 @@ def read_routes(
         groups += [
             group for rule in _with_others(calling, subject) for group in _with_turns(rule, ending, own, subject)
         ]
-    else:
-        groups += [_noted(rule, index, step) for index, rule in enumerate(calling) if rule.actions.next]
     groups += [group for rule in _with_others(ending, subject) for group in _ways(rule, own, subject)]
     if not groups:
         return following
+    return Next(step.span, "exclusive", (*groups, *otherwise), following.on_no_match if following else None)
+
+
+def read_item_routes(
+    rules: tuple[CaseRule, ...], following: Next | None, step: Name, subject: Subject, around: ParseContext
+) -> Next | None:
+    """Return the routes of an item of the step's loop. ``following`` is what the loop itself says of them.
+
+    A rule without targets ends the item's path where it precedes one that has some.
+    """
+    calling = _with_others([rule for rule in rules if rule.moment == "call"], subject)
+    while calling and not (calling[-1].actions.next or calling[-1].actions.beside):
+        calling.pop()
+    over: Group = (Arc(Name(around.final, step.span), step.span),)
+    groups = tuple(group for rule in calling for group in _ways(rule, (over,), subject))
+    if not groups:
+        return following
+    otherwise = following.groups if following else ()
     return Next(step.span, "exclusive", (*groups, *otherwise), following.on_no_match if following else None)
 
 
@@ -108,65 +120,3 @@ def _inner(template: Template) -> str:
     if expressions(text) == ((0, len(text)),) and text.startswith("{{"):
         return text[2:-2].strip("-+ \n")
     return repr(text)
-
-
-# ---- routes of a loop ---------------------------------------------------------------------------------------------
-
-
-def noting(rules: tuple[CaseRule, ...], step: Name, around: ParseContext) -> tuple[CaseRule, ...]:
-    """Make the rules about an item record their targets, which are followed after the loop."""
-    calling = [rule for rule in rules if rule.moment == "call"]
-    return tuple(
-        _noting(rule, calling.index(rule), step, around) if rule.moment == "call" and rule.actions.next else rule
-        for rule in rules
-    )
-
-
-def _noting(rule: CaseRule, index: int, step: Name, around: ParseContext) -> CaseRule:
-    message = "a rule for one item has a route, which is followed only after the whole loop"
-    around.report.warning(
-        Code.LATE_ROUTE, rule.span, message, "test for loop.done, or do the work in the tasks of the item"
-    )
-    noted = Value({"rule": index, "args": {}})
-    for at, arc in enumerate(rule.actions.next):
-        noted = _with_args(noted, str(at), _noted_part(arc, rule))
-    note = Assign(kept_at(CHOSEN, step.text), noted, rule.span)
-    return replace(rule, actions=replace(rule.actions, set=(*rule.actions.set, note)))
-
-
-def _noted_part(arc: Arc, rule: CaseRule) -> Value:
-    """Return the arguments to record. Those that read a name set by the rule are evaluated after the loop instead."""
-    own = names_in(arc.args)
-    late = {
-        name
-        for name in own
-        if any(reads_assigned(arc.args, place, rule.actions.set) for place in picked(arc.args, {name}).templates)
-    }
-    return picked(arc.args, own.keys() - late)
-
-
-def _with_args(note: Value, at: str, args: Value) -> Value:
-    data = names_in(note)
-    moved = {f"/args/{at}{place}": span for place, span in args.templates.items()}
-    return Value({**data, "args": {**data["args"], at: args.data}}, {**note.templates, **moved})
-
-
-def _noted(rule: CaseRule, index: int, step: Name) -> Group:
-    note, noted = kept(CHOSEN, step.text), ItemRule(index, rule.span)
-    return tuple(
-        replace(arc, when=None, item_rule=noted, on=rule.on, args=_noted_args(arc, rule, f"{note}.args['{at}']"))
-        for at, arc in enumerate(rule.actions.next)
-    )
-
-
-def _noted_args(arc: Arc, rule: CaseRule, note: str) -> Value:
-    noted = names_in(_noted_part(arc, rule))
-    read = {name: f"{{{{ {note}[{name!r}] }}}}" for name in noted}
-    return overlay(arc.args, Value(read, {pointer("", name): arc.span for name in noted}))
-
-
-def reset_of_notes(rules: tuple[CaseRule, ...], step: Name) -> tuple[EnterRule, ...]:
-    """Clear the records when the loop is entered again."""
-    if not any(rule.moment == "call" and rule.actions.next for rule in rules):
-        return ()
-    return (EnterRule((Assign(kept_at(CHOSEN, step.text), Value({}), step.span),), step.span),)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case.page_stores import storing_pages
-from noetl_compiler.dialects.case.routes import noting, read_routes, reset_of_notes
+from noetl_compiler.dialects.case.routes import read_item_routes, read_routes
 from noetl_compiler.dialects.case.rules import CaseRule, Subject, read_rules
 from noetl_compiler.dialects.case.tasks import asides, guard_of, guarded_sinks, policy_of
 from noetl_compiler.dialects.construct_fields import ConstructFields
@@ -50,8 +50,8 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
     read = read_rules(fields, subject, around, {task.label.text for task in tasks})
     rules = tuple(storing_pages(rule, report) for rule in read)
     _refuse_unanswerable(rules, subject, around)
-    resets = reset_of_notes(rules, name) if loop else ()
-    rules = noting(rules, name, around) if loop else rules
+    if loop is not None:
+        loop = replace(loop, next=read_item_routes(rules, loop.next, name, subject, around))
     result = fields.node_of("result")
     step = Step(
         name,
@@ -68,7 +68,7 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
         timeout=timeout(fields.node_of("timeout"), report) or spec.step.timeout,
         ends=spec.step.ends,
         sinks=spec.step.sinks,
-        enter=(*spec.step.enter, *resets, *_enter_rules(rules)),
+        enter=(*spec.step.enter, *_enter_rules(rules)),
         failure=spec.step.failure,
         defaults=spec.step.defaults,
     )

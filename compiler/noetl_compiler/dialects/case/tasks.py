@@ -98,7 +98,9 @@ def sets_on_arcs(rule: CaseRule, subject: Subject) -> bool:
         return bool(actions.next) or actions.skip
     if rule.moment == "end" and subject.element is not None:
         return True
-    if subject.element is not None or actions.repeat or actions.tasks or actions.failure or _passes_over(rule):
+    if subject.element is not None and not actions.next:
+        return False
+    if actions.repeat or actions.tasks or actions.failure or _passes_over(rule):
         return False
     if any(reads_assigned(arc.args, pointer, actions.set) for arc in actions.next for pointer in arc.args.templates):
         return False

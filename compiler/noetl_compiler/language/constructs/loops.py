@@ -99,6 +99,12 @@ LOOP_KEYS = (
         extension=Extension("loop.spec.on_error", "that a failed iteration ends the loop"),
     ),
     Key("policy", "What failed iterations mean for the step as a whole.", Below("loop_policy")),
+    Key(
+        "next",
+        "Where each item goes on when the step's tasks are done with it. The loop is over when these routes are.",
+        Below("next"),
+        extension=Extension("loop.next", "that an item has routes of its own"),
+    ),
     without_effect("distribution", "iterations run on any free worker"),
 )
 

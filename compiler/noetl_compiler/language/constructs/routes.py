@@ -30,12 +30,6 @@ ON_STATUS = Key(
     Choice(STATUSES),
 )
 _WHEN = Key("when", "The condition under which this route is followed; without one it always is.", Plain.CONDITION)
-_ITEM_RULE = Key(
-    "item_rule",
-    "Only where the rule of this number was the last that the step noted for an item of its loop.",
-    Plain.INDEX,
-    extension=Extension("arc.item_rule", "that a rule about an item of a loop chooses the way on from it"),
-)
 _INPUT = Key("input", "Names with their values that the next step can use.", Plain.NAMES, older=keys.ROUTE_INPUT[1:])
 
 _ABOUT_SPEC = "Whether one route or all that match are followed, and what happens when none matches."
@@ -85,7 +79,6 @@ TARGET = Construct(
         Key("step", "The name of the step to go on to.", Plain.NAME, older=("next",), required=True),
         replace(_WHEN, older=("condition",)),
         replace(ON_STATUS, extension=Extension("arc.on_status", "that a way is for successes or for failures alone")),
-        _ITEM_RULE,
         replace(_INPUT, extension=Extension("arc.input", "what a way binds in the step it leads to")),
         *SET,
         without_effect("spec", _NO_SETTINGS),
@@ -96,7 +89,6 @@ TARGET = Construct(
 _ABOUT_CHOICE = "Steps to go on to under a condition, all of them at once."
 _CHOICE = (
     _WHEN,
-    _ITEM_RULE,
     Key("then", "The step or steps to go on to.", one_or_more(Below("route"))),
     Key("else", "The step or steps to go on to when no condition before held.", one_or_more(Below("route"))),
     _INPUT,
@@ -108,9 +100,8 @@ FORK = Construct(
     _ABOUT_CHOICE,
     (
         _WHEN,
-        _ITEM_RULE,
-        replace(_CHOICE[2], extension=Extension("arc.then", "that one choice leads to several steps")),
-        *_CHOICE[3:],
+        replace(_CHOICE[1], extension=Extension("arc.then", "that one choice leads to several steps")),
+        *_CHOICE[2:],
     ),
     needs=(("then",),),
 )

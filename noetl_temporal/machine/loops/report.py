@@ -1,0 +1,57 @@
+"""What a chunk of a loop came to, when it ends."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.commands import ChunkInput
+from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.loops.offload import stored_results
+from noetl_temporal.machine.loops.unfinished import consecutive
+from noetl_temporal.machine.state import LoopState
+
+__all__ = ["chunk_report"]
+
+
+def chunk_report(given: ChunkInput, state: LoopState, results: list[Json], total: int, rest: int) -> ChunkReport:
+    """The report of ``total`` items; ``rest`` were given back. ``results`` are theirs, unless these are stored."""
+    indices = range(given.first, given.first + total)
+    failed = state.failures.total
+    return ChunkReport(
+        status=_status(state),
+        results=results,
+        stats={
+            "total": total,
+            "success": state.succeeded,
+            "failed": failed,
+            "skipped": total - state.succeeded - failed,
+        },
+        failures=state.failures,
+        failure=state.failure,
+        assigns=tuple((index, *pair) for index in indices for pair in state.assigns.get(index, [])),
+        ctx=state.ctx if given.is_sequential else {},
+        attempts=state.attempts,
+        retries=state.retries,
+        rest=rest,
+        clock=state.ids.last,
+        steps=state.steps,
+        mistakes=tuple(state.mistakes),
+        stored=None if state.kept is None else stored_results(state, indices, state.kept),
+        unfinished=_unfinished(state, indices),
+        circuits=state.circuits,
+        left=state.left,
+    )
+
+
+def _status(state: LoopState) -> Literal["ok", "error", "cancelled"]:
+    if state.stop is not None and state.stop.kind == "cancel":
+        return "cancelled"
+    return "error" if state.failures.total or state.failure else "ok"
+
+
+def _unfinished(state: LoopState, indices: range) -> tuple[tuple[int, int], ...]:
+    """Only where some items succeeded: without any it is known."""
+    if not 0 < state.succeeded < len(indices):
+        return ()
+    return consecutive(one for one in indices if one not in state.results and one not in state.stored)

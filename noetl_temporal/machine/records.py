@@ -1,0 +1,49 @@
+"""The last results of steps and tasks, for templates and for the summary of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.failure_log import FailureLog
+from noetl_temporal.machine.tally import StepStatus
+
+__all__ = ["StepRecord", "TaskRecord", "later"]
+
+
+class TaskRecord(msgspec.Struct):
+    """The last outcome of a task, with the kind of its tool (``collected`` for a collected result)."""
+
+    kind: str
+    outcome: PlainOutcome
+
+
+class StepRecord(msgspec.Struct, omit_defaults=True):
+    """The last result of a step, for templates and for the summary of the run. ``iterations`` counts those of its
+    loops: {total, success, failed, skipped}. ``failures`` are those of the items of a loop over steps, until the step
+    that ends the loop handles them or fails. It is ``reused`` where an earlier run ran the step.
+    """
+
+    status: StepStatus
+    kind: str = ""
+    outcome: PlainOutcome = {}
+    tasks: dict[str, TaskRecord] = {}
+    attempts: int = 0
+    retries: int = 0
+    iterations: dict[str, int] = {}
+    duration: float = 0.0
+    failures: FailureLog = FailureLog()
+    reused: bool = False
+
+
+def later(
+    some: Mapping[str, tuple[int, StepRecord]], more: Mapping[str, tuple[int, StepRecord]]
+) -> dict[str, tuple[int, StepRecord]]:
+    """For each step, the record of the iteration with the higher index."""
+    found = dict(some)
+    for name, one in more.items():
+        if name not in found or found[name][0] <= one[0]:
+            found[name] = one
+    return found
