@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
-from noetl_compiler.graph import Json, Span
+from noetl_compiler.graph import Span
 from noetl_compiler.language.tool_description import ToolDescription
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Task
 from noetl_compiler.syntax_queries import all_tasks
+from noetl_compiler.value_merge import names_in
 
 __all__ = ["forbid_unknown_patches"]
 
@@ -32,9 +32,8 @@ def forbid_unknown_patches(playbook: Playbook, report: Report) -> None:
 
 def _patched_fields(task: Task) -> Iterator[tuple[Span, str]]:
     for rule in task.policy.rules if task.policy else ():
-        patch = rule.body.patch
-        if patch is not None and isinstance(patch.data, dict):
-            yield from ((rule.body.span, name) for name in cast("dict[str, Json]", patch.data))
+        if rule.body.patch is not None:
+            yield from ((rule.body.span, name) for name in names_in(rule.body.patch))
 
 
 def _hint(name: str, tool: ToolDescription) -> str:
