@@ -53,14 +53,15 @@ def test_results_are_in_index_order_however_the_iterations_end(first: bool) -> N
     assert run.finish.result == "[1, 2, 3] 3"
 
 
-def test_no_more_than_max_in_flight_run_at_once() -> None:
+@pytest.mark.parametrize("mode", ["mode: parallel", "mode: chunked, chunk_size: 1", "mode: parallel, chunk_size: 1"])
+def test_no_more_than_max_in_flight_run_at_once(mode: str) -> None:
     waiting: list[int] = []
 
     def pick(count: int) -> int:
         waiting.append(count)
         return 0
 
-    run_text(loop(", spec: {mode: parallel, max_in_flight: 2}", "[1, 2, 3, 4, 5]"), message, pick=pick)
+    run_text(loop(f", spec: {{{mode}, max_in_flight: 2}}", "[1, 2, 3, 4, 5]"), message, pick=pick)
     assert max(waiting) == 2
 
 
@@ -146,6 +147,9 @@ def test_where_order_by_and_limit(extra: str, expected: list[int]) -> None:
     [
         (", spec: {mode: chunked, chunk_size: 2}", "[1, 2, 3]", [[1, 2], [3]]),
         (", spec: {mode: chunked, chunk_size: 2}, limit: 3", "[1, 2, 3, 4, 5]", [[1, 2], [3]]),
+        (", spec: {mode: chunked, chunk_size: 2, max_in_flight: 2}", "[1, 2, 3]", [[1, 2], [3]]),
+        (", spec: {mode: parallel, chunk_size: 2}", "[1, 2, 3]", [[1, 2], [3]]),
+        (", spec: {mode: sequential, chunk_size: 2}", "[1, 2, 3]", [[1, 2], [3]]),
         (", chunk_size: 5", "[1, 2, 3]", [[1, 2, 3]]),
         (", chunk_size: 5", "[]", []),
     ],

@@ -50,7 +50,7 @@ def _parallel_assignments(playbook: Playbook) -> Iterator[Assign]:
 
 
 def _is_parallel(step: Step) -> bool:
-    return step.loop is not None and step.loop.body.mode == "parallel"
+    return step.loop is not None and step.loop.body.is_parallel
 
 
 def _steps_inside(playbook: Playbook, parallel: set[str]) -> frozenset[str]:

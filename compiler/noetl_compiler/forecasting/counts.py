@@ -158,7 +158,7 @@ def _product(counts: Sequence[Count]) -> Count:
 
 
 def _in_flight(step: Step, names: Mapping[str, Json]) -> int:
-    if step.loop is None or step.loop.mode != "parallel":
+    if step.loop is None or not step.loop.is_parallel:
         return 1
     asked: Json = rendered(step.loop.max_in_flight, names)
     return min(MAX_IN_FLIGHT, max(1, asked if isinstance(asked, int) else defaults.IN_FLIGHT))

@@ -96,7 +96,7 @@ def _matches(where: Template, scope: Mapping[str, Any]) -> bool | None:
 
 def _cut(loop: Loop, count: Count, scope: Mapping[str, Any]) -> Count:
     limit: Json = rendered(loop.limit, scope)
-    size: Json = rendered(loop.chunk_size, scope) if loop.mode == "chunked" else None
+    size: Json = rendered(loop.chunk_size, scope) if loop.is_chunked else None
 
     def cut(number: int) -> int:
         number = min(number, limit) if isinstance(limit, int) else number

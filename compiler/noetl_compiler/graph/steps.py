@@ -92,6 +92,16 @@ class Loop(msgspec.Struct, frozen=True):
     enter: Route | None = None
     end: str = ""
 
+    @property
+    def is_parallel(self) -> bool:
+        """Whether several iterations may run at once. Those of chunks do if ``max_in_flight`` is set."""
+        return self.mode == "parallel" or (self.mode == "chunked" and self.max_in_flight is not None)
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether an iteration takes several items, as a list."""
+        return self.mode == "chunked" or self.chunk_size is not None
+
 
 class Arc(msgspec.Struct, frozen=True):
     """A route to a step. ``on`` is the outcome that it can match (semantics.md 4, 8); no ``when`` means true."""

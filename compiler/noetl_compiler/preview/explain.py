@@ -155,7 +155,7 @@ class _Explanation:
             line.below.append(
                 Line(f"an iteration begins at {begins} and ends at {loop.end}, or when no branch is active")
             )
-        if loop.mode == "parallel":
+        if loop.is_parallel:
             line.below.append(
                 Line("results are in the order of the items; names set by iterations are merged at the end")
             )

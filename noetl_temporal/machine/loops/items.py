@@ -53,7 +53,7 @@ def selected(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Bud
     limit = _count(loop, "limit", scope)
     items = items if limit is None else items[:limit]
     size = _count(loop, "chunk_size", scope)
-    return _chunks(items, max(1, size or 1)) if loop.mode == "chunked" else items
+    return _chunks(items, max(1, size or 1)) if loop.is_chunked else items
 
 
 def _filtered(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> bool:
@@ -135,7 +135,7 @@ def _count(loop: Loop, field: str, scope: Mapping[str, Any]) -> int | None:
 
 def in_flight(loop: Loop, scope: Mapping[str, Any]) -> int:
     """The number of iterations that may run at once."""
-    if loop.mode != "parallel":
+    if not loop.is_parallel:
         return 1
     return min(MAX_PENDING, max(1, _count(loop, "max_in_flight", scope) or defaults.IN_FLIGHT))
 

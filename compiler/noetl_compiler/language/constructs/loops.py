@@ -79,13 +79,13 @@ LOOP_KEYS = (
     ),
     Key(
         "max_in_flight",
-        f"How many iterations of a parallel loop run at once, {defaults.IN_FLIGHT} unless given.",
+        f"How many iterations run at once: {defaults.IN_FLIGHT} unless given in a parallel loop, 1 in a chunked one.",
         Plain.COUNT,
         older=("concurrency",),
     ),
     Key(
         "chunk_size",
-        "How many items one iteration of a chunked loop takes.",
+        "How many items one iteration takes, as a list.",
         Plain.COUNT,
         older=("chunk",),
         extension=Extension("loop.spec.chunk_size", "that a loop takes several items at a time"),
