@@ -74,6 +74,7 @@ def facts_before(graph: Graph, state: PlaybookState, step: str) -> Json:
         unmeasured=[one for one in unmeasured if not one.startswith((f"{_PAYLOAD}.", "workload."))],
         signals=state.signals,
         records={name: _reused(one) for name, one in state.records.items()},
+        left={name: _reused(one) for name, one in state.left.items()},
         inside={name: StepTally(one.status, reused=True) for name, one in state.inside.items()},
         counts={name: count for name, count in counts.items() if count},
         arrivals=[*((name, "") for name in begun), *((step, origin) for origin in origins), *state.arrivals],

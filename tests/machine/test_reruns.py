@@ -74,6 +74,14 @@ REGION = """\
   - {step: done, spec: {end_loop: each}, next: {arcs: [{step: report}]}}
   - {step: report, tool: {kind: noop, message: "{{ each.results | length }}"}}
 """
+ITEM_ROUTES = """\
+  - step: each
+    loop: {in: [1, 2], iterator: n, next: {arcs: [{step: inner}]}}
+    tool: {kind: noop, message: "{{ n }}"}
+    next: {arcs: [{step: report}]}
+  - {step: inner, tool: {kind: noop, message: "inner {{ n }}"}}
+  - {step: report, tool: {kind: noop, message: "{{ inner.said }}"}}
+"""
 
 
 @dataclass
@@ -163,6 +171,12 @@ def test_branches_that_had_ended_are_taken_over() -> None:
     again = recorded.rerun("join")
     assert said(again) == said(first)[-1:] == ["left2 right"]
     assert [one.node for one in again.of("step.reused")] == ["start", "left", "left2", "right"]
+
+
+def test_results_of_steps_on_the_routes_of_items_are_taken_over() -> None:
+    recorded = recording(ITEM_ROUTES, lambda call: {"said": call.config.get("message")})
+    first = recorded.run()
+    assert said(recorded.rerun("report")) == said(first)[-1:] == ["inner 2"]
 
 
 @pytest.mark.parametrize("step", ["left", "right"])
