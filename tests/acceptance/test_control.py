@@ -83,7 +83,7 @@ def test_a_run_that_is_left_is_waited_for(site: Site, playbook: str, path: str) 
     detached = site.noetl("run", playbook, "--detach")
     assert detached.stdout.startswith("submitted: execution ")
     several = site.noetl("status", path)
-    assert several.returncode == 1
+    assert several.returncode == 2
     assert several.stderr.startswith(f"Error: 2 runs have an ID that begins with '{path}': write more of it\n  ")
     assert execution in several.stderr
 

@@ -206,6 +206,8 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "called",
         "calls",
         "reason",
+        "rerun_of",
+        "rerun_from",
     }
     assert told["execution_id"] == "7", "a number would be rounded by who reads it as a float"
     assert told["failures"] == [
@@ -274,8 +276,12 @@ def test_where_a_run_stopped_and_how_to_go_on(status: str, steps: dict[str, dict
     msgspec.structs.replace(ended(steps=steps), status=status).show(PrintableConsole(file=out, width=200))
     lines = out.getvalue().splitlines()
     assert [line for line in lines if line.startswith("stopped")] == ([where] if where else [])
-    step = f" --step {where.split()[-1]}" if where else ""
-    assert lines[-1] == f"what its tasks printed: noetl logs 7{step}; what happened: noetl events 7"
+    step = where.split()[-1] if where else ""
+    logs = f"noetl logs 7 --step {step}" if step else "noetl logs 7"
+    told = [f"what its tasks printed: {logs}; what happened: noetl events 7"]
+    if step in steps:
+        told.append(f"to run it again from there: noetl rerun 7 --from {step}")
+    assert lines[-len(told) :] == told
 
 
 def test_a_run_that_completed_needs_no_advice() -> None:
