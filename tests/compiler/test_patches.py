@@ -6,6 +6,7 @@ import pytest
 
 from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Severity
 from tests.compiler.marked import one
 
 
@@ -31,6 +32,22 @@ def test_a_patch_of_no_field_is_an_error(patch: str, name: str, hint: str) -> No
     assert [(each.message, each.hint or "") for each in found] == [
         (f'patch names "{name}", which the tool http does not have', hint)
     ]
+
+
+def test_in_an_older_dialect_it_is_a_warning() -> None:
+    text = """apiVersion: noetl.io/v1
+kind: Playbook
+metadata: {name: pages, path: tests/pages}
+workflow:
+- step: start
+  tool: {kind: http, url: 'http://x'}
+  retry:
+    on_success: {while: "{{ response.more }}", max_attempts: 3, next_call: {parms: {page: 2}}}
+  next: [{step: end}]
+- step: end
+"""
+    found = [each for each in compile_text(text).diagnostics if "patch names" in each.message]
+    assert [(each.code, each.severity) for each in found] == [(Code.UNKNOWN_KEY, Severity.WARNING)]
 
 
 @pytest.mark.parametrize("tool", ["kind: http, url: 'http://x'", "kind: of_a_third_party"])
