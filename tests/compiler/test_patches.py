@@ -27,27 +27,10 @@ def paging(patch: str, tool: str = "kind: http, url: 'http://x'") -> str:
         ("{xyz: 1}", "xyz", ""),
     ],
 )
-def test_a_patch_of_no_field_is_an_error(patch: str, name: str, hint: str) -> None:
+def test_a_patch_of_no_field_is_told_of(patch: str, name: str, hint: str) -> None:
     found = [one for one in compile_text(paging(patch)).diagnostics if one.code is Code.UNKNOWN_KEY]
-    assert [(each.message, each.hint or "") for each in found] == [
-        (f'patch names "{name}", which the tool http does not have', hint)
-    ]
-
-
-def test_in_an_older_dialect_it_is_a_warning() -> None:
-    text = """apiVersion: noetl.io/v1
-kind: Playbook
-metadata: {name: pages, path: tests/pages}
-workflow:
-- step: start
-  tool: {kind: http, url: 'http://x'}
-  retry:
-    on_success: {while: "{{ response.more }}", max_attempts: 3, next_call: {parms: {page: 2}}}
-  next: [{step: end}]
-- step: end
-"""
-    found = [each for each in compile_text(text).diagnostics if "patch names" in each.message]
-    assert [(each.code, each.severity) for each in found] == [(Code.UNKNOWN_KEY, Severity.WARNING)]
+    message = f'patch names "{name}", which the tool http does not have'
+    assert [(each.severity, each.message, each.hint or "") for each in found] == [(Severity.WARNING, message, hint)]
 
 
 @pytest.mark.parametrize("tool", ["kind: http, url: 'http://x'", "kind: of_a_third_party"])

@@ -17,7 +17,7 @@ from noetl_compiler.checks.loop_collections import check_loop_collections
 from noetl_compiler.checks.lost_assignments import warn_of_lost_assignments
 from noetl_compiler.checks.names import forbid_duplicate_names, forbid_invalid_names
 from noetl_compiler.checks.parallel_set import warn_of_parallel_set
-from noetl_compiler.checks.patches import forbid_unknown_patches
+from noetl_compiler.checks.patches import warn_of_unknown_patches
 from noetl_compiler.checks.python_code import check_python_code
 from noetl_compiler.checks.regions import forbid_broken_regions
 from noetl_compiler.checks.secret_reads import check_secrets
@@ -59,7 +59,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     forbid_unknown_tools,
     warn_of_unsupported_parts,
     check_waits,
-    forbid_unknown_patches,
+    warn_of_unknown_patches,
     check_python_code,
     check_sql,
     warn_of_templates_in_commands,

@@ -13,14 +13,13 @@ from noetl_compiler.syntax import Playbook, Task
 from noetl_compiler.syntax_queries import all_tasks
 from noetl_compiler.value_merge import names_in
 
-__all__ = ["forbid_unknown_patches"]
+__all__ = ["warn_of_unknown_patches"]
 
 _INPUTS = frozenset({"input", "args"})
 
 
-def forbid_unknown_patches(playbook: Playbook, report: Report) -> None:
-    """NT102; in older dialects a warning, as such a playbook ran. A tool without a description may have any field."""
-    report_it = report.error if playbook.dialect == "v10" else report.warning
+def warn_of_unknown_patches(playbook: Playbook, report: Report) -> None:
+    """NT102, as a warning: such a playbook runs. A tool without a description may have any field."""
     for task in all_tasks(playbook):
         tool = report.tools.get(task.kind.text)
         if tool is None or tool.fields is None or task.workbook is not None:
@@ -28,7 +27,7 @@ def forbid_unknown_patches(playbook: Playbook, report: Report) -> None:
         for span, name in _patched_fields(task):
             if name not in tool.field_names:
                 message = f'patch names "{name}", which the tool {task.kind.text} does not have'
-                report_it(Code.UNKNOWN_KEY, span, message, _hint(name, tool))
+                report.warning(Code.UNKNOWN_KEY, span, message, _hint(name, tool))
 
 
 def _patched_fields(task: Task) -> Iterator[tuple[Span, str]]:
