@@ -9,14 +9,8 @@ import pytest
 from noetl_temporal.machine.call import ToolCall
 
 from .activity import Activity
-from .driver import Answer, Run, error, run_text
-
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
-DONE = "  - {step: other, tool: {kind: noop}, args: {n: null}}\n  - {step: end, tool: {kind: noop}}\n"
-
-
-def echoed(call: ToolCall) -> Any:
-    return call.config.get("result")
+from .case_runs import DONE, HEAD, echoed, run, steps
+from .driver import Run, error, run_text
 
 
 def page_of(call: ToolCall) -> Any:
@@ -24,15 +18,6 @@ def page_of(call: ToolCall) -> Any:
     page = int(call.config["params"]["page"])
     body = {"items": [2 * page - 1, 2 * page], "paging": {"page": page, "more": page < 3}}
     return {"status_code": 200, "headers": {}, "url": "u", "elapsed": 1, "data": body}
-
-
-def run(workflow: str, answer: Answer = echoed, **workload: Any) -> tuple[Run, Activity]:
-    activity = Activity(answer)
-    return run_text(f"{HEAD}workload: {workload}\nworkflow:\n{workflow}", activity), activity
-
-
-def steps(found: Run) -> list[str]:
-    return [event.node for event in found.events if event.type in ("step.done", "step.failed", "step.skipped")]
 
 
 def case(rules: str, tool: str = "{kind: noop, result: {n: 3}}", more: str = "") -> str:
@@ -401,101 +386,3 @@ def test_the_final_step_may_have_rules() -> None:
     rule = "{when: \"{{ event.name == 'call.done' and result.n == 3 }}\", then: {fail: wrong}}"
     found, _ = run(f"  - step: end\n    tool: {{kind: noop, result: {{n: 3}}}}\n    case: [{rule}]\n")
     assert found.finish.status == "failed"
-
-
-# ---- loops --------------------------------------------------------------------------------------------------------
-
-
-LOOP = """
-  - step: start
-    loop: {in: [1, 2, 3], iterator: n}
-    tool: {kind: noop, result: {n: "{{ n }}"}}
-    case:
-      - {when: "{{ event.name == 'step.enter' }}", then: {set: {odd: []}}}
-      - when: "{{ event.name == 'call.done' and result.n % 2 == 1 }}"
-        then:
-          - collect: {from: result.n, into: odd, mode: append}
-          - sink: {tool: postgres, table: t, data: {n: "{{ n }}"}}
-          - next: {step: other, args: {n: "{{ n }}", all: "{{ ctx.odd }}"}}
-      - {when: "{{ event.name == 'loop.done' }}", then: {next: end}}
-"""
-
-
-def test_a_way_on_that_an_item_names_is_taken_at_once() -> None:
-    workflow = LOOP + "  - {step: other, tool: {kind: noop}, args: {n: null, all: null}}\n"
-    found, activity = run(workflow)
-    assert steps(found) == ["other", "other", "start", "end"]
-    assert [call.input for call in found.calls if call.step == "other"] == [
-        {"n": 1, "all": [1]},
-        {"n": 3, "all": [1, 3]},
-    ]
-    assert [row["data"] for row in activity.stored] == [{"n": 1}, {"n": 3}]
-
-
-def test_a_loop_leads_on_as_its_end_says_when_no_item_named_a_way() -> None:
-    found, _ = run(LOOP.replace("[1, 2, 3]", "[2, 4]") + "  - {step: other, args: {n: null, all: null}}\n")
-    assert steps(found) == ["start", "end"]
-
-
-@pytest.mark.parametrize(("numbers", "follows"), [([1, 2], ["odd", "even"]), ([2, 3], ["even"]), ([3], [])])
-def test_each_item_takes_the_route_of_the_rule_that_it_matches(numbers: list[int], follows: list[str]) -> None:
-    found, _ = run(
-        f"""
-  - step: start
-    loop: {{in: {numbers}, iterator: n}}
-    tool: {{kind: noop, result: {{n: "{{{{ n }}}}"}}}}
-    case:
-      - {{when: "{{{{ event.name == 'call.done' and result.n == 1 }}}}", then: {{next: odd}}}}
-      - {{when: "{{{{ event.name == 'call.done' and result.n == 2 }}}}", then: {{next: even}}}}
-  - {{step: odd, tool: {{kind: noop}}}}
-  - {{step: even, tool: {{kind: noop}}}}
-  - {{step: end, tool: {{kind: noop}}}}
-"""
-    )
-    assert steps(found) == [*follows, "start", "end"]
-    routes = [event for event in found.events if event.type == "next.evaluated" and event.node == "start"]
-    assert [event.meta.get("iteration") for event in routes] == [*range(len(numbers)), None]
-
-
-@pytest.mark.parametrize("pick", [0, -1, 1])
-def test_parallel_items_add_to_a_list_in_their_order(pick: int) -> None:
-    workflow = """
-  - step: start
-    loop: {in: [1, 2, 3, 4], iterator: n, mode: parallel}
-    tool: {kind: noop, result: "{{ [n, n * 10] }}"}
-    case:
-      - {when: "{{ event.name == 'step.enter' }}", then: {set: {firsts: [0]}}}
-      - when: "{{ event.name == 'call.done' and n != 3 }}"
-        then:
-          - collect: {from: "{{ result[0] }}", into: firsts, mode: append}
-          - collect: {from: result, into: both, mode: extend}
-          - collect: {from: n, into: last, mode: replace}
-    next: end
-  - {step: end, tool: {kind: noop, result: "{{ [vars.firsts, vars.both, vars.last] }}"}}
-"""
-    found = run_text(f"{HEAD}workflow:\n{workflow}", Activity(echoed), pick=lambda _: pick)
-    assert found.finish.result == [[0, 1, 2, 4], [1, 10, 2, 20, 4, 40], 4]
-
-
-def test_an_item_sees_what_the_items_before_it_added() -> None:
-    workflow = """
-  - step: start
-    loop: {in: [1, 2, 3], iterator: n}
-    tool: {kind: noop, result: "{{ ctx.seen | length }}"}
-    case:
-      - {when: "{{ event.name == 'call.done' }}", then: {collect: {from: "{{ n }}", into: seen}}}
-    next: end
-  - {step: end, tool: {kind: noop, result: "{{ start.results + [vars.seen] }}"}}
-"""
-    assert run(workflow, seen=[7])[0].finish.result == [1, 2, 3, [7, 1, 2, 3]]
-
-
-def test_a_loops_results_come_with_their_counts() -> None:
-    workflow = """
-  - step: start
-    loop: {in: [1, 2], iterator: n}
-    tool: {kind: noop, result: "{{ n }}"}
-    case: [{when: "{{ event.name == 'loop.done' and result.stats.success == 2 }}", then: {next: other}}]
-"""
-    found, _ = run(workflow + DONE)
-    assert steps(found)[1] == "other"
