@@ -202,7 +202,7 @@ class _Recorder:
 
 
 def _records(state: Json) -> dict[str, Any]:
-    return {} if state is None else state.get("records", {})
+    return {} if state is None else {**state.get("left", {}), **state.get("records", {})}
 
 
 class _Watching(Interceptor):

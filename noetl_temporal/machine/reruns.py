@@ -97,8 +97,9 @@ def take_over(state: PlaybookState, earlier: Earlier, secrets_key: str) -> None:
 
 def emit_reused(execution: Execution, earlier: Earlier) -> None:
     """An event for each step whose outcome was taken over, in the playbook's order."""
+    records = {**execution.state.left, **execution.state.records}
     for name, step in execution.graph.steps.items():
-        record = execution.state.records.get(name)
+        record = records.get(name)
         if record is None or step.is_synthetic:
             continue
         execution.journal.emit(

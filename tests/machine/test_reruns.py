@@ -176,7 +176,9 @@ def test_branches_that_had_ended_are_taken_over() -> None:
 def test_results_of_steps_on_the_routes_of_items_are_taken_over() -> None:
     recorded = recording(ITEM_ROUTES, lambda call: {"said": call.config.get("message")})
     first = recorded.run()
-    assert said(recorded.rerun("report")) == said(first)[-1:] == ["inner 2"]
+    again = recorded.rerun("report")
+    assert said(again) == said(first)[-1:] == ["inner 2"]
+    assert [one.node for one in again.of("step.reused")] == ["each", "inner"]
 
 
 @pytest.mark.parametrize("step", ["left", "right"])
