@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from noetl_compiler.diagnostics import Diagnostic, Severity, one_line, sort_and_dedupe
-from noetl_compiler.gc_pause import collector_paused
+from noetl_compiler.gc_pause import CollectorPause
 from noetl_compiler.graph import Graph
 from noetl_compiler.source import SourceFile
 
@@ -46,7 +46,6 @@ class CompileError(ValueError):
         self.diagnostics = diagnostics
 
 
-@collector_paused()
 def compile_text(text: str, file: str = "<text>", tools: Tools | None = None) -> Result:
     """Compile a playbook's text; ``file`` is how diagnostics call it. Never raises, whatever the text.
 
@@ -55,17 +54,18 @@ def compile_text(text: str, file: str = "<text>", tools: Tools | None = None) ->
     """
     from noetl_compiler.phases import lowered, understand
 
-    return lowered(understand(SourceFile(file, text), tools))
+    with CollectorPause():
+        return lowered(understand(SourceFile(file, text), tools))
 
 
-@collector_paused()
 def compile_file(path: str | Path, tools: Tools | None = None) -> Result:
     """Compile a playbook's file, as ``compile_text``. A file that cannot be read is a diagnostic."""
     from noetl_compiler.phases import lowered, understand
     from noetl_compiler.reader import read_file
 
-    source, unreadable = read_file(Path(path))
-    return Result(None, sort_and_dedupe(unreadable), source) if unreadable else lowered(understand(source, tools))
+    with CollectorPause():
+        source, unreadable = read_file(Path(path))
+        return Result(None, sort_and_dedupe(unreadable), source) if unreadable else lowered(understand(source, tools))
 
 
 def compile_or_raise(text: str, file: str = "<text>", tools: Tools | None = None) -> Graph:

@@ -10,7 +10,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity, sort_and_dedupe
 from noetl_compiler.dialects import parse
 from noetl_compiler.dialects.fields import is_misspelt
-from noetl_compiler.gc_pause import collector_paused
+from noetl_compiler.gc_pause import CollectorPause
 from noetl_compiler.indentation import with_indentation_hints
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
@@ -37,26 +37,26 @@ class ParsedPlaybook(msgspec.Struct, frozen=True):
     scripts: tuple[SourceFile, ...] = ()
 
 
-@collector_paused()
 def understand(source: SourceFile, tools: Tools | None = None) -> ParsedPlaybook:
     """The nodes and the checked syntax tree of a text, as far as it can be understood. ``tools`` as in compile_text."""
     tools = KINDS if tools is None else tools
-    root, unreadable = read(source)
-    report = Report(source, unreadable, root, tools)
-    playbook = _parse(root, report) if root is not None else None
-    if playbook is not None:
-        for check in CHECKS:
-            check(playbook, report)
-    diagnostics = sort_and_dedupe(with_indentation_hints(report.found, root))
-    found = with_alias_places(source, diagnostics) if root else diagnostics
-    return ParsedPlaybook(source, root, playbook, found, tools)
+    with CollectorPause():
+        root, unreadable = read(source)
+        report = Report(source, unreadable, root, tools)
+        playbook = _parse(root, report) if root is not None else None
+        if playbook is not None:
+            for check in CHECKS:
+                check(playbook, report)
+        diagnostics = sort_and_dedupe(with_indentation_hints(report.found, root))
+        found = with_alias_places(source, diagnostics) if root else diagnostics
+        return ParsedPlaybook(source, root, playbook, found, tools)
 
 
-@collector_paused()
 def lowered(found: ParsedPlaybook) -> Result:
     """The graph of what was understood."""
     wrong = any(one.severity is Severity.ERROR for one in found.diagnostics)
-    graph = None if found.playbook is None or wrong else lower(found.playbook, found.source.file)
+    with CollectorPause():
+        graph = None if found.playbook is None or wrong else lower(found.playbook, found.source.file)
     return Result(graph, found.diagnostics, found.source, found.scripts)
 
 

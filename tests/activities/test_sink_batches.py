@@ -137,7 +137,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Any]]] = {
     "statement": ("insert", {"statement": "insert into TABLE values (:id, :v)"}, [{"id": n, "v": n} for n in range(5)]),
     "statement with params": (
         "insert",
-        {"statement": "insert into TABLE values ($1)", "params": ["7"]},
+        {"statement": "update TABLE set v = $1", "params": ["7"]},
         [None, None, None],
     ),
     "statement that counts": (

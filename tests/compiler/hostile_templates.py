@@ -306,6 +306,14 @@ xyz
 {% set y = uni.upper() %}
 {% set y = uni | upper %}
 {% set y = uni | title %}
+{% set y = dotted.lower() %}
+{% set y = dotted | lower %}
+{% set y = dotted | capitalize %}
+{% set y = uni.swapcase() %}
+{% set y = dotteds | sort %}
+{% set y = dotteds | unique | list %}
+{% set y = dotteds | map('lower') | list %}
+{% set y = uni is upper %}
 {% set y = uni.casefold() %}
 {% set y = uni | list %}
 {% set y = [uni] %}
@@ -410,6 +418,8 @@ HOSTILE_SCOPE: dict[str, Any] = {
     "r2": {"a": 1, "b": "x"},
     "uni": "éß" * 500,
     "unis": ["é"] * 1000,
+    "dotted": "İ" * 1000,
+    "dotteds": ["İ" * 50] * 20,
     "now": _WHEN,
     "empty2": [[[]] for _ in range(100_000)],
     "ints": list(range(1_000_000)),

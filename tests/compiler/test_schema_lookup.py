@@ -34,8 +34,8 @@ def test_every_key_is_explained(start: str) -> None:
 @pytest.mark.parametrize(
     ("path", "about"),
     [
-        ("loop.spec.max_in_flight", "How many iterations of a parallel loop run at once"),
-        ("step.loop.spec.max_in_flight", "How many iterations of a parallel loop run at once"),
+        ("loop.spec.max_in_flight", "How many iterations run at once: 16"),
+        ("step.loop.spec.max_in_flight", "How many iterations run at once: 16"),
         ("rule.then.attempts", "How often a retry may call in total"),
         ("task.spec.policy.rules.then.attempts", "How often a retry may call in total"),
         ("next.arcs.when", "The condition under which this route is followed"),

@@ -53,6 +53,9 @@ _SQUARED_BITS_A_STEP = 30_000
 
 _STEPS_A_WEIGHING, _STEPS_A_CONTAINER, _STEPS_AN_ITEM = 130, 20, 3
 _STEPS_A_FLOAT, _STEPS_NOT_CACHED = 7, 100
+_CHARS_A_STEP_OUTSIDE_ASCII = 3
+"""Filters that compare texts change their case, which is slow where one letter becomes several."""
+
 _CONTAINERS = frozenset({list, tuple, dict})
 _NO_ITEMS: dict[str, Any] = {}
 _VIEWS: frozenset[type] = frozenset({type(_NO_ITEMS.keys()), type(_NO_ITEMS.values()), type(_NO_ITEMS.items())})
@@ -251,6 +254,8 @@ class RenderBudget:
             chars = sum(map(len, texts))
             self.chars(chars * times)
             if not all(map(str.isascii, texts)):
+                steps += chars // _CHARS_A_STEP_OUTSIDE_ASCII
+                self.step(chars * times // _CHARS_A_STEP_OUTSIDE_ASCII)
                 check_text("".join(texts))
         if int in kinds:
             numbers = _of_kind(int, items, kinds)

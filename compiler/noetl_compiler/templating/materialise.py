@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from jinja2.runtime import Undefined
 
+from noetl_compiler.gc_pause import CollectorPause
 from noetl_compiler.graph import Json
 from noetl_compiler.templating.budget import NODES_A_CONTAINER, NotDataError, RenderBudget, check_number, check_text
 
@@ -78,8 +79,9 @@ def text_of(value: Any, meter: RenderBudget) -> str:
 
 def _copied(value: Any, meter: RenderBudget, depth: int) -> Json:
     """Copy a container: at once if it is plain JSON throughout, the common case, otherwise item by item."""
-    if value.__class__ is not tuple and _is_plain(value, meter, depth):
-        return msgspec.to_builtins(value)
+    with CollectorPause():
+        if value.__class__ is not tuple and _is_plain(value, meter, depth):
+            return msgspec.to_builtins(value)
     meter.nodes(_NODES_ONE_BY_ONE + _NODES_AN_ITEM_ONE_BY_ONE * len(value))
     if value.__class__ is not dict:
         return [materialise(item, meter, depth + 1) for item in value]
@@ -91,31 +93,46 @@ def _is_plain(value: Any, meter: RenderBudget, depth: int) -> bool:
 
     Raises :class:`NotDataError` for nan, infinity and deep nesting. Others are checked when a template makes them.
     """
-    level: list[Any] = [value]
+    level: Collection[Any] = [value]
+    kinds: set[type] = {value.__class__}
     while level:
         if depth > _MAX_DEPTH:
             raise NotDataError(f"the value is nested deeper than {_MAX_DEPTH} levels")
         meter.nodes(sum(map(len, level)) + NODES_A_CONTAINER * len(level))
-        mappings = [one for one in level if one.__class__ is dict]
-        if mappings and not _TEXT.issuperset(map(type, chain.from_iterable(mappings))):
+        if dict in kinds and not _has_text_keys(level, kinds):
             return False
-        items = _values_of(level)
+        items = _values_of(level, kinds)
         kinds = set(map(type, items))
         if not kinds <= _PLAIN:
             return False
         if float in kinds:
             _check_floats(items)
-        level = [] if kinds <= _LEAVES else [item for item in items if item.__class__ in _PLAIN_CONTAINERS]
+        level = _containers_in(items, kinds)
         depth += 1
     return True
 
 
-def _values_of(level: list[Any]) -> Collection[Any]:
+def _has_text_keys(level: Collection[Any], kinds: set[type]) -> bool:
+    mappings = level if len(kinds) == 1 else [one for one in level if one.__class__ is dict]
+    return _TEXT.issuperset(map(type, chain.from_iterable(mappings)))
+
+
+def _values_of(level: Collection[Any], kinds: set[type]) -> Collection[Any]:
     if len(level) == 1:
         [one] = level
         values: Collection[Any] = one.values() if one.__class__ is dict else one
         return values
+    if dict not in kinds:
+        return list(chain.from_iterable(level))
     return list(chain.from_iterable([one.values() if one.__class__ is dict else one for one in level]))
+
+
+def _containers_in(items: Collection[Any], kinds: set[type]) -> Collection[Any]:
+    if kinds <= _LEAVES:
+        return []
+    if kinds <= _PLAIN_CONTAINERS:
+        return items
+    return [item for item in items if item.__class__ in _PLAIN_CONTAINERS]
 
 
 def _check_floats(items: Collection[Any]) -> None:

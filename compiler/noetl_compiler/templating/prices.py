@@ -153,6 +153,12 @@ def _number(meter: RenderBudget, value: Any, *_rest: Any, **_named: Any) -> None
         meter.step(wide_float(value))
 
 
+def _case_mapped(meter: RenderBudget, text: Any) -> None:
+    """Charge for changing the case of text outside of ASCII, where one letter may become several ("ß" is "SS")."""
+    if isinstance(text, str) and not text.isascii():
+        meter.step(2 * len(text))
+
+
 def _words(meter: RenderBudget, text: Any, *_rest: Any) -> None:
     meter.chars(_CHARS_WORKED_ON * len(str(text)))
 
@@ -170,6 +176,7 @@ def _wordwrap(
 
 OF_ARGUMENTS: dict[str, Price] = {
     "batch": _batch,
+    "capitalize": _case_mapped,
     "center": _center,
     "filesizeformat": _number,
     "float": _number,
@@ -179,11 +186,13 @@ OF_ARGUMENTS: dict[str, Price] = {
     "indent": _indent,
     "int": _number,
     "list": _listed,
+    "lower": _case_mapped,
     "replace": _replace,
     "round": _round,
     "slice": _batch,
     "title": _words,
     "trim": _trim,
+    "upper": _case_mapped,
     "urlencode": _words,
     "wordcount": _words,
     "wordwrap": _wordwrap,
@@ -206,8 +215,9 @@ def text_method(meter: RenderBudget, name: str, text: str, args: tuple[Any, ...]
             meter.step(_STEPS_A_PART * (len(text) // 2))
         case "splitlines", _:
             meter.step(_STEPS_A_PART * _lines(text))
-        case "title" | "encode" | "swapcase" | "casefold" | "capitalize", _:
+        case "title" | "encode" | "swapcase" | "casefold" | "capitalize" | "lower" | "upper", _:
             meter.step(len(text) // _CHARS_A_STEP_OF_CASE)
+            _case_mapped(meter, text)
         case _:
             pass
     if not text.isascii():
