@@ -1,4 +1,4 @@
-"""Files that are written anew, and what would change in them."""
+"""Files that are rewritten, and what would change in them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ RETRY_OK = "policy: {rules: [{when: \"{{ output.status == 'ok' }}\", then: {do: 
 ROWS = "sink: {kind: postgres, auth: pg, table: t}"
 
 AFTER_ANSWER = "at least once: repeated when a worker is lost after the server has answered"
-NOT_AFTER_A_LOSS = "its policy retries errors, and a call may fail after it took effect"
+NOT_AFTER_A_LOSS = "its policy retries errors, and a call may fail after it has taken effect"
 POST = "kind: http, url: 'http://x', method: POST"
 FROM = "kind: transfer, source: {type: http, url: u}"
 COMMITTED = "exactly once: the rows and the outcome of the call are committed together"

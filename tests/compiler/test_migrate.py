@@ -1,4 +1,4 @@
-"""Playbooks written anew in v10: the same graph, the comments in their places, and no change the second time."""
+"""Playbooks rewritten in v10: the same graph, the comments in their places, and no change the second time."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from noetl_compiler.templating.truth import texts_in
 
 __all__ = ["warn_of_dead_routes"]
 
-_WORDS_HINT = 'a status is "ok" or "error", an event "step.done", "step.failed" and so on'
-_TAKE_BOTH = "add a condition to the earlier one, or follow all that match with spec: {mode: inclusive}"
+_WORDS_HINT = 'a status is "ok" or "error", an event is "step.done" or "step.failed", for example'
+_TAKE_BOTH = "add a condition to the earlier one, or follow all matching routes with spec: {mode: inclusive}"
 
 
 def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:

@@ -1,4 +1,4 @@
-"""A playbook of any dialect, written anew in canonical v10 (dev/decisions/0012).
+"""A playbook of any dialect, rewritten in canonical v10 (dev/decisions/0012).
 
 The syntax tree is emitted, not the text patched: every dialect that has a front end migrates for free. What
 v10 has no form for stands under the extension keys of dev/extensions.md, which the v10 front end reads.

@@ -22,5 +22,5 @@ EXTENSIONS = tuple(dict.fromkeys((DIALECT, SET_LIST, SET_ADD, AGAIN, *(one for o
 def told(extension: Extension, dialect: str) -> str:
     """Why the extension stands in a playbook, for the person who migrates it from that dialect."""
     if extension == DIALECT:
-        return f'names in templates and defaults stay those of the {dialect} dialect: "{extension.path}" says so'
-    return f'v10 cannot say {extension.unsaid}: the extension "{extension.path}" does'
+        return f'"{extension.path}" keeps the names and defaults of the {dialect} dialect'
+    return f'v10 cannot express {extension.unsaid}: it is written as the extension "{extension.path}"'

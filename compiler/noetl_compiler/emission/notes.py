@@ -56,7 +56,7 @@ def _settled(before: Collection[Diagnostic], after: Collection[Diagnostic]) -> I
     for one in before:
         remaining[_subject(one)] -= 1
         if remaining[_subject(one)] < 0:
-            yield Note(one.span, f"{'left out' if one.code is Code.IGNORED_FIELD else 'written anew'}: {one.message}")
+            yield Note(one.span, f"{'left out' if one.code is Code.IGNORED_FIELD else 'rewritten'}: {one.message}")
 
 
 def _subject(found: Diagnostic) -> tuple[Code | str, ...]:
@@ -94,7 +94,7 @@ def _written_out(root: MappingNode) -> Iterator[Note]:
     seen: set[int] = set()
     for node in _walk(root):
         if id(node) in seen:
-            yield Note(node.span, "what an alias stands for is written out")
+            yield Note(node.span, "aliases are written out")
             return
         seen.add(id(node))
 
@@ -116,7 +116,7 @@ def _older_names(root: MappingNode, own: set[str]) -> Iterator[Note]:
     for name, successor in _SUCCESSORS.items():
         if found := places.get(name):
             count = f"{len(found)} templates use" if len(found) > 1 else "a template uses"
-            yield Note(min(found), f'{count} the older name "{name}", which v10 calls "{successor}"')
+            yield Note(min(found), f'{count} the older name "{name}", which is "{successor}" in v10')
 
 
 def _walk(node: Node) -> Iterator[Node]:

@@ -68,7 +68,7 @@ def emit_on_failure(draft: Draft, region: Region, said: OnFailure | None) -> Sca
 
 
 def emit_failure(draft: Draft, region: Region, failure: BranchFailure | None) -> MappingNode | None:
-    """What an unhandled failure means for the other branches."""
+    """The effect of an unhandled failure on the other branches."""
     written = Entries(draft, FAILURE_MODE, region, region.span)
     written.plain("mode", failure, at=NOWHERE)
     return unless_empty(written.mapping())

@@ -111,7 +111,7 @@ class _Explanation:
             loop = graph.steps[name].loop
             yield Line(f"runs in the workflow of the loop {name}, for each {loop.element if loop else ''}".rstrip())
         if step.name == graph.entry:
-            yield Line("a run begins here")
+            yield Line("a run starts here")
         if step.name == graph.final:
             yield Line(
                 "a run ends here when no other branch is active: failed if a failure was not handled, else completed"
@@ -148,12 +148,12 @@ class _Explanation:
             hosted = "activities noetl.frame, which run the items; a lost one resumes at its last heartbeat"
         line.below.append(Line(hosted))
         if loop.enter is not None and not loop.end:
-            line.below += [Line(f"an item goes on {self._edge(arc, 'call').text}") for arc in loop.enter.arcs]
-            line.below.append(Line("an iteration is over when its routes are, and counts as in flight until then"))
+            line.below += [Line(f"an item continues {self._edge(arc, 'call').text}") for arc in loop.enter.arcs]
+            line.below.append(Line("an iteration ends when its routes have ended, and counts as in flight until then"))
         elif loop.enter is not None:
             begins = ", ".join(arc.to for arc in loop.enter.arcs)
             line.below.append(
-                Line(f"an iteration begins at {begins} and ends at {loop.end}, or when no branch is active")
+                Line(f"an iteration starts at {begins} and ends at {loop.end}, or when no branch is active")
             )
         if loop.is_parallel:
             line.below.append(

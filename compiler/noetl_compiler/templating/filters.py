@@ -191,7 +191,7 @@ def _from_json(value: Any) -> Any:
 def _short_integer(digits: str) -> int:
     """Convert digits in time in proportion to their number: those of an integer of 64 bits and some zeros."""
     if len(digits) > _MAX_DIGITS:
-        raise NotDataError("the template gives a number of more than 64 bits")
+        raise NotDataError("the template yields a number of more than 64 bits")
     return int(digits)
 
 

@@ -109,7 +109,7 @@ def _ordered(loop: Loop, found: Selection) -> list[Json]:
     try:
         order = sorted(range(len(kept)), key=found.keys.__getitem__)
     except TypeError as error:
-        raise TemplateFailure("order_by gives values that cannot be compared", loop.order_by.span) from error
+        raise TemplateFailure("order_by yields values that cannot be compared", loop.order_by.span) from error
     return [found.items[kept[place]] for place in order]
 
 
