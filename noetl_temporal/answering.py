@@ -57,16 +57,16 @@ async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request
         raise RequestRefusedError(cause.message if isinstance(cause, ApplicationError) else str(cause)) from error
     except WorkflowUpdateRPCTimeoutOrCancelledError as error:
         raise NoAnswerError(
-            "no worker answers: start one with `noetl worker`. It may still accept this request then: see whether "
-            "`noetl events` has it before you send it again"
+            "no worker answers: start one with `noetl worker`. It may then still accept this request: check "
+            "`noetl events` before you send it again"
         ) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
-            raise RequestRefusedError("the run is over") from error
+            raise RequestRefusedError("the run has ended") from error
         if _PAUSED in error.message:
             raise RequestRefusedError(_paused_in_temporal(workflow)) from error
         if _FULL in error.message:
-            raise RequestRefusedError("the run has had all requests that Temporal allows it at once") from error
+            raise RequestRefusedError("the run has received as many requests as Temporal allows") from error
         raise rpc_problem(error, namespace) or error from error
 
 
@@ -83,7 +83,7 @@ async def _sent(workflow: WorkflowHandle[Any, Any], update: str, request: Reques
             if _ABORTED not in error.message:
                 raise
             if clock() > until:
-                busy = "the run has too many requests to answer now, and may have this one: see `noetl events`"
+                busy = "the run has too many requests to answer; it may have accepted this one: see `noetl events`"
                 raise RequestRefusedError(busy) from error
         await asyncio.sleep(_PAUSE)
 
@@ -100,14 +100,14 @@ async def open_waits(workflow: WorkflowHandle[Any, Any], within: timedelta | Non
 
 
 def _paused_in_temporal(workflow: WorkflowHandle[Any, Any]) -> str:
-    return f"it is paused in Temporal and takes no requests; to go on: {unpause_command(workflow.id)}"
+    return f"it is paused in Temporal and accepts no requests; to resume it: {unpause_command(workflow.id)}"
 
 
 async def open_approval(workflow: WorkflowHandle[Any, Any], name: str | None) -> Wait:
     """The approval that is meant, as ``chosen_approval``. Raises RequestRefusedError, and RPCError as open_waits."""
     waits = (await open_waits(workflow, WITHIN)).waits
     if not waits and (await workflow.describe()).close_time is not None:
-        raise RequestRefusedError("the run is over")
+        raise RequestRefusedError("the run has ended")
     return chosen_approval(waits, name)
 
 

@@ -39,7 +39,7 @@ class QuantumTool:
         call = _call(request.config)
         if find_spec(_LIBRARY) is None:
             raise ConfigError(
-                'Qiskit is not installed where the worker runs: pip install "noetl-temporal[quantum]" there'
+                'Qiskit is not installed on the worker: pip install "noetl-temporal[quantum]" there'
             )
         if call["provider"] != LOCAL:
             if request.auth is None:

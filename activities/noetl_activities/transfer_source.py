@@ -73,7 +73,7 @@ def _part(data: Json, path: Json) -> Json:
     """The value at a path such as ``data.items``."""
     for name in str(path).split(".") if path else ():
         if not isinstance(data, dict) or name not in data:
-            raise ConfigError(f"the answer of the source has no {path!r:.100} (data_path)")
+            raise ConfigError(f"the response of the source has no {path!r:.100} (data_path)")
         data = cast("dict[str, Json]", data)[name]
     return data
 

@@ -23,8 +23,8 @@ _DECISION = (
     click.option(
         "--form", "fields", metavar="FIELD=VALUE", multiple=True, help="Fill in a field of the form; VALUE is YAML."
     ),
-    click.option("--as", "by", metavar="WHO", help="Who decides; the user's name unless given."),
-    click.option("--reason", metavar="TEXT", default="", help="Why; part of the result, and of the event log."),
+    click.option("--as", "by", metavar="WHO", help="Who decides; the user's name by default."),
+    click.option("--reason", metavar="TEXT", default="", help="Why; recorded in the result and the event log."),
 )
 
 
@@ -37,12 +37,14 @@ def _decision(command: Callable[..., None]) -> Callable[..., None]:
 @click.command("signal")
 @click.argument("execution", metavar="ID", type=RUN_ID)
 @click.argument("name", metavar="NAME")
-@click.option("--data", metavar="JSON", default="null", help="The payload: JSON, which the waiting task yields.")
-@click.option("--key", metavar="KEY", help="Which of several waits for this name is meant.")
+@click.option(
+    "--data", metavar="JSON", default="null", help="The payload as JSON; it is the result of the waiting task."
+)
+@click.option("--key", metavar="KEY", help="The key of the wait, if several wait for this name.")
 def signal_command(execution: int | str, name: str, data: str, key: str | None) -> None:
     """Send the signal NAME to the run ID.
 
-    The run keeps a signal that comes before the step that waits for it. A signal that no step of the playbook waits
+    A signal that arrives before a step waits for it is kept. A signal that no step of the playbook waits
     for is refused.
 
     \b
@@ -61,7 +63,7 @@ def approve_command(
 ) -> None:
     """Approve what the run ID waits for.
 
-    STEP is needed only where the run waits for several approvals; STEP[3] is the item with index 3 of a loop.
+    STEP is required only if the run waits for several approvals; STEP[3] is the item with index 3 of a loop.
 
     \b
     noetl approve 754318462739161088
@@ -77,7 +79,7 @@ def reject_command(
 ) -> None:
     """Reject what the run ID waits for.
 
-    The run goes on: its routes decide what follows a rejection.
+    The run continues: its routes decide what follows a rejection.
 
     \b
     noetl reject 754318462739161088 review --reason "too much"

@@ -108,7 +108,7 @@ def status_command() -> None:
 
 @dev_group.command("serve", hidden=True)
 def serve_command() -> None:
-    """Be the process behind `noetl dev up`."""
+    """Run the servers of `noetl dev up`."""
     from noetl_temporal.stack.serve import serve
 
     try:

@@ -34,7 +34,7 @@ SUPERSEDED = "superseded by a reset"
 @click.command("events")
 @click.argument("execution", metavar="[ID]", type=RUN_ID, required=False)
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N rows.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, one for each row.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and row.")
 def events_command(execution: int | str | None, last: int | None, as_json: bool) -> None:
     """Show the event log of the run ID, read from Postgres. Without ID: of the latest run.
 

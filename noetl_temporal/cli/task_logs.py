@@ -24,7 +24,7 @@ __all__ = ["logs_command"]
 
 @click.command("logs")
 @click.argument("run", metavar="[ID]", type=RUN_ID, required=False)
-@click.option("--follow", "-f", is_flag=True, help="Go on with new lines until the run has ended.")
+@click.option("--follow", "-f", is_flag=True, help="Print new lines until the run ends.")
 @click.option("--step", metavar="NAME", help="Only the tasks of this step.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def logs_command(run: int | str | None, follow: bool, step: str | None, as_json: bool) -> None:

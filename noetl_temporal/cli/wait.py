@@ -31,7 +31,7 @@ SETTLE_SECONDS = 15.0
 
 @click.command("wait")
 @click.argument("run", metavar="ID", type=RUN_ID)
-@click.option("--timeout", type=Seconds(min_open=True), help="Seconds to wait; the run goes on.")
+@click.option("--timeout", type=Seconds(min_open=True), help="Seconds to wait; the run continues.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as noetl run --json does.")
 def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
     """Wait for the end of the run ID, and show how it ended.
@@ -59,7 +59,7 @@ def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
     except StackError as error:
         raise _UnknownRunError(str(error)) from None
     except KeyboardInterrupt:
-        click.echo("stopped waiting; the run goes on", err=True)
+        click.echo("stopped waiting; the run continues", err=True)
         sys.exit(INTERRUPTED)
     if as_json:
         echo_json(ended.json())
@@ -99,7 +99,7 @@ async def _wait(run: int | str, seconds: float | None, reach: Reach) -> RunSumma
             await handle.wait(limit)
             await _settle(runs, handle)
     except RPCError as error:
-        again = f"the run goes on when its stack is up: noetl wait {execution_id}"
+        again = f"the run continues when its stack is up: noetl wait {execution_id}"
         raise _LostError(f"lost the connection to Temporal ({error.message}); {again}") from None
     return await standing_of(execution_id, reach)
 

@@ -66,12 +66,12 @@ def call_begins(state: CircuitState, limits: Limits, call: str, at: int) -> Begu
     if not state.opened:
         return Begun(state)
     if state.probing:
-        return Begun(state, refused="one call tries whether the other side is well again")
+        return Begun(state, refused="a call is being made as a probe")
     if limits.probe is None:
         return Begun(state, refused="it has no probe")
     due = state.opened + limits.probe
     if at < due:
-        return Begun(state, refused=f"the next call may try in {(due - at) / 1000:g} s")
+        return Begun(state, refused=f"the next probe is in {(due - at) / 1000:g} s")
     return Begun(replace(state, probing=call), "circuit.probed")
 
 

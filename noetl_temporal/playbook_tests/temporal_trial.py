@@ -141,7 +141,7 @@ class _Trial:
                 task.cancel()
             await asyncio.gather(steering, ending, return_exceptions=True)
             with suppress(RPCError):  # it has ended
-                await handle.terminate("the test is over")
+                await handle.terminate("the test has ended")
 
     async def _fill(self, handle: RunHandle, report: Any) -> None:
         """What came of the run, as the host in memory tells it."""

@@ -56,7 +56,7 @@ def check_version(data: Path) -> None:
             made = int(file.read(20))
         if made != int(MAJOR):
             raise StackError(
-                f"{data} was made by Postgres {made}, and this is Postgres {MAJOR}, which cannot read it: use the "
+                f"{data} was created by Postgres {made}, and this is Postgres {MAJOR}, which cannot read it: use the "
                 "version of noetl that made it, or remove the stack with all its runs (`noetl dev rm`)"
             )
 
