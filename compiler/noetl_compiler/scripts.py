@@ -1,4 +1,4 @@
-"""Fetches the code that lies elsewhere (``script: {uri, source}``) and pins it in the playbook (dev/decisions/0049).
+"""Fetches code from other files (``script: {uri, source}``) and pins it in the playbook (dev/decisions/0049).
 
     understand(source) ──► with_scripts(found, request, ...) ──► lowered(found)
 

@@ -1,4 +1,4 @@
-"""``noetl schedule``: runs of registered playbooks by the clock."""
+"""``noetl schedule``: schedules of registered playbooks."""
 
 from __future__ import annotations
 

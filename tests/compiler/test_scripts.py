@@ -1,4 +1,4 @@
-"""Code that lies elsewhere: found beside the playbook, pinned in the graph, checked in its own file."""
+"""Code in other files: found beside the playbook, pinned in the graph, checked in its own file."""
 
 from __future__ import annotations
 

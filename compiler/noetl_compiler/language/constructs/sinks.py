@@ -65,8 +65,8 @@ SINK_KEYS = (
     ),
     Key(
         "mode",
-        'How rows are stored: added ("insert", the default, or "append"), updated where the key is there already '
-        '("upsert"), in place of all others ("replace"), or merged by key ("merge").',
+        'How rows are stored: added ("insert", the default, or "append"), updated if the key exists ("upsert"), '
+        'replacing all others ("replace"), or merged by key ("merge").',
         Choice(SINK_MODES),
         default="insert",
     ),
