@@ -29,7 +29,6 @@ from temporalio.worker import (
 
 from noetl_compiler.diagnostics import nearest_or_all
 from noetl_compiler.graph import Graph, Json
-from noetl_temporal.answering import RequestRefusedError
 from noetl_temporal.codec import NO_STORE, payload_limit, verifying_converter
 from noetl_temporal.machine.events import Earlier
 from noetl_temporal.machine.reruns import facts_before, problem_before, region_of
@@ -37,6 +36,7 @@ from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.mirror.owners import keys_in_json
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.replay import problem_of
+from noetl_temporal.request_sending import RequestRefusedError
 from noetl_temporal.run_input import Playbook, RunInput
 from noetl_temporal.workflows import PlaybookWorkflow
 

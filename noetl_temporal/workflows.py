@@ -69,7 +69,7 @@ from noetl_temporal.search_attributes import EXECUTION_ID, STATUS, STEP
 from noetl_temporal.steady_time import SteadyTimeInterceptor
 from noetl_temporal.sub_playbooks import Caller
 from noetl_temporal.trail import HEADER, Trail, TrailInterceptor
-from noetl_temporal.ui_summary import Overview
+from noetl_temporal.ui_summary import UiSummary
 from noetl_temporal.versioning import upgrade
 from noetl_temporal.workflow_host import WorkflowHost
 
@@ -85,7 +85,7 @@ class PlaybookWorkflow(ControlledWorkflow):
         given = identified(given)
         state: dict[str, Any] = given.state or {}
         self.trail = Trail()
-        self._overview = Overview(state.get("overview"))
+        self._overview = UiSummary(state.get("overview"))
         self._machine = Machine(
             playbook.graph,
             execution_id=given.execution_id,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from noetl_temporal.cli.arguments import RUN_ID
-from noetl_temporal.cli.asking import ask_run, json_argument, user_name
 from noetl_temporal.cli.payload import cut, read_value
+from noetl_temporal.cli.run_requests import json_argument, send_request, user_name
 
 if TYPE_CHECKING:  # with Temporal, which --help need not wait for
     from noetl_temporal.machine.waits.wait import Wait
@@ -52,7 +52,7 @@ def signal_command(execution: int | str, name: str, data: str, key: str | None) 
     noetl signal 754318462739161088 paid --key order-7 --data '{"amount": 3}'
     """
     payload = json_argument(data, "--data")
-    execution_id, _ = ask_run(execution, lambda handle: handle.signal(name, payload, key=key))
+    execution_id, _ = send_request(execution, lambda handle: handle.signal(name, payload, key=key))
     click.echo(f"run {execution_id}: signal {name} accepted")
 
 
@@ -98,7 +98,7 @@ def _decide(
         act = handle.approve if approved else handle.reject
         return await act(wait.name, by=who, reason=reason, form=form)
 
-    execution_id, wait = ask_run(execution, decide)
+    execution_id, wait = send_request(execution, decide)
     click.echo(f"run {execution_id}: {wait.name} {'approved' if approved else 'rejected'} by {who}")
 
 

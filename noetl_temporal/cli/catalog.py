@@ -13,11 +13,11 @@ import click
 import msgspec
 from rich.table import Table
 
+from noetl_temporal.cli.catalog_playbook import catalog_dsn, entry_fields, entry_of
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.console import print_table
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.cli.printed import echo_document, echo_json
-from noetl_temporal.cli.registered import catalog_dsn, entry_of, told_of
+from noetl_temporal.cli.printable_stream import echo_document, echo_json
 
 if TYPE_CHECKING:  # with the driver of Postgres, which --help need not wait for
     from noetl_temporal.catalog_store import CatalogEntry
@@ -64,7 +64,7 @@ def list_command(path: str | None, as_json: bool) -> None:
     found = _asked(listed)
     if as_json:
         for one in found:
-            echo_json(msgspec.json.encode(told_of(one)).decode())
+            echo_json(msgspec.json.encode(entry_fields(one)).decode())
     elif found:
         print_table(_table(found))
     else:

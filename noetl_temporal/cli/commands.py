@@ -15,7 +15,7 @@ import click
 from noetl_temporal.cli.causes import cause_of
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.cli.importing import importing
-from noetl_temporal.cli.printed import print_safely
+from noetl_temporal.cli.printable_stream import print_safely
 from noetl_temporal.stack.errors import NoSuchRunError, NotStartedError, StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.tracing import export_all

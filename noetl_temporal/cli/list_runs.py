@@ -18,7 +18,7 @@ from noetl_temporal.cli.console import print_table, styled
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import RUN_STATUSES, RunStatus
 
 if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for

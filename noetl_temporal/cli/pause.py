@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from noetl_temporal.cli.arguments import RUN_ID
-from noetl_temporal.cli.asking import ask_run, json_argument, user_name
+from noetl_temporal.cli.run_requests import json_argument, send_request, user_name
 
 __all__ = ["pause_command", "resume_command", "retry_command", "skip_command"]
 
@@ -31,7 +31,7 @@ def pause_command(execution: int | str, now: bool, by: str | None, reason: str) 
     noetl pause 754318 --now
     """
     who = by or user_name()
-    execution_id, _ = ask_run(execution, lambda handle: handle.pause(by=who, reason=reason, now=now))
+    execution_id, _ = send_request(execution, lambda handle: handle.pause(by=who, reason=reason, now=now))
     click.echo(f"run {execution_id}: paused; to resume it: noetl resume {execution_id}")
 
 
@@ -46,7 +46,7 @@ def resume_command(execution: int | str, by: str | None, reason: str) -> None:
     noetl resume 754318462739161088
     """
     who = by or user_name()
-    execution_id, _ = ask_run(execution, lambda handle: handle.resume(by=who, reason=reason))
+    execution_id, _ = send_request(execution, lambda handle: handle.resume(by=who, reason=reason))
     click.echo(f"run {execution_id}: running")
 
 
@@ -65,7 +65,7 @@ def retry_command(execution: int | str, step: str, by: str | None, reason: str) 
     noetl retry 754318462739161088 --step load --reason "the table exists now"
     """
     who = by or user_name()
-    execution_id, run = ask_run(execution, lambda handle: handle.retry(step, by=who, reason=reason))
+    execution_id, run = send_request(execution, lambda handle: handle.retry(step, by=who, reason=reason))
     click.echo(f"run {execution_id}: retrying {run}")
 
 
@@ -85,5 +85,5 @@ def skip_command(execution: int | str, step: str, data: str, by: str | None, rea
     noetl skip 754318462739161088 fetch --data '{"rows": []}'
     """
     who, result = by or user_name(), json_argument(data, "--data")
-    execution_id, run = ask_run(execution, lambda handle: handle.skip(step, result, by=who, reason=reason))
+    execution_id, run = send_request(execution, lambda handle: handle.skip(step, result, by=who, reason=reason))
     click.echo(f"run {execution_id}: skipped {run}")

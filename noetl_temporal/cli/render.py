@@ -125,6 +125,6 @@ def _whole(graph: Graph, result: Result, wanted: Wanted) -> str:
             return preview.tree(graph, wanted.width, wanted.tools)
 
 
-def _origins(result: Result) -> preview.Origins:
+def _origins(result: Result) -> preview.SourceLookup:
     root, _ = read(result.source)
-    return preview.Origins(root)
+    return preview.SourceLookup(root)

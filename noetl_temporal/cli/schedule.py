@@ -17,7 +17,7 @@ from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.payload import read_payload
-from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import OVERLAPS, Overlap
 from noetl_temporal.stack.errors import StackError
 
@@ -96,9 +96,9 @@ def add_command(
         raise click.UsageError("--cron or --every is required")
     with importing():
         from noetl_temporal.catalog_store import named
+        from noetl_temporal.cli.catalog_playbook import read_registered
         from noetl_temporal.cli.credentials import check_names_of_workers
         from noetl_temporal.cli.playbook import check_request, check_support
-        from noetl_temporal.cli.registered import read_registered
         from noetl_temporal.schedule_facts import CATCH_UP
         from noetl_temporal.unsupported import tools_for
 

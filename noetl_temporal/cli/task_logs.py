@@ -12,7 +12,7 @@ import msgspec
 from noetl_temporal.cli.arguments import RUN_ID
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
 if TYPE_CHECKING:  # they bring drivers along, which --help need not wait for

@@ -16,8 +16,8 @@ from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.exits import FAILED, WRONG
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import write_text
-from noetl_temporal.cli.printed import echo_document
-from noetl_temporal.cli.watching import repeat_on_change
+from noetl_temporal.cli.printable_stream import echo_document
+from noetl_temporal.cli.repeat_on_change import repeat_on_change
 
 if TYPE_CHECKING:  # it imports the machine and Temporal's SDK
     from noetl_temporal.playbook_tests.suites import LoadedSuite

@@ -16,7 +16,7 @@ from noetl_temporal.cli.console import console
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, UNKNOWN, WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
@@ -87,7 +87,7 @@ async def _wait(run: int | str, seconds: float | None, reach: Reach) -> RunSumma
     from temporalio.service import RPCError
 
     from noetl_temporal.cli.named_run import execution_of
-    from noetl_temporal.cli.standing import standing_of
+    from noetl_temporal.cli.run_status import run_status
     from noetl_temporal.runs import Runs, UnknownRunError
 
     execution_id = await execution_of(run)
@@ -101,7 +101,7 @@ async def _wait(run: int | str, seconds: float | None, reach: Reach) -> RunSumma
     except RPCError as error:
         again = f"the run continues when its stack is up: noetl wait {execution_id}"
         raise _LostError(f"lost the connection to Temporal ({error.message}); {again}") from None
-    return await standing_of(execution_id, reach)
+    return await run_status(execution_id, reach)
 
 
 async def _settle(runs: Runs, handle: RunHandle) -> None:
@@ -109,7 +109,7 @@ async def _settle(runs: Runs, handle: RunHandle) -> None:
     from temporalio.service import RPCError
 
     from noetl_temporal.cli.event_log import open_event_log
-    from noetl_temporal.cli.reading import until_read
+    from noetl_temporal.cli.log_reading import until_read
 
     with suppress(TimeoutError, RPCError):
         async with open_event_log(runs.dsn) as log, asyncio.timeout(SETTLE_SECONDS):

@@ -15,7 +15,7 @@ ENTRY, USE = diffs_of("dev/decisions/0043-keys-of-v10-in-one-table.md")
 ASK = """
 import json
 from noetl_compiler import compile_text
-from noetl_compiler.emission import migrate
+from noetl_compiler.migration import migrate
 from noetl_compiler.preview import explain
 from noetl_compiler.schema import json_schema
 from noetl_compiler.schema.lookup import UnknownPathError, lookup

@@ -16,7 +16,7 @@ from noetl_compiler.guarantees import guarantees_json, of_call, of_rows
 from noetl_compiler.language.tools import IN_WORKFLOW, KINDS, WAITS
 from noetl_compiler.sql_effects import sql_effect, statements
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: promises}\nworkflow:\n"
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: guarantee_table}\nworkflow:\n"
 RETRY = "policy: {rules: [{when: \"{{ output.status == 'error' }}\", then: {do: retry}}]}"
 RETRY_OK = "policy: {rules: [{when: \"{{ output.status == 'ok' }}\", then: {do: retry}}]}"
 ROWS = "sink: {kind: postgres, auth: pg, table: t}"

@@ -33,7 +33,7 @@ from noetl_compiler.templating.budget import BudgetExceededError, RenderBudget, 
 from noetl_compiler.templating.filters import FILTERS, TESTS
 from noetl_compiler.templating.formats import FormatMethod, percent
 from noetl_compiler.templating.materialise import text_of
-from noetl_compiler.templating.prices import text_method
+from noetl_compiler.templating.operation_costs import text_method
 from noetl_compiler.templating.undefined import UndefinedNameError
 
 __all__ = ["ENVIRONMENT", "ScopeContext"]
