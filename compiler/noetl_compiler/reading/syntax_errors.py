@@ -15,6 +15,7 @@ import yaml
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, Severity
+from noetl_compiler.reading.budget import TOO_MANY_LEVELS
 from noetl_compiler.source import SourceFile
 
 __all__ = ["BARE_TEMPLATE", "QUOTE_THE_TEMPLATE", "syntax_error"]
@@ -40,6 +41,9 @@ _BARE = re.compile(r"(?:^|:|-|,|\[)[ ]+(\{\{)")
 _KEY = re.compile(r"[ ]*(?:-[ ]+)*(?P<key>[\w.$-]+|\"[^\"\n]*\"|'[^'\n]*'):(?:[ ]+(?P<value>[^\s#].*)|\s|$)")
 _KEY_IN_TEXT = re.compile(r"\n[ ]*(?:-[ ]+)*[\w.$-]+:(?:\s|$)")
 _PLAIN = re.compile(r"[^\"'\[{|>&*!]")
+_TOO_DEEP = "maximum nesting depth"
+"""The parser reads ahead, and has a limit of its own, before the budget counts the levels."""
+
 _MISPLACED = ("did not find expected '-' indicator", "did not find expected key", "expected <block end>")
 
 
@@ -59,6 +63,8 @@ def syntax_error(source: SourceFile, error: yaml.YAMLError) -> Diagnostic:
     mark = error.problem_mark or error.context_mark
     offset = mark.index if mark else 0
     words = ": ".join(part for part in (error.context, error.problem) if part)
+    if _TOO_DEEP in words:
+        return _error(source, offset, TOO_MANY_LEVELS, code=Code.BUDGET_EXCEEDED)
     opened = error.context_mark if "end of stream" in words else None
     if opened is not None:
         offset = opened.index
