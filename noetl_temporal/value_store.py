@@ -73,7 +73,7 @@ class ValueStore:
             await self._driver.store(StorageDriverStoreContext(), payloads)
 
     def _is_short(self, value: Any) -> bool:
-        """Whether Temporal certainly leaves this value in history, told without signing it. A codec changes sizes."""
+        """Whether Temporal certainly leaves this value in history, without signing it. A codec changes sizes."""
         is_coded = codec_of_stored(self.converter) is not None
         return not is_coded and len(msgspec.json.encode(value)) < STORE_FROM_BYTES - METADATA_BYTES
 
