@@ -114,6 +114,8 @@ class AttemptEnd:
     async def _stored(self, report: ToolReport) -> ToolReport:
         """Store the report where Temporal looks for it. Returns the report for history."""
         short = _short(report, self._log.counts)
+        if self._values.leaves_in_history(short):
+            return short
         kept = await until_done("the result cannot be stored", lambda: with_stored_result(short, self._values))
         await until_done("the report cannot be stored", lambda: self._values.keep(kept))
         return kept

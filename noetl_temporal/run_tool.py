@@ -233,10 +233,12 @@ class Attempt:
         if not self.call.idempotent:
             self.log.record_attempt()
         self.is_called.set()
-        what = call_summary(self.call.kind, self.call.config)
         async with self._output:
-            answer, failure = await attempted(self._run_with_lease, self._deadline, what)
+            answer, failure = await attempted(self._run_with_lease, self._deadline, self._summary)
         return answer or _Answer(failure or {})
+
+    def _summary(self) -> str:
+        return call_summary(self.call.kind, self.call.config)
 
     async def _to_store(self, outcome: PlainOutcome) -> _Answer:
         try:

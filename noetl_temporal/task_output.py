@@ -76,6 +76,8 @@ class TaskOutput:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, where: object) -> None:
         """Raises nothing, and waits for the store only as long as STORE_SECONDS."""
         del kind, error, where
+        if not self._fed:
+            return
         if self._flushing is not None:
             self._has_ended.set()
             await asyncio.wait([self._flushing])

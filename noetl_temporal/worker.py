@@ -107,6 +107,7 @@ def shared_worker(
         interceptors=[*options.interceptors, *tracing_interceptors(), *interceptors(), CallGuard()],
         max_cached_workflows=1000,
         max_heartbeat_throttle_interval=BEAT,
+        max_workflow_task_external_storage_concurrency=1,
         **options.arguments(tools),
     )
 

@@ -23,6 +23,9 @@ __all__ = ["BARE_TEMPLATE", "QUOTE_THE_TEMPLATE", "syntax_error"]
 BARE_TEMPLATE = "a template is not quoted"
 QUOTE_THE_TEMPLATE = 'quote the template: "{{ ... }}"'
 
+_TOO_DEEP = "exceeded maximum nesting depth"
+"""Said by libyaml from 0.2.6 on, whose scanner counts brackets before the composer sees them."""
+
 _OPEN_QUOTE = "this quote is never closed"
 _NEEDS_QUOTES = 'text that contains ": " needs quotes'
 _REMEDIES = (
@@ -41,9 +44,6 @@ _BARE = re.compile(r"(?:^|:|-|,|\[)[ ]+(\{\{)")
 _KEY = re.compile(r"[ ]*(?:-[ ]+)*(?P<key>[\w.$-]+|\"[^\"\n]*\"|'[^'\n]*'):(?:[ ]+(?P<value>[^\s#].*)|\s|$)")
 _KEY_IN_TEXT = re.compile(r"\n[ ]*(?:-[ ]+)*[\w.$-]+:(?:\s|$)")
 _PLAIN = re.compile(r"[^\"'\[{|>&*!]")
-_TOO_DEEP = "maximum nesting depth"
-"""The parser reads ahead, and has a limit of its own, before the budget counts the levels."""
-
 _MISPLACED = ("did not find expected '-' indicator", "did not find expected key", "expected <block end>")
 
 

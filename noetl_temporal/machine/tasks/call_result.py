@@ -34,8 +34,8 @@ class Ruling(NamedTuple):
 
     do: str
     rule: Rule | None
-    delay: float = 0.0
-    calls: int = 1
+    delay: float
+    calls: int
 
 
 def raised(failed: RuleFailure, task: Task) -> templates.TemplateFailure:
@@ -45,10 +45,10 @@ def raised(failed: RuleFailure, task: Task) -> templates.TemplateFailure:
     return templates.TemplateFailure(failed.message, span)
 
 
-def ruled(task: Task, decision: policy.Decision, outcome: PlainOutcome) -> Ruling:
-    """The matching rule, or the default action without one."""
+def ruled(task: Task, decision: policy.Decision, outcome: PlainOutcome, calls: int) -> Ruling:
+    """The matching rule, or the default action without one; ``calls`` as in Ruling."""
     rule = task.policy.rules[decision.rule] if task.policy and decision.rule is not None else None
-    return Ruling(decision.do or _action(task, rule, outcome, decision.exhausted), rule, decision.delay)
+    return Ruling(decision.do or _action(task, rule, outcome, decision.exhausted), rule, decision.delay, calls)
 
 
 def _action(task: Task, rule: Rule | None, outcome: PlainOutcome, exhausted: bool) -> str:

@@ -21,7 +21,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.policies import read_assigns
 from noetl_compiler.dialects.routes import read_next
-from noetl_compiler.dialects.tasks import ParseContext, read_task, read_tool
+from noetl_compiler.dialects.tasks import ParseContext, read_task, read_tool, spec_of_task
 from noetl_compiler.dialects.v10 import StepSpec, read_step_spec, with_older_wrappers
 from noetl_compiler.dialects.values import assigns, mapping_value, timeout
 from noetl_compiler.graph import AdmitRule, EnterRule, Value
@@ -109,7 +109,9 @@ def _read_tasks(fields: Fields, name: Name, around: ParseContext) -> tuple[Task,
     """Read ``tool``: a mapping, a list, or, as in the previous dialect, a word with its fields on the step."""
     tool = fields.node_of("tool")
     if isinstance(tool, ScalarNode):
-        task = read_task(fields, Name(tool.text, tool.span), Name(name.text, name.span), around)
+        found = fields.node_of("spec")  # that of the step too
+        spec = spec_of_task(found) if isinstance(found, MappingNode) else None
+        task = read_task(fields, Name(tool.text, tool.span), Name(name.text, name.span), around, spec_node=spec)
         return (task,) if task else ()
     return with_older_wrappers(fields, read_tool(tool, name, around), around)
 

@@ -6,7 +6,7 @@ from noetl_compiler.language.construct import Construct, Key
 from noetl_compiler.language.constructs.policies import MODE, WHEN
 from noetl_compiler.language.value_types import Below, ListOf, Plain
 
-__all__ = ["ADMISSION", "ADMISSIONS", "ADMISSION_RULE", "VERDICT"]
+__all__ = ["ADMISSION", "ADMISSIONS", "ADMISSION_RULE", "OTHERWISE_VERDICT", "VERDICT"]
 
 ADMISSION = Construct(
     "admission",
@@ -42,12 +42,11 @@ VERDICT = Construct(
     (Key("allow", "True starts the step; false skips it.", Plain.FLAG, required=True),),
 )
 
-_OTHERWISE = Construct(
+OTHERWISE_VERDICT = Construct(
     "otherwise_verdict_then",
     "a policy rule",
     "Whether the step may start when no earlier rule matched.",
     (Key("then", "Whether the step may start when no earlier rule matched.", Below("verdict"), required=True),),
-    open=True,
 )
 
-ADMISSIONS = (ADMISSION, ADMISSION_RULE, VERDICT, _OTHERWISE)
+ADMISSIONS = (ADMISSION, ADMISSION_RULE, VERDICT, OTHERWISE_VERDICT)

@@ -149,7 +149,8 @@ EXECUTOR_POLICY = Construct(
     (
         FAILURE,
         *POLICY_DEFAULTS,
-        *(without_effect(name, KEPT) for name in ("results", "limits")),
+        without_effect("results", KEPT),
+        without_effect("limits", "a run has the limits of its workers, and those that its loops and retries name"),
     ),
 )
 

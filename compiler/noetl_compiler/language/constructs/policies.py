@@ -23,12 +23,14 @@ __all__ = [
     "CIRCUIT",
     "COLLECT",
     "COLLECT_MAPPING",
+    "EVAL_OTHERWISE",
     "EVAL_RULE",
     "FAILED_STEP",
     "FAILURE",
     "FAILURE_MODE",
     "MODE",
     "ON_FAILURE",
+    "OTHERWISE",
     "POLICIES",
     "POLICY",
     "POLICY_DEFAULTS",
@@ -226,12 +228,11 @@ FAILURE_MODE = Construct(
     ),
 )
 
-_OTHERWISE = Construct(
+OTHERWISE = Construct(
     "otherwise_then",
     "a policy rule",
     "What to do when no earlier rule matched.",
     (Key("then", "What to do when no earlier rule matched.", Below("action"), required=True),),
-    open=True,
 )
 
 EVAL_RULE = Construct(
@@ -241,12 +242,11 @@ EVAL_RULE = Construct(
     (Key("expr", "The condition; braces are optional.", Plain.TEXT, older=("when",)), *_ACTION),
 )
 
-_EVAL_OTHERWISE = Construct(
+EVAL_OTHERWISE = Construct(
     "eval_otherwise",
     "an eval rule",
     "What to do when no earlier rule matched.",
     (Key("else", "What to do when no earlier rule matched.", Below("action"), required=True),),
-    open=True,
 )
 
 COLLECT_MAPPING = Construct(
@@ -282,8 +282,8 @@ POLICIES = (
     FAILURE_MODE,
     ON_FAILURE,
     ACTION,
-    _OTHERWISE,
+    OTHERWISE,
     EVAL_RULE,
-    _EVAL_OTHERWISE,
+    EVAL_OTHERWISE,
     COLLECT_MAPPING,
 )
