@@ -61,7 +61,7 @@ class CallLog:
     @property
     def earlier(self) -> AttemptCounts:
         """The attempts before this one."""
-        return counted(self._records[:-1], self._before)
+        return counted(self._records[:-1], self._before) if len(self._records) > 1 else self._before
 
     @property
     def used(self) -> int:
