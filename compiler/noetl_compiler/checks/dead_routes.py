@@ -16,9 +16,9 @@ from noetl_compiler.templating.truth import texts_in
 
 __all__ = ["warn_of_dead_routes"]
 
-_WORDS_HINT = 'a status is "ok" or "error", an event "step.done", "step.failed" and so on'
+_WORDS_HINT = 'a status is "ok" or "error", an event is "step.done" or "step.failed", for example'
 _CONDITION = "add a condition to the earlier one"
-_TAKE_BOTH = f"{_CONDITION}, or follow all that match with spec: {{mode: inclusive}}"
+_TAKE_BOTH = f"{_CONDITION}, or follow all matching routes with spec: {{mode: inclusive}}"
 
 
 def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:

@@ -78,7 +78,7 @@ def _read_when(fields: ConstructFields) -> Guard | None:
 
 def _warn_of_event_log_sink(span: Span, report: Report) -> None:
     message = "a sink into the event log has no effect"
-    report.warning(Code.IGNORED_FIELD, span, message, "the event log has the result of every task anyway")
+    report.warning(Code.IGNORED_FIELD, span, message, "the event log records the result of every task anyway")
 
 
 def sink_kind(node: MappingNode) -> str:

@@ -84,9 +84,7 @@ def read_tool(node: Node | None, step: Name, around: ParseContext) -> tuple[Task
         return ()
     if isinstance(node, SequenceNode):
         if not node.items:
-            around.report.error(
-                Code.WRONG_VALUE, node.span, '"tool" is an empty list', "give it a task, or leave it out"
-            )
+            around.report.error(Code.WRONG_VALUE, node.span, '"tool" is an empty list', "give it a task, or remove it")
         tasks = [_read_item(item, f"task_{index}", around) for index, item in enumerate(node.items)]
     else:
         tasks = [_read_item(node, label_of_only_task(step, around.dialect), around)]
@@ -114,7 +112,7 @@ def _read_workbook_task(node: Node, around: ParseContext) -> Task | None:
     if isinstance(tool, SequenceNode):
         message = '"tool" of a workbook task must be a mapping, not a list'
         around.report.error(
-            Code.WRONG_TYPE, tool.span, message, "write a workbook task for each, and call them in turn"
+            Code.WRONG_TYPE, tool.span, message, "write a workbook task for each, and call them in order"
         )
         return Task(name, Name("noop", tool.span), node.span)
     if not isinstance(tool, MappingNode):

@@ -82,7 +82,7 @@ def _with_loop_of_tool(fields: Fields) -> Fields:
     moved = [entry for entry in tool.entries if entry[0].text == "loop"] if isinstance(tool, MappingNode) else []
     if not moved or not isinstance(tool, MappingNode) or "loop" in fields:
         return fields
-    message = '"loop" belongs to the step, and not into its tool'
+    message = '"loop" belongs to the step, not to its tool'
     fields.report.warning(Code.DEPRECATED_FORM, moved[0][0].span, message, "move it beside the tool")
     inner = MappingNode(tuple(entry for entry in tool.entries if entry not in moved), tool.span)
     entries = ((key, inner if key.text == "tool" else node) for key, node in fields.node.entries)
@@ -123,7 +123,7 @@ def _refuse_unanswerable(rules: tuple[CaseRule, ...], subject: Subject, around: 
         if rule.moment == "enter" and replace(actions, skip=False).needs_call:
             where = "when the step is entered"
         elif rule.moment == "end" and subject.element is not None and actions.needs_call:
-            where = "when the loop is over"
+            where = "when the loop has ended"
         elif not subject.has_tool and actions.repeat is not None:
             where = "in a step without a tool"
         elif actions.tasks and actions.repeat is not None and "ok" in rule.boundaries:
