@@ -177,7 +177,7 @@ class _Attempt:
             "attempt": record["number"],
         }
         found = {name: value for name, value in meta.items() if value is not None}
-        if record.get("do") in REPEATS:
+        if record.get("do") in REPEATS and not record.get("exhausted"):
             found["retry"] = self._next()
         self._row("policy.task.evaluated", self.ended, "COMPLETED", meta=found)
 
@@ -199,7 +199,7 @@ class _Attempt:
     def _retried(self) -> dict[str, Json]:
         """The same once the attempt has ended."""
         do = self.record.get("do")
-        follows = do in REPEATS or not self.is_last
+        follows = (do in REPEATS and not self.record.get("exhausted")) or not self.is_last
         return {**self._retry(), "will_retry": follows, **(self._backoff() if do == "retry" else {})}
 
     def _next(self) -> dict[str, Json]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from noetl_temporal.mirror.payloads import Json, as_map
 from noetl_temporal.mirror.run_state import RunState
 from noetl_temporal.mirror.sanitise import LARGE, sanitised
-from noetl_temporal.shortening import abridged
+from noetl_temporal.shortening import abridged, abridged_map
 
 __all__ = ["take_context"]
 
@@ -36,8 +36,8 @@ def take_context(state: RunState, event: dict[str, Json]) -> None:
         event["context"] = {
             **own,
             "job_id": str(state.execution_id),
-            "workload": state.workload,
-            "vars": state.vars,
+            "workload": abridged_map(state.workload, LARGE),
+            "vars": abridged_map(state.vars, LARGE),
             "_step_results": dict(state.step_results),
         }
 

@@ -29,7 +29,7 @@ _BACKOFF = told_words(BACKOFFS.about)
 
 _RETRY_WHEN = Property(
     "when",
-    "The condition, or several of which one suffices, under which a failed call is made again.",
+    "The condition under which a failed call is made again; of several, all must hold.",
     one_or_more(CONDITION),
     older=("retry_when",),
 )

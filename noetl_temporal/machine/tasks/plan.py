@@ -97,6 +97,7 @@ def scope_paths(rules: Iterable[CallRule], sinks: Iterable[Sink]) -> tuple[str, 
     for rule in rules:
         sources.update(() if rule.when is None else (rule.when,))
         numbers = (rule.attempts, rule.delay, rule.max_delay) if rule.do == "retry" else ()
+        numbers = (rule.attempts,) if rule.do == "again" else numbers
         sources.update(one.source for one in templates_in(numbers))
     for sink in sinks:
         sources.update(one.source for one in templates_in((sink.config, sink.guard)))

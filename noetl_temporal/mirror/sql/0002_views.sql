@@ -69,7 +69,7 @@ WITH named AS (
     SELECT e.*,
            CASE
                WHEN e.event_type = 'workflow.finished' THEN r.legacy || lower(e.status)
-               WHEN e.event_type = 'policy.task.evaluated' AND coalesce(e.meta->>'do', '') NOT IN ('retry', 'again') THEN NULL
+               WHEN e.event_type = 'policy.task.evaluated' AND NOT e.meta ? 'retry' THEN NULL
                WHEN e.event_type = 'task.done' AND NOT e.meta ? 'sequence' THEN NULL
                WHEN e.event_type = 'loop.failed' AND (e.meta #>> '{stats,failed}')::int > 0
                    AND (e.meta #>> '{stats,skipped}')::int = 0 THEN 'iterator_completed'
