@@ -15,6 +15,7 @@ from noetl_activities.tool import Json
 from noetl_compiler.language.defaults import MOST_ATTEMPTS
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.encryption_codec import Locked, locked_error
+from noetl_temporal.interruptions import INTERRUPTED
 from noetl_temporal.machine.call import (
     AttemptCounts,
     AttemptRecord,
@@ -25,7 +26,6 @@ from noetl_temporal.machine.call import (
     ToolReport,
 )
 from noetl_temporal.machine.policy import Decision, RuleError, decide, is_last_page
-from noetl_temporal.stopping import INTERRUPTED
 from noetl_temporal.stored_values import with_stored_result
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, until_done
@@ -118,6 +118,8 @@ class AttemptEnd:
     async def _stored(self, report: ToolReport) -> ToolReport:
         """Store the report where Temporal looks for it. Returns the report for history."""
         short = _short(report, self._log.counts)
+        if self._values.leaves_in_history(short):
+            return short
         kept = await until_done("the result cannot be stored", lambda: with_stored_result(short, self._values))
         await until_done("the report cannot be stored", lambda: self._values.keep(kept))
         return kept

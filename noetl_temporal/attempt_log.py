@@ -24,8 +24,8 @@ from temporalio import activity
 from noetl_temporal.attempt_details import DETAIL_BYTES, Details, Segment, counted, details_of, shortened, split
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.heartbeats import beating
+from noetl_temporal.interruptions import stop_reason
 from noetl_temporal.machine.call import AttemptRecord, AttemptStatus
-from noetl_temporal.stopping import stop_reason
 from noetl_temporal.value_store import ValueStore, until_done
 
 __all__ = ["AttemptLog"]

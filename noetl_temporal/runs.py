@@ -24,7 +24,6 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
-from noetl_temporal.answering import RequestRefusedError
 from noetl_temporal.codec import NO_STORE
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.database_errors import DATABASE_ERRORS
@@ -36,6 +35,7 @@ from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import Event, EventTail, execution
 from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, REPORT_MEMO, RunStatus
 from noetl_temporal.past_reports import past_report, past_run
+from noetl_temporal.request_sending import RequestRefusedError
 from noetl_temporal.run_control import RunControl
 from noetl_temporal.run_ids import AmbiguousIdError, named_run
 from noetl_temporal.run_input import RunReport

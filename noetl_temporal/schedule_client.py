@@ -57,10 +57,10 @@ class PlaybookSchedules:
         catch_up: timedelta = CATCH_UP,
         paused: bool = False,
     ) -> PlaybookSchedule:
-        """Run a registered playbook by the clock: at the times of ``cron``, or ``every`` so often, or both.
+        """Run a registered playbook on a schedule: at the times of ``cron``, at intervals of ``every``, or both.
 
         With a version it is pinned; without one it follows the path, and its next runs are of what is registered later.
-        The name is the path unless given. Raises CompileError, UnsupportedError, UnknownPlaybookError, NoEventLogError.
+        The default name is the path. Raises CompileError, UnsupportedError, UnknownPlaybookError, NoEventLogError.
         """
         expressions = (cron,) if isinstance(cron, str) else tuple(cron)
         if not expressions and every is None:

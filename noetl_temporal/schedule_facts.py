@@ -31,7 +31,7 @@ class ScheduleError(Exception):
 
 class ScheduleTimes(msgspec.Struct, frozen=True, omit_defaults=True):
     """``cron`` are expressions of five fields, ``every`` is in seconds from the Unix epoch. Each run starts up to
-    ``jitter`` seconds later. ``time_zone`` is that of cron, UTC unless given.
+    ``jitter`` seconds later. ``time_zone`` is that of cron, UTC by default.
     """
 
     cron: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Runs of registered playbooks by the clock, on Temporal's schedules (semantics.md 46, dev/decisions/0058).
+"""Runs of registered playbooks on schedules: Temporal's schedules (semantics.md 46, dev/decisions/0058).
 
 A schedule of ``path@version`` is pinned. One of a path alone follows it: its next runs are of the newest version from
 when that is registered. Either has the whole playbook as its input, so a run needs nothing of the catalog.

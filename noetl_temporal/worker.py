@@ -18,8 +18,8 @@ from temporalio.service import ServiceClient
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from noetl_activities.credentials import CredentialSource
-from noetl_activities.duckdb_kept import keeping_processes
-from noetl_activities.postgres_kept import keeping_connections
+from noetl_activities.duckdb_process_pool import pooled_processes
+from noetl_activities.postgres_pool import pooled_connections
 from noetl_activities.tool import Tool
 from noetl_temporal.call_guard import CallGuard
 from noetl_temporal.codec import worker_converter
@@ -107,6 +107,7 @@ def shared_worker(
         interceptors=[*options.interceptors, *tracing_interceptors(), *interceptors(), CallGuard()],
         max_cached_workflows=1000,
         max_heartbeat_throttle_interval=BEAT,
+        max_workflow_task_external_storage_concurrency=1,
         **options.arguments(tools),
     )
 
@@ -180,7 +181,7 @@ async def serving(
     UnknownToolsError.
     """
     workers = _workers(client, tools, only, source, options)
-    async with keeping_connections(), keeping_processes(), AsyncExitStack() as stack:
+    async with pooled_connections(), pooled_processes(), AsyncExitStack() as stack:
         for worker in workers:
             await stack.enter_async_context(worker)
         try:

@@ -78,7 +78,7 @@ def _engine() -> str:
         raise RefusedError(f"this worker runs no containers: to allow them, set {VARIABLE} to {choices} and restart it")
     found = shutil.which(named)
     if found is None:
-        raise ConfigError(f"{named} is not installed where the worker runs ({VARIABLE})")
+        raise ConfigError(f"{named} is not installed on the machine of the worker ({VARIABLE})")
     return found
 
 

@@ -4,7 +4,7 @@ The first two keep a playbook from going on and do not end it, nor do they leave
 things stand now. Temporal knows both: a
 workflow's description has its pending calls and its pending workflow task, a queue's description who polls it, and
 the end of a history why the last workflow task failed. The loops of a playbook are workflows of their own, so they
-are asked as well. Why the mirror cannot read a run on, its own tables say (reading.py).
+are asked as well. Why the mirror cannot read a run on, its own tables say (log_reading.py).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.event_log import EventLog
-from noetl_temporal.cli.reading import reading_of
+from noetl_temporal.cli.log_reading import reading_of
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.standstill import standstill_of
 from noetl_temporal.cli.waiting import open_wait
@@ -25,14 +25,14 @@ from noetl_temporal.run_input import RunReport
 from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs
 from noetl_temporal.search_attributes import PATH
 
-__all__ = ["account_of", "steps_from_log"]
+__all__ = ["describe_run", "steps_from_log"]
 
 _WITHIN = datetime.timedelta(seconds=5)
 """Timeout of the query for steps. Without workers a run does not respond; then the steps are read from the event log.
 """
 
 
-async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> RunSummary:
+async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> RunSummary:
     """The description of a run. A running one has the steps started so far and no result.
 
     Raises RPCError."""

@@ -17,10 +17,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Graph
 from noetl_temporal.cli.attention import attention_of
-from noetl_temporal.cli.describe_run import account_of
+from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.interrupts import Interrupts
-from noetl_temporal.cli.reading import problems_of, until_read
+from noetl_temporal.cli.log_reading import problems_of, until_read
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.standstill import StandstillLines
 from noetl_temporal.cli.view import View
@@ -101,7 +101,7 @@ class Following:
         finally:
             for task in (shown, watched, *self._stopping):
                 task.cancel()
-        ended = await account_of(self._runs, self._handle, self._log, ui)
+        ended = await describe_run(self._runs, self._handle, self._log, ui)
         if timed_out and ended.status in STOPPED:
             ended = msgspec.structs.replace(ended, status="timed_out", reason="")
         if ended.status in ("running", "paused"):

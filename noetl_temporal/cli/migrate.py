@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 
 from noetl_activities.installed_tools import installed_tools
-from noetl_compiler.emission import Migration, migrated
+from noetl_compiler.migration import Migration, migrated
 from noetl_compiler.printable import printable_line
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import below
-from noetl_temporal.cli.printed import echo_document
-from noetl_temporal.cli.rewriting import difference, rewrite
+from noetl_temporal.cli.printable_stream import echo_document
+from noetl_temporal.cli.rewrite_files import difference, rewrite
 from noetl_temporal.cli.sources import understood
 
 __all__ = ["migrate_command"]

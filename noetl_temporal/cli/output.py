@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 
 from noetl_compiler.printable import printable_line
-from noetl_temporal.cli.rewriting import rewrite
+from noetl_temporal.cli.rewrite_files import rewrite
 
 __all__ = ["Text", "below", "print_texts", "terminal_width", "write_text", "write_texts"]
 

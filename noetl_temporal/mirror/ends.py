@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json
-from noetl_temporal.mirror.run_state import Begun
+from noetl_temporal.mirror.run_state import OpenRow
 
 __all__ = ["close"]
 
@@ -38,7 +38,7 @@ def close(writer: RowWriter, status: str, error: str | None) -> None:
         _end_playbook(writer, status, error)
 
 
-def _end(writer: RowWriter, id_: int, begun: Begun, status: str, error: str | None) -> None:
+def _end(writer: RowWriter, id_: int, begun: OpenRow, status: str, error: str | None) -> None:
     is_workflow = begun.type == _WORKFLOW
     name = "workflow.finished" if is_workflow else _OTHERWISE.get(begun.type) or _cancelled(begun.type)
     writer.of_run(
@@ -68,5 +68,5 @@ def _end_playbook(writer: RowWriter, status: str, error: str | None) -> None:
     writer.of_run(_LAST_ROWS.get(status, "playbook.cancelled"), status.upper(), node=state.path, **fields)
 
 
-def _seconds(begun: Begun, at: int) -> float:
+def _seconds(begun: OpenRow, at: int) -> float:
     return max(0, at - begun.at) / 1000

@@ -18,7 +18,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from noetl_temporal.event_ids import DERIVED, event_id, millisecond_of
 from noetl_temporal.mirror.payloads import Json, Reference, as_map
 from noetl_temporal.mirror.raw import milliseconds
-from noetl_temporal.mirror.run_state import Begun, RunState
+from noetl_temporal.mirror.run_state import OpenRow, RunState
 from noetl_temporal.mirror.sanitise import LARGE, sanitised
 from noetl_temporal.shortening import abridged
 
@@ -112,7 +112,7 @@ class RowWriter:
         elif event["status"] == "STARTED":
             told = event.get("meta", {})
             meta = {name: told[name] for name in _CORRELATION if name in told}
-            state.open[id_] = Begun(event["type"], event["at"], event["node"], event["kind"], meta)
+            state.open[id_] = OpenRow(event["type"], event["at"], event["node"], event["kind"], meta)
 
     def derived(
         self,

@@ -81,7 +81,7 @@ def _report(event: HistoryEvent, seen: Seen) -> tuple[list[dict[str, Json]], Jso
 
 
 def _told(given: Json, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
-    """A report without records, or one that lies elsewhere, still tells that an attempt ended."""
+    """A report without records, or one that is stored elsewhere, still marks the end of an attempt."""
     report = as_map(given)
     if report is None:
         return [_record(seen, "ok")], given

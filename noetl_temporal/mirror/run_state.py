@@ -7,10 +7,10 @@ import msgspec
 from noetl_temporal.event_ids import DERIVED, IdClock
 from noetl_temporal.mirror.payloads import Json
 
-__all__ = ["Begun", "Page", "RunState", "above"]
+__all__ = ["OpenRow", "Page", "RunState", "above"]
 
 
-class Begun(msgspec.Struct, frozen=True, array_like=True):
+class OpenRow(msgspec.Struct, frozen=True, array_like=True):
     """A row that began something: what the row of its end has to repeat. ``at`` in milliseconds since the epoch."""
 
     type: str
@@ -56,7 +56,7 @@ class RunState(msgspec.Struct, omit_defaults=True):
     loop_run: str = ""
     started: int | None = None
     ended: bool = False
-    open: dict[int, Begun] = {}
+    open: dict[int, OpenRow] = {}
     early: list[int] = []
     pages: dict[str, Page] = {}
     workload: dict[str, Json] = {}

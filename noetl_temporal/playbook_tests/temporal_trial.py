@@ -20,7 +20,6 @@ from noetl_compiler.graph import Graph
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_compiler.playbook_tests import PlaybookTest, Request
-from noetl_temporal.answering import RequestRefusedError, send
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.codec import HEADERS, data_converter
 from noetl_temporal.control_requests import DecisionRequest, HeldRequest, PauseRequest, SignalRequest
@@ -45,6 +44,7 @@ from noetl_temporal.playbook_tests.stubbed_worker import StubbedRun, StubbedRuns
 from noetl_temporal.playbook_tests.stubs import StubbedWorld
 from noetl_temporal.playbook_tests.timers import delays_of_timers
 from noetl_temporal.playbook_tests.trial import Verdict, problems_of, stuck, without_stub
+from noetl_temporal.request_sending import RequestRefusedError, send
 from noetl_temporal.runs import RunHandle
 
 __all__ = ["not_on_temporal", "run_on_temporal"]
@@ -141,7 +141,7 @@ class _Trial:
                 task.cancel()
             await asyncio.gather(steering, ending, return_exceptions=True)
             with suppress(RPCError):  # it has ended
-                await handle.terminate("the test is over")
+                await handle.terminate("the test has ended")
 
     async def _fill(self, handle: RunHandle, report: Any) -> None:
         """What came of the run, as the host in memory tells it."""

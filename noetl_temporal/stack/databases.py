@@ -17,7 +17,7 @@ from pathlib import Path
 
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.postgres_place import place
+from noetl_temporal.stack.postgres_location import place
 from noetl_temporal.stack.server_environment import server_environment
 
 __all__ = ["accepts_login", "set_up_databases"]

@@ -224,7 +224,7 @@ async def test_an_attempt_whose_tool_has_answered_completes_its_sinks(
 
 
 async def test_it_has_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.stopping.FINISH_SECONDS", 0.1)
+    monkeypatch.setattr("noetl_temporal.interruptions.FINISH_SECONDS", 0.1)
     sink = SlowSink(monkeypatch)
     running = Running(STORING, FakeTool("noop", lambda _request, _context: 1), [])
     task = running.start()

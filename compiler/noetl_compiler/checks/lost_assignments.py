@@ -71,6 +71,6 @@ def _read_by_steps(playbook: Playbook) -> dict[str, set[str]]:
 
 def _report(assign: Assign, is_late: bool, report: Report) -> None:
     name = assign.target.removeprefix(_ITER)
-    why = "a route is taken when the step is over" if is_late else "it ends with the step, where nothing reads it"
+    why = "a route is taken when the step has ended" if is_late else "it ends with the step, where nothing reads it"
     message = f'"{assign.target}" is set outside of an iteration and lost: {why}'
     report.warning(Code.LOST_ASSIGNMENT, assign.span, message, f"write ctx.{name}, which later steps can read")

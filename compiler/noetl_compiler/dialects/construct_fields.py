@@ -52,7 +52,7 @@ class ConstructFields(Fields):
         """Read one of several words; return its meaning."""
         declared = self._known.get(key)
         if declared is not None and isinstance(declared.type, Choice) and declared.type.words is not meanings:
-            raise TypeError(f'"{key}" in {self.place} has other words than those it is read by')
+            raise TypeError(f'"{key}" in {self.place} is declared with other words than it is read with')
         return super().choice(key, meanings)
 
     def flag(self, *keys: str) -> bool | None:

@@ -24,7 +24,7 @@ class Extension(NamedTuple):
     """What other engines of v10 do not know: the path of the key, and what v10 cannot say without it."""
 
     path: str
-    unsaid: str
+    gap: str
 
 
 class Key(msgspec.Struct, frozen=True):

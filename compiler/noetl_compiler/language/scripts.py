@@ -1,4 +1,4 @@
-"""``script`` as a mapping: code that lies elsewhere, ``{uri, source: {type, ...}}``.
+"""``script`` as a mapping: code in other files, ``{uri, source: {type, ...}}``.
 
 Once fetched, the mapping has the ``code`` too, and its ``sha256``.
 """

@@ -31,7 +31,7 @@ __all__ = ["Line", "content", "edges", "heading", "matches_every_error"]
 
 _FAILURES = {
     "fail_fast": "its failure stops the other branches",
-    "best_effort": "its failure leaves the other branches alone",
+    "best_effort": "its failure does not stop the other branches",
 }
 _OUTCOMES = {"ok": "", "error": "on failure", "any": "on success or failure"}
 

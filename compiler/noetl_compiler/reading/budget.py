@@ -22,6 +22,7 @@ __all__ = [
     "MAX_NODES",
     "MAX_REPEATED_CHARS",
     "MAX_REPEATED_NODES",
+    "TOO_MANY_LEVELS",
     "Budget",
     "Size",
 ]
@@ -50,6 +51,7 @@ MAX_REPEATED_CHARS = 2_000_000
 """Characters of scalars that all aliases together repeat."""
 
 MAX_DEPTH = 100
+TOO_MANY_LEVELS = f"there are more than {MAX_DEPTH} levels"
 
 
 class Size(NamedTuple):
@@ -89,7 +91,7 @@ class Budget:
 
     def collection(self, depth: int, offset: int) -> str:
         """A mapping or a sequence that stands in the text, ``depth`` collections around it."""
-        return f"there are more than {MAX_DEPTH} levels" if depth >= MAX_DEPTH else self.scalar(0, offset)
+        return TOO_MANY_LEVELS if depth >= MAX_DEPTH else self.scalar(0, offset)
 
     @staticmethod
     def entries(count: int) -> str:

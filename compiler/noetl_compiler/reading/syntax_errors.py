@@ -15,12 +15,16 @@ import yaml
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, Severity
+from noetl_compiler.reading.budget import TOO_MANY_LEVELS
 from noetl_compiler.source import SourceFile
 
 __all__ = ["BARE_TEMPLATE", "QUOTE_THE_TEMPLATE", "syntax_error"]
 
 BARE_TEMPLATE = "a template is not quoted"
 QUOTE_THE_TEMPLATE = 'quote the template: "{{ ... }}"'
+
+_TOO_DEEP = "exceeded maximum nesting depth"
+"""Said by libyaml from 0.2.6 on, whose scanner counts brackets before the composer sees them."""
 
 _OPEN_QUOTE = "this quote is never closed"
 _NEEDS_QUOTES = 'text that contains ": " needs quotes'
@@ -59,6 +63,8 @@ def syntax_error(source: SourceFile, error: yaml.YAMLError) -> Diagnostic:
     mark = error.problem_mark or error.context_mark
     offset = mark.index if mark else 0
     words = ": ".join(part for part in (error.context, error.problem) if part)
+    if _TOO_DEEP in words:
+        return _error(source, offset, TOO_MANY_LEVELS, code=Code.BUDGET_EXCEEDED)
     opened = error.context_mark if "end of stream" in words else None
     if opened is not None:
         offset = opened.index

@@ -37,8 +37,8 @@ DESC = property_of(DESC_KEY)
 CALLED = Property("name", "The name of the workbook task to run.", NAME, older=("task",), required=True)
 
 ASSERT = property_of(tables.ASSERTED)
-RETURN = Property("return", "What the call yields in place of its result.")
-ON_ERROR = Property("on_error", 'Whether a failed call is as good as any other ("continue").', words(*V1_ON_ERROR))
+RETURN = Property("return", "The result of the call, instead of its tool's result.")
+ON_ERROR = Property("on_error", 'Whether a failed call counts as a success ("continue").', words(*V1_ON_ERROR))
 RETURN_AND_ON_ERROR = (RETURN, ON_ERROR)
 """What the calls of v1 say of their own outcome."""
 

@@ -13,7 +13,7 @@ from noetl_compiler.schema.values import told_words
 
 __all__ = ["KNOWN_KINDS", "ToolKinds"]
 
-_MARK = ToolDescription("Only marks a step; it calls nothing.", {})
+_MARK = ToolDescription("Marks a step; calls nothing.", {})
 
 
 class ToolKinds:

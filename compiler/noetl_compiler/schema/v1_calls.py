@@ -25,7 +25,7 @@ _OLDER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {kind: tuple(word for word, meant in V1_KINDS.items() if meant == kind) for kind in V1_KINDS.values()}
 )
 _SAVES = tuple(sorted(V1_SAVES))
-_NAME = Property("name", "A name by which the result is known beside that of the step.", NAME)
+_NAME = Property("name", "A second name for the result, in addition to the step's name.", NAME)
 
 
 class Form(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ class Form(msgspec.Struct, frozen=True):
 
     def _saving(self) -> Model:
         kinds = words(*_SAVES, *self.calls.kinds.names)  # beside "type" the tool is the kind of store
-        told = (Property(key, "Says that this only stores something.", kinds) for key in self.keys)
+        told = (Property(key, "Marks a step that only stores something.", kinds) for key in self.keys)
         flat = properties(one for one in SINK_KEYS if FLAT_KEYS.issuperset(one.names))
         nested = Property("save", "What to store, and where.", one_or_more(ref("saved")), older=("sink",))
         about = "Only stores something; without a kind of store, what is stored is the step's result."
