@@ -61,9 +61,12 @@ INSERT INTO noetl.event_name (event_type, legacy, domain) VALUES
     ('incident.opened',              'error',                    NULL),
     ('incident.resolved',            'info',                     NULL);
 
+-- The rows that have the context of the playbook, for those around them that have only their own.
+CREATE INDEX event_context ON noetl.event (execution_id, event_id DESC) WHERE context ? '_step_results';
+
 -- Names, data and meta of the loop-and-retry design (December 2025). An action is one attempt of a tool; later attempts
 -- name the first as their parent, pages the page before, and the end of a sequence its last page. Rows have the context of
--- the playbook at the last step that had started.
+-- the playbook at the last row that tells it.
 CREATE VIEW noetl.event_legacy AS
 WITH named AS (
     SELECT e.*,
@@ -164,8 +167,8 @@ CROSS JOIN LATERAL (
 ) iterator
 LEFT JOIN LATERAL (
     SELECT s.context FROM noetl.event s
-    WHERE s.execution_id = n.execution_id AND s.event_type = 'step.started' AND s.event_id <= n.event_id
-        AND s.context ? '_step_results' AND NOT n.context ? '_step_results'
+    WHERE s.execution_id = n.execution_id AND s.event_id < n.event_id AND s.context ? '_step_results'
+        AND NOT n.context ? '_step_results'
     ORDER BY s.event_id DESC LIMIT 1
 ) around ON true
 WHERE n.legacy_type IS NOT NULL;
