@@ -143,8 +143,8 @@ async def handed_on(log: CallLog, locked: Locked) -> NoReturn:
 
 
 async def interrupted(log: CallLog, is_called: bool) -> ToolReport:
-    """The report of a call that was cancelled. Raises the error with which Temporal runs any other attempt again,
-    CancelledError where nobody told why: the attempt is lost.
+    """The report of a call that was cancelled. Raises the error that makes Temporal run another attempt, or
+    CancelledError if no reason is known: the attempt is lost.
     """
     reason = log.stop_reason
     if reason is None:

@@ -54,7 +54,7 @@ class AttemptLog(CallLog):
         self._has_beaten = False
 
     def _add_silent(self, info: activity.Info, temporal: int) -> None:
-        """One record for each attempt since the last that told of itself.
+        """One record for each attempt since the last one that reported.
 
         A number that has not risen means that the activity was reset: it counts from 1 again, and the attempt that ran
         then, which Temporal does not hear any more, counts as the first.
@@ -85,7 +85,7 @@ class AttemptLog(CallLog):
 
     def record_attempt(self) -> None:
         """Beat before a call is made that must not be repeated. Temporal forgets the number of an attempt when a person
-        resets the activity: then nothing else tells that there was one."""
+        resets the activity: then nothing else shows that there was one."""
         if not self._has_beaten:
             self.beat()
 

@@ -51,7 +51,7 @@ class Performed(NamedTuple):
 
 
 class CallSinks:
-    """Of one attempt. The ``n`` of its ``log`` tells the calls apart that are made under the same key; ``performer``
+    """Of one attempt. The ``n`` of its ``log`` distinguishes calls with the same key; ``performer``
     stores.
     """
 

@@ -108,12 +108,12 @@ class ControlledWorkflow:
 
     @workflow.signal(name=PAUSE_SIGNAL, description="The playbook that waits for this one was paused or resumed.")
     def caller_paused(self, notice: PauseNotice) -> None:
-        """The run that called this one tells."""
+        """Sent by the run that called this one."""
         self._host.take(fact_of_pause(notice))
 
 
 def fact_of_pause(notice: PauseNotice) -> PauseRequested | UnpauseRequested:
-    """What a workflow is told by the one that waits for it."""
+    """Messages from the workflow that waits for this one."""
     fact = PauseRequested if notice.is_paused else UnpauseRequested
     return fact(now(), by=notice.by, reason=notice.reason)
 

@@ -206,7 +206,7 @@ def _records(state: Json) -> dict[str, Any]:
 
 
 class _Watching(Interceptor):
-    """Has the steps of a replayed playbook told to a recorder."""
+    """Reports the steps of a replayed playbook to a recorder."""
 
     def __init__(self, recorder: _Recorder) -> None:
         self._recorder = recorder

@@ -17,7 +17,7 @@ from noetl_temporal.machine.call import AttemptStatus
 __all__ = ["FINISH_SECONDS", "INTERRUPTED", "finished", "stop_reason"]
 
 FINISH_SECONDS = 10.0
-"""How long an attempt whose tool has answered may take to store that, once it is told to stop."""
+"""How long an attempt whose tool has answered may take to store that, after it is interrupted."""
 
 INTERRUPTED = {
     "shutdown": ("worker_shutdown", "its worker stopped: the call is retried"),

@@ -71,8 +71,8 @@ async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request
 
 
 async def _sent(workflow: WorkflowHandle[Any, Any], update: str, request: Request) -> Any:
-    """Temporal aborts requests where many come to a run at once, or it continues as new: they are repeated, which is
-    harmless, as a request has an id.
+    """Temporal aborts requests if many reach a run at the same time, or it continues as new: they are repeated, which
+    is harmless, as a request has an id.
     """
     clock = asyncio.get_running_loop().time
     until = clock() + WITHIN.total_seconds()

@@ -81,7 +81,7 @@ class RunControl:
         return failed
 
     async def skip(self, step: str, data: Json = None, *, by: str = "", reason: str = "") -> str:
-        """Give a held step the result ``data`` and go on. Returns the id of the run that failed.
+        """Give a held step the result ``data`` and continue. Returns the id of the run that failed.
 
         Raises RequestRefusedError with the reason, DeploymentError."""
         failed: str = await self._send(SKIP_UPDATE, HeldRequest(new_execution_id(), step, data, by, reason))

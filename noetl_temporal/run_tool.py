@@ -74,7 +74,7 @@ MAX_LOST = 5
 """Attempts that may be lost with their worker. One more fails the call, because it may be what kills the workers."""
 
 PLACES = 5
-"""Of the code, the last, that the log tells of a fault of ours."""
+"""The number of innermost code locations logged for an internal error."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,8 +82,8 @@ _log = logging.getLogger(__name__)
 def tool_activity(
     tool: Tool, source: CredentialSource, values: ValueStore, client: Client | None = None
 ) -> Callable[..., Any]:
-    """The activity of a tool: ``noetl.<kind>``. ``values`` takes what is too large for history; ``client`` tells of a
-    cancel that is on its way.
+    """The activity of a tool: ``noetl.<kind>``. ``values`` takes what is too large for history; ``client`` is asked for
+    a cancel that is on its way.
     """
 
     @activity.defn(name=activity_type(tool.spec.kind))
@@ -149,7 +149,7 @@ class _Context:
 class _Answer(NamedTuple):
     """The outcome that sinks and rules work on.
 
-    ``is_taken``: it comes from the ledger. ``is_kept``: it stands there now. ``is_refused``: the call was not made
+    ``is_taken``: it comes from the ledger. ``is_kept``: it is there now. ``is_refused``: the call was not made
     because of earlier attempts, so another attempt would be refused too.
     """
 
@@ -291,7 +291,7 @@ class Attempt:
         return None
 
     async def _request(self) -> Request:
-        """What the tool is called with: from here on secrets stand in the places of their references."""
+        """What the tool is called with: from here on references to secrets are replaced by their values."""
         call = self.call
         return Request(
             kind=call.kind,

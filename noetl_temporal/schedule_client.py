@@ -93,7 +93,7 @@ class PlaybookSchedules:
         return await self._temporal.get(name)
 
     async def pause(self, name: str, note: str | None = None) -> None:
-        """Start no runs until it is resumed. Those that run go on."""
+        """Start no runs until it is resumed. Runs in progress continue."""
         await self._temporal.pause(name, note)
 
     async def resume(self, name: str, note: str | None = None) -> None:
@@ -113,7 +113,7 @@ class PlaybookSchedules:
         await self._temporal.backfill(name, start, end, overlap)
 
     async def delete(self, name: str) -> None:
-        """Its runs go on."""
+        """Its runs continue."""
         await self._temporal.delete(name)
 
     async def follow(self, registered: Iterable[Registered]) -> Sequence[Moved]:

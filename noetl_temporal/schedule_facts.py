@@ -50,7 +50,7 @@ class ScheduleTimes(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScheduleMemo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What Temporal does not tell as it was written. ``follows`` if the schedule was given no version."""
+    """What Temporal does not return as it was written. ``follows`` if the schedule was given no version."""
 
     path: str
     times: ScheduleTimes

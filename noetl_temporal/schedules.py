@@ -237,7 +237,7 @@ class TemporalSchedules:
         await self._ask(name, self._handle(name).backfill(ScheduleBackfill(start, end, _policy(overlap))))
 
     async def delete(self, name: str) -> None:
-        """Its runs go on. Raises ScheduleError, DeploymentError."""
+        """Its runs continue. Raises ScheduleError, DeploymentError."""
         await self._ask(name, self._handle(name).delete())
 
     async def _ask(self, name: str, request: Awaitable[None]) -> None:

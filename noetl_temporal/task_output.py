@@ -130,7 +130,7 @@ class TaskOutput:
         return PrintedText(lines.began, stream, storable_text(self._credentials.scrubbed(text)))
 
     def _within_limit(self, texts: list[PrintedText]) -> list[PrintedText]:
-        """The texts, or as much as there is room for and the row that says so; nothing after that."""
+        """The texts up to the limit, and then the row that reports the truncation; nothing after that."""
         found: list[PrintedText] = []
         for text in texts:
             if self._is_full:

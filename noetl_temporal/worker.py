@@ -61,7 +61,7 @@ SETTLE_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 UNTIL_DONE = timedelta(days=3650)
-"""As long as any call may take: the grace of ``noetl worker``, unless it is told another."""
+"""As long as any call may take: the default grace of ``noetl worker``."""
 
 
 class UnknownToolsError(ValueError):
@@ -195,8 +195,8 @@ async def _drained(
 ) -> None:
     """Stop all workers at once, so that none takes another call while one waits for its last.
 
-    Who serves workflows goes on with that alone until the last call has ended. The worker that stops cannot: it polls
-    neither. The SDK allows one worker a queue and connection, so this one has a connection of its own.
+    A worker that serves workflows continues with them alone until the last call has ended. The worker that stops
+    cannot: it polls neither. The SDK allows one worker a queue and connection, so this one has a connection of its own.
     """
     stopping = asyncio.gather(*(worker.shutdown() for worker in workers))
     await asyncio.wait([stopping], timeout=DRAIN_SECONDS)

@@ -120,7 +120,7 @@ class PlaybookWorkflow(ControlledWorkflow):
         return self._end(given, finish)
 
     def observe(self, observer: Observer) -> None:
-        """Have each step told that is about to start, for whoever replays the run (earlier_run.py)."""
+        """Report each step that is about to start, for a replay of the run (earlier_run.py)."""
         self._machine.observer = observer
 
     def on_reset(self, seed: int) -> None:
@@ -194,12 +194,12 @@ class PlaybookWorkflow(ControlledWorkflow):
 
     @workflow.signal(name=OPEN_SIGNAL, description="An item of a loop has started to wait.")
     def wait_opened(self, wait: Wait) -> None:
-        """A chunk of a loop tells."""
+        """Sent by a chunk of a loop."""
         self._host.take(WaitOpened(now(), wait))
 
     @workflow.signal(name=CLOSE_SIGNAL, description="An item of a loop has stopped waiting.")
     def wait_closed(self, closed: ClosedWait) -> None:
-        """A chunk of a loop tells."""
+        """Sent by a chunk of a loop."""
         self._host.take(WaitClosed(now(), closed.wait_id, closed.is_answered, closed.returned))
 
     @workflow.query(name=WAITS_QUERY)
@@ -255,7 +255,7 @@ class LoopWorkflow:
 
     @workflow.run
     async def run(self, given: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> LoopEnd:
-        """Ends well whatever became of the iterations: the report tells."""
+        """Succeeds whatever the outcome of the iterations: it is in the report."""
         self._host.feed(Started(now()) if given.state is None else Resumed(now()))
         finish = await self._host.drive()
         if finish is None or self._machine.report is None:
@@ -281,7 +281,7 @@ class LoopWorkflow:
 
     @workflow.signal(name=PAUSE_SIGNAL, description="The playbook of this loop was paused or resumed.")
     def playbook_paused(self, notice: PauseNotice) -> None:
-        """The playbook tells."""
+        """Sent by the playbook."""
         self._host.take(fact_of_pause(notice))
 
     @workflow.query

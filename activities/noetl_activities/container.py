@@ -1,7 +1,7 @@
 """The container tool: runs an image until it exits, with the Docker or Podman of the worker.
 
-The deployment must allow this and choose the engine (NOETL_CONTAINERS): whoever may start containers has the rights of
-the engine on that machine.
+The deployment must allow this and choose the engine (NOETL_CONTAINERS): anyone who may start containers has the rights
+of the engine on that machine.
 """
 
 from __future__ import annotations

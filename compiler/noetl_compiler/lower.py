@@ -123,8 +123,8 @@ class _Lowering:
         return ending_of(loop, end, self._passed.get(end.name.text, Value({})))
 
     def _route(self, step: syntax.Step) -> Route:
-        """Where a step goes on. A loop over steps goes to its end whatever became of it; what it names are the ways
-        into its region.
+        """The successors of a step. A loop over steps leads to its end, whatever its outcome; its own routes lead into
+        its region.
         """
         if (end := self._regions.ends.get(step.name.text)) is not None:
             return Route(arcs=(Arc(end.name.text, step.span, "any"),))

@@ -1,4 +1,4 @@
-"""From text to graph: read, parse, check, lower. Every phase reports and goes on; an error means no graph."""
+"""From text to graph: read, parse, check, lower. Every phase reports errors and continues; an error means no graph."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _SOMEBODY = "test"
 
 @dataclass(frozen=True)
 class Request:
-    """``do`` is the command. It is sent ``at`` so many seconds after the start of the run, else as the run starts where
+    """``do`` is the command. It is sent ``at`` seconds after the start of the run, else as the run starts where
     it ``is_first``, else as soon as the run waits for it. ``name`` is that of a signal.
     """
 

@@ -1,6 +1,6 @@
 """The playbooks that are registered together in a catalog of texts: all of them, or none if one is wrong.
 
-A catalog keeps the text alone, so a playbook whose code lies in files beside it cannot be registered. Playbooks that it
+A catalog stores only the text, so a playbook with code in files beside it cannot be registered. Playbooks that it
 calls are not looked for: they may be registered later, and a run is refused while one is missing.
 """
 
@@ -74,7 +74,7 @@ def _self_contained(found: ParsedPlaybook) -> ParsedPlaybook:
 
 
 def _with_path_checked(member: Member, catalog: Catalog) -> ParsedPlaybook:
-    """Of two files with the same path and version nobody could tell which is the newer one."""
+    """Of two files with the same path and version it is unknown which is newer."""
     same = defaultdict[tuple[str, str], list[Member]](list)
     for one in catalog.versions(member.path):
         same[one.identity].append(one)

@@ -1,4 +1,4 @@
-"""Reads a script that lies beside a playbook: below the playbook's folder, through no link, within a limit.
+"""Reads a script in a file beside a playbook: below the playbook's folder, through no link, within a limit.
 
 Older playbooks name their scripts from the folder of the whole project. Where such a path leads into the folder of the
 playbook, its beginning is the end of that folder's own path, and what is behind it is the path from there.

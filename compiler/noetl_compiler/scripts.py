@@ -94,7 +94,7 @@ def with_scripts(
 
 
 def tasks_with_files(playbook: Playbook) -> list[Task]:
-    """Those whose code lies in a file beside the playbook."""
+    """The scripts in files beside the playbook."""
     return [task for task in _tasks(playbook) if _unfetched(task) and _source(task) == "file"]
 
 
@@ -224,6 +224,6 @@ def _seconds(limit: Json) -> float:
 
 
 def _place(task: Task) -> Span:
-    """The template that tells where the script lies, if one does; else the task."""
+    """The template in the script's address, if there is one; else the task."""
     below = (span for place, span in task.config.templates.items() if place.startswith("/script/"))
     return next(below, task.span)

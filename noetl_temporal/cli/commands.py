@@ -152,9 +152,9 @@ def main() -> NoReturn:
         with contextlib.suppress(OSError):
             stream.flush()
     # Temporal's core has threads that call into the interpreter, to complete futures and to log, and the SDK (1.35) has
-    # no way to end them: they go on when all workers and clients are closed. One that meets an interpreter being torn
-    # down aborts the process (PyGILState_Release; measured: 5 of 80 exits under load). Everything is closed and flushed
-    # by now, so the interpreter is not torn down.
+    # no way to end them: they keep running when all workers and clients are closed. One that meets an interpreter being
+    # torn down aborts the process (PyGILState_Release; measured: 5 of 80 exits under load). Everything is closed and
+    # flushed by now, so the interpreter is not torn down.
     os._exit(status)
 
 

@@ -109,7 +109,7 @@ def compile_command(
 
 
 def _has_script(result: Result) -> bool:
-    """Whether code of it may lie where the request says; with errors that is not known."""
+    """Whether the request may determine where its code is; unknown if there are errors."""
     if result.graph is None:
         return True
     tasks = (task for step in result.graph.steps.values() for task in step.tasks)

@@ -35,7 +35,7 @@ DOWN_SECONDS = 40.0
 POLL_SECONDS = 0.05
 SERVE = "dev serve"
 BUSY = 75
-"""With which it ends, without a word, where another process owns the stack: whoever started it waits for that one."""
+"""The exit status if another process owns the stack: the process that started it then waits for that one."""
 
 
 @click.group("dev")

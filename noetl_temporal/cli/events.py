@@ -91,7 +91,7 @@ def _table(page: EventPage, *, has_header: bool) -> Table:
 
 
 def _least_widths(widths: EventWidths | None) -> tuple[int | None, ...]:
-    """Of the columns time, event, node, status and seconds; none where the only page tells."""
+    """Of the columns time, event, node, status and seconds; none if a single page determines them."""
     if widths is None:
         return (None,) * 5
     texts = widths.event_type, widths.node_name, max(widths.status, len("status"))

@@ -1,4 +1,4 @@
-"""Follow a run from its submission to the account of its end, and stop it when asked to.
+"""Follow a run from its submission to the report of its end, and stop it on request.
 
 Stopping has three steps, by Ctrl-C as by --timeout: cancel the run and wait for its cleanup (the tools of ``end``),
 skip the cleanup, leave without waiting. A timeout goes from one to the next by itself, when what it waits for takes
@@ -47,7 +47,7 @@ ASK_SECONDS = 2.0
 """How long who leaves waits until Temporal was asked to cancel the run: three Ctrl-C may come at once."""
 
 LOOK_SECONDS = 2.0
-"""How often is asked what keeps the run from going on."""
+"""The interval at which problems that block the run are checked."""
 
 
 class Following:
@@ -230,7 +230,7 @@ class Following:
                 self._warn()
 
     def _warn(self) -> None:
-        """What keeps the run from going on, and what it waits for."""
+        """What blocks the run, and what it waits for."""
         self._view.warn([*self._attention, *self._standstill.lines(), *self._waits.lines()])
 
 

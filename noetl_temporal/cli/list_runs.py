@@ -30,7 +30,7 @@ WIDEST_ERROR = 60
 
 
 def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | None:
-    """``2h``, a date or a time (UTC unless it says so). Raises click.BadParameter."""
+    """``2h``, a date or a time (UTC unless it has an offset). Raises click.BadParameter."""
     del ctx
     from noetl_compiler.language.quantities import duration
 

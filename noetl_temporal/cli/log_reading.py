@@ -25,7 +25,7 @@ _PAGE = 1000
 """Rows that are read at once."""
 
 _MOST_CALLED = 20
-"""Called runs that are told one by one."""
+"""The maximum number of called runs that are listed."""
 
 
 class Reading(NamedTuple):
@@ -47,7 +47,7 @@ class Reading(NamedTuple):
 
 
 async def reading_of(log: EventLog | None, namespace: str, handle: RunHandle, run_id: str) -> Reading:
-    """Of a run; nothing where there is no log to be had, and why there is none is told on stderr."""
+    """Of a run; empty if no log can be read, with the reason on stderr."""
     if log is None:
         return Reading()
     try:

@@ -1,4 +1,6 @@
-"""Runs that Temporal does not tell of, as it has removed them or is away: their account from the mirror's tables."""
+"""Runs that Temporal has removed, or cannot be asked for because it is unreachable: described from the mirror's
+tables.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ Stamps = dict[Path, tuple[int, int] | None]
 
 
 def repeat_on_change(work: Callable[[], Iterable[Path]], found: Callable[[], Iterable[Path]]) -> None:
-    """Do the work, and once more whenever a file that it names changes, or there are other files to be ``found``.
+    """Do the work, and repeat it whenever a file that it names changes, or the ``found`` files differ.
 
     Ends with KeyboardInterrupt only.
     """
@@ -33,7 +33,7 @@ def _stamps(files: Iterable[Path]) -> Stamps:
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """The time and size of a file, None of one that is gone for now: editors write anew."""
+    """The time and size of a file, None for a missing one: editors replace files."""
     try:
         found = file.stat()
     except OSError:

@@ -143,7 +143,7 @@ def _order(
 
 
 class _Report:
-    """What is told of the run, once: with --json one object, unless no run was submitted."""
+    """Print the report of the run, once: with --json one object, unless no run was submitted."""
 
     def __init__(self, as_json: bool, playbook: Playbook) -> None:
         self.as_json = as_json
@@ -155,7 +155,7 @@ class _Report:
         self._shown, self._was_interrupted = summary, was_interrupted
         if self.as_json:
             echo_json(summary.json())
-        elif summary.status != "unknown":  # an error of its own tells of that
+        elif summary.status != "unknown":  # a separate error reports that
             summary.show(console(), self._playbook.excerpt)
 
     def after_interrupt(self) -> None:

@@ -1,4 +1,4 @@
-"""How a run stands: as Temporal knows it, else as the event log tells."""
+"""The status of a run, from Temporal or else from the event log."""
 
 from __future__ import annotations
 

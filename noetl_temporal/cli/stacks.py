@@ -28,7 +28,7 @@ MEGABYTE = 1_000_000
 
 
 class Listed(NamedTuple):
-    """A stack's folder. ``project`` is None where it does not say so; ``size`` is in bytes."""
+    """A stack's folder. ``project`` is None if unknown; ``size`` is in bytes."""
 
     folder: Path
     project: Path | None

@@ -88,7 +88,7 @@ async def _print_stored(log: EventLog, tail: LogTail, *, as_json: bool) -> bool:
 
 
 async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: bool) -> None:
-    """Until the run has ended: a task is told to have ended when its lines are stored."""
+    """Until the run has ended: the end of a task is logged after its lines are stored."""
     from noetl_temporal.mirror.poll_interval import PollInterval
     from noetl_temporal.runs import Runs, UnknownRunError
 

@@ -100,7 +100,7 @@ def test_command(
 
 
 def _tested(file: Path, tools: Tools) -> tuple[LoadedSuite, list[Verdict]]:
-    """The tests of a file, each told as soon as it has run."""
+    """The tests of a file, each reported as soon as it has run."""
     from noetl_temporal.playbook_tests.suites import load
     from noetl_temporal.playbook_tests.trial import run_test
 
@@ -115,7 +115,7 @@ def _tested(file: Path, tools: Tools) -> tuple[LoadedSuite, list[Verdict]]:
 
 
 def _tested_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
-    """The tests of all files, told when all have run."""
+    """The tests of all files, reported when all have run."""
     from noetl_temporal.cli.logs import log_nowhere
     from noetl_temporal.cli.test_on_temporal import verdicts_on_temporal
     from noetl_temporal.playbook_tests.suites import load
@@ -138,7 +138,7 @@ def _files(found: Tested) -> set[Path]:
 
 
 def _record(execution: int | str) -> None:
-    """Print the test. It is run as well: what it cannot repeat is told, with exit status 1."""
+    """Print the test. It is run as well: what it cannot repeat is reported, with exit status 1."""
     reach_running()
     from noetl_temporal.cli.logs import log_nowhere
     from noetl_temporal.cli.record_test import record_test
@@ -169,7 +169,7 @@ def _show_wrong(loaded: LoadedSuite) -> None:
 
 
 def _report(found: Tested, junit: Path | None, *, coverage: bool) -> None:
-    """What is told after the tests."""
+    """The summary after the tests."""
     from noetl_temporal.playbook_tests.junit import junit as junit_xml
     from noetl_temporal.playbook_tests.report import summary
 

@@ -93,7 +93,7 @@ async def _wait(run: int | str, seconds: float | None, reach: Reach) -> RunSumma
     execution_id = await execution_of(run)
     limit = None if seconds is None else timedelta(seconds=seconds)
     try:
-        with suppress(UnknownRunError, TimeoutError):  # of a run that Temporal has removed the event log tells
+        with suppress(UnknownRunError, TimeoutError):  # a run that Temporal has removed is read from the event log
             runs = await Runs.connect()
             handle = await runs.find(execution_id)
             await handle.wait(limit)

@@ -57,7 +57,7 @@ def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: 
 
 
 async def _driven(frame: _Frame, given: FrameInput | Unread) -> FrameEnd:
-    """What the frame came to, whatever it is told meanwhile."""
+    """Return the end of the frame, ignoring cancels meanwhile."""
     running = asyncio.create_task(frame.run(given))
     try:
         while True:
@@ -108,7 +108,7 @@ class _Frame:
         return await self._kept(FrameEnd(report, await host.keeper.last(report=report)))
 
     async def _read(self, given: FrameInput | Unread) -> FrameInput:
-        """The input, read from the payload store however long that takes, with the items that lie there.
+        """The input, read from the payload store however long that takes, with its stored items.
 
         Raises LookupError when the store no longer has it.
         """
@@ -124,7 +124,7 @@ class _Frame:
         return replace(given, input=with_items(own, items, scope))
 
     async def _kept(self, end: FrameEnd) -> FrameEnd:
-        """The end, once it lies where Temporal looks for it."""
+        """The end, once it is stored where Temporal reads it."""
         await until_done("the report of a frame cannot be stored", lambda: self._values.keep(end))
         return end
 

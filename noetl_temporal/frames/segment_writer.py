@@ -37,7 +37,7 @@ SEGMENT_BYTES = 4_000_000
 
 
 class SegmentWriter:
-    """Of one attempt of a frame. ``on_stored`` is called when a segment has been stored; ``heart`` tells of it."""
+    """Of one attempt of a frame. ``on_stored`` is called when a segment has been stored; ``heart`` reports it."""
 
     def __init__(
         self, machine: LoopMachine, values: ValueStore, heart: FrameHeartbeat, on_stored: Callable[[], None]
@@ -85,7 +85,7 @@ class SegmentWriter:
         return self._storing is not None and self.is_due
 
     def take(self, calls: Iterable[InFlight]) -> None:
-        """Write a segment of what has been told since the last one, if one is due and none is being stored."""
+        """Write a segment with the events since the last one, if one is due and none is being stored."""
         if self.is_due and self._storing is None:
             attempt = self._attempt if self._entries else self._heart.details.attempt
             self._storing = asyncio.create_task(self._store(self._segment(calls), self._progress(attempt)))

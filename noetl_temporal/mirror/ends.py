@@ -18,13 +18,13 @@ _OTHERWISE = {"incident.opened": "incident.resolved"}
 """Beginnings whose end is not called ``.cancelled``."""
 
 _LAST_ROWS = {"completed": "playbook.completed", "failed": "playbook.failed", "timed_out": "playbook.failed"}
-"""By what became of the run; any other stop is ``playbook.cancelled``."""
+"""By the status of the run; any other stop is ``playbook.cancelled``."""
 
 
 def close(writer: RowWriter, status: str, error: str | None) -> None:
-    """Write the ends of what is open, and the playbook's own last row unless that has been told.
+    """Write the ends of what is open, and the playbook's own last row unless it is written. ``status``
 
-    ``status`` is what became of the run: completed, failed, cancelled, terminated or timed_out. A run that completed
+    is the status of the run: completed, failed, cancelled, terminated or timed_out. A run that completed
     but whose trail cannot be read leaves open what it had begun: how that ended is not known.
     """
     state = writer.state

@@ -57,7 +57,7 @@ REFERENCE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A value that lies in external storage and was not fetched."""
+    """A value in external storage that was not fetched."""
 
     driver: str
     claim: dict[str, str]
@@ -170,7 +170,7 @@ def _carried(event: HistoryEvent) -> Iterator[Payload]:
     attributes = getattr(event, kind)
     present = {field.name for field, _ in attributes.ListFields()}
     if kind.startswith("start_child"):
-        present.discard("input")  # stands in the child's own history, and may be large
+        present.discard("input")  # is in the child's own history, and may be large
     for name in present & {"input", "result", "details"}:
         carried = getattr(attributes, name)
         yield from carried.payloads[:_ARGUMENTS] if isinstance(carried, Payloads) else _result_of(carried, TRAIL, KEEP)

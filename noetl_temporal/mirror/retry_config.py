@@ -13,7 +13,7 @@ from noetl_temporal.mirror.payloads import Json
 __all__ = ["REPEATS", "config_of_rules", "configs_of_run", "written"]
 
 REPEATS = ("retry", "again")
-"""The actions that call the tool once more: after a failure, after a success."""
+"""The actions that call the tool again: after a failure, after a success."""
 
 _WORDS = {
     "do": "do",

@@ -179,7 +179,7 @@ class StubTool:
 
 
 async def answer_of(stub: Stub, request: Request, context: ToolContext) -> Outcome:
-    """What the stub says, as the tool tells it."""
+    """The response of the stub, in the form of the tool's."""
     if stub.error is not None:
         return _failed(stub.error)
     if stub.rows is not None:

@@ -55,7 +55,7 @@ AT_ONCE = 8
 LOOK_SECONDS = 0.02
 
 STILL_SECONDS = 5.0
-"""Nothing happens for so long in a run that cannot go on."""
+"""How long nothing happens in a run that cannot continue."""
 
 
 def not_on_temporal(graph: Graph) -> str | None:
@@ -108,7 +108,7 @@ class _Trial:
         self._is_stuck: Situation | None = None
 
     async def run(self) -> Verdict:
-        """Run it, and compare what came of it."""
+        """Run it, and compare the outcome."""
         began = time.perf_counter()
         client = NoetlClient(self._client, None, self._tools)
         queues = dict.fromkeys(self._tools, WORKFLOW_QUEUE)
@@ -144,7 +144,7 @@ class _Trial:
                 await handle.terminate("the test has ended")
 
     async def _fill(self, handle: RunHandle, report: Any) -> None:
-        """What came of the run, as the host in memory tells it."""
+        """The outcome of the run, in the form of the in-memory host's."""
         run = self._stubbed.run
         state: dict[str, Any] = await handle.workflow.query("state")
         run.finish = Finish(report.status, report.result, report.failures, report.steps)
@@ -193,7 +193,7 @@ class _Trial:
         return False
 
     async def _until_still(self, handle: RunHandle, clocks: Clocks) -> None:
-        """Return when the run has ended or can go on no more."""
+        """Return when the run has ended or cannot continue."""
         while found := await clocks.read():
             happens = await self._something_happens(clocks, found)
             if not happens and self._is_settled(found):

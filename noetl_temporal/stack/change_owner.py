@@ -21,7 +21,7 @@ FOR_ITS_OWNER = 0o700
 
 
 def change_owner(folder: Path, former: Container[int], account: Account) -> None:
-    """Change the owner of ``folder`` and of all that lies in it; what was begun before is completed.
+    """Change the owner of ``folder`` and of everything in it; an interrupted change is completed.
 
     Raises UnsafeFileError, OSError."""
     _change_owner(folder, None, former, account)

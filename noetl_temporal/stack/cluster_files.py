@@ -1,6 +1,6 @@
 """The configuration and access files of a cluster, which are written before every start and never read.
 
-All settings are on the command line (postgres.py), so the files of settings are empty: whatever stood in them
+All settings are on the command line (postgres.py), so the files of settings are empty: whatever they contained
 (``archive_command``, ``restore_command``, a log collector, libraries to load) has no effect.
 
 Access is one list. The accounts of playbooks and readers can connect to one database each. On the Unix socket, whose
@@ -49,7 +49,9 @@ def checked_folder(folder: Path, where: PostgresLocation) -> None:
 
 
 def check_version(data: Path) -> None:
-    """Raises StackError where another version of Postgres has made the cluster. What tells none is left to it."""
+    """Raises StackError where another version of Postgres has made the cluster. If it names no version, Postgres
+    decides.
+    """
     with contextlib.suppress(OSError, ValueError):
         descriptor = os.open(data / "PG_VERSION", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor) as file:

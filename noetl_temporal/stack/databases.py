@@ -24,7 +24,7 @@ __all__ = ["accepts_login", "set_up_databases"]
 
 PLAYBOOKS, READER = "playbooks", "reader"
 
-# Nothing that lies in a database is run by whoever sets it up, and no password is written to the server's log.
+# Nothing in a database is run when it is set up, and no password is written to the server's log.
 OPTIONS = (
     "-c event_triggers=off -c session_preload_libraries= -c local_preload_libraries= "
     "-c search_path=pg_catalog -c log_min_error_statement=panic"

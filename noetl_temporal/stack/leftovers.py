@@ -76,7 +76,7 @@ def end_processes_in(folder: Path) -> None:
     """Kill the programs of Postgres that work in ``folder``, their data: when a server was killed, its sessions write
     until they notice.
 
-    Nothing where the system does not tell the folders of processes."""
+    Does nothing if the system does not report the folders of processes."""
     _ended(list(_working_in(folder)), signal.SIGKILL)
 
 

@@ -34,7 +34,7 @@ SETTINGS = {
     "default_text_search_config": "pg_catalog.english",
     "timezone": "UTC",
     "log_timezone": "UTC",
-    "event_triggers": "off",  # one for logins runs as its owner, whoever logs in
+    "event_triggers": "off",  # one for logins runs as its owner, not as the user who logs in
     "archive_mode": "off",
     "restore_command": "",
     "logging_collector": "off",
@@ -81,7 +81,9 @@ def start_postgres(home: Home, port: int, sockets: Path, complete: Complete) -> 
 
 
 def _change_former_owner(where: PostgresLocation, home: Home, data: Path) -> None:
-    """Give the server a cluster that an earlier version ran as another account; until it has all, the name says so."""
+    """Give the server a cluster that an earlier version ran as another account; until that is complete, the folder's
+    name shows it.
+    """
     former = home.postgres / FORMER
     if where.accounts is None:
         return

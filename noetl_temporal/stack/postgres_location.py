@@ -1,4 +1,4 @@
-"""Where Postgres's programs and data lie.
+"""Locates the programs and data of Postgres.
 
 For root it runs as an account of its own (``server_account.py``), which must reach both its data and its programs, and
 folders on the way may be closed to others (a home of root, a temporary folder). None of them is opened:
@@ -38,7 +38,7 @@ COPY_SECONDS = 120.0
 
 
 class PostgresLocation(NamedTuple):
-    """``accounts`` is None when Postgres runs as whoever runs this."""
+    """``accounts`` is None if Postgres runs as the current user."""
 
     binaries: Path
     accounts: ServerAccounts | None

@@ -309,3 +309,39 @@ def test_a_sink_may_say_that_it_stores_batches_and_how_large() -> None:
     ]
     assert result.graph is not None
     assert result.graph.steps["start"].tasks[0].sinks[0].config.data == {"table": "t", "batch": 10}
+
+
+@pytest.mark.parametrize(
+    ("tool", "keys"),
+    [
+        ('{kind: noop, result: {"{{ known }}": 1}}', ["{{ known }}"]),
+        ('{kind: noop, result: [{"a {% if 1 %}b{% endif %}": {"x-{{ 1 +* }}" : 1}}]}', ["a {% if", "x-{{ 1"]),
+        ('{kind: noop, result: "{{ {known: 1} }}"}', []),
+        ('{kind: http, url: "{{ known }}:8080/{{ known }}"}', []),
+        ("{kind: python, code: \"result = {'{{ known }}': 1}\"}", []),
+    ],
+)
+def test_templates_in_keys(tool: str, keys: list[str]) -> None:
+    found = marked(one(tool), Code.TEMPLATE_KEY)
+    assert [key.strip('"').startswith(expected) for key, expected in zip(found, keys, strict=True)] == [True] * len(
+        keys
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        ("next: [{step: end}]", Code.DEPRECATED_FORM),
+        ("next: {arcs: [{step: end}]}", Code.UNKNOWN_KEY),
+    ],
+)
+def test_a_loop_inside_of_a_tool_is_an_older_form(step: str, code: Code) -> None:
+    loop = "loop: {in: [1], iterator: i}"
+    text = steps(f"{{step: start, tool: {{kind: noop, {loop}}}, {step}}}", "{step: end, tool: {kind: noop}}")
+    [found] = compile_text(text).diagnostics
+    assert found.code is code
+    assert found.hint in ("move it beside the tool", 'write it in the step, beside "tool": loop: ...')
+
+
+def test_a_comment_without_an_end_is_marked() -> None:
+    assert marked(one('{kind: noop, result: "{{ known }} {# a #} {# b"}'), Code.TEMPLATE_SYNTAX) == ["{# b"]

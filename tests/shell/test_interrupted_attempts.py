@@ -93,7 +93,7 @@ async def test_an_interrupted_attempt_says_why(why: str, status: str) -> None:
     assert record.ended is not None
 
 
-async def test_interruptions_count_neither_as_used_nor_as_lost() -> None:
+async def test_stopping_count_neither_as_used_nor_as_lost() -> None:
     told: list[Any] = []
     for attempt in range(1, MAX_LOST + 3):
         await interrupted("worker_shutdown", told=told, attempt=attempt)

@@ -25,7 +25,7 @@ _AFTER_THE_LOOP = (RenderedAt.AFTER, RenderedAt.ARC)
 
 
 def warn_of_lost_assignments(playbook: Playbook, report: Report) -> None:
-    """NT407. Steps in the region of a loop are left out: their iteration goes on after them."""
+    """NT407. Steps in the region of a loop are left out: their iteration continues after them."""
     if not any(True for step in playbook.steps for _ in _set_for_step(step)):
         return
     inside = regions_of(playbook, entry_of(playbook), final_of(playbook)).owner

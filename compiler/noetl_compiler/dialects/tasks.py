@@ -51,6 +51,7 @@ __all__ = [
 ]
 
 _SPEC_FIELDS = TASK_SPEC.by_name.keys()
+_OF_STEPS = ("loop", "next")
 _OTHER_FIELDS = frozenset({"name", "kind", "spec", *CALL.by_name, *keys.INPUT})
 
 
@@ -146,7 +147,7 @@ def _read_item(node: Node, label: str, around: ParseContext) -> Task | None:
     task = read_task(fields, kind, name, around)
     if around.dialect == "v1" and task is not None:
         task = with_on_error((task,), fields)[0]
-    fields.close(known_fields(kind, around.report.tools) | _SPEC_FIELDS, _SPEC_FIELDS)
+    fields.close(known_fields(kind, around.report.tools) | _SPEC_FIELDS, _SPEC_FIELDS, _OF_STEPS)
     return task
 
 

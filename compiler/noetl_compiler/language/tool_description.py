@@ -68,7 +68,7 @@ class ToolField(msgspec.Struct, frozen=True):
 
 
 class ToolDescription(msgspec.Struct, frozen=True):
-    """One kind. ``summary`` tells people what a call does.
+    """One kind. ``summary`` describes a call for people.
 
     ``fields`` None accepts any. ``needs`` holds groups of fields of which one must be there, ``renamed`` older names of
     fields, ``ignored`` fields that playbooks have but no engine ever read, ``bound`` those that v1 playbooks give among

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 SQL_COMMANDS = ("command", "commands", "query", "queries", "cmd", "cmds")
-"""Where the SQL of a task may stand as it is."""
+"""The fields that may contain the SQL of a task as plain text."""
 
 SQL_FIELDS = frozenset({*SQL_COMMANDS, "command_b64", "commands_b64", "script"})
 """All fields that hold SQL. A task has one of them."""

@@ -324,7 +324,7 @@ WORDS_OF_KINDS = PSEUDO_KINDS | {
     "task",
     "workbook",
 }
-"""Words with a meaning of their own where the kind of a tool may stand, and on queues of workers."""
+"""Words that are reserved as kinds of tools and as queues of workers."""
 
 KEYS_OF_CALLS = frozenset(
     {
@@ -374,7 +374,7 @@ SQL_LANGUAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Those whose SQL is checked: the name of the database, and how it writes a parameter."""
 
 SEVERAL_CREDENTIALS = frozenset({"duckdb", "ducklake", "transfer", "snowflake_transfer"})
-"""Kinds that take several credentials and tell them apart by alias."""
+"""Kinds that take several credentials, each with an alias."""
 
 
 def sends_headers(kind: str) -> bool:

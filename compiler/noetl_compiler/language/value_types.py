@@ -44,7 +44,7 @@ class Plain(Enum):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One of these words. Where the table of words tells what each does (language/words.py), editors show it."""
+    """One of these words. If the table of words describes them (language/words.py), editors show that."""
 
     words: Mapping[str, object]
 

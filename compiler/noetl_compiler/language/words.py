@@ -1,7 +1,7 @@
 """The words that a playbook writes where it has a choice: each with what it means, and with what that does.
 
-A table is read as a mapping from word to meaning, which is how front ends read a document. ``about`` tells people the
-same, in the JSON Schema and in ``noetl explain``. A word whose meaning is another word is an older spelling.
+A table is read as a mapping from word to meaning, which is how front ends read a document. ``about`` describes it for
+people, in the JSON Schema and in ``noetl explain``. A word whose meaning is another word is an older spelling.
 """
 
 from __future__ import annotations

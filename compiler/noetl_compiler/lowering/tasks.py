@@ -32,7 +32,7 @@ def lower_tasks(
     """A step's pipeline. ``args`` are what the step binds; they are given to each task. ``secrets`` are the names of
     the keychain, ``names`` those that Python code may ask for.
 
-    A loop binds them anew in each iteration. Any other step has rendered them once, so its tasks take the values.
+    A loop binds them again in each iteration. Any other step has rendered them once, so its tasks take the values.
     """
     args = args if step.loop else _by_name(args)
     labels = [task.label.text for task in step.tasks]

@@ -1,7 +1,7 @@
 """A playbook of any dialect, rewritten in canonical v10 (dev/decisions/0012).
 
 The syntax tree is emitted, not the text patched: every dialect that has a front end migrates for free. What
-v10 has no form for stands under the extension keys of dev/extensions.md, which the v10 front end reads.
+v10 cannot express is written with the extension keys of dev/extensions.md, which the v10 front end reads.
 
 A text goes through here in this order. It is understood as for compiling. ``document.emit_document`` makes nodes of
 the tree, each with the place it came from (``origins``), and notes each extension it needs. A playbook that has the

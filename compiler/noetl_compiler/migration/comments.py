@@ -1,7 +1,7 @@
 """The comments of a YAML text.
 
-PyYAML's scanner drops them, but tells where each token begins and ends. What lies between two tokens is white
-space and comments and nothing else, so every ``#`` there begins one, and no ``#`` inside of a string or a block
+PyYAML's scanner drops them, but gives the start and end of each token. Between two tokens is only white
+space and comments, so every ``#`` there begins one, and no ``#`` inside of a string or a block
 scalar is ever mistaken. The one exception is the header line of a block scalar (``|  # like this``), which is
 part of its token.
 """
@@ -26,7 +26,7 @@ _BLANK_LINE = re.compile(rf"{_BREAK}[ \t]*{_BREAK}[ \t]*\Z")
 
 
 class Comment(msgspec.Struct, frozen=True):
-    """``text`` with its ``#``. ``trailing``: something stands before it on its line. ``apart``: a blank line does."""
+    """``text`` with its ``#``. ``trailing``: something precedes it on its line. ``apart``: a blank line does."""
 
     text: str
     offset: int

@@ -29,7 +29,7 @@ class Draft(msgspec.Struct, frozen=True):
     notes: list[Note] = msgspec.field(default_factory=list[Note])
 
     def extend(self, extension: Extension, span: Span) -> None:
-        """Note what stands for something that v10 cannot say."""
+        """Note an extension that is used for something that v10 cannot express."""
         self.notes.append(Note(span, extension_note(extension, self.playbook.dialect)))
 
 

@@ -18,7 +18,7 @@ class Entries:
     """A construct being written. ``region`` is where the author wrote it, ``of`` the place that notes name.
 
     An entry is at the place where the author has its key, under any name of the table, or ``foreign``: a name of
-    another dialect. ``at`` is its place where no key stands for it. Without a value there is no entry.
+    another dialect. ``at`` is its place if it has no key of its own. Without a value there is no entry.
     """
 
     def __init__(self, draft: Draft, construct: Construct, region: Region, of: Span) -> None:

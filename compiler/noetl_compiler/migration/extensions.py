@@ -1,6 +1,6 @@
-"""What our v10 says beyond upstream's. Each is explained in dev/extensions.md with an example that is tested.
+"""The extensions of v10 beyond upstream's. Each is explained in dev/extensions.md with an example that is tested.
 
-Most are keys, and stand in the table of keys; here are those that are a value or a form.
+Most are keys, and declared in the table of keys; here are those that are a value or a form.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EXTENSIONS = tuple(dict.fromkeys((DIALECT, SET_LIST, SET_ADD, AGAIN, *(one for o
 
 
 def extension_note(extension: Extension, dialect: str) -> str:
-    """Why the extension stands in a playbook, for the person who migrates it from that dialect."""
+    """The note that explains an extension to the person who migrates a playbook from ``dialect``."""
     if extension == DIALECT:
         return f'"{extension.path}" keeps the names and defaults of the {dialect} dialect'
     return f'v10 cannot express {extension.gap}: it is written as the extension "{extension.path}"'

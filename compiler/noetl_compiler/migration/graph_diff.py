@@ -1,4 +1,4 @@
-"""Graphs without their places, to tell whether two texts say the same."""
+"""Compares graphs without their source positions, to test whether two texts are equivalent."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _moved(node: Node, written: Node, source: SourceFile, result: SourceFile) ->
 
 
 def _begins(source: SourceFile, span: Span) -> bool:
-    """Whether nothing but dashes stands before it on its line."""
+    """Whether only dashes precede it on its line."""
     return not source.line(span.line)[: span.col - 1].strip(" -")
 
 

@@ -81,7 +81,7 @@ def _reworded(root: MappingNode, document: MappingNode) -> Iterator[Note]:
 
 
 def _around(place: int, text: str) -> str:
-    """What stands at a place of a text that may be long."""
+    """The text at a place, shortened around it."""
     if len(text) <= _LONGEST:
         return text
     first = max(0, place - _LONGEST // 2)

@@ -16,7 +16,7 @@ __all__ = ["emit_admission", "emit_policy"]
 
 
 def emit_policy(draft: Draft, task: Region, policy: Policy | None) -> MappingNode | None:
-    """``spec.policy`` of a task. Only v10 goes on after an error that no rule covers; others have to say so."""
+    """``spec.policy`` of a task. Only v10 continues after an error that no rule matches; others must state it."""
     if policy is None:
         return None
     unmatched = policy.unmatched or (None if draft.playbook.dialect == "v10" else "fail")

@@ -29,14 +29,14 @@ from noetl_compiler.nodes import MappingNode, Node, SequenceNode, plain
 __all__ = ["kept_as_written"]
 
 _AROUND_SETTINGS = frozenset({"executor", "spec", "policy"})
-"""Mappings that may stand here for nothing but what has no effect."""
+"""Mappings that may be written here although they have no effect."""
 
 _OF_NAMES = frozenset({"set"})
 """Mappings whose keys are names that the author chose; the written document may spell them otherwise."""
 
 
 def kept_as_written(draft: Draft, document: MappingNode, root: MappingNode, ignored: Collection[Span]) -> MappingNode:
-    """``document`` with what ``root`` has beside it. ``ignored`` are the places of keys that have no effect."""
+    """``document`` with the parts that only ``root`` has. ``ignored`` are the places of keys that have no effect."""
     return _Keeping(draft, frozenset(ignored)).mapping(document, root, PLAYBOOK, "")
 
 

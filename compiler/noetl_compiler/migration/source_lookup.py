@@ -44,7 +44,7 @@ class SourceLookup:
         self.root = Region(root)
 
     def region(self, span: Span, around: Region) -> Region:
-        """The mapping at a place, or what lies around it when none stands exactly there."""
+        """The mapping at a place, or the innermost one around it."""
         found = self._mappings.get(span)
         return Region(found) if found else around
 
@@ -86,7 +86,7 @@ class Region:
         return next((node.span for node in found if isinstance(node, MappingNode)), NOWHERE)
 
     def node(self, value: Value, name: str, *older: str) -> Node:
-        """The value as the author wrote it under one of these keys, else built anew."""
+        """The value as the author wrote it under one of these keys, else a new one."""
         return self.kept(value.data, name, *older) or self._node_of(name, value.data, value.templates, "")
 
     def kept(self, data: Json, *keys: str) -> Node | None:

@@ -76,7 +76,7 @@ def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> M
 
 
 def _of_every_call(draft: Draft, region: Region, task: Task) -> tuple[Entry, ...]:
-    """What stands behind the fields of the tool."""
+    """The keys after the fields of the tool."""
     written = Entries(draft, TASK, region, task.span)
     written.timeout(task.timeout)
     written.node("output", emit_output(draft, region, task.output), "result")

@@ -1,8 +1,8 @@
 """Nodes to YAML text.
 
 PyYAML's emitter writes, for it knows when a string needs quotes. Its settings: lists are indented, text
-of several lines stands in a block, quotes are double where that needs no escapes, and lines are never folded. What
-the author wrote keeps its looks where they still fit: a collection on one line stays there, quotes stay what they
+of several lines is written as a block, quotes are double where that needs no escapes, and lines are never folded. The
+author's style is kept where it still fits: a collection on one line stays there, quotes stay what they
 were, and so does a folded text.
 """
 
@@ -93,7 +93,7 @@ class _Looks:
         return yaml.ScalarEvent(None, None, (is_plain_text(value), True), value, style=style)
 
     def _is_own(self, key: ScalarNode) -> bool:
-        """Whether the author wrote this very key there: a new one may stand at the place of something else."""
+        """Whether the author wrote this very key there: a new one may have the place of something else."""
         return self._source.slice(key.span).strip("'\"") == key.text
 
     def _is_on_one_line(self, node: MappingNode | SequenceNode) -> bool:
@@ -144,7 +144,7 @@ class _Emitter(Emitter):
         return analysis
 
     def determine_block_hints(self, text: str) -> str:
-        """Without the indentation where the first line that has text tells it."""
+        """Omit the indentation indicator if the first non-empty line determines it."""
         hints: str = super().determine_block_hints(text)
         return hints if text.lstrip("\n").startswith(" ") else hints.lstrip("123456789")
 

@@ -91,7 +91,7 @@ def _entering(rule: EnterRule) -> list[Line]:
 
 
 def _iteration(loop: Loop) -> list[Line]:
-    """How each iteration of a loop over steps begins and ends, or where each item goes on."""
+    """How each iteration of a loop over steps starts and ends, or the routes of each item."""
     if loop.enter is None:
         return []
     if not loop.end:

@@ -71,12 +71,12 @@ class Calls(msgspec.Struct, frozen=True):
         return (replace(INPUT, older=tuple(name for name in INPUT.older if name not in taken)),)
 
     def flat(self, kind: str, name: str, head: tuple[Property, ...], borrowed: tuple[Model, ...] = ()) -> Model:
-        """A call whose fields stand beside others. ``head`` are the properties that tell its kind and name."""
+        """A call whose fields are beside others. ``head`` are the properties for its kind and name."""
         settings = () if any(one.name == "spec" for one in head) else (_settings(_SPEC),)
         return self._place(kind, name, (*head, *settings), borrowed)
 
     def nested(self, kind: str, name: str, head: tuple[Property, ...]) -> Model:
-        """A call in a mapping of its own, whose fields may also stand in ``spec``."""
+        """A call in its own mapping, whose fields may also be in ``spec``."""
         place = self._place(kind, name, head, ())
         names = words(*dict.fromkeys((*place.names, *_SPEC_WORDS)))
         spec = _SPEC if place.open else {"allOf": [_SPEC], "propertyNames": names}

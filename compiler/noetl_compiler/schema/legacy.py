@@ -1,4 +1,4 @@
-"""The steps of the legacy dialect: ``tool`` is a word, and its fields lie flat on the step."""
+"""The steps of the legacy dialect: ``tool`` is a word, and its fields are directly on the step."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ OWN_WORDS = frozenset({"with", "collection", "element", "filter", "save", "task"
 
 _NAME = Property("step", "The name of the step, as routes and templates use it.", NAME)
 _NAMED = (("step", "name"),)
-"""A step that tells its type may have its name as "name"."""
+"""A step with a type may have its name in "name"."""
 
 _STEP = Model(
     "any_step",

@@ -1,6 +1,6 @@
-"""Calls of the v1 dialect, wherever they stand: flat on a step, in its ``call``, or in the ``task`` of an iterator.
+"""Calls of the v1 dialect, wherever they are: flat on a step, in its ``call``, or in the ``task`` of an iterator.
 
-What is called need not be named by its kind: something with a path is a playbook, something with a name is a task of
+A call need not name its kind: something with a path is a playbook, something with a name is a task of
 the workbook, and what only says where to save just stores.
 """
 
@@ -29,7 +29,7 @@ _NAME = Property("name", "A second name for the result, in addition to the step'
 
 
 class Form(msgspec.Struct, frozen=True):
-    """One form of a call: its name, the keys under which the word of its kind may stand, and what stands around it."""
+    """One form of a call: its name, the keys that may hold its kind, and the keys around it."""
 
     name: str
     keys: tuple[str, ...]

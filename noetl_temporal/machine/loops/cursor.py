@@ -269,7 +269,7 @@ class CursorMachine(LoopMachine):
 
 
 def _ended(given: Settlement) -> PlainOutcome:
-    """What the iteration came to, as a statement sees it. One that ended well has no error, though a call of it may
+    """The outcome of the iteration, as a statement sees it. One that ended well has no error, though a call of it may
     have failed with an error after which it went on.
     """
     if given.status != "ok" or given.outcome["status"] == "ok":

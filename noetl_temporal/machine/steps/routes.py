@@ -158,7 +158,7 @@ def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: t
     if deferred.total:
         _add_log(execution, deferred, handled=handled)
     elif is_of_items and run.loop is not None and run.loop.failures.total:
-        pass  # they are told or deferred already
+        pass  # they are already emitted or deferred
     elif handled and step.loop is not None and step.loop.end:
         _defer(execution, step, FailureLog().with_failure(_failure(execution, step, run, end)))
     else:

@@ -171,4 +171,4 @@ ENTER = Construct(
 )
 
 CASE_STEP_CONSTRUCTS = (STEP_POLICY, LIFECYCLE, ENTER, *ADMISSIONS)
-"""What stands below the spec of a step, in v10 and case."""
+"""The keys below the spec of a step, in v10 and case."""
