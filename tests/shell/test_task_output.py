@@ -263,8 +263,14 @@ raise ValueError("no")
     call = call_of(execution_id=execution, config={"code": code})
     report = await Attempt(TOOL, call, Credentials(SECRETS), attempts, values, asyncio.Event()).run()
     assert report.outcome["status"] == "error"
-    found = {(line.stream, line.text) for line in await lines_of(log, execution)}
-    assert found == {("stdout", "out"), ("stderr", "err"), ("stderr", "INFO mine: told")}
+    lines = [(line.stream, line.text) for line in await lines_of(log, execution)]
+    assert set(lines[:-4]) == {("stdout", "out"), ("stderr", "err"), ("stderr", "INFO mine: told")}
+    assert [text for _, text in lines[-4:]] == [
+        "Traceback (most recent call last):",
+        '  File "<python task>", line 7, in <module>',
+        '    raise ValueError("no")',
+        "ValueError: no",
+    ]
 
 
 LOOP = """
