@@ -12,11 +12,11 @@ import sys
 import threading
 from typing import BinaryIO
 
+from noetl_activities.duckdb_calls import CancelledCallError, Running, Turns
 from noetl_activities.duckdb_confinement import confine
 from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.duckdb_instance import Instance
 from noetl_activities.duckdb_once import LEDGER, keeps, run_once
-from noetl_activities.duckdb_running import CancelledCallError, Running, Turns
 from noetl_activities.duckdb_statements import outcome_of, run_statements
 from noetl_activities.duckdb_wire import (
     Call,

@@ -86,7 +86,9 @@ def answer(result: Any) -> str:
     except NotJsonError as error:
         path = path_to(error.value, result, "result") or path_to(error.value, noetl_package.written, "ctx")
         hint = "return its text, its fields as a dict, or list(...) of what it iterates over"
-        raise TypeError(f'"{path or "result"}" is of type {named(type(error.value))}, no JSON value: {hint}') from None
+        raise TypeError(
+            f'"{path or "result"}" is of type {named(type(error.value))}, not a JSON value: {hint}'
+        ) from None
 
 
 def run(call: dict[str, Any]) -> Any:
@@ -244,10 +246,10 @@ def finished(value: Any) -> Any:
 
 
 class NotJsonError(TypeError):
-    """A part of a result is no JSON value."""
+    """A part of a result is not a JSON value."""
 
     def __init__(self, value: Any) -> None:
-        super().__init__(f"{named(type(value))} is no JSON value")
+        super().__init__(f"{named(type(value))} is not a JSON value")
         self.value = value
 
 

@@ -1,4 +1,4 @@
-"""Writes a run as a test: its calls as stubs, and what came of it as expectations."""
+"""Writes a run as a test: its calls as stubs, and its outcome as expectations."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ async def test_a_result_that_is_no_json_value_is_an_error_with_its_path_and_type
     assert outcome.error is not None
     assert (outcome.status, outcome.error.kind, outcome.error.code) == ("error", "exception", "TypeError")
     assert expected in outcome.error.message
-    assert "no JSON value: return its text" in outcome.error.message
+    assert "not a JSON value: return its text" in outcome.error.message
 
 
 WRAPPED = "import functools\ndef plain(a, b=2): ...\n@functools.wraps(plain)\ndef main(*args, **named): return named"

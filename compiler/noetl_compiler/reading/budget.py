@@ -31,7 +31,7 @@ MAX_BYTES = 16_000_000
 """Of a text in UTF-8. A step has 200 to 800."""
 
 MAX_NODES = 1_500_000
-"""Scalars, keys, mappings and sequences that stand in the text. A step has 20 to 70."""
+"""Scalars, keys, mappings and sequences written in the text. A step has 20 to 70."""
 
 MAX_ENTRIES = 100_000
 """Of one mapping or sequence."""
@@ -80,7 +80,7 @@ class Budget:
         return Size(self._nodes + self._repeated_nodes, self._chars + self._repeated_chars)
 
     def scalar(self, chars: int, offset: int) -> str:
-        """A scalar that stands in the text, ``offset`` characters from its beginning."""
+        """A scalar written in the text, ``offset`` characters from its beginning."""
         self._nodes += 1
         self._chars += chars
         if self._nodes > MAX_NODES:
@@ -90,7 +90,7 @@ class Budget:
         return ""
 
     def collection(self, depth: int, offset: int) -> str:
-        """A mapping or a sequence that stands in the text, ``depth`` collections around it."""
+        """A mapping or a sequence written in the text, ``depth`` collections around it."""
         return TOO_MANY_LEVELS if depth >= MAX_DEPTH else self.scalar(0, offset)
 
     @staticmethod
