@@ -39,7 +39,7 @@ class CallLog:
         self._records.append(AttemptRecord(self._next_number, self.now(), "lost", worker=worker_name()))
 
     def now(self) -> int:
-        """The time that stands in the records: milliseconds since the epoch."""
+        """The time in the records: milliseconds since the epoch."""
         return now()
 
     @property

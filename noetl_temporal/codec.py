@@ -68,7 +68,7 @@ HEADERS = HeaderCodecBehavior.WORKFLOW_ONLY_CODEC
 undecoded."""
 
 NO_STORE = "TMPRL1105"
-"""Temporal's code in an error about a value that lies in the payload store, in a process that knows of none."""
+"""Temporal's code in an error about a value in the payload store, in a process without one."""
 
 DECODED = 64
 """Shared parts, the last used, that are in memory once for all workflows which have them."""

@@ -147,7 +147,7 @@ def plain(outcome: Outcome) -> PlainOutcome:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and maps stand in each other over more than so many levels."""
+    """Whether lists and maps are nested over more than ``levels`` levels."""
     level: list[Any] = [value]
     while level and levels >= 0:
         levels -= 1

@@ -73,7 +73,7 @@ class ValueStore:
             await self._driver.store(StorageDriverStoreContext(), payloads)
 
     def leaves_in_history(self, value: Any) -> bool:
-        """Whether Temporal certainly leaves this value in history, told without signing it. A codec changes sizes."""
+        """Whether Temporal certainly leaves this value in history, without signing it. A codec changes sizes."""
         if self._driver is None:
             return True
         is_coded = codec_of_stored(self.converter) is not None
