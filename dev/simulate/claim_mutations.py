@@ -44,11 +44,6 @@ def _stays_drained(row_over: Any, self: Any, run: Any, end: Any) -> None:
     self._progress.is_drained = was_drained
 
 
-def _believes_every_claim(claim_ended: Any, self: Any, run: Any, end: Any) -> None:
-    self._progress.claimers[run.claim].is_overtaken = False
-    claim_ended(self, run, end)
-
-
 def _acknowledges_what_was_cut_off(action: Any, self: Any, run: Any, end: Any) -> Any:
     found = action(self, run, end)
     return "ack" if found == "release" and self._cursor.ack is not None else found
@@ -73,7 +68,6 @@ CLAIM_MUTATIONS = (
     Mutation("24: row_concurrency", CursorMachine, "_next_claimer", replaced_by(_any_claimer)),
     Mutation("24: max_in_flight claimers", CursorMachine, "_can_claim", replaced_by(_whatever_runs)),
     Mutation("24: until no row is left", CursorMachine, "_row_over", wrapped_by(_stays_drained)),
-    Mutation("24: a claim may have looked too early", CursorMachine, "_claim_ended", wrapped_by(_believes_every_claim)),
     Mutation("24: at most max_attempts", cursor, "may_be_given_back", replaced_by(_yes)),
     Mutation("24: a failed row is given back", cursor, "may_be_given_back", replaced_by(_no)),
     Mutation("24: claimers outlive a snapshot", CursorMachine, "snapshot", replaced_by(_snapshot_without_claimers)),
