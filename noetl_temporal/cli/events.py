@@ -21,7 +21,7 @@ from noetl_temporal.stack.errors import NoSuchRunError, StackError
 if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
     from noetl_temporal.cli.logged import EventPage
 
-__all__ = ["events_command"]
+__all__ = ["EventTable", "events_command", "print_json"]
 
 WIDEST = 60
 """The most characters of a column; a longer text moves the rest of its line."""
@@ -57,26 +57,27 @@ async def _show(run: int | str | None, last: int | None, *, as_json: bool) -> No
     if dsn is None:
         raise StackError("no event log to read: set NOETL_POSTGRES to the DSN of its Postgres")
     execution, is_empty = await execution_of(run), True
-    table: _Table | None = None
+    table: EventTable | None = None
     async with aclosing(logged_events(dsn, execution or await latest_in_temporal(), last)) as pages:
         async for page in pages:
             if as_json:
-                _print_json(page)
+                print_json(page)
             else:
-                table = table or _Table(page)
+                table = table or EventTable(page)
                 table.write(page)
             is_empty = False
     if is_empty:
         raise NoSuchRunError("the event log is empty" if execution is None else f"the event log has no run {execution}")
 
 
-def _print_json(page: EventPage) -> None:
+def print_json(page: EventPage) -> None:
+    """Print each row as one line of JSON."""
     for row in page.rows:
         fields = {**msgspec.structs.asdict(row.event), "superseded": row.is_superseded}
         echo_json(msgspec.json.encode(with_text_ids(fields)).decode())
 
 
-class _Table:
+class EventTable:
     """The table of all pages. Its columns are as wide as the longest text on any of them, up to WIDEST."""
 
     def __init__(self, first: EventPage) -> None:
@@ -93,6 +94,7 @@ class _Table:
         self._lines.write_header()
 
     def write(self, page: EventPage) -> None:
+        """Write the rows of a page."""
         for row in page.rows:
             event = row.event
             self._lines.write(

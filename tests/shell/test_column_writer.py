@@ -104,7 +104,7 @@ def _cpu(work: Callable[[], object]) -> float:
 
 def test_a_log_costs_about_as_much_as_a_table_as_it_does_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     page = EventPage([_row(index) for index in range(1_000)], None)
-    table = events._Table(page)
-    costs = _cpu(lambda: table.write(page)), _cpu(lambda: events._print_json(page))
+    table = events.EventTable(page)
+    costs = _cpu(lambda: table.write(page)), _cpu(lambda: events.print_json(page))
     assert len(capsys.readouterr().out.splitlines()) == 1 + 10_000
     assert costs[0] < 5 * costs[1], "a table of Rich takes 40 times as long"
