@@ -22,7 +22,7 @@ from noetl_temporal.naming import PLAYBOOK_WORKFLOW, activity_type
 from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest, recorded_requests
 from noetl_temporal.replay import histories_of
 from noetl_temporal.run_input import Playbook, RunInput
-from noetl_temporal.stored_values import with_result_loaded
+from noetl_temporal.stored_values import load_json, with_result_loaded
 from noetl_temporal.value_store import ValueStore
 
 __all__ = ["RecordedCall", "RecordedRun", "recorded_run"]
@@ -75,7 +75,8 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
         if started.workflow_type.name == PLAYBOOK_WORKFLOW and history.workflow_id == workflow_id:
             given, playbook = await converter.decode(started.input.payloads[:2], [RunInput, Playbook])
             begun = history.events[0].event_time.ToMilliseconds()
-            found = RecordedRun(playbook.graph, given.payload or (found.payload if found else {}), begun)
+            payload = {**given.payload, **await _loaded(given, values)} or (found.payload if found else {})
+            found = RecordedRun(playbook.graph, payload, begun)
             async for request in recorded_requests(history, converter, playbook.graph):
                 requests.setdefault(request.id, request)
         calls += [one async for one in _calls(history, converter, values)]
@@ -85,6 +86,11 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
         found.calls[one.call.key] = one
     found.requests = sorted(requests.values(), key=lambda request: request.at)
     return found
+
+
+async def _loaded(given: RunInput, values: ValueStore) -> dict[str, Json]:
+    """The values of the request that are stored."""
+    return {name: msgspec.json.decode(await load_json(values, one)) for name, one in given.kept.items()}
 
 
 async def _calls(
