@@ -24,7 +24,9 @@ _SECRET = re.compile(
 
 
 def sanitised(context: dict[str, Json]) -> dict[str, Json]:
-    """The context without credentials and internal keys, each of its values at most LARGE and LEVELS deep."""
+    """The context without credentials and internal keys, each of its values at most LARGE and LEVELS deep. A context that
+    was sanitised before is returned unchanged.
+    """
     return {name: abridged(value, LARGE) for name, value in _allowed(context).items()}
 
 
@@ -32,10 +34,17 @@ def _allowed(value: Json, levels: int = LEVELS) -> Json:
     if not levels and isinstance(value, dict | list):
         return {"_truncated": True}
     if (fields := as_map(value)) is not None:
+        if _is_cut(fields):
+            return fields
         return {name: _allowed(inner, levels - 1) for name, inner in fields.items() if _is_safe_name(name)}
     if (items := as_list(value)) is not None:
         return [_allowed(inner, levels - 1) for inner in items]
     return value
+
+
+def _is_cut(fields: dict[str, Json]) -> bool:
+    """Whether this stands for a value that was left out before."""
+    return fields == {"_truncated": True, **({"_size": fields["_size"]} if type(fields.get("_size")) is int else {})}
 
 
 def _is_safe_name(name: str) -> bool:
