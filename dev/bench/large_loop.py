@@ -3,8 +3,8 @@
     python dev/bench/large_loop.py [--items 1000 10000 100000] [--in-flight 100] [--frame | --compare] [--sink]
 
 Each size runs alone, in one worker process whose memory is read while it runs; another process submits it and reads the
-results. Bytes an item should not grow with the size, nor should memory but for the list of results, which the report of the
-run has: of a million numbers it takes 36 MB.
+results. Bytes an item should not grow with the size, nor should memory, but for the list of results in the report of
+the run: of a million numbers it takes 36 MB.
 
 With ``--frame`` the items run in frames; with ``--compare`` unframed and then in frames, which tells how many times as
 fast that is. With ``--sink`` each item stores a row in Postgres.

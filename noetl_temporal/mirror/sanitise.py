@@ -24,8 +24,8 @@ _SECRET = re.compile(
 
 
 def sanitised(context: dict[str, Json]) -> dict[str, Json]:
-    """The context without credentials and internal keys, each of its values at most LARGE and LEVELS deep. A context that
-    was sanitised before is returned unchanged.
+    """The context without credentials and internal keys, each of its values at most LARGE and LEVELS deep. It may have
+    been sanitised before.
     """
     return {name: abridged(value, LARGE) for name, value in _allowed(context).items()}
 
