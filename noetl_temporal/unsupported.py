@@ -14,13 +14,11 @@ from noetl_compiler.graph import Graph, Json, Span, Step, Task
 from noetl_compiler.graph.pinned import PinnedCalls, call_name, calling_tasks, literal_call
 from noetl_compiler.language.scripts import FETCHED, code_in, source_of
 from noetl_compiler.language.sinks import KINDS
-from noetl_compiler.language.tools import IN_WORKFLOW, PLAYBOOK
+from noetl_compiler.language.tools import IN_WORKFLOW
 from noetl_compiler.language.unsupported import (
     CURSOR,
     CURSOR_REGION,
     CURSORS,
-    FRAMED_CALL,
-    FRAMED_REGION,
     HELD_REGION,
     REMOTE_CODE,
 )
@@ -53,7 +51,7 @@ def tools_for(*graphs: Graph) -> Collection[str]:
 
 def unsupported(graph: Graph, tools: Collection[str], *, has_store: bool = True) -> list[str]:
     """``file:line:col: error: ...`` for each tool without executor, each unknown sink, each loop over a cursor of
-    another database than Postgres or over several steps, each frame that cannot run, and code that lies elsewhere, in
+    another database than Postgres or over several steps, each frame that cannot run, and code in other files, in
     the order of the text. ``has_store`` when large values can be kept in Postgres."""
     found = sorted({*_in_steps(graph, tools), *_frames(graph, has_store)})
     return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in found]
@@ -115,20 +113,11 @@ def _inside_regions(graph: Graph) -> set[str]:
 
 
 def _frames(graph: Graph, has_store: bool) -> Iterator[tuple[Span, str]]:
-    """A frame needs a store for its segments; after a crash it makes the calls of its last seconds again."""
-    inside = _inside_regions(graph)
+    """A frame needs a store for its segments."""
     for step in graph.steps.values():
         frame = step.loop.frame if step.loop is not None else None
-        if frame is not None and (step.name in inside or (step.loop is not None and step.loop.region)):
-            yield frame.span, str(FRAMED_REGION)
         if frame is not None and not has_store:
             yield frame.span, "a frame stores its progress in Postgres: set NOETL_POSTGRES, or remove the frame"
-        for task in step.tasks if frame is not None else ():
-            if task.kind == PLAYBOOK:
-                yield task.span, str(FRAMED_CALL)
-            if not task.idempotent:
-                message = "a call that must not be repeated (idempotent: false) cannot run in a frame: remove the frame"
-                yield task.span, message
 
 
 def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:

@@ -12,12 +12,14 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from noetl_compiler import graph, syntax
+from noetl_compiler.framing import unframed_loops
 from noetl_compiler.graph import Arc, Graph, Hold, Route, SourceRef, Step, Value
 from noetl_compiler.language import defaults
 from noetl_compiler.language.names_profile import PROFILES
 from noetl_compiler.lowering.cursors import lower_cursor
 from noetl_compiler.lowering.endings import Ending, arrival_name, ending_of
 from noetl_compiler.lowering.item_routes import with_item_regions
+from noetl_compiler.lowering.main_parameters import code_names
 from noetl_compiler.lowering.routes import Ways, passed_names, routers_of
 from noetl_compiler.lowering.secrets import sinks_of_keychain
 from noetl_compiler.lowering.sinks import saving_behind, saving_name
@@ -62,7 +64,9 @@ class _Lowering:
         self._workbook = workbook_of(playbook)
         self._secrets = frozenset(entry.name for entry in playbook.keychain)
         self._passed = passed_names(playbook)
+        self._code_names = code_names(playbook)
         self._regions = regions_of(playbook, entry_of(playbook), final)
+        self._unframed = unframed_loops(playbook)
         self._inside: dict[str, list[syntax.Step]] = {loop: [] for loop in self._regions.ends}
         for step in playbook.steps:
             if (owner := self._regions.owner.get(step.name.text)) is not None:
@@ -105,7 +109,7 @@ class _Lowering:
             join=step.join or "wave",
             args=passed if step.loop and step.tasks else args,
             loop=self._loop(step, step.loop) if step.loop else None,
-            tasks=lower_tasks(step, args, self._playbook, self._workbook, self._secrets),
+            tasks=lower_tasks(step, args, self._playbook, self._workbook, self._secrets, self._code_names),
             set=assigns,
             result=result,
             route=self._route(step),
@@ -119,8 +123,8 @@ class _Lowering:
         return ending_of(loop, end, self._passed.get(end.name.text, Value({})))
 
     def _route(self, step: syntax.Step) -> Route:
-        """Where a step goes on. A loop over steps goes to its end whatever became of it; what it names are the ways
-        into its region.
+        """The successors of a step. A loop over steps leads to its end, whatever its outcome; its own routes lead into
+        its region.
         """
         if (end := self._regions.ends.get(step.name.text)) is not None:
             return Route(arcs=(Arc(end.name.text, step.span, "any"),))
@@ -128,6 +132,8 @@ class _Lowering:
         return Route() if ends_run else self._ways_from(step).route(step)
 
     def _loop(self, step: syntax.Step, loop: syntax.Loop) -> graph.Loop:
+        if step.name.text in self._unframed:
+            loop = replace(loop, body=replace(loop.body, frame=None))
         lowered, end = _lower_loop(loop), self._regions.ends.get(step.name.text)
         if end is None:
             return replace(lowered, enter=self._ways_from(step).item_route(step))

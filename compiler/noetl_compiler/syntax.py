@@ -18,6 +18,7 @@ from noetl_compiler.graph import (
     Circuit,
     EnterRule,
     Guard,
+    Json,
     KeychainEntry,
     Output,
     Priority,
@@ -77,23 +78,26 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The rules of one task. ``unmatched`` decides an error that no rule covers."""
+    """The rules of one task. ``unmatched`` decides an error that no rule covers. ``clause`` is the ``retry`` that they
+    were read from, as written.
+    """
 
     span: Span
     rules: tuple[Rule, ...] = ()
     unmatched: Unmatched | None = None
     circuit: Circuit | None = None
+    clause: Json = None
 
 
 class ForeignText(msgspec.Struct, frozen=True):
-    """A text in the language of a tool, code or SQL, with the field it stands in and its place."""
+    """A text in the language of a tool, code or SQL, with its field and place."""
 
     field: str
     node: ScalarNode
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One tool call. ``workbook`` names the workbook task it stands for, whose fields lie under its own. ``expects``
+    """One tool call. ``workbook`` names the workbook task that it calls; its own fields take precedence. ``expects``
     are the names that the author wants bound for it. ``on_timeout`` is the step to go to when the task, a wait,
     has timed out, until it is a route of the step (dialects/waits.py). ``texts`` are in ``config`` as well, and
     ``splices`` in those. ``code`` as in the graph.
@@ -136,7 +140,7 @@ NO_DEFAULTS = CallDefaults()
 
 
 class Reducer(NamedTuple):
-    """What the iterations of a loop set under this name is added up: ``mark`` tells how, as in graph.Assign."""
+    """What the iterations of a loop set under this name is reduced: ``mark`` is the operation, as in graph.Assign."""
 
     name: Name
     target: str
@@ -159,7 +163,7 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 class Arc(msgspec.Struct, frozen=True):
-    """A route to a step, in which ``args`` are bound as names. ``on`` None: what ``when`` asks about tells it."""
+    """A route to a step, in which ``args`` are bound as names. ``on`` None: derived from what ``when`` reads."""
 
     to: Name
     span: Span

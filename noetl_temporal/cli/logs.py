@@ -38,7 +38,7 @@ def log_to_file(file: Path) -> None:
 
 
 def log_nowhere() -> None:
-    """For a command that only asks: what goes wrong it tells in words of its own."""
+    """For a command that only reads: it reports problems itself."""
     _log_to(logging.NullHandler())
 
 
@@ -89,4 +89,5 @@ def _log_to(
     logging.getLogger(TASK_OUTPUT).setLevel(logging.INFO)
     forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"))
     core = LoggingConfig(TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding)
-    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=core, metrics=metrics)))
+    telemetry = TelemetryConfig(logging=core, metrics=metrics, attach_service_name=False)
+    Runtime.set_default(Runtime(telemetry=telemetry))

@@ -26,6 +26,7 @@ from noetl_temporal.machine.deferred import Deferred, Names
 from noetl_temporal.machine.events import PayloadRef
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.stored import stored_value
+from noetl_temporal.shortening import abridged
 
 __all__ = ["begin_storing", "finish_storing", "keep_request_values", "mark_request_values", "values_under", "write"]
 
@@ -50,6 +51,19 @@ def keep_request_values(state: PlaybookState, kept: Mapping[str, StoredRef], *, 
         if kept:
             state.kept = {**state.kept, root: dict(kept)}
             state.has_stored = True
+
+
+def abridged_values(state: PlaybookState, targets: Sequence[str], limit: int) -> dict[str, Json]:
+    """The values of ``ctx`` and ``vars`` that ``set`` entries have changed, by name, for the log."""
+    found: dict[str, Json] = {}
+    for target in targets:
+        root, path, _ = json_merge.split_target(target)
+        name = path.partition(".")[0]
+        if root in ("ctx", "vars"):
+            stored = state.kept.get(root, {}).get(name)
+            value = _values(state, root).get(name)
+            found[name] = abridged(value, limit) if stored is None else {"_truncated": True, "_size": stored.bytes}
+    return found
 
 
 def mark_request_values(state: PlaybookState) -> None:

@@ -15,10 +15,10 @@ from noetl_compiler.graph import Guard, Span, Value
 from noetl_compiler.language import defaults
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import quantities
-from noetl_temporal.machine.call import CallRule, RuleMistake
+from noetl_temporal.machine.call import CallRule, RuleWarning
 from noetl_temporal.machine.undefined import unmatched
 
-__all__ = ["Decision", "RuleError", "allows", "decide", "delay_of"]
+__all__ = ["Decision", "RuleError", "allows", "decide", "delay_of", "is_last_page"]
 
 _NO_RETRY_AFTER = 0.0
 
@@ -41,7 +41,7 @@ class Decision(msgspec.Struct, frozen=True):
     delay: float = 0.0
     exhausted: bool = False
     indeterminate: tuple[str, ...] = ()
-    mistakes: tuple[RuleMistake, ...] = ()
+    mistakes: tuple[RuleWarning, ...] = ()
 
 
 def decide(
@@ -57,7 +57,7 @@ def decide(
     comes from the caller, because this function has no randomness of its own. Raises RuleError.
     """
     unknown: list[str] = []
-    mistakes: list[RuleMistake] = []
+    mistakes: list[RuleWarning] = []
     for rule in rules:
         if rule.on not in ("any", status):
             continue
@@ -65,7 +65,7 @@ def decide(
             verdict = templates.predicate(rule.when, scope) if rule.when is not None else templates.Verdict(True)
             unknown.extend(verdict.indeterminate)
             if status == "ok" and rule.when is not None and (message := unmatched(rule.when, scope, verdict)):
-                mistakes.append(RuleMistake(rule.index, message))
+                mistakes.append(RuleWarning(rule.index, message))
             if verdict.matched:
                 decision = _apply(rule, scope, attempts, retry_after or _NO_RETRY_AFTER, jitter, tuple(unknown))
                 return msgspec.structs.replace(decision, mistakes=tuple(mistakes))
@@ -95,10 +95,21 @@ def _apply(
 ) -> Decision:
     if rule.do != "retry":
         return Decision(rule.do, rule.index, indeterminate=unknown)
-    if attempts >= _attempts_of(rule.attempts, scope):
+    if attempts >= _count_of(rule.attempts, scope, defaults.ATTEMPTS):
         return Decision("fail", rule.index, exhausted=True, indeterminate=unknown)
     delay = max(delay_of(rule, attempts, jitter, scope), retry_after)
     return Decision("retry", rule.index, delay, indeterminate=unknown)
+
+
+def is_last_page(rules: Sequence[CallRule], decision: Decision, scope: Mapping[str, Any], page: int | None) -> bool:
+    """Whether the rule that matched would call for another page, but allows no more than there are."""
+    if decision.do != "again":
+        return False
+    rule = next(one for one in rules if one.index == decision.rule)
+    try:
+        return (page or 1) >= _count_of(rule.attempts, scope, defaults.PAGES)
+    except TemplateFailure:
+        return False  # the task fails at this rule, and says why
 
 
 def delay_of(rule: CallRule, attempt: int, jitter: float = 0.0, scope: Mapping[str, Any] | None = None) -> float:
@@ -114,10 +125,10 @@ def delay_of(rule: CallRule, attempt: int, jitter: float = 0.0, scope: Mapping[s
     return delay * (0.5 + jitter) if rule.jitter else delay
 
 
-def _attempts_of(value: Value | None, scope: Mapping[str, Any]) -> int:
+def _count_of(value: Value | None, scope: Mapping[str, Any], default: int) -> int:
     found = None if value is None else templates.render(value, scope)
     if value is None or found is None:
-        return defaults.ATTEMPTS
+        return default
     return quantities.count(found, "attempts", _place(value))
 
 

@@ -1,4 +1,6 @@
-"""What of a value may stand in an event: no secrets, nothing internal, nothing large (loop-and-retry seed, Context)."""
+"""Removes from a value what an event must not contain: secrets, internal fields, large values (loop-and-retry seed,
+Context).
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,7 @@ _SECRET = re.compile(
 
 
 def sanitised(context: dict[str, Json]) -> dict[str, Json]:
-    """The context without credentials and internal keys, each of its values at most LARGE and LEVELS deep. It may have
-    been sanitised before.
-    """
+    """The context without credentials and internal keys, each of its values at most LARGE and LEVELS deep."""
     return {name: abridged(value, LARGE) for name, value in _allowed(context).items()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["BusyError", "FellError", "NoSuchRunError", "NotStartedError", "StackError"]
+__all__ = ["BusyError", "CrashedError", "NoSuchRunError", "NotStartedError", "StackError"]
 
 # A Go program that panics says why first, then where; a log of ours says it last.
 _CAUSE = re.compile(r"panic: .*|.*address already in use.*|.*(?:FATAL|Error|error):? .*")
@@ -27,7 +27,7 @@ class NotStartedError(StackError):
     """A run was not started, because there is no stack for it."""
 
 
-class FellError(StackError):
+class CrashedError(StackError):
     """A server has ended unexpectedly. ``how`` names the server and the status, ``log`` has its last log lines."""
 
     def __init__(self, how: str, log: str) -> None:

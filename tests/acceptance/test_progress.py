@@ -64,14 +64,14 @@ LOOP = [
     [
         ([], ""),
         ([row("task.done")], ""),
-        (LOOP, "2/3 iterations, 2 pages"),
+        (LOOP, "2/3 iterations, 1 failed, 2 pages"),
         (
             [*LOOP, row("loop.done", stats={"total": 3, "success": 2, "failed": 1, "skipped": 0})],
-            "3/3 iterations, 2 pages",
+            "3/3 iterations, 1 failed, 2 pages",
         ),
         (
             [*LOOP, row("loop.failed", stats={"total": 3, "success": 0, "failed": 1, "skipped": 2})],
-            "1/3 iterations, 2 pages",
+            "1/3 iterations, 1 failed, 2 pages",
         ),
         ([retried(True)], "1 retry"),
         ([retried(True), retried(True)], "2 retries"),

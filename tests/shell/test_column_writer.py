@@ -11,7 +11,7 @@ import pytest
 from noetl_temporal.cli import column_writer, events
 from noetl_temporal.cli.column_writer import Column, ColumnWriter
 from noetl_temporal.cli.console import PrintableConsole
-from noetl_temporal.cli.logged import EventPage
+from noetl_temporal.cli.logged_run import EventPage
 from noetl_temporal.mirror.read import Event, LoggedEvent
 
 COLUMNS = Column("node", 6), Column("seconds", 7, is_number=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -100,6 +101,20 @@ async def test_the_log_tells_step_and_attempt(
     assert fields == {"execution_id": 7, "step": "fetch", "iteration": given.get("iteration"), "attempt": 2}
 
 
+@pytest.mark.parametrize(
+    ("task", "iteration", "expected"),
+    [
+        ("fetch_task", None, "fetch: text"),
+        ("fetch", 2, "fetch[2]: text"),
+        ("parse", None, "fetch/parse: text"),
+        ("parse", 2, "fetch/parse[2]: text"),
+    ],
+)
+def test_a_line_names_the_task_where_a_step_has_several(task: str, iteration: int | None, expected: str) -> None:
+    line = LogLine(7, datetime.now(UTC), "fetch", task, iteration, None, 1, "stdout", "text")
+    assert line.place_and_text() == expected
+
+
 @pytest.mark.parametrize("text", ["", " \n"])
 async def test_nothing_is_logged_where_nothing_is_printed(logged: pytest.LogCaptureFixture, text: str) -> None:
     await printed(text)
@@ -114,7 +129,7 @@ async def test_no_printed_line_can_be_taken_for_one_of_the_log(logged: pytest.Lo
 
 async def test_the_worker_logs_the_beginning_of_a_long_text(logged: pytest.LogCaptureFixture) -> None:
     await printed("x" * (MOST_CHARACTERS + 1234))
-    assert logged.messages[0].endswith("x\n  | ... (the rest is left out)")
+    assert logged.messages[0].endswith("x\n  | ... (the rest is omitted)")
     assert len(logged.messages[0]) < MOST_CHARACTERS + 200
 
 
@@ -164,7 +179,7 @@ async def test_a_megabyte_is_kept_and_the_cut_is_told(servers: Addresses, log: a
     found = await lines_of(log, execution)
     assert [line.stream for line in found] == ["stdout", "noetl"]
     assert MOST_BYTES - 2 <= len(found[0].text.encode()) <= MOST_BYTES
-    assert found[1].text == "the output is cut here: at most 1,048,576 bytes of an attempt are logged"
+    assert found[1].text == "the output is truncated here: at most 1,048,576 bytes of an attempt are logged"
 
 
 async def test_what_is_not_cut_is_whole(servers: Addresses, log: asyncpg.Connection) -> None:
@@ -248,8 +263,14 @@ raise ValueError("no")
     call = call_of(execution_id=execution, config={"code": code})
     report = await Attempt(TOOL, call, Credentials(SECRETS), attempts, values, asyncio.Event()).run()
     assert report.outcome["status"] == "error"
-    found = {(line.stream, line.text) for line in await lines_of(log, execution)}
-    assert found == {("stdout", "out"), ("stderr", "err"), ("stderr", "INFO mine: told")}
+    lines = [(line.stream, line.text) for line in await lines_of(log, execution)]
+    assert set(lines[:-4]) == {("stdout", "out"), ("stderr", "err"), ("stderr", "INFO mine: told")}
+    assert [text for _, text in lines[-4:]] == [
+        "Traceback (most recent call last):",
+        '  File "<python task>", line 7, in <module>',
+        '    raise ValueError("no")',
+        "ValueError: no",
+    ]
 
 
 LOOP = """

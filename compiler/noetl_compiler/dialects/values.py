@@ -12,10 +12,12 @@ from noetl_compiler.language.names import RUN
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration, list_units, numeral
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
+from noetl_compiler.source import expressions
 
 __all__ = [
     "amount",
     "assigns",
+    "both",
     "condition",
     "count",
     "expression",
@@ -49,6 +51,21 @@ def condition(node: Node | None, report: Report) -> Template | None:
         message = f'the condition "{found.text}" has no template, so it is only text'
         report.error(Code.WRONG_VALUE, found.span, message, "put the expression into {{ }}")
     return Template(found.text, found.template_span or found.span)
+
+
+def both(left: Template | None, right: Template | None) -> Template | None:
+    """Combine two conditions with ``and``, so that the second is only evaluated if the first is true."""
+    if left is None or right is None:
+        return left or right
+    return Template(f"{{{{ ({_inner(left)}) and ({_inner(right)}) }}}}", left.span)
+
+
+def _inner(template: Template) -> str:
+    text = template.source.strip()
+    if expressions(text) == ((0, len(text)),) and text.startswith("{{"):
+        return text[2:-2].strip("-+ \n")
+    words = text.lower()
+    return str(words in TRUE_WORDS).lower() if words in TRUE_WORDS | FALSE_WORDS else repr(text)
 
 
 def _compared(node: ScalarNode, span: Span, report: Report) -> Template:
@@ -97,7 +114,7 @@ def count(node: Node | None, report: Report) -> Value | None:
     """Read a number of at least 1, or a template that renders to one."""
     found = amount(node, report)
     if found is not None and node is not None and isinstance(found.data, int | float) and 0 <= found.data < 1:
-        report.error(Code.WRONG_VALUE, node.span, f'"{found.data}" is below 1', "give 1 or more")
+        report.error(Code.WRONG_VALUE, node.span, f'"{found.data}" is below 1', "write 1 or more")
     return found
 
 
@@ -155,7 +172,7 @@ def _assign(key: ScalarNode, item: Node, root: str, report: Report) -> Assign:
 def forbid_negative(node: ScalarNode, report: Report) -> None:
     """Report NT106 for a negative number."""
     if isinstance(node.value, int | float) and node.value < 0:
-        report.error(Code.WRONG_VALUE, node.span, f'"{node.text}" is below 0', "give 0 or more")
+        report.error(Code.WRONG_VALUE, node.span, f'"{node.text}" is below 0', "write 0 or more")
 
 
 def _is_number(value: Json) -> bool:

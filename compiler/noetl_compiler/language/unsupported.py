@@ -1,4 +1,4 @@
-"""Parts of a playbook that compile and cannot run yet: what is told of each, at compile time and before a run.
+"""Parts of a playbook that compile and cannot run yet: the message for each, at compile time and before a run.
 
 Kinds of tools are not among them: whether one can run is part of its description, and of what is installed.
 """
@@ -11,8 +11,6 @@ __all__ = [
     "CURSOR",
     "CURSORS",
     "CURSOR_REGION",
-    "FRAMED_CALL",
-    "FRAMED_REGION",
     "HELD_REGION",
     "REMOTE_CODE",
     "Unsupported",
@@ -36,8 +34,6 @@ CURSOR_REGION = Unsupported(
 CURSORS = frozenset({"postgres"})
 """The databases that rows can be claimed from."""
 
-FRAMED_CALL = Unsupported("a frame cannot call playbooks", "remove the frame")
-FRAMED_REGION = Unsupported("frames are not supported in loops over several steps", "remove the frame")
 HELD_REGION = Unsupported(
     "a step inside of a loop over several steps cannot be held", "write on_failure: fail in the step"
 )

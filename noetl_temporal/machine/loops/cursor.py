@@ -3,7 +3,8 @@
 How it works. A claim is a call of the database's tool, and a run of the machine like an iteration. Its rows become
 iterations, ``row_concurrency`` of a claim at once, under the lease of the claim; when all of them are done the claimer
 claims again. A claim that finds nothing *drains* the loop: no claimer is added. Those at work claim once more each when
-they are done, since their rows may have been given back, or may have led to others.
+they are done, since their rows may have been given back, or may have led to others. A claim that was in flight when one
+of them was done is *overtaken*: it may have looked before, so that it drains nothing.
 
     claim ──► rows ──► iteration: tasks ──► settlement: ack or release ──► over
                                       └── no statement for it ──────────────┘
@@ -12,7 +13,7 @@ Every row that was claimed gets an iteration, also under a stop: then it is canc
 what a stop itself asks for (engine.py, 4), unless a second cancel skips the cleanup; so is the end of a claim in
 flight, whose rows would stay claimed otherwise.
 
-An acknowledgement that changes no row was refused: the lease has expired, and the row is another claimer's. Then the
+An acknowledgement that changes no row was refused: the lease has expired, and another claimer has the row. Then the
 iteration fails, whatever it came to.
 """
 
@@ -136,7 +137,7 @@ class CursorMachine(LoopMachine):
             claimer.waiting = [rows] if self._cursor.process == "frame" else list(rows)
             return
         del progress.claimers[run.claim]
-        progress.found, progress.is_drained = 0, True
+        progress.found, progress.is_drained = 0, progress.is_drained or not claimer.is_overtaken
 
     def _rows_of(self, end: End) -> list[Json]:
         """The rows that a claim took; a claim that failed fails the loop. Raises NotLoaded."""
@@ -193,7 +194,7 @@ class CursorMachine(LoopMachine):
             return may_be_given_back(self._cursor, self._limits, self._statement_scope(run))
         except TemplateFailure as failure:
             message = (
-                f"the row is acknowledged as failed, for nothing tells how often it was claimed: {failure.message}"
+                f"the row is acknowledged as failed, because it is unknown how often it was claimed: {failure.message}"
             )
             self._host(run).warn(message, self._cursor.span)
             return False
@@ -209,7 +210,7 @@ class CursorMachine(LoopMachine):
             return End("error", _told(end.outcome, "ack"), end.task, end.span)
         if given.status == "ok" and not is_held:
             status: Literal["error", "cancelled"] = "error" if end.status == "ok" else "cancelled"
-            message = "the acknowledgement was refused: the lease has expired, and the row is another claimer's"
+            message = "the acknowledgement was refused: the lease has expired, and another claimer has the row"
             return End(status, error_outcome(LEASE_LOST, message), end.task, end.span)
         return End(given.status, given.outcome, given.task, given.span)
 
@@ -220,6 +221,8 @@ class CursorMachine(LoopMachine):
         if not claimer.running and not claimer.waiting:
             del progress.claimers[run.claim]
             progress.is_drained = False
+            for other in progress.claimers.values():
+                other.is_overtaken = other.is_claiming
         super()._run_ended(run, end, "")
 
     # ---- what the engine asks -------------------------------------------------------------------------------------
@@ -269,7 +272,7 @@ class CursorMachine(LoopMachine):
 
 
 def _ended(given: Settlement) -> PlainOutcome:
-    """What the iteration came to, as a statement sees it. One that ended well has no error, though a call of it may
+    """The outcome of the iteration, as a statement sees it. One that ended well has no error, though a call of it may
     have failed with an error after which it went on.
     """
     if given.status != "ok" or given.outcome["status"] == "ok":

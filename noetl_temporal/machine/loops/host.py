@@ -13,12 +13,13 @@ from noetl_compiler.language.names import VARS_CACHE
 from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.commands import ChunkInput
-from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine.journal import RESULT_BYTES, Journal
 from noetl_temporal.machine.loops.claims import lease_names, renewal
 from noetl_temporal.machine.scope import Chain, Late
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
-from noetl_temporal.machine.undefined import Mistake
+from noetl_temporal.machine.undefined import ConditionWarning
+from noetl_temporal.shortening import abridged
 
 __all__ = ["IterationHost", "iteration_ids"]
 
@@ -99,7 +100,7 @@ class IterationHost:
     def warn(self, message: str, span: Span) -> None:
         """Add a warning to the report: the playbook knows the warnings of other chunks."""
         if not any(one.span == span for one in self._loop.mistakes):
-            self._loop.mistakes.append(Mistake(message, span))
+            self._loop.mistakes.append(ConditionWarning(message, span))
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """Apply ``set`` entries; those other than ``iter`` are reported to the playbook too."""
@@ -112,6 +113,7 @@ class IterationHost:
             "iteration",
             "COMPLETED",
             parent=self.parent_id,
+            context={"set": {target: abridged(value, RESULT_BYTES) for target, value in values}},
             targets=[target for target, _ in values],
             **self.meta,
         )

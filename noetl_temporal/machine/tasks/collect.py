@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from noetl_compiler.graph import Collect, Json, Task
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import json_merge
@@ -31,18 +33,20 @@ def with_page(how: Collect, so_far: Json, task: Task, outcome: PlainOutcome) -> 
 
 
 def sequence_of(how: Collect | None, progress: TaskProgress) -> Json:
-    """What ``task.done`` tells of all pages: how many, how they were collected, and whether the limit cut them."""
+    """What ``task.done`` reports about all pages: how many, how they were collected, and whether the limit was
+    reached.
+    """
     told: dict[str, Json] = {"pages": progress.page, "strategy": how.strategy if how else None}
     return {**told, "exhausted": True} if progress.is_cut else told
 
 
 def cut_warning(label: str, progress: TaskProgress) -> str:
-    """What is told when pages are missing from a result."""
+    """The warning if pages are missing from a result."""
     return f"{label}: there are more pages than the {progress.page} that this rule allows; raise its attempts"
 
 
 def _collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
-    page = json_merge.plain(json_merge.read(response_view(kind, result), how.path))
+    page = json_merge.plain(_at(how.path, response_view(kind, result)))
     match how.strategy:
         case "replace":
             return page
@@ -52,3 +56,15 @@ def _collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
             return [*(so_far or []), page]
         case "append":
             return [*(so_far or []), *(page if isinstance(page, list) else [page])]
+
+
+def _at(path: str, view: Any) -> Any:
+    """The value at the path. Conditions may name the body of a response ``data``, as the result of the call does, and
+    so may the path.
+    """
+    try:
+        return json_merge.read(view, path)
+    except (KeyError, IndexError, ValueError, TypeError):
+        if not path.startswith("data."):
+            raise
+        return json_merge.read(view, path.removeprefix("data."))
