@@ -51,8 +51,8 @@ def config_of_rules(rules: Iterable[dict[str, Json]]) -> list[Json]:
 
 def written(value: Json) -> Json:
     """What a graph.Value says, with its templates as text."""
-    is_value = isinstance(value, dict) and cast("dict[str, Json]", value).keys() == {"data", "templates"}
-    return value["data"] if is_value else value
+    mapping = cast("dict[str, Json]", value) if isinstance(value, dict) else {}
+    return mapping["data"] if mapping.keys() == {"data", "templates"} else value
 
 
 def _config_of(policy: dict[str, Json]) -> Json:
