@@ -51,8 +51,10 @@ def config_of_rules(rules: Iterable[dict[str, Json]]) -> list[Json]:
 
 def written(value: Json) -> Json:
     """What a graph.Value says, with its templates as text."""
-    mapping = cast("dict[str, Json]", value) if isinstance(value, dict) else {}
-    return mapping["data"] if mapping.keys() == {"data", "templates"} else value
+    if not isinstance(value, dict):
+        return value
+    mapping = cast("dict[str, Json]", value)
+    return mapping["data"] if mapping.keys() == {"data", "templates"} else mapping
 
 
 def _config_of(policy: dict[str, Json]) -> Json:
