@@ -37,6 +37,7 @@ __all__ = [
     "RUN_STATUSES",
     "SIGNAL_UPDATE",
     "SKIP_UPDATE",
+    "SUCCEEDED",
     "TIME_MEMO",
     "WAITS_QUERY",
     "WORKFLOW_QUEUE",
@@ -83,9 +84,14 @@ PAUSE_SIGNAL = "noetl-pause"
 REPORT_MEMO = "noetl-report"
 """The memo field with the report of a cancelled run: a cancelled workflow has no result."""
 
-RunStatus: TypeAlias = Literal["running", "paused", "completed", "failed", "cancelled", "terminated", "timed_out"]
+RunStatus: TypeAlias = Literal[
+    "running", "paused", "completed", "partial", "failed", "cancelled", "terminated", "timed_out"
+]
 RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 """The status of a run, in lists and reports."""
+
+SUCCEEDED: tuple[RunStatus, ...] = ("completed", "partial")
+"""How a run ends that neither failed nor was stopped."""
 
 Overlap: TypeAlias = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "allow_all"]
 """What happens at a time at which an earlier run of the schedule still runs."""

@@ -23,16 +23,20 @@ _IN_TEMPORAL: dict[RunStatus, tuple[WorkflowExecutionStatus, str]] = {
     "running": (WorkflowExecutionStatus.RUNNING, "Running"),
     "paused": (WorkflowExecutionStatus.RUNNING, "Running"),
     "completed": (WorkflowExecutionStatus.COMPLETED, "Completed"),
+    "partial": (WorkflowExecutionStatus.COMPLETED, "Completed"),
     "failed": (WorkflowExecutionStatus.FAILED, "Failed"),
     "cancelled": (WorkflowExecutionStatus.CANCELED, "Canceled"),
     "terminated": (WorkflowExecutionStatus.TERMINATED, "Terminated"),
     "timed_out": (WorkflowExecutionStatus.TIMED_OUT, "TimedOut"),
 }
-"""The client's value, and the name in list filters. For Temporal a run that is paused, or holds a step, is running;
-its search attribute has the status."""
+"""The client's value, and the name in list filters. For Temporal a run that is paused, or holds a step, is running,
+and a partial one is completed; its search attribute has the status."""
+
+_IN_ATTRIBUTE: dict[RunStatus, RunStatus] = {"paused": "running", "partial": "completed"}
+"""Those for which Temporal has another status."""
 
 _OF_TEMPORAL: dict[WorkflowExecutionStatus, RunStatus] = {
-    there: here for here, (there, _) in _IN_TEMPORAL.items() if here != "paused"
+    there: here for here, (there, _) in _IN_TEMPORAL.items() if here not in _IN_ATTRIBUTE
 }
 
 
@@ -138,7 +142,10 @@ def _status_term(status: RunStatus) -> str:
     term = f"ExecutionStatus = {literal(_IN_TEMPORAL[status][1])}"
     if status == "paused":  # by a request, or in Temporal itself
         return f"({term} AND {STATUS.name} = 'paused' OR {OPEN} AND ExecutionStatus != 'Running')"
-    return f"({term} AND {STATUS.name} != 'paused')" if status == "running" else term
+    if status == "partial":
+        return f"({term} AND {STATUS.name} = 'partial')"
+    hidden = next((own for own, there in _IN_ATTRIBUTE.items() if there == status), None)
+    return term if hidden is None else f"({term} AND {STATUS.name} != {literal(hidden)})"
 
 
 def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
@@ -150,6 +157,8 @@ def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
     found = one.typed_search_attributes
     if status == "running" and (found.get(STATUS) == "paused" or is_paused(one.raw_info)):
         status = "paused"
+    if status == "completed" and found.get(STATUS) == "partial":
+        status = "partial"
     path, version = found.get(PATH) or "", found.get(VERSION) or ""
     schedule = found.get(SCHEDULE)
     return ListedRun(execution_id, one.id, path, version, status, started, one.close_time, schedule=schedule)

@@ -183,7 +183,8 @@ class RunHandle(RunControl):
         return self.workflow.first_execution_run_id or self.workflow.result_run_id
 
     async def result(self) -> RunReport:
-        """Wait for the end: completed, failed, cancelled, terminated or timed_out is ``status``, never an exception.
+        """Wait for the end: ``status`` is completed, partial, failed, cancelled, terminated or timed_out, and
+        none of them is an exception.
 
         Of a run that Temporal has removed, as the event log has it.
         Raises UnknownRunError if neither has its end. Raises DeploymentError if the report is large and there is no

@@ -58,6 +58,7 @@ from noetl_temporal.naming import (
     PLAYBOOK_WORKFLOW,
     REPORT_MEMO,
     SIGNAL_UPDATE,
+    SUCCEEDED,
     WAITS_QUERY,
     keyword,
 )
@@ -153,7 +154,7 @@ class PlaybookWorkflow(ControlledWorkflow):
             rerun_of=given.rerun.execution_id if given.rerun else 0,
             rerun_from=given.rerun.step if given.rerun else "",
         )
-        if finish.status == "completed":
+        if finish.status in SUCCEEDED:
             return report
         if finish.status == "failed":
             raise ApplicationError(_why(finish), report, type=PLAYBOOK_FAILED, non_retryable=True)

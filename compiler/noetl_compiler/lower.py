@@ -117,6 +117,7 @@ class _Lowering:
             hold=_hold(step.on_failure or self._playbook.on_failure),
             enter=step.enter,
             failure=step.failure,
+            status=UNSET if step.status is None else step.status,
         )
 
     def _ending(self, loop: str, end: syntax.Step) -> Ending:

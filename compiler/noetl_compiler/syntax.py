@@ -17,6 +17,7 @@ from noetl_compiler.graph import (
     Assign,
     Circuit,
     EnterRule,
+    FinalStatus,
     Guard,
     Json,
     KeychainEntry,
@@ -203,7 +204,8 @@ class Step(msgspec.Struct, frozen=True):
     """A node of the workflow. ``next`` None: the author named no way on.
 
     ``ends`` names the loop whose region this step ends. ``sinks`` store the results of the step's loop as a whole.
-    ``defaults`` are the step's for its tasks, which have them already (dialects/spec_defaults.py).
+    ``defaults`` are the step's for its tasks, which have them already (dialects/spec_defaults.py). ``status`` of the
+    final step is that of the run.
     """
 
     name: Name
@@ -224,6 +226,7 @@ class Step(msgspec.Struct, frozen=True):
     enter: tuple[EnterRule, ...] = ()
     failure: BranchFailure | None = None
     defaults: CallDefaults = NO_DEFAULTS
+    status: FinalStatus | None = None
 
     @property
     def item_routes(self) -> Next | None:

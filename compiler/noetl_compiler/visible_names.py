@@ -19,6 +19,7 @@ from noetl_compiler.language.names import (
     BELOW_JOB,
     CLAIM,
     COUNTS,
+    ENDS,
     EVENT,
     ITERATION,
     LEASE,
@@ -34,7 +35,7 @@ from noetl_compiler.language.names import (
 from noetl_compiler.language.names_profile import PROFILES
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
-from noetl_compiler.syntax_queries import entry_of, passed_by_arcs, set_by_step, set_by_task
+from noetl_compiler.syntax_queries import entry_of, final_of, passed_by_arcs, set_by_step, set_by_task
 from noetl_compiler.templating.template_sites import RenderedAt, Use
 from noetl_compiler.value_merge import names_in
 
@@ -146,6 +147,10 @@ class VisibleNames:
         return assigned.union(*map(_named_in_code, (*self._playbook.workbook, *_tasks(self._playbook.steps))))
 
     @cached_property
+    def _final(self) -> str:
+        return final_of(self._playbook)
+
+    @cached_property
     def _steps_by_task(self) -> dict[str, tuple[Step, ...]]:
         found: dict[str, tuple[Step, ...]] = {}
         for step in self._playbook.steps:
@@ -224,6 +229,8 @@ class VisibleNames:
             names |= OUTCOME.keys() | _beside_statements(use)
         if use.place is RenderedAt.AFTER and any(step.sinks for step in self._steps(use)):
             names |= SAVED
+        if use.step is not None and use.step.name.text == self._final:
+            names |= ENDS
         return names | EVENT if self._has_event(use) else names
 
     def _has_event(self, use: Use) -> bool:

@@ -10,6 +10,7 @@ from temporalio.service import RPCError
 from noetl_activities.installed_tools import installed_tools
 from noetl_temporal.cli.named_run import execution_of
 from noetl_temporal.config import reading_converter
+from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.playbook_tests.expectations import Problem
 from noetl_temporal.playbook_tests.recorded import RecordedRun, recorded_run
 from noetl_temporal.playbook_tests.recording import recorded_test
@@ -35,7 +36,7 @@ async def _recorded(run: int | str) -> tuple[RecordedRun, RunReport]:
         if description.close_time is None:
             raise StackError(f"run {execution} has not ended: record it then")
         report = await handle.result()
-        if report.status not in ("completed", "failed"):
+        if report.status not in (*SUCCEEDED, "failed"):
             how = report.status.replace("_", " ")
             raise StackError(f"run {execution} is {how}: only a run that completed or failed can be recorded")
         recorded = await _whole_run(runs, await reading_converter(), handle.workflow_id)

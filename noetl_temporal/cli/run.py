@@ -23,6 +23,7 @@ from noetl_temporal.cli.playbook import Playbook, check_request, check_support, 
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.traces import warn_of_missing_traces
 from noetl_temporal.cli.view import open_view
+from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.stack.home import Home
 from noetl_temporal.unsupported import tools_for
 
@@ -83,7 +84,7 @@ def run_command(
 
     \b
     Exit status:
-      0    it completed
+      0    it completed, wholly or in part
       1    it failed, was cancelled, terminated or timed out
       2    the playbook, the command line or the deployment is wrong; nothing was started
       3    the outcome is unknown (see noetl status ID): the connection was lost, or you left before the end
@@ -172,7 +173,7 @@ class _Report:
     def exit_status(self) -> int:
         if self._was_interrupted:
             return INTERRUPTED
-        return 0 if self._shown is not None and self._shown.status == "completed" else FAILED
+        return 0 if self._shown is not None and self._shown.status in SUCCEEDED else FAILED
 
 
 def _run(order: Order, report: _Report, known: Reach | None) -> None:

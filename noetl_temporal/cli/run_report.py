@@ -48,8 +48,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     ``called`` are the first of the ``calls`` runs of other playbooks that it has called. A rerun is one of the run
     ``rerun_of``, from the step ``rerun_from`` on.
 
-    ``status`` is completed, failed, cancelled, terminated, timed_out, running or paused (for a run one only looked at),
-    or unknown (for one whose end was not seen; ``reason`` then says why).
+    ``status`` is completed, partial, failed, cancelled, terminated, timed_out, running or paused (for a run one only
+    looked at), or unknown (for one whose end was not seen; ``reason`` then says why).
     ``waits`` are what a running one waits for, ``standstill`` its pause and its held steps; ``attention`` is what keeps
     it from going on, or the event log from telling of it; a run is ``cancelling`` when it was asked to stop.
     """

@@ -15,6 +15,7 @@ __all__ = ["STATUS_COLOURS", "last_steps", "step_table"]
 STATUS_COLOURS: Mapping[str, str] = MappingProxyType(
     {
         "completed": "green",
+        "partial": "yellow",
         "failed": "red",
         "timed_out": "red",
         "terminated": "red",

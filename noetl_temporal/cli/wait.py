@@ -17,6 +17,7 @@ from noetl_temporal.cli.exits import FAILED, INTERRUPTED, UNKNOWN, WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
+from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
@@ -45,7 +46,7 @@ def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
 
     \b
     Exit status:
-      0    it completed
+      0    it completed, wholly or in part
       1    it failed, was cancelled, terminated or timed out
       2    there is no such run, or the command line or the deployment is wrong
       3    it is still running after --timeout, or the connection was lost
@@ -68,7 +69,7 @@ def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
     if ended.status in ("running", "paused"):
         click.echo(f"still running after {timeout:g} s: noetl wait {ended.execution_id}", err=True)
         sys.exit(UNKNOWN)
-    sys.exit(0 if ended.status == "completed" else FAILED)
+    sys.exit(0 if ended.status in SUCCEEDED else FAILED)
 
 
 class _UnknownRunError(click.ClickException):

@@ -208,7 +208,7 @@ class Emit(msgspec.Struct, frozen=True, tag=True):
 class Finish(msgspec.Struct, frozen=True, tag=True):
     """End the run: the last command of every machine. The ``result`` of a playbook is that of its final step."""
 
-    status: Literal["completed", "failed", "cancelled"]
+    status: Literal["completed", "partial", "failed", "cancelled"]
     result: Json = None
     failures: FailureLog = FailureLog()
     steps: dict[str, dict[str, Json]] = {}

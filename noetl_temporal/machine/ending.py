@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json
+from noetl_compiler.graph import Json, Span
 from noetl_temporal.machine.commands import Finish
 from noetl_temporal.machine.failures import error_outcome, failure_at
 from noetl_temporal.machine.journal import COMBINED_BYTES
@@ -19,7 +19,7 @@ from noetl_temporal.shortening import abridged
 
 __all__ = ["finish"]
 
-Status = Literal["completed", "failed", "cancelled"]
+Status = Literal["completed", "partial", "failed", "cancelled"]
 
 
 def finish(execution: Execution, limit: int) -> Finish:
@@ -30,9 +30,8 @@ def finish(execution: Execution, limit: int) -> Finish:
     add_deferred(execution)
     result, refused = _result(execution, limit)
     if refused is not None:
-        span = execution.graph.steps[execution.graph.final].span
-        failure = failure_at(execution.graph.source, execution.graph.final, error_outcome("too_large", refused), span)
-        state.failures = state.failures.with_failure(failure)
+        _fail(execution, "too_large", refused, execution.graph.steps[execution.graph.final].span)
+        state.said = None
     is_refused = refused is not None
     status = _status(execution)
     if state.playbook_id:
@@ -62,10 +61,21 @@ def _result(execution: Execution, limit: int) -> tuple[Json, str | None]:
 
 
 def _status(execution: Execution) -> Status:
-    state = execution.state
+    """That of a stop, else what the final step said; a run that it calls failed has a failure."""
+    state, said = execution.state, execution.graph.steps[execution.graph.final].status
     if state.stop is not None and state.stop.kind == "cancel":
         return "cancelled"
+    if state.stop is None and state.said is not None and said:
+        if state.said == "failed" and not state.failures.unhandled:
+            _fail(execution, "policy", "the status that the final step gives is failed", said.span)
+        return state.said
     return "failed" if state.failures.unhandled else "completed"
+
+
+def _fail(execution: Execution, kind: str, message: str, span: Span) -> None:
+    state, graph = execution.state, execution.graph
+    failure = failure_at(graph.source, graph.final, error_outcome(kind, message), span)
+    state.failures = state.failures.with_failure(failure)
 
 
 def _emit_end(execution: Execution, status: Status, result: Json, is_refused: bool) -> None:
@@ -84,10 +94,12 @@ def _emit_end(execution: Execution, status: Status, result: Json, is_refused: bo
         "result_refused": is_refused or None,
         "reason": state.stop.reason or None if state.stop else None,
     }
-    error = state.failures.cause.message if state.failures.cause else None
+    cause = state.failures.cause if status != "completed" else None
+    error = cause.message if cause else None
+    end = "completed" if status == "partial" else status
     for type_, node, kind, began in (
         ("workflow.finished", "workflow", "workflow", state.workflow_id),
-        (f"playbook.{status}", execution.graph.source.path, "playbook", state.playbook_id),
+        (f"playbook.{end}", execution.graph.source.path, "playbook", state.playbook_id),
     ):
         if began:
             emit(

@@ -124,6 +124,7 @@ def playbook_scope(
     at: int,
     run: StepRun | None,
     layers: Sequence[Mapping[str, Any]],
+    outermost: Mapping[str, Any] = _NOTHING,
 ) -> Chain:
     """All names visible at a time, with the given layers innermost. The scope does not change afterwards."""
     results = results_of(state, names)
@@ -133,7 +134,7 @@ def playbook_scope(
     if run is None:
         return Chain(*layers, reserved, values.ctx, results, values.workload, secrets)
     own = {"iter": run.bound, **own_step(names.outcome, run.step, "")}
-    return Chain(*layers, run.args, own, reserved, run.bound, values.ctx, results, values.workload, secrets)
+    return Chain(*layers, run.args, own, reserved, run.bound, values.ctx, results, values.workload, secrets, outermost)
 
 
 class _Values(NamedTuple):

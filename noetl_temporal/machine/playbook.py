@@ -46,7 +46,7 @@ from noetl_temporal.machine.steps.entry import deadline_id, emit_started, enter,
 from noetl_temporal.machine.steps.execution import Execution, ends_of
 from noetl_temporal.machine.steps.exits import completed, in_time, leave, skip
 from noetl_temporal.machine.steps.host import StepHost
-from noetl_temporal.machine.steps.routes import OK, StepExit
+from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred
 from noetl_temporal.machine.tally import tallied
 from noetl_temporal.machine.tasks.pipeline import End
 
@@ -237,6 +237,8 @@ class Machine(Starting):
     def _start_run(self, step: Step) -> None:
         if self.observer is not None:
             self.observer(step.name, self.state)
+        if step.name == self.graph.final:
+            add_deferred(self._execution)
         run = new_run(self._execution, step)
         try:
             if not is_admitted(self._execution, step, run):

@@ -1,4 +1,4 @@
-"""Converts the value of a template to the duration, count or flag that a field of the playbook needs.
+"""Converts the value of a template to the duration, count, flag or word that a field of the playbook needs.
 
 A template may yield anything: text instead of a number, ``nan``, a list. A value of the wrong type or out of range
 fails the playbook, with the span and the name of the field, before it is used.
@@ -7,14 +7,16 @@ fails the playbook, with the span and the name of the field, before it is used.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import TypeVar, cast
 
 from noetl_compiler.graph import Json, Span
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration, numeral
 from noetl_compiler.templates import TemplateFailure
 
-__all__ = ["MAX_COUNT", "MAX_SECONDS", "count", "flag", "seconds"]
+__all__ = ["MAX_COUNT", "MAX_SECONDS", "count", "flag", "seconds", "word"]
+
+Meaning = TypeVar("Meaning")
 
 MAX_SECONDS = 10 * 365.25 * 86400
 """Ten years, the longest duration that is accepted."""
@@ -67,6 +69,14 @@ def flag(value: Json, what: str, span: Span | None) -> bool:
     if word in FALSE_WORDS or (word is None and _number(value, numeral) == 0):
         return False
     raise _failure(what, value, "true or false", span)
+
+
+def word(value: Json, what: str, meanings: Mapping[str, Meaning], span: Span | None) -> Meaning:
+    """The meaning of one of several words. Raises TemplateFailure for anything else."""
+    if isinstance(value, str) and value in meanings:
+        return meanings[value]
+    *others, last = meanings
+    raise _failure(what, value, f"{', '.join(others)} or {last}", span)
 
 
 def _number(value: Json, of_text: Callable[[str], float | None]) -> float | None:

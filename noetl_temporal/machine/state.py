@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, TypeVar
 import msgspec
 
 from noetl_compiler.graph import Json, Span
-from noetl_compiler.language.words import RowError
+from noetl_compiler.language.words import RowError, RunResult
 from noetl_temporal.machine.budget import ResultSizes
 from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef
 from noetl_temporal.machine.circuit_state import CircuitState
@@ -336,7 +336,8 @@ class PlaybookState(MachineState, omit_defaults=True):
     (step, origin). ``waiting`` maps a join to the steps whose tokens wait there; ``leads`` are those whose tokens
     arrived at the final step. Chunks get id slots from ``first_slot`` on; ``lost_slots`` are those of chunks that ended
     without a report. ``idle_starts`` counts the steps that started since a call ended. ``warned`` are the spans, as
-    line:col, that the log has a warning about. The result is that of ``return_step``, if it is set and has run. Large
+    line:col, that the log has a warning about. The result is that of ``return_step``, if it is set and has run;
+    ``said`` is the status that the final step gave. Large
     values of ``workload``, ``payload``, ``ctx`` and ``vars`` are ``kept`` in the payload store, by root and name.
     ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those of unknown size
     (large_values.py). ``signals`` are kept by name until a step waits for them; ``handed`` are answers that were sent
@@ -364,6 +365,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     idle_starts: int = 0
     warned: list[str] = []
     return_step: str = ""
+    said: RunResult | None = None
     kept: dict[str, dict[str, StoredRef]] = {}
     keeping: list[str] = []
     unmeasured: list[str] = []

@@ -106,7 +106,7 @@ class EventCounts(NamedTuple):
 class Execution(msgspec.Struct, frozen=True):
     """A row of noetl.execution with its playbook's path and version; its times are naive UTC.
 
-    ``status`` is RUNNING, PAUSED, COMPLETED, FAILED, CANCELLED, TERMINATED or TIMED_OUT.
+    ``status`` is RUNNING, PAUSED, COMPLETED, PARTIAL, FAILED, CANCELLED, TERMINATED or TIMED_OUT.
     """
 
     execution_id: int

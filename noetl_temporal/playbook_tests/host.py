@@ -51,6 +51,7 @@ from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.wait import Signal
+from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.run_tool import Attempt
 from noetl_temporal.tool_outcome import refusal
 
@@ -258,7 +259,7 @@ class _Host:
         finally:
             host.close()
         cause = finish.failures.cause
-        if finish.status == "completed" or cause is None:
+        if finish.status in SUCCEEDED or cause is None:
             return ToolReport({"status": "ok", "result": finish.result}, is_decided=False)
         message = f"the playbook {call.config['path']!r} failed: step {cause.step!r} failed: {cause.message}"
         return ToolReport(error_outcome(cause.kind, message), is_decided=False)

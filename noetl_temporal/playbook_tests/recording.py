@@ -16,6 +16,7 @@ from noetl_compiler.playbook_tests import read_tests
 from noetl_compiler.source import SourceFile
 from noetl_temporal.catalog_store import named
 from noetl_temporal.machine.call import AttemptRecord
+from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.playbook_tests.differences import ANYTHING
 from noetl_temporal.playbook_tests.expectations import Problem, route_of
 from noetl_temporal.playbook_tests.recorded import RecordedCall, RecordedRun
@@ -95,7 +96,7 @@ def _expectation(run: RecordedRun, report: RunReport) -> dict[str, Json]:
         "status": report.status,
         "steps": [name for name in started if name in steps and not steps[name].is_synthetic],
     }
-    if report.status == "completed":
+    if report.status in SUCCEEDED:
         found["result"] = _without_times(report.result)
     kept = report.failures.kept
     if report.failures.total == len(kept):

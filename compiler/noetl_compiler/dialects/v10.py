@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.final_status import read_status
 from noetl_compiler.dialects.holds import read_on_failure
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.pagination import read_repeats
@@ -70,6 +71,7 @@ def read_step(fields: ConstructFields, name: Name, around: ParseContext) -> Step
         on_failure=read_on_failure(fields),
         failure=spec.failure,
         defaults=replace(spec.defaults, output=output or spec.defaults.output),
+        status=read_status(fields),
     )
     fields.close()
     return step

@@ -19,7 +19,7 @@ from noetl_compiler.language.words import (
     RowProcess,
 )
 
-__all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "Frame", "Hold", "Loop", "Route", "Step"]
+__all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "FinalStatus", "Frame", "Hold", "Loop", "Route", "Step"]
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -146,10 +146,18 @@ class Hold(msgspec.Struct, frozen=True):
     span: Span
 
 
+class FinalStatus(msgspec.Struct, frozen=True):
+    """How the run ends if it is not stopped: one of RUN_RESULTS, or a template that yields one (semantics.md 35)."""
+
+    value: Value
+    span: Span
+
+
 class Step(msgspec.Struct, frozen=True):
     """A node. Without tasks it only routes. ``args`` binds names for the whole step (``input``, ``with``).
 
     ``failure`` says what an unhandled failure of the step means for other branches; None: as for the graph.
+    ``status`` of the final step is how the run ends (semantics.md 35).
     """
 
     name: str
@@ -168,6 +176,7 @@ class Step(msgspec.Struct, frozen=True):
     hold: Hold | None = None
     enter: tuple[EnterRule, ...] = ()
     failure: BranchFailure | None = None
+    status: FinalStatus | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def calls(self) -> tuple[Task, ...]:

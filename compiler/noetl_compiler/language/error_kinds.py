@@ -56,7 +56,9 @@ ERROR_KINDS: Mapping[str, ErrorKind] = MappingProxyType(
         "credential": ErrorKind("a credential is unknown, missing, or lacks a field"),
         "refused": ErrorKind("a guard refused the call: an address, a path, a login"),
         "template": ErrorKind("a template cannot be evaluated: an undefined name, an error in it, its budget"),
-        "policy": ErrorKind("a rule with `do: fail` failed a success, or gave a `message`"),
+        "policy": ErrorKind(
+            "a rule with `do: fail` failed a success, or gave a `message`; `status` of the final step is `failed`"
+        ),
         "circuit_open": ErrorKind("the call was not made: the circuit breaker of its task is open", True),
         "loop": ErrorKind("iterations of the loop failed"),
         "budget": ErrorKind("a step ran a million tasks, or 10,000 steps ran without a call"),

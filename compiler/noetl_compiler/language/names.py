@@ -18,6 +18,7 @@ __all__ = [
     "CLAIM",
     "COUNTS",
     "CREDENTIALS_MODULE",
+    "ENDS",
     "EVENT",
     "FRAME_MAX_ROWS",
     "ITERATION",
@@ -92,6 +93,9 @@ EVENT = frozenset({"event"})
 
 STATUS = EVENT | BEFORE | {"_outcome", "error"}
 """Those that a condition asks for the status of a call by."""
+
+ENDS = frozenset({"steps", "failures"})
+"""In the final step, behind all names of the playbook: the status of each step, and the failures."""
 
 SAVED = frozenset({"count"})
 """Where the results of a loop as a whole are stored (lowering/sinks.py)."""

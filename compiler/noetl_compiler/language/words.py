@@ -29,6 +29,7 @@ __all__ = [
     "PROFILES",
     "REDUCERS",
     "ROUTE_MODES",
+    "RUN_RESULTS",
     "SINK_LEVELS",
     "SINK_MODES",
     "STRATEGIES",
@@ -48,6 +49,7 @@ __all__ = [
     "NoMatch",
     "OnStatus",
     "RouteMode",
+    "RunResult",
     "SinkLevel",
     "SinkMode",
     "Status",
@@ -90,6 +92,14 @@ ON_STATUS: Words[OnStatus] = Words(
     ("any", "any", "After both."),
 )
 """After which status a rule, a route or a guard applies."""
+
+RunResult: TypeAlias = Literal["completed", "partial", "failed"]
+RUN_RESULTS: Words[RunResult] = Words(
+    ("completed", "completed", "The run is completed, whatever failed."),
+    ("partial", "partial", "The run is completed, and its status says that some of it failed."),
+    ("failed", "failed", "The run has failed."),
+)
+"""How a run that was not stopped ends (semantics.md 35)."""
 
 Action: TypeAlias = Literal["continue", "retry", "again", "jump", "break", "fail"]
 ACTIONS: Words[Action] = Words(

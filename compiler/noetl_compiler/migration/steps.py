@@ -33,6 +33,7 @@ def emit_step(draft: Draft, step: Step) -> MappingNode:
     written.node("tool", emit_tool(draft, region, step))
     written.node("set", emit_assigns(draft, region, step.set), "set_ctx", "vars")
     written.node("on_failure", emit_on_failure(draft, region, step.on_failure))
+    written.value("status", step.status.value if step.status else None)
     written.node("next", emit_next(draft, region, step.next) if step.next else None)
     return written.mapping()
 

@@ -23,6 +23,7 @@ from noetl_compiler.preview.phrases import (
     rule_in_words,
     seconds,
     sets_in_words,
+    shown,
     sink_in_words,
 )
 from noetl_compiler.value_merge import names_in
@@ -81,7 +82,8 @@ def content(step: Step, tools: Tools = KINDS) -> list[Line]:
         lines.append(Line(_FAILURES[step.failure]))
     if step.hold:
         lines.append(Line(f"after a failure it waits for a person, at most {seconds(step.hold.seconds)}"))
-    return [*lines, *(_task(task, tools) for task in step.tasks), *_sets(step.set)]
+    status = [Line(f"the run ends as {shown(step.status.value)}")] if step.status else []
+    return [*lines, *(_task(task, tools) for task in step.tasks), *_sets(step.set), *status]
 
 
 def _entering(rule: EnterRule) -> list[Line]:

@@ -62,7 +62,7 @@ def _of_step(step: Step) -> Iterator[Use]:
     for task in step.tasks:
         yield from _of_task(step, task)
     yield from _at(RenderedAt.ITEM_ARC, step, None, step.item_routes)
-    yield from _at(RenderedAt.AFTER, step, None, step.set, step.result, step.sinks)
+    yield from _at(RenderedAt.AFTER, step, None, step.set, step.result, step.sinks, step.status)
     yield from _at(RenderedAt.ARC, step, None, step.next)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -11,7 +12,9 @@ from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.loops.host import IterationHost
 from noetl_temporal.machine.regions.host import RegionHost
+from noetl_temporal.machine.scope import Late
 from noetl_temporal.machine.state import PlaybookState, StepRun
+from noetl_temporal.machine.steps.final import ended_names
 from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.tasks.plan import StepPlan
 
@@ -47,4 +50,8 @@ class Execution(NamedTuple):
             plan = self.plans[step.name] = StepPlan(step)
         if self.inside is not None:
             return RegionHost(self, self.inside, plan, run)
-        return StepHost(self.journal, self.graph.names, self.keychain, self.id, self.state, plan, run)
+        names, state = self.graph.names, self.state
+        if step.name != self.graph.final:
+            return StepHost(self.journal, names, self.keychain, self.id, state, plan, run)
+        ended = Late(partial(ended_names, self.graph, state, state.failures))
+        return StepHost(self.journal, names, self.keychain, self.id, state, plan, run, ended)

@@ -6,10 +6,12 @@ from typing import Any
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
+from noetl_compiler.language.words import RUN_RESULTS
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failures import error_outcome, template_outcome
 from noetl_temporal.machine.journal import COMBINED_BYTES, RESULT_BYTES
 from noetl_temporal.machine.names import record_view
+from noetl_temporal.machine.quantities import word
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.scope import call_names
 from noetl_temporal.machine.state import StepRun
@@ -78,7 +80,8 @@ def in_time(step: Step, run: StepRun, end: End) -> End:
 
 
 def completed(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
-    """The end with the step's own result, after its ``set``. The step fails if a template cannot be evaluated, if it
+    """The end with the step's own result, after its ``set`` and the
+    ``status`` that it gives to the run. The step fails if a template cannot be evaluated, if it
     has timed out, or if the loop that it ends has failed.
     """
     end = in_time(step, run, end)
@@ -87,7 +90,7 @@ def completed(execution: Execution, step: Step, run: StepRun, end: End, kind: st
 
 
 def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
-    if step.result is None and not step.set:
+    if step.result is None and not step.set and not step.status:
         return end
     host, bound = execution.host(step, run), execution.graph.names.outcome
     view = record_view(_record(execution, step, run, end, kind, "completed"))
@@ -104,6 +107,9 @@ def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, k
             execution.state.records[step.name].outcome = end.outcome
         scope = host.scope(names)
         host.assign([(one.target, templates.render(one.value, scope)) for one in step.set])
+        if step.status and execution.state.stop is None:
+            said = templates.render(step.status.value, host.scope(names))
+            execution.state.said = word(said, "status", RUN_RESULTS, step.status.span)
     except templates.TemplateFailure as failure:
         return End("error", template_outcome(failure), None, failure.span or step.span)
     return end

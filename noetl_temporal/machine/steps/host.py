@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from noetl_compiler.graph import Json, NamesProfile, Span, Step
@@ -15,9 +16,11 @@ from noetl_temporal.machine.tasks.plan import StepPlan
 
 __all__ = ["StepHost"]
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
 
 class StepHost:
-    """See tasks.host.Host."""
+    """See tasks.host.Host. The names ``outermost`` are seen behind all others."""
 
     def __init__(
         self,
@@ -28,6 +31,7 @@ class StepHost:
         state: PlaybookState,
         plan: StepPlan,
         run: StepRun,
+        outermost: Mapping[str, Any] = _NOTHING,
     ) -> None:
         step: Step = plan.step
         self.journal = journal
@@ -46,11 +50,14 @@ class StepHost:
         self._state = state
         self._run = run
         self._keychain = keychain
+        self._outermost = outermost
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
         """The names visible in this step run, with the given layers innermost."""
         state, at = self._state, self.journal.at
-        return playbook_scope(state, self.names, self._keychain, self.execution_id, at, self._run, layers)
+        return playbook_scope(
+            state, self.names, self._keychain, self.execution_id, at, self._run, layers, self._outermost
+        )
 
     def lease(self) -> None:
         """None: only iterations have rows."""

@@ -199,7 +199,7 @@ SELECT e.execution_id,
            WHEN parent.event_type IN ('task.started', 'playbook.started') THEN parent.parent_event_id
            ELSE e.parent_event_id
        END AS parent_event_id,
-       CASE e.status WHEN 'COMPLETED' THEN 'success' WHEN 'SKIPPED' THEN 'success' WHEN 'FAILED' THEN 'error'
+       CASE e.status WHEN 'COMPLETED' THEN 'success' WHEN 'PARTIAL' THEN 'success' WHEN 'SKIPPED' THEN 'success' WHEN 'FAILED' THEN 'error'
             WHEN 'TIMED_OUT' THEN 'error' WHEN 'CANCELLED' THEN 'cancelled' WHEN 'TERMINATED' THEN 'cancelled' WHEN 'PAUSED' THEN 'paused' ELSE 'in_progress' END AS status,
        e.duration AS duration_sec,
        e.node_name,

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from noetl_compiler.language.construct import Construct, Key
 from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain
+from noetl_compiler.language.words import RUN_RESULTS
 
 __all__ = [
     "EXPECTATION",
@@ -25,7 +26,7 @@ __all__ = [
     "TEST_FILE",
 ]
 
-STATUSES: Mapping[str, str] = MappingProxyType({word: word for word in ("completed", "failed", "cancelled")})
+STATUSES: Mapping[str, str] = MappingProxyType({word: word for word in (*RUN_RESULTS, "cancelled")})
 """How a run may end."""
 
 REQUESTS: Mapping[str, str] = MappingProxyType(

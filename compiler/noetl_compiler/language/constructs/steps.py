@@ -9,8 +9,8 @@ from noetl_compiler.language.constructs.policies import FAILED_STEP, FAILURE, PO
 from noetl_compiler.language.constructs.results import DEFAULTS, KEPT, OUTPUT, RESULT
 from noetl_compiler.language.constructs.routes import SET
 from noetl_compiler.language.constructs.sinks import GUARDED, sink_and_save
-from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, ListOf, Plain
-from noetl_compiler.language.words import JOINS, ROUTE_MODES
+from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, ListOf, Plain, Suggested
+from noetl_compiler.language.words import JOINS, ROUTE_MODES, RUN_RESULTS
 
 __all__ = [
     "ANY_STEP",
@@ -64,6 +64,13 @@ STEP = Construct(
             "Whether the step waits for a person after a failure.",
             FAILED_STEP,
             extension=Extension("step.on_failure", "that a failed step waits for a person"),
+        ),
+        Key(
+            "status",
+            "Of the final step only: how the run ends, as completed, partial or failed. Templates see `steps` and "
+            "`failures`.",
+            Suggested(Plain.TEXT, tuple(RUN_RESULTS)),
+            extension=Extension("step.status", "how the run ends"),
         ),
         Key(
             "when",

@@ -1,0 +1,28 @@
+"""How the final step says that the run ends (semantics.md 35).
+
+status: "{{ 'partial' if failures else 'completed' }}"
+"""
+
+from __future__ import annotations
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.dialects.construct_fields import ConstructFields
+from noetl_compiler.graph import FinalStatus
+from noetl_compiler.language.words import RUN_RESULTS
+from noetl_compiler.nodes import value_of
+
+__all__ = ["read_status"]
+
+
+def read_status(fields: ConstructFields) -> FinalStatus | None:
+    """Read ``status`` of a step: a word, or a template that yields one; None if absent or wrong."""
+    node = fields.scalar("status")
+    if node is None:
+        return None
+    found = value_of(node)
+    if found.templates or found.data in RUN_RESULTS:
+        return FinalStatus(found, node.span)
+    message = f'"status" must be one of {", ".join(RUN_RESULTS)}, or a template that yields one'
+    fields.report.error(Code.WRONG_VALUE, node.span, message, nearest(str(found.data), RUN_RESULTS))
+    return None

@@ -1,0 +1,27 @@
+"""What only the final step sees: how the other steps have ended, and what has failed (semantics.md 35)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl_compiler.graph import Graph
+from noetl_temporal.machine.failure_log import FailureLog
+from noetl_temporal.machine.state import PlaybookState
+from noetl_temporal.machine.tally import StepTally, tallied
+
+__all__ = ["ended_names"]
+
+_SEEN = ("step", "task", "kind", "message", "iteration", "handled")
+"""The fields of a failure."""
+
+
+def ended_names(graph: Graph, state: PlaybookState, failures: FailureLog) -> dict[str, Any]:
+    """``steps`` has the status of each other step of the playbook, None if it has not run; ``failures`` those kept in
+    full.
+    """
+    ended = tallied(state.inside, {name: StepTally(record.status) for name, record in state.records.items()})
+    others = [name for name, step in graph.steps.items() if not step.injected and name != graph.final]
+    return {
+        "steps": {name: ended[name].status if name in ended else None for name in others},
+        "failures": [{field: getattr(one, field) for field in _SEEN} for one in failures.kept],
+    }
