@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from noetl_compiler.graph import Json, NamesProfile, SourceRef, Step
-from noetl_compiler.language.words import BranchFailure
+from noetl_compiler.language.words import BranchFailure, RunResult
 from noetl_temporal.machine.call import Part, StoredRef, ToolCall
 from noetl_temporal.machine.circuit_state import CircuitState
 from noetl_temporal.machine.domain import DomainEvent
@@ -208,7 +208,7 @@ class Emit(msgspec.Struct, frozen=True, tag=True):
 class Finish(msgspec.Struct, frozen=True, tag=True):
     """End the run: the last command of every machine. The ``result`` of a playbook is that of its final step."""
 
-    status: Literal["completed", "partial", "failed", "cancelled"]
+    status: RunResult | Literal["cancelled"]
     result: Json = None
     failures: FailureLog = FailureLog()
     steps: dict[str, dict[str, Json]] = {}

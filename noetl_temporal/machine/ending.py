@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Span
+from noetl_compiler.language.words import RunResult
 from noetl_temporal.machine.commands import Finish
 from noetl_temporal.machine.failures import error_outcome, failure_at
 from noetl_temporal.machine.journal import COMBINED_BYTES
@@ -19,7 +20,7 @@ from noetl_temporal.shortening import abridged
 
 __all__ = ["finish"]
 
-Status = Literal["completed", "partial", "failed", "cancelled"]
+Status: TypeAlias = RunResult | Literal["cancelled"]
 
 
 def finish(execution: Execution, limit: int) -> Finish:

@@ -47,6 +47,17 @@ def test_a_task_sees_what_the_table_says(names: frozenset[str]) -> None:
     assert bound(run.calls[-1].config["message"]) == (names | tables.PIPELINE) - tables.OUTSIDE
 
 
+def test_the_final_step_sees_what_the_table_says() -> None:
+    every = EVERY | tables.ENDS
+    text = playbook(
+        f"  - {{step: start, tool: {{kind: noop, message: {asked(every)}}}}}\n"
+        f"  - {{step: end, tool: {{kind: noop, message: {asked(every)}}}}}\n"
+    )
+    start, end = run_text(text, lambda call: call.config).calls
+    assert bound(start.config["message"]) == (tables.RUN | tables.PIPELINE) - tables.OUTSIDE
+    assert bound(end.config["message"]) == (tables.RUN | tables.PIPELINE | tables.ENDS) - tables.OUTSIDE
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_way_on_sees_what_the_table_says(fails: bool) -> None:
     when = "{{ event.name is defined }}"
