@@ -26,6 +26,7 @@ STOPPED = ("TERMINATED", "TIMED_OUT")
 
 _TYPES = {
     "COMPLETED": "playbook.completed",
+    "PARTIAL": "playbook.completed",
     "FAILED": "playbook.failed",
     "CANCELLED": "playbook.cancelled",
     "TERMINATED": "playbook.cancelled",
@@ -235,8 +236,10 @@ def _is_of_loop(log: _Log, row: Row) -> bool:
 
 
 def _failures(log: _Log, status: str) -> Iterable[str]:
-    """A completed run has no failed step from which no arc led on, unless a person had it repeated."""
-    if status != "COMPLETED":
+    """A completed run has no failed step from which no arc led on, unless a person had it repeated, or the final step
+    gave the status.
+    """
+    if status != "COMPLETED" or _given_status(log) is not None:
         return
     handled = {
         row["meta"].get("step_run_id")
@@ -249,12 +252,20 @@ def _failures(log: _Log, status: str) -> Iterable[str]:
             yield f"{_named(row)} failed unhandled in a run that completed"
 
 
+def _given_status(log: _Log) -> str | None:
+    """The status that the final step gave to the run."""
+    given: str | None = log.rows[-1]["meta"].get("given_status")
+    return given
+
+
 def _whys(log: _Log, status: str) -> Iterable[str]:
     """Below a run that its machine says has failed stands a row that failed, unless something else stopped it."""
     last = next((row for row in reversed(log.rows) if row["event_type"] == "playbook.failed"), None)
     if status != "FAILED" or last is None or "failed_steps_count" not in last["meta"]:
         return
     if last["meta"].get("stopped_by") in _NO_STEP_FAILED or last["meta"].get("result_refused"):
+        return
+    if _given_status(log) == status.lower():
         return
     if not any(row["status"] == "FAILED" and row["node_type"] not in ("playbook", "workflow") for row in log.rows):
         yield f"{_named(last)} has nothing below it that failed"

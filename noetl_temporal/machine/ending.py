@@ -93,6 +93,7 @@ def _emit_end(execution: Execution, status: Status, result: Json, is_refused: bo
         "failures": msgspec.to_builtins(list(state.failures.counts)) or None,
         "stopped_by": state.stop.kind if state.stop else None,
         "result_refused": is_refused or None,
+        "given_status": state.said,
         "reason": state.stop.reason or None if state.stop else None,
     }
     cause = state.failures.cause if status != "completed" else None

@@ -42,6 +42,7 @@ def test_the_status_that_is_said_is_that_of_the_run(said: str | None, fails: boo
     assert workflow == "workflow.finished"
     assert ended == ("playbook.failed" if status == "failed" else "playbook.completed")
     assert row == same == status.upper()
+    assert [one.meta.get("given_status") for one in run.events[-2:]] == [said, said]
     assert run.finish.failures.total == int(fails) + (status == "failed" and not (fails and not handled))
 
 
