@@ -115,9 +115,9 @@ class _Lowering:
             route=self._route(step),
             timeout=step.timeout,
             hold=_hold(step.on_failure or self._playbook.on_failure),
+            status=UNSET if step.status is None else step.status,
             enter=step.enter,
             failure=step.failure,
-            status=UNSET if step.status is None else step.status,
         )
 
     def _ending(self, loop: str, end: syntax.Step) -> Ending:

@@ -223,10 +223,10 @@ class Step(msgspec.Struct, frozen=True):
     ends: Name | None = None
     sinks: tuple[Sink, ...] = ()
     on_failure: OnFailure | None = None
+    status: FinalStatus | None = None
     enter: tuple[EnterRule, ...] = ()
     failure: BranchFailure | None = None
     defaults: CallDefaults = NO_DEFAULTS
-    status: FinalStatus | None = None
 
     @property
     def item_routes(self) -> Next | None:

@@ -75,6 +75,17 @@ CASES = {
           failures: [{step: start, iteration: 1, kind: bad, message: twenty}]
         """,
     ),
+    "a final step that gives the status": Case(
+        """
+        workflow:
+          - step: start
+            tool: {kind: http, url: "http://api.test/"}
+          - step: end
+            status: "{{ 'partial' if failures else 'completed' }}"
+        """,
+        "stubs: [{step: start, error: down}]\n"
+        "expect: {status: partial, events: [{type: playbook.completed, status: PARTIAL}]}",
+    ),
     "frames": Case(
         LOOP.replace("mode: parallel", "mode: parallel, frame: {max_rows: 2}"),
         "stubs: [{step: start, result: a}]\nexpect: {result: {results: [a, a, a], stats: ...}, stored: {numbers: ...}}",

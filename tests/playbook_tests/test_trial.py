@@ -298,3 +298,19 @@ def test_statements_of_a_cursor_are_stubbed_by_their_names(tmp_path: Path) -> No
       failures: [{step: drain, kind: lease_lost}]
     """
     assert problems(tmp_path, CURSOR, body) == []
+
+
+PARTIAL = """
+workflow:
+  - {step: start, tool: {kind: python, code: "result = 1"}}
+  - {step: end, status: "{{ 'partial' if failures else 'completed' }}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [("partial", []), ("completed", ["4: status differs: start failed with exception: no"])],
+)
+def test_a_partial_run_is_expected_as_such(tmp_path: Path, status: str, expected: list[str]) -> None:
+    found = problems(tmp_path, PARTIAL, f"stubs: [{{step: start, error: 'no'}}]\nexpect: {{status: {status}}}")
+    assert found == expected

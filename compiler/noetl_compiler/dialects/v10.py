@@ -69,9 +69,9 @@ def read_step(fields: ConstructFields, name: Name, around: ParseContext) -> Step
         sinks=spec.sinks,
         enter=spec.enter,
         on_failure=read_on_failure(fields),
+        status=read_status(fields),
         failure=spec.failure,
         defaults=replace(spec.defaults, output=output or spec.defaults.output),
-        status=read_status(fields),
     )
     fields.close()
     return step

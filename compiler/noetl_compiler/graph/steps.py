@@ -174,9 +174,9 @@ class Step(msgspec.Struct, frozen=True):
     route: Route = Route()
     timeout: Timeout | None = None
     hold: Hold | None = None
+    status: FinalStatus | msgspec.UnsetType = msgspec.UNSET
     enter: tuple[EnterRule, ...] = ()
     failure: BranchFailure | None = None
-    status: FinalStatus | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def calls(self) -> tuple[Task, ...]:
