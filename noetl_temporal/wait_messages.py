@@ -20,12 +20,16 @@ __all__ = ["WaitMessages"]
 
 
 class WaitMessages:
-    """Those that one workflow sends. ``note`` takes the fact of one that could not arrive."""
+    """Those that one workflow sends. ``note`` takes the fact of one that could not arrive.
+
+    Temporal delivers signals of one workflow in any order, so of messages about the same thing each is sent when the
+    one before has arrived."""
 
     def __init__(self, note: Callable[[WaitClosed], None], now: Callable[[], int]) -> None:
         self._note = note
         self._now = now
         self._unsent: set[asyncio.Task[None]] = set()
+        self._latest: dict[str, asyncio.Task[None]] = {}
 
     def tell_playbook(self, command: OpenWait | CloseWait) -> None:
         """From a chunk: a playbook that is over needs to know nothing."""
@@ -33,33 +37,40 @@ class WaitMessages:
         if parent is None:
             return
         if isinstance(command, OpenWait):
-            self._send(parent.workflow_id, OPEN_SIGNAL, command.wait, None)
+            self._send(command.wait.id, parent.workflow_id, OPEN_SIGNAL, command.wait, None)
         else:
             told = ClosedWait(command.wait_id, command.is_answered, command.returned)
-            self._send(parent.workflow_id, CLOSE_SIGNAL, told, None)
+            self._send(command.wait_id, parent.workflow_id, CLOSE_SIGNAL, told, None)
 
     def tell_chunk(self, command: AnswerWait, workflow_id: str) -> None:
         """From a playbook: what a chunk that is over cannot take comes back."""
         wait_id = f"{command.chunk_id} {command.wait_id}"
         back = WaitClosed(self._now(), wait_id, returned=command.answer.signal)
-        self._send(workflow_id, ANSWER_SIGNAL, HandedAnswer(command.wait_id, command.answer), back)
+        self._send(wait_id, workflow_id, ANSWER_SIGNAL, HandedAnswer(command.wait_id, command.answer), back)
 
     def tell_paused(self, workflow_id: str, notice: PauseNotice) -> None:
         """To a chunk or a called playbook: one that is over has nothing to pause."""
-        self._send(workflow_id, PAUSE_SIGNAL, notice, None)
+        self._send(workflow_id, workflow_id, PAUSE_SIGNAL, notice, None)
 
-    def _send(self, workflow_id: str, name: str, value: Any, otherwise: WaitClosed | None) -> None:
+    def _send(self, about: str, workflow_id: str, name: str, value: Any, otherwise: WaitClosed | None) -> None:
+        before = self._latest.get(about)
+
         async def send() -> None:
+            if before is not None:
+                await workflow.wait_condition(before.done)
             await workflow.get_external_workflow_handle(workflow_id).signal(name, value)
 
         def sent(task: asyncio.Task[None]) -> None:
             self._unsent.discard(task)
+            if self._latest[about] is task:
+                del self._latest[about]
             has_failed = task.cancelled() or task.exception() is not None
             if has_failed and otherwise is not None:
                 self._note(otherwise)
 
         task = asyncio.create_task(send())
         self._unsent.add(task)
+        self._latest[about] = task
         task.add_done_callback(sent)
 
     async def sent(self) -> None:

@@ -210,7 +210,8 @@ class PlaybookWorkflow(ControlledWorkflow):
             for run in self._machine.held_runs
             if run.held is not None
         ]
-        return OpenWaits(list(self._machine.state.waits.values()), held, self._machine.state.pause)
+        waits = sorted(self._machine.state.waits.values(), key=lambda wait: wait.age)
+        return OpenWaits(waits, held, self._machine.state.pause)
 
     @workflow.query
     def progress(self) -> Json:

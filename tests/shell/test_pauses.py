@@ -219,6 +219,22 @@ async def test_a_called_playbook_pauses_with_its_caller(shell: Shell) -> None:
     assert (found.status, gate.called) == ("completed", ["start", "after"])
 
 
+async def test_called_playbooks_and_loops_hear_of_pauses_in_their_order(shell: Shell) -> None:
+    gate = Gate()
+    child = book("tests/child", "workflow:\n" + STEPS)
+    called = CALL % "" + "    loop: {in: [1, 2, 3, 4], iterator: n, spec: {mode: parallel}}\n"
+    async with shell.client(gate.answer) as client:
+        handle = await client.submit(caller(called), {}, catalog={"tests/child": child})
+        await until(lambda: gate.called == ["start"] * 4)
+        for _ in range(20):
+            await asyncio.gather(handle.pause(), handle.resume(), return_exceptions=True)
+        if (await handle.standstill()).pause is not None:
+            await handle.resume()
+        gate.open()
+        found = await asyncio.wait_for(handle.result(), 30)
+    assert (found.status, gate.called.count("after")) == ("completed", 4)
+
+
 @asynccontextmanager
 async def logged(servers: Addresses, gate: Gate) -> AsyncGenerator[NoetlClient]:
     """A client with an event log, beside a worker."""

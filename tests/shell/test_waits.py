@@ -176,6 +176,22 @@ async def test_items_of_a_loop_are_handed_their_signals(
     assert (found.status, found.result["results"]) == ("completed", ["for whom", "for b", "for c"])
 
 
+async def test_signals_without_a_key_go_to_the_oldest_item_first(shell: Shell) -> None:
+    workflow = """\
+  - step: start
+    loop: {in: [0, 1, 2, 3, 4, 5, 6, 7], iterator: n, spec: {mode: parallel}}
+    tool: {kind: wait, signal: paid}
+"""
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, workflow)
+        await until(handle, lambda found: len(found) == 8)
+        assert [wait.iteration for wait in await handle.waits()] == list(range(8))
+        for number in range(8):
+            await handle.signal("paid", number)
+        found = await asyncio.wait_for(handle.result(), 60)
+    assert found.result["results"] == list(range(8))
+
+
 async def test_an_item_that_times_out_gives_no_signal_away(shell: Shell) -> None:
     late = ITEMS.replace('"{{ name }}"}', '"{{ name }}", timeout: 300ms}')
     again = "    next: {arcs: [{step: again, when: \"{{ event.name == 'loop.failed' }}\"}]}\n"
