@@ -12,6 +12,7 @@ from typing import NamedTuple, NoReturn
 
 import click
 
+from noetl_temporal.cli.arguments import require_unicode
 from noetl_temporal.cli.causes import cause_of
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.cli.importing import importing
@@ -120,6 +121,7 @@ class LazyGroup(click.Group):
         module, _, name = COMMANDS[cmd_name].target.partition(":")
         with importing():
             command: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+        require_unicode(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -12,7 +12,7 @@ import click
 import msgspec
 from rich.table import Table
 
-from noetl_temporal.cli.arguments import moment_of
+from noetl_temporal.cli.arguments import NAME, moment_of
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.console import print_table, styled
 from noetl_temporal.cli.exits import FAILED
@@ -49,7 +49,9 @@ def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> date
 
 
 @click.command("list")
-@click.option("--path", metavar="PATH", help="Only runs of this playbook; 'etl/*' for all paths that begin so.")
+@click.option(
+    "--path", metavar="PATH", type=NAME, help="Only runs of this playbook; 'etl/*' for all paths that begin so."
+)
 @click.option("--status", "statuses", type=click.Choice(RUN_STATUSES), multiple=True, help="Only these.")
 @click.option("--since", metavar="AGE|TIME", callback=_since, help="Only runs started since, such as 2h or 2026-11-23.")
 @click.option("--ended-since", metavar="AGE|TIME", callback=_since, help="Only runs that have ended since.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from noetl_temporal.cli.arguments import DURATION, MOMENT
+from noetl_temporal.cli.arguments import DURATION, MOMENT, NAME
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.importing import importing
@@ -29,7 +29,7 @@ __all__ = ["schedule_group"]
 T = TypeVar("T")
 
 _OVERLAP = click.Choice(OVERLAPS)
-_NAME = click.argument("name")
+_NAME = click.argument("name", type=NAME)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each schedule.")
 
 
@@ -47,7 +47,7 @@ def schedule_group() -> None:
 
 @schedule_group.command("add")
 @click.argument("playbook", metavar="PATH[@VERSION]")
-@click.option("--name", help="The name of the schedule; PATH unless given.")
+@click.option("--name", type=NAME, help="The name of the schedule; PATH unless given.")
 @click.option("--cron", "cron", multiple=True, metavar="FIELDS", help='Times, such as "0 6 * * 1-5".')
 @click.option("--every", type=DURATION, metavar="DURATION", help="Run at intervals, such as 15m, from midnight UTC.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set a workload value of every run.")
@@ -124,7 +124,7 @@ def add_command(
 
 
 @schedule_group.command("list")
-@click.option("--path", help="Only those of this playbook.")
+@click.option("--path", type=NAME, help="Only those of this playbook.")
 @_JSON
 def list_command(path: str | None, as_json: bool) -> None:
     """List the schedules of playbooks.

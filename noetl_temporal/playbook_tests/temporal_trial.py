@@ -14,13 +14,13 @@ from typing import Any, cast
 
 import msgspec
 from temporalio.client import Client, WorkflowHandle
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from noetl_compiler.graph import Graph
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_compiler.playbook_tests import PlaybookTest, Request
-from noetl_temporal.answering import RequestRefusedError, send
+from noetl_temporal.answering import RequestRefusedError, RunOverError, send
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.codec import HEADERS, data_converter
 from noetl_temporal.control_requests import DecisionRequest, HeldRequest, PauseRequest, SignalRequest
@@ -140,7 +140,7 @@ class _Trial:
             for task in (steering, ending):
                 task.cancel()
             await asyncio.gather(steering, ending, return_exceptions=True)
-            with suppress(RPCError):  # it has ended
+            with suppress(RunOverError):
                 await handle.terminate("the test is over")
 
     async def _fill(self, handle: RunHandle, report: Any) -> None:
@@ -217,9 +217,7 @@ class _Trial:
         """None for a run that has ended meanwhile."""
         try:
             standing = await handle.standstill(timedelta(seconds=10))
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
+        except RunOverError:
             return None
         started = frozenset(one.node for one in self._stubbed.run.events if one.type == "step.started")
         seconds = _time_of(found).timestamp() - self._began

@@ -168,4 +168,4 @@ def test_what_cannot_be_is_refused() -> None:
     assert retry_problem(state, []) is None
     run.pause()
     assert retry_problem(run.machine.state, []) == "the run is paused: resume it first"
-    assert "over 16,384" in str(skip_problem("x" * SIGNAL_BYTES))
+    assert "at most 16,384 are allowed" in str(skip_problem("x" * SIGNAL_BYTES))
