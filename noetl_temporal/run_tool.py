@@ -50,7 +50,7 @@ from noetl_temporal.leases import held
 from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
-from noetl_temporal.stopping import finished
+from noetl_temporal.stopping import finished, not_paused
 from noetl_temporal.stored_values import with_result_loaded
 from noetl_temporal.task_output import TaskOutput
 from noetl_temporal.tool_outcome import (
@@ -94,9 +94,9 @@ def tool_activity(
                 found = await _read(call, values, log)
                 if isinstance(found, str):
                     return ToolReport(refusal("internal", found))
-                return await Attempt(
-                    tool, found, Credentials(source, found.secrets_key), log, values, is_called, client
-                ).run()
+                credentials = Credentials(source, found.secrets_key)
+                attempt = Attempt(tool, found, credentials, log, values, is_called, client)
+                return await (attempt.run() if found.idempotent else not_paused(attempt.run(), is_called))
             except asyncio.CancelledError:
                 return await interrupted(log, is_called.is_set())
 

@@ -163,6 +163,23 @@ async def test_calls_that_are_paused_at_once_are_made_again(shell: Shell) -> Non
     assert (found.status, gate.called) == ("completed", ["start", "start", "after"])
 
 
+async def test_a_call_that_must_not_be_repeated_is_not_interrupted(shell: Shell) -> None:
+    gate = Gate()
+    once = STEPS.replace("kind: noop", "kind: noop, spec: {idempotent: false}", 1)
+    assert once != STEPS
+    async with shell.client(gate.answer) as client:
+        handle = await shell.submit(client, once)
+        await until(lambda: gate.called == ["start"])
+        await handle.pause(now=True)
+        await asyncio.sleep(4)  # the call hears of it with a heartbeat
+        gate.open()
+        await asyncio.sleep(1)
+        assert gate.called == ["start"]
+        await handle.resume()
+        found = await asyncio.wait_for(handle.result(), 60)
+    assert (found.status, gate.called) == ("completed", ["start", "after"])
+
+
 async def test_a_held_loop_is_retried_and_a_held_step_skipped(shell: Shell) -> None:
     gate = Gate()
     gate.failing = {"b", "after"}
