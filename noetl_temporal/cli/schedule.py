@@ -19,7 +19,7 @@ from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.printed import echo_json
 from noetl_temporal.naming import OVERLAPS, Overlap
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.errors import StackError, WrongArgumentError
 
 if TYPE_CHECKING:  # they bring Temporal along, which --help need not wait for
     from noetl_temporal.client import NoetlClient, PlaybookSchedule
@@ -194,7 +194,7 @@ def backfill_command(name: str, start: datetime, end: datetime, overlap: Overlap
     noetl schedule backfill etl/load --from 2026-11-20 --to 2026-11-23
     """
     _asked(lambda client: client.schedules.backfill(name, start, end, overlap))
-    click.echo(f"schedule {name}: the runs from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} are started")
+    click.echo(f"schedule {name}: the runs from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} will be started")
 
 
 @schedule_group.command("delete")
@@ -218,7 +218,9 @@ def _asked(ask: Callable[[NoetlClient], Awaitable[T]]) -> T:
 
     try:
         return asyncio.run(answer())
-    except (ScheduleError, UnknownPlaybookError, NoEventLogError) as error:
+    except (ScheduleError, UnknownPlaybookError) as error:
+        raise WrongArgumentError(str(error)) from None
+    except NoEventLogError as error:
         raise StackError(str(error)) from None
     except (CompileError, UnsupportedError) as error:
         click.echo(str(error), err=True)
