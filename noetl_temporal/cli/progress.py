@@ -145,7 +145,8 @@ def _count(line: StepLine, event: str, row: Row) -> None:
     meta = row.meta
     iterator: dict[str, Any] = meta.get("iterator") or {}
     if event == "loop.started":
-        line.total, line.loop_began = iterator.get("collection_size", iterator.get("total_count")), row.event_time
+        size = iterator.get("collection_size", iterator.get("total_count"))
+        line.total, line.loop_began = size and size - meta.get("kept", 0), row.event_time
     elif event in ("loop.iteration.done", "loop.iteration.failed"):
         line.iterations += 1
         line.last_ended = max(line.last_ended or row.event_time, row.event_time)

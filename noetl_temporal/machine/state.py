@@ -189,7 +189,8 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     nothing more begins. Once the ``items`` (``total`` of them) and the scope of a large loop are stored, they are not
     here: ``kept`` has the references to the items of each range, by its first item, and ``kept_scope`` the key of the
     scope. A loop with ``claims`` has no items: its ranges are the rows that it may still claim, and ``total`` counts
-    the claimed ones. ``circuits`` are their states after the finished chunks.
+    the claimed ones. A loop that is retried has ``taken_over`` the results of so many items of the failed one.
+    ``circuits`` are their states after the finished chunks.
     """
 
     id: str
@@ -208,6 +209,7 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     kept: dict[int, Part] = {}
     kept_scope: str = ""
     unbegun: list[tuple[int, int]] = []
+    taken_over: int = 0
     circuits: dict[str, CircuitState] = {}
 
 

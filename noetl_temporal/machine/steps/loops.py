@@ -34,6 +34,7 @@ __all__ = [
     "loop_id",
     "moved_slot",
     "open_loop",
+    "own_stats",
     "record_slot",
 ]
 
@@ -194,7 +195,6 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
     is unknown.
     """
     size = progress.total if progress.claims is None else None
-    kept = 0 if size is None else size - sum(count for _, count in progress.ranges)
     run.loop_event_id = execution.journal.emit(
         "loop.started",
         step.name,
@@ -203,7 +203,7 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
         parent=run.event_id,
         span=loop.span,
         step_run_id=run.id,
-        kept=kept or None,
+        kept=progress.taken_over or None,
         iterator={
             "iterator_name": loop.element,
             "total_count": size,
@@ -211,6 +211,12 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
             "mode": loop.mode,
         },
     )
+
+
+def own_stats(progress: LoopProgress, report: ChunkReport) -> dict[str, int]:
+    """The counts of the items that this run of the loop ran."""
+    taken = {"total": progress.taken_over, "success": progress.taken_over}
+    return {name: count - taken.get(name, 0) for name, count in report.stats.items()}
 
 
 def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> None:
