@@ -15,6 +15,7 @@ from noetl_activities.tool import Json
 from noetl_compiler.language.defaults import MOST_ATTEMPTS
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.encryption_codec import Locked, locked_error
+from noetl_temporal.interruptions import INTERRUPTED
 from noetl_temporal.machine.call import (
     AttemptCounts,
     AttemptRecord,
@@ -25,7 +26,6 @@ from noetl_temporal.machine.call import (
     ToolReport,
 )
 from noetl_temporal.machine.policy import Decision, RuleError, decide
-from noetl_temporal.stopping import INTERRUPTED
 from noetl_temporal.stored_values import with_stored_result
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, until_done
@@ -114,6 +114,8 @@ class AttemptEnd:
     async def _stored(self, report: ToolReport) -> ToolReport:
         """Store the report where Temporal looks for it. Returns the report for history."""
         short = _short(report, self._log.counts)
+        if self._values.leaves_in_history(short):
+            return short
         kept = await until_done("the result cannot be stored", lambda: with_stored_result(short, self._values))
         await until_done("the report cannot be stored", lambda: self._values.keep(kept))
         return kept
@@ -137,8 +139,8 @@ async def handed_on(log: CallLog, locked: Locked) -> NoReturn:
 
 
 async def interrupted(log: CallLog, is_called: bool) -> ToolReport:
-    """The report of a call that was cancelled. Raises the error with which Temporal runs any other attempt again,
-    CancelledError where nobody told why: the attempt is lost.
+    """The report of a call that was cancelled. Raises the error that makes Temporal run another attempt, or
+    CancelledError if no reason is known: the attempt is lost.
     """
     reason = log.stop_reason
     if reason is None:

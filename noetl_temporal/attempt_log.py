@@ -24,8 +24,8 @@ from temporalio import activity
 from noetl_temporal.attempt_details import DETAIL_BYTES, Details, Segment, counted, details_of, shortened, split
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.heartbeats import beating
+from noetl_temporal.interruptions import stop_reason
 from noetl_temporal.machine.call import AttemptRecord, AttemptStatus
-from noetl_temporal.stopping import stop_reason
 from noetl_temporal.value_store import ValueStore, until_done
 
 __all__ = ["AttemptLog"]
@@ -54,7 +54,7 @@ class AttemptLog(CallLog):
         self._has_beaten = False
 
     def _add_silent(self, info: activity.Info, temporal: int) -> None:
-        """One record for each attempt since the last that told of itself.
+        """One record for each attempt since the last one that reported.
 
         A number that has not risen means that the activity was reset: it counts from 1 again, and the attempt that ran
         then, which Temporal does not hear any more, counts as the first.
@@ -85,7 +85,7 @@ class AttemptLog(CallLog):
 
     def record_attempt(self) -> None:
         """Beat before a call is made that must not be repeated. Temporal forgets the number of an attempt when a person
-        resets the activity: then nothing else tells that there was one."""
+        resets the activity: then nothing else shows that there was one."""
         if not self._has_beaten:
             self.beat()
 

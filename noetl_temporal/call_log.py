@@ -39,7 +39,7 @@ class CallLog:
         self._records.append(AttemptRecord(self._next_number, self.now(), "lost", worker=worker_name()))
 
     def now(self) -> int:
-        """The time that stands in the records: milliseconds since the epoch."""
+        """The time in the records: milliseconds since the epoch."""
         return now()
 
     @property
@@ -61,7 +61,7 @@ class CallLog:
     @property
     def earlier(self) -> AttemptCounts:
         """The attempts before this one."""
-        return counted(self._records[:-1], self._before)
+        return counted(self._records[:-1], self._before) if len(self._records) > 1 else self._before
 
     @property
     def used(self) -> int:

@@ -30,13 +30,13 @@ from noetl_temporal.machine.scope import sink_config
 from noetl_temporal.tool_outcome import Deadline, attempted, ledger_json
 from noetl_temporal.tool_places import place_for
 
-__all__ = ["CallSinks", "Kept", "Performed"]
+__all__ = ["CallSinks", "Performed", "StoredOutcome"]
 
 Scope = Callable[[PlainOutcome], Mapping[str, Any]]
 """The names that templates see when a call has this outcome."""
 
 
-class Kept(NamedTuple):
+class StoredOutcome(NamedTuple):
     """What the ledgers of a call contain: its ``outcome``, if there is one, or the ``failure`` to read them."""
 
     outcome: PlainOutcome | None = None
@@ -51,7 +51,7 @@ class Performed(NamedTuple):
 
 
 class CallSinks:
-    """Of one attempt. The ``n`` of its ``log`` tells the calls apart that are made under the same key; ``performer``
+    """Of one attempt. The ``n`` of its ``log`` distinguishes calls with the same key; ``performer``
     stores.
     """
 
@@ -75,7 +75,7 @@ class CallSinks:
 
     # ---- before the call --------------------------------------------------------------------------------------------
 
-    async def kept(self) -> Kept:
+    async def stored_outcome(self) -> StoredOutcome:
         """The outcome that an earlier attempt has stored with its rows."""
         asked: list[Json] = []
         for sink in self._call.sinks if self._call.store is None else ():
@@ -87,11 +87,11 @@ class CallSinks:
                 continue
             asked.append([sink.kind, sink.auth, config])
             found = await self._ask(sink, config)
-            if found != Kept():
+            if found != StoredOutcome():
                 return found
-        return Kept()
+        return StoredOutcome()
 
-    async def _ask(self, sink: SinkCall, config: dict[str, Json]) -> Kept:
+    async def _ask(self, sink: SinkCall, config: dict[str, Json]) -> StoredOutcome:
         call = self._call
 
         async def find() -> str | None:
@@ -100,8 +100,8 @@ class CallSinks:
 
         text, failure = await attempted(find, self._deadline)
         if failure is not None:
-            return Kept(failure=self._of_sink(sink, failure))
-        return Kept(None if text is None else self._adopt(text))
+            return StoredOutcome(failure=self._of_sink(sink, failure))
+        return StoredOutcome(None if text is None else self._adopt(text))
 
     def _adopt(self, text: str) -> PlainOutcome:
         """Use an outcome found in the ledger, and record the attempts that it counts."""

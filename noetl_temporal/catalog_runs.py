@@ -67,7 +67,7 @@ async def _follow(dsn: str, entries: Iterable[CatalogEntry], members: dict[str, 
 
 
 def _asked(call: Call) -> Iterator[tuple[str, int | None]]:
-    """The version that a call means, and the newest, which tells a wrong version from a wrong path."""
+    """The version that a call names, and the newest one, which distinguishes a wrong version from a wrong path."""
     yield call.path, None
     if call.version:
         yield named(call_name(call.path, call.version))

@@ -66,7 +66,7 @@ class CatalogEntry(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> SourceFile:
-        """The text, whose places are told by its name in the catalog."""
+        """The text, with its name in the catalog for locations."""
         return SourceFile(self.name, self.content)
 
 

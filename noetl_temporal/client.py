@@ -136,7 +136,7 @@ class NoetlClient(Runs):
         key: str | None = None,
     ) -> RunHandle:
         """Start a run. ``playbook`` is a file's path, a compiled graph (then ``content`` is its text), or a version of
-        the catalog, such as ``await client.catalog.get("etl/load", 3)``. Code that lies elsewhere is fetched for a file
+        the catalog, such as ``await client.catalog.get("etl/load", 3)``. Code in other files is fetched for a file
         and for a version; a graph has what was fetched when it was compiled.
 
         ``catalog`` has the playbooks that a file or a graph may call: a folder, by default that of the file; or

@@ -11,7 +11,7 @@ encrypts what is signed (encryption_codec.py), and so does the payload store.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Self, TypeVar, cast
 
@@ -31,6 +31,7 @@ from temporalio.converter import (
     SerializationContext,
     StorageDriver,
     StorageDriverSelectContext,
+    StorageDriverStoreContext,
 )
 
 from noetl_temporal.encrypted_failures import EncryptedFailureConverter
@@ -67,7 +68,7 @@ HEADERS = HeaderCodecBehavior.WORKFLOW_ONLY_CODEC
 undecoded."""
 
 NO_STORE = "TMPRL1105"
-"""Temporal's code in an error about a value that lies in the payload store, in a process that knows of none."""
+"""Temporal's code in an error about a value in the payload store, in a process without one."""
 
 DECODED = 64
 """Shared parts, the last used, that are in memory once for all workflows which have them."""
@@ -178,9 +179,26 @@ class _DataConverter(DataConverter):
     activities. The SDK asks three times a payload, which is a tenth of a replay.
     """
 
+    _is_same_everywhere: bool = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "_is_same_everywhere", _signed(self) is None and _encryption(self) is None)
+
     def with_context(self, context: SerializationContext) -> Self:
-        is_same = _signed(self) is None and _encryption(self) is None
-        return self if is_same else _at(self, place_of(context))
+        return self if self._is_same_everywhere else cast("Self", _at(self, place_of(context)))
+
+    def changed(self, fields: Mapping[str, Any]) -> Self:
+        """A copy with these fields. dataclasses.replace would make all converters anew, for each call."""
+        found = object.__new__(type(self))
+        vars(found).update(vars(self), **fields)
+        object.__setattr__(found, "payload_converter", found._new_payload_converter())
+        return found
+
+    def _with_store_context(self, store_ctx: StorageDriverStoreContext) -> Self:
+        """The payload store does not ask to whom a payload belongs, and the SDK would copy the converter for each."""
+        del store_ctx
+        return self
 
     def __hash__(self) -> int:
         """By identity: some fields of the base class, by which it would hash, have none."""
@@ -191,11 +209,14 @@ class _DataConverter(DataConverter):
 
 
 @lru_cache(PLACES)
-def _at(converter: _Converter, place: Place) -> _Converter:
+def _at(converter: _DataConverter, place: Place) -> _DataConverter:
     signed, codec = _signed(converter), _encryption(converter)
+    fields: dict[str, Any] = {}
     if codec is not None and place.activity:
-        converter = dataclasses.replace(converter, payload_codec=codec.lenient())
-    return converter if signed is None else _with_class(converter, signed.at(place))
+        fields["payload_codec"] = codec.lenient()
+    if signed is not None:
+        fields["payload_converter_class"] = signed.at(place)
+    return converter.changed(fields) if fields else converter
 
 
 def _encryption(converter: DataConverter) -> EncryptionCodec | None:
@@ -274,8 +295,8 @@ def worker_converter(converter: DataConverter) -> DataConverter:
 
 def schedule_converter(converter: DataConverter, namespace: str, workflow_id: str) -> DataConverter:
     """The same for the input of a schedule; ``workflow_id`` is without the time that each of its runs has."""
-    placed: DataConverter = _at(converter, place_of_schedule(namespace, workflow_id))
-    return placed
+    place = place_of_schedule(namespace, workflow_id)
+    return _at(converter, place) if isinstance(converter, _DataConverter) else converter
 
 
 def verifying_converter(converter: DataConverter) -> DataConverter:

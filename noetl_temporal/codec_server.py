@@ -132,7 +132,7 @@ class _Handler(QuietHandler):
     def _refusal(self) -> tuple[HTTPStatus, dict[str, Any]] | None:
         """Why a request is refused: a page of another origin could reach this server through a name of its own."""
         if self.headers.get("Origin", self.access.origin) != self.access.origin:
-            return HTTPStatus.FORBIDDEN, {"error": "pages of this origin may not ask: see --origin"}
+            return HTTPStatus.FORBIDDEN, {"error": "requests from this origin are not allowed: see --origin"}
         sent = self.headers.get("Authorization", "").encode()
         if self.access.token is not None and not hmac.compare_digest(sent, f"Bearer {self.access.token}".encode()):
             return HTTPStatus.UNAUTHORIZED, {"error": "send the access token: Authorization: Bearer TOKEN"}

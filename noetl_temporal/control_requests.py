@@ -1,4 +1,4 @@
-"""What is asked of a run, and what its workflows tell each other about waits and pauses: JSON in history.
+"""Requests to a run, and messages between its workflows about waits and pauses: JSON in history.
 
 A request is signed as a submission is, for the run that it is sent to (signing.py). Its ``id`` rises with time and
 makes a repeated one harmless: also one that somebody repeats who can read Temporal but has no key.
@@ -44,7 +44,7 @@ class DecisionRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PauseRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Pause the run, or resume it: the name of the update tells. ``by`` is who asks."""
+    """Pause the run, or resume it: as the name of the update says. ``by`` made the request."""
 
     id: int
     by: str = ""
@@ -52,8 +52,8 @@ class PauseRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class HeldRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Retry a held ``step``, or skip it with ``data`` as its result: the name of the update tells. An empty ``step`` is
-    the only one that is held; ``load#2`` is the second run of ``load``. The answer is the id of the run.
+    """Retry a held ``step``, or skip it with ``data`` as its result, as the name of the update says. An empty ``step``
+    is the only one that is held; ``load#2`` is the second run of ``load``. The answer is the id of the run.
     """
 
     id: int
@@ -81,7 +81,7 @@ class OpenWaits(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PauseNotice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A workflow that is paused, or not any more, tells those that it waits for."""
+    """A workflow that was paused or resumed notifies those that it waits for."""
 
     is_paused: bool
     by: str = ""
@@ -89,7 +89,7 @@ class PauseNotice(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ClosedWait(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A chunk tells its playbook of a wait that has ended."""
+    """A chunk notifies its playbook of a wait that has ended."""
 
     wait_id: str
     is_answered: bool = False

@@ -41,7 +41,7 @@ class ControlledWorkflow:
     _machine: Machine
     _host: WorkflowHost
 
-    @workflow.update(name=PAUSE_UPDATE, description="Pause the run: nothing begins until it is resumed.")
+    @workflow.update(name=PAUSE_UPDATE, description="Pause the run: nothing starts until it is resumed.")
     def pause(self, request: PauseRequest) -> None:
         """Accepted: the machine takes it with the next facts."""
         if self._is_new(request.id):
@@ -54,7 +54,7 @@ class ControlledWorkflow:
             refuse(words_problem(request.by, request.reason))
             refuse(pause_problem(self._machine.state, self._host.unfed))
 
-    @workflow.update(name=RESUME_UPDATE, description="Go on with a run that is paused.")
+    @workflow.update(name=RESUME_UPDATE, description="Resume a paused run.")
     def resume(self, request: PauseRequest) -> None:
         """Accepted: the machine takes it with the next facts."""
         if self._is_new(request.id):
@@ -67,7 +67,7 @@ class ControlledWorkflow:
             refuse(words_problem(request.by, request.reason))
             refuse(resume_problem(self._machine.state, self._host.unfed))
 
-    @workflow.update(name=RETRY_UPDATE, description="Repeat a step that is held.")
+    @workflow.update(name=RETRY_UPDATE, description="Retry a held step.")
     def retry(self, request: HeldRequest) -> str:
         """Accepted: the machine takes it with the next facts. The id of the run that is repeated."""
         if not self._is_new(request.id):
@@ -84,7 +84,7 @@ class ControlledWorkflow:
             refuse(retry_problem(self._machine.state, self._host.unfed))
             self._held(request)
 
-    @workflow.update(name=SKIP_UPDATE, description="Give a step that is held its result.")
+    @workflow.update(name=SKIP_UPDATE, description="Skip a held step, with the given result.")
     def skip(self, request: HeldRequest) -> str:
         """Accepted: the machine takes it with the next facts. The id of the run that is skipped."""
         if not self._is_new(request.id):
@@ -111,14 +111,14 @@ class ControlledWorkflow:
         except RefusedError as error:
             raise ApplicationError(str(error), type=REFUSED_REQUEST, non_retryable=True) from error
 
-    @workflow.signal(name=PAUSE_SIGNAL, description="The playbook that waits for this one is paused, or goes on.")
+    @workflow.signal(name=PAUSE_SIGNAL, description="The playbook that waits for this one was paused or resumed.")
     def caller_paused(self, notice: PauseNotice) -> None:
-        """The run that called this one tells."""
+        """Sent by the run that called this one."""
         self._host.take(fact_of_pause(notice))
 
 
 def fact_of_pause(notice: PauseNotice) -> PauseRequested | UnpauseRequested:
-    """What a workflow is told by the one that waits for it."""
+    """Messages from the workflow that waits for this one."""
     fact = PauseRequested if notice.is_paused else UnpauseRequested
     return fact(now(), by=notice.by, reason=notice.reason)
 

@@ -126,7 +126,7 @@ async def _ask(client: Client, queue: str, names: list[str]) -> dict[str, str]:
     except (ActivityFailureError, DecryptionError) as error:
         # A worker that answers with a failure cannot decode what it is sent. Where none polls the call times out.
         if isinstance(error, DecryptionError) or isinstance(error.cause, ApplicationError):
-            raise DeploymentError(f"the workers of {queue} cannot read what is sent from here: {_KEYS}") from error
+            raise DeploymentError(f"the workers of {queue} cannot read payloads from this client: {_KEYS}") from error
         return {}
     except RPCError:
         return {}

@@ -29,7 +29,6 @@ from temporalio.worker import (
 
 from noetl_compiler.diagnostics import nearest_or_all
 from noetl_compiler.graph import Graph, Json
-from noetl_temporal.answering import RequestRefusedError
 from noetl_temporal.codec import NO_STORE, payload_limit, verifying_converter
 from noetl_temporal.machine.events import Earlier
 from noetl_temporal.machine.reruns import facts_before, problem_before, region_of
@@ -37,6 +36,7 @@ from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.mirror.owners import keys_in_json
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.replay import problem_of
+from noetl_temporal.request_sending import RequestRefusedError
 from noetl_temporal.run_input import Playbook, RunInput
 from noetl_temporal.workflows import PlaybookWorkflow
 
@@ -89,7 +89,7 @@ class _EarlierRun:
             history = first if run == runs[0] else await self._workflow(run).fetch_history()
             problem = await problem_of(history, self._converter, [_Watching(recorder)], self._client.namespace)
             if problem is not None:
-                why = "its history was changed, was recorded by another build, or misses values"
+                why = "its history was changed, was recorded by another build, or lacks values"
                 raise RequestRefusedError(f"{why}, and cannot be replayed: {problem}")
             if recorder.has_started:
                 break
@@ -102,7 +102,7 @@ class _EarlierRun:
         """The run ids of the workflow, each of which continued the one before."""
         found = await self._client.get_workflow_handle(self._workflow_id).describe()
         if found.status is WorkflowExecutionStatus.RUNNING:
-            raise RequestRefusedError("the run is still going on: wait for its end (noetl wait), or cancel it")
+            raise RequestRefusedError("the run is still running: wait for its end (noetl wait), or cancel it")
         runs, before = list[str](), found.run_id
         while before:
             runs.append(before)
@@ -125,7 +125,7 @@ class _EarlierRun:
             converter: DataConverter = self._converter.with_context(context)
             given, playbook = await converter.decode(payloads, [RunInput, Playbook])
         except ApplicationError as refused:
-            raise RequestRefusedError(f"what it was asked for is {refused.message}") from refused
+            raise RequestRefusedError(f"its request is {refused.message}") from refused
         except LookupError as error:
             raise RequestRefusedError(f"its playbook has been pruned: {error}") from error
         except RuntimeError as error:
@@ -139,13 +139,13 @@ class _EarlierRun:
         limit = payload_limit(self._client.data_converter)
         if len(text) > limit:
             why = f"what happened before step {self._step!r} has {len(text):,} bytes, over {limit:,}"
-            raise RequestRefusedError(f"{why}: a rerun cannot take it over")
+            raise RequestRefusedError(f"{why}: a rerun cannot reuse it")
         keys, storage = keys_in_json(text), self._client.data_converter.external_storage
         store = storage.drivers[0] if storage is not None else None
         gone = await store.renew(keys) if keys and isinstance(store, PayloadStore) else set[str]()
         if gone:
             are = "1 large value has" if len(gone) == 1 else f"{len(gone):,} large values have"
-            raise RequestRefusedError(f"{are} been pruned that the run had before step {self._step!r} (noetl prune)")
+            raise RequestRefusedError(f"{are} been pruned (noetl prune), which the run had before step {self._step!r}")
 
 
 def _check_step(graph: Graph, step: str) -> None:
@@ -154,7 +154,7 @@ def _check_step(graph: Graph, step: str) -> None:
         raise RequestRefusedError(f"the playbook has no step {step!r}: {nearest_or_all(step, names, 'its steps are')}")
     loop = region_of(graph, step)
     if loop is not None:
-        why = f"step {step!r} runs once for each item of the loop {loop!r}, so there is no one state before it"
+        why = f"step {step!r} runs once for each item of the loop {loop!r}, so it has no single state before it"
         raise RequestRefusedError(f"{why}: rerun from {loop!r}")
 
 
@@ -191,7 +191,7 @@ class _Recorder:
 
     def _why_not_reached(self, earlier: Earlier | None) -> str:
         if earlier is not None and self._step in _records(earlier.state):
-            taken = f"it has taken step {self._step!r} over from run {earlier.execution_id}"
+            taken = f"it reused step {self._step!r} from run {earlier.execution_id}"
             return f"{taken}: noetl rerun {earlier.execution_id} --from {self._step}"
         return f"it never reached step {self._step!r}: {self._choice()}"
 
@@ -206,7 +206,7 @@ def _records(state: Json) -> dict[str, Any]:
 
 
 class _Watching(Interceptor):
-    """Has the steps of a replayed playbook told to a recorder."""
+    """Reports the steps of a replayed playbook to a recorder."""
 
     def __init__(self, recorder: _Recorder) -> None:
         self._recorder = recorder

@@ -14,7 +14,7 @@ SIGNING_KEY_VARIABLE = "NOETL_SIGNING_KEY_FILE"
 
 
 NO_CATALOG = f"the catalog is in Postgres: set {DSN_VARIABLE} to its DSN"
-"""What is told where the environment has no DSN."""
+"""The message if the environment has no DSN."""
 
 
 def dsn_from_environment() -> str | None:

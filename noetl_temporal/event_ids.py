@@ -26,7 +26,7 @@ SLOTS = 1024
 """Workflows of one execution that may run at the same time, the playbook's own included."""
 
 DERIVED = 4096
-"""Ordinals from here on are those of derived rows; as many lie below."""
+"""Ordinals from here on are those of derived rows; as many are below."""
 
 _LOW_BITS = 23
 

@@ -1,4 +1,4 @@
-"""What a worker or a mirror tells a supervisor and Prometheus over HTTP (``--health``).
+"""Health and metrics of a worker or a mirror over HTTP, for a supervisor and Prometheus (``--health``).
 
 | path | answer |
 |---|---|

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 
 __all__ = ["BEAT", "beating"]
@@ -13,27 +12,27 @@ BEAT = timedelta(seconds=2)
 """Seconds between heartbeats. A cancel request is delivered by the response to one, so it takes up to this long."""
 
 
-@contextmanager
-def beating(beat: Callable[[], None], *, at_once: bool) -> Generator[None]:
+class beating:  # noqa: N801 - it reads as a function
     """Call ``beat`` every BEAT seconds until the block ends, and immediately if ``at_once``.
 
     Uses timers: most calls end before the first beat, and a task for each of them would cost more.
     """
-    loop = asyncio.get_running_loop()
-    timer: asyncio.TimerHandle
 
-    def wait() -> asyncio.TimerHandle:
-        return loop.call_later(BEAT.total_seconds(), repeat)
+    def __init__(self, beat: Callable[[], None], *, at_once: bool) -> None:
+        self._beat = beat
+        self._at_once = at_once
 
-    def repeat() -> None:
-        nonlocal timer
-        timer = wait()
-        beat()
+    def __enter__(self) -> None:
+        if self._at_once:
+            self._beat()
+        self._timer = self._wait()
 
-    if at_once:
-        beat()
-    timer = wait()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _wait(self) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(BEAT.total_seconds(), self._repeat)
+
+    def _repeat(self) -> None:
+        self._timer = self._wait()
+        self._beat()

@@ -39,8 +39,8 @@ def new_execution_id() -> int:
 
 
 def execution_id_at(ms: int, bits: int, above: int = 0) -> int:
-    """The id of a run that begins at ``ms``, milliseconds since the Unix epoch, with so many random ``bits``; the next
-    one ``above`` another where it would not be larger."""
+    """The id of a run that begins at ``ms``, milliseconds since the Unix epoch, with this many random ``bits``; the
+    next one ``above`` another where it would not be larger."""
     return max((ms - EPOCH_MS) << RANDOM_BITS | bits, above + 1)
 
 

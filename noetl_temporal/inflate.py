@@ -1,4 +1,4 @@
-"""Decompression with a bound: a few KB of deflate can stand for gigabytes."""
+"""Decompression with a bound: a few KB of deflate can expand to gigabytes."""
 
 from __future__ import annotations
 

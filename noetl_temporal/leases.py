@@ -90,7 +90,7 @@ class _Keeper:
                 raise LeaseLostError(f"the lease of the row expired before it could be renewed: {error.message}")
             await asyncio.sleep(AGAIN_SECONDS)
         if not _changed(outcome):
-            raise LeaseLostError("the lease of the row has expired, and the row is another claimer's")
+            raise LeaseLostError("the lease of the row has expired, and another claimer has the row")
         self._held_at = began
 
     async def _renew(self) -> Outcome:

@@ -16,7 +16,7 @@ STORE_FROM_BYTES = 64 * 1024
 
 UNPACKED_BYTES = 8 * STORED_BYTES
 """Of a trail or a segment of a frame, decompressed. What we write is far smaller: a segment has some 4 MB and the calls
-in flight. Larger ones are refused, as whoever reaches Temporal or the payload store may have written them."""
+in flight. Larger ones are refused, as anyone with access to Temporal or the payload store may have written them."""
 
 
 def inline_bytes(limit: int) -> int:

@@ -59,8 +59,8 @@ def parted(given: ChunkInput) -> tuple[ChunkItems, LoopBody]:
 
 
 def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) -> tuple[Any, Any]:
-    """The third and the fourth argument: the values, or where they lie, so that whoever starts the workflow need not
-    have them.
+    """The third and the fourth argument: the values, or where they are stored, so that the caller need not load
+    them.
     """
     if own.kept_items is None:
         return items, scope

@@ -87,9 +87,11 @@ class MetricsInterceptor(Interceptor):
 class _CallMeters:
     def __init__(self, meter: MetricMeter) -> None:
         self.calls = meter.create_counter(CALLS, "Calls that ended, by tool, status and kind of error")
-        self.retries = meter.create_counter(RETRIES, "Attempts after which a rule asked for another, by tool")
+        self.retries = meter.create_counter(RETRIES, "Attempts that a rule retried, by tool")
         self.seconds = meter.create_histogram_timedelta(CALL_SECONDS, "Duration of attempts, by tool", "s")
-        self.queue = meter.create_histogram_timedelta(QUEUE_SECONDS, "Wait of attempts for a worker, by tool", "s")
+        self.queue = meter.create_histogram_timedelta(
+            QUEUE_SECONDS, "Time that attempts waited for a worker, by tool", "s"
+        )
 
 
 class _Counted(ActivityInboundInterceptor):

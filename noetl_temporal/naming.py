@@ -78,14 +78,14 @@ ANSWER_SIGNAL = "noetl-wait-answered"
 """Between a playbook and the chunks of its loops."""
 
 PAUSE_SIGNAL = "noetl-pause"
-"""From a workflow that is paused, or goes on, to those that it waits for."""
+"""From a workflow that was paused or resumed, to those that it waits for."""
 
 REPORT_MEMO = "noetl-report"
-"""Where the report of a cancelled run stands: a workflow that was cancelled has no result."""
+"""The memo field with the report of a cancelled run: a cancelled workflow has no result."""
 
 RunStatus: TypeAlias = Literal["running", "paused", "completed", "failed", "cancelled", "terminated", "timed_out"]
 RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
-"""How a run stands, in lists and reports."""
+"""The status of a run, in lists and reports."""
 
 Overlap: TypeAlias = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "allow_all"]
 """What happens at a time at which an earlier run of the schedule still runs."""
@@ -128,7 +128,7 @@ def tool_queue(kind: str) -> str:
 
 
 def queue_of(name: str, queues: Mapping[str, str]) -> str:
-    """The task queue that ``name`` of a graph stands for: the one that the run chose, else the tool's own."""
+    """The task queue for the symbolic ``name`` in a graph: the one that the run chose, else the tool's own."""
     return queues.get(name) or tool_queue(name)
 
 

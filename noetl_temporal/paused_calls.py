@@ -1,5 +1,5 @@
 """Calls in flight of a run that is paused, paused by Temporal: all of them with ``noetl pause --now``, else its frames,
-which would go on to further items.
+which would start further items.
 
 An activity that is paused stops at its next heartbeat and is called again when it is unpaused; that is no lost attempt.
 Only what was paused here is unpaused here: an operator may have paused activities for reasons of their own.
@@ -27,7 +27,7 @@ from noetl_temporal.naming import DETACHED_MEMO, activity_type
 __all__ = ["PAUSE_REASON", "pause_calls", "unpause_calls"]
 
 PAUSE_REASON = "noetl pause"
-"""What Temporal is told, and by which a call that was paused here is known."""
+"""The reason given to Temporal, by which a call that was paused here is recognised."""
 
 _PASSES, _PAUSE = 10, 0.3
 """How often the calls are looked for, and the seconds in between: loops and called playbooks learn of the pause a
@@ -50,7 +50,7 @@ async def pause_calls(client: Client, workflow_id: str, *, frames_only: bool) ->
 
 
 async def unpause_calls(client: Client, workflow_id: str) -> int:
-    """How many go on. Raises RPCError."""
+    """Return how many were resumed. Raises RPCError."""
     unpaused = 0
     async for execution, call in _calls_in_flight(client, workflow_id):
         if call.paused and call.pause_info.manual.reason == PAUSE_REASON:

@@ -17,8 +17,8 @@ _PAUSED = ServerStatus.WORKFLOW_EXECUTION_STATUS_PAUSED
 
 
 def read_paused_as_running() -> None:
-    """Have the SDK read the status as running, which it is to all who ask whether a workflow has ended. ``is_paused``
-    tells them apart. Python asks this hook for no value that the SDK knows.
+    """Have the SDK read the status as running, as a paused workflow has not ended. ``is_paused`` distinguishes
+    them. Python asks this hook for no value that the SDK knows.
     """
     WorkflowExecutionStatus._missing_ = _read  # type: ignore[method-assign] # pyright: ignore[reportAttributeAccessIssue]
 
@@ -33,5 +33,5 @@ def is_paused(info: WorkflowExecutionInfo) -> bool:
 
 
 def unpause_command(workflow_id: str) -> str:
-    """What lets it go on."""
+    """The command that resumes it."""
     return f"temporal workflow unpause --workflow-id {workflow_id}"

@@ -281,13 +281,13 @@ class Performer:
             self.messages.tell_paused(own_child_id(id_), notice)
 
     def _tell_if_paused(self, id_: str) -> None:
-        """A child has started, which could not be told before."""
+        """A child has started, and could not be notified before."""
         if self._pause is not None:
             self.messages.tell_paused(own_child_id(id_), self._pause)
 
     def terminate_orphans(self, chunk_ids: Iterable[str]) -> None:
         """This run was reset, and has only these chunks, and the playbooks that it waits for: terminate the others.
-        The run goes on if that fails."""
+        The run continues if that fails."""
         owned = [*chunk_ids, *self._sub_playbooks.in_flight]
         task = start_terminating_orphans([own_child_id(one) for one in owned])
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
@@ -329,7 +329,7 @@ def _tool_finished(call: ToolCall, task: _Task) -> Event:
 
 
 def _report_of(error: BaseException) -> ToolReport:
-    """An activity that ended without a report of its own, with the attempts that its last heartbeat told."""
+    """An activity that ended without a report of its own, with the attempts in its last heartbeat."""
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, TemporalTimeoutError):
         lost = _undecided("worker_lost", f"no worker finished the call: {cause.message}")

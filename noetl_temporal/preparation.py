@@ -104,7 +104,9 @@ def _pinned(catalog: CalledPlaybooks, file: Path | None) -> PinnedCalls:
             return pin_graphs(catalog.items())
         case _ if file is None:
             if catalog is not None:
-                raise ValueError("a folder as catalog needs the playbook's file: a compiled graph takes graphs by name")
+                raise ValueError(
+                    "a folder as catalog needs the playbook's file: for a compiled graph, pass graphs by name"
+                )
             return NO_CALLS
         case _:
             calls, problems = pin_file(file, file.parent if catalog is None else Path(catalog), installed_tools())

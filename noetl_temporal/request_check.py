@@ -23,7 +23,7 @@ def check_payload(payload: Mapping[str, Json], limit: int) -> None:
     except UnicodeEncodeError:
         place = next(_broken(dict(payload), "payload"), "payload")
         raise PayloadError(
-            f"{place} has half of a surrogate pair, which is no character: decode the text with errors='replace'"
+            f"{place} has a lone surrogate, which is not a character: decode the text with errors='replace'"
         ) from None
     if size > limit:
         raise PayloadError(

@@ -9,7 +9,6 @@ from typing import Any
 from temporalio.client import Client, WorkflowHandle
 
 from noetl_compiler.graph import Json
-from noetl_temporal.answering import Request, RequestRefusedError, open_approval, open_waits, send
 from noetl_temporal.control_requests import DecisionRequest, HeldRequest, OpenWaits, PauseRequest, SignalRequest
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.machine.waits.wait import Signal, Wait
@@ -22,6 +21,7 @@ from noetl_temporal.naming import (
     SKIP_UPDATE,
 )
 from noetl_temporal.paused_calls import pause_calls, unpause_calls
+from noetl_temporal.request_sending import Request, RequestRefusedError, open_approval, open_waits, send
 from noetl_temporal.run_input import RunReport
 
 __all__ = ["RunControl"]
@@ -81,7 +81,7 @@ class RunControl:
         return failed
 
     async def skip(self, step: str, data: Json = None, *, by: str = "", reason: str = "") -> str:
-        """Give a held step the result ``data`` and go on. Returns the id of the run that failed.
+        """Give a held step the result ``data`` and continue. Returns the id of the run that failed.
 
         Raises RequestRefusedError with the reason, DeploymentError."""
         failed: str = await self._send(SKIP_UPDATE, HeldRequest(new_execution_id(), step, data, by, reason))

@@ -25,7 +25,7 @@ class Playbook(SharedPart, frozen=True, omit_defaults=True):
 
 
 class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was asked for. ``execution_id`` is 0 in the input of a ``schedule``, which all its runs share: each makes
+    """The request for a run. ``execution_id`` is 0 in the input of a ``schedule``, which all its runs share: each makes
     its own. ``path``, ``version`` and ``digest``, the graph's, name the playbook. ``queues`` maps a symbolic queue to a
     real one; a queue not named there is ``noetl-<kind>``. ``limit`` is the bytes that a value may have. A run that
     another has called has that one's ``parent_execution_id``, is one deeper than it (``depth``), and yields the result

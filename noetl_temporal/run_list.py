@@ -28,8 +28,8 @@ _IN_TEMPORAL: dict[RunStatus, tuple[WorkflowExecutionStatus, str]] = {
     "terminated": (WorkflowExecutionStatus.TERMINATED, "Terminated"),
     "timed_out": (WorkflowExecutionStatus.TIMED_OUT, "TimedOut"),
 }
-"""The client's value, and the name in list filters. Temporal knows a run that is paused, or holds a step, as running;
-its search attribute tells."""
+"""The client's value, and the name in list filters. For Temporal a run that is paused, or holds a step, is running;
+its search attribute has the status."""
 
 _OF_TEMPORAL: dict[WorkflowExecutionStatus, RunStatus] = {
     there: here for here, (there, _) in _IN_TEMPORAL.items() if here != "paused"

@@ -12,7 +12,8 @@ Attempts leave no events in history, so each one's record goes with the heartbea
 report has them all.
 
 If an attempt is interrupted before the tool has returned, it ends immediately; afterwards it completes its sinks and
-reports (stopping.py). An attempt after an interrupted one first checks whether a cancel is on its way (late_cancel.py).
+reports (interruptions.py). An attempt after an interrupted one first checks for a cancel that is on its way
+(late_cancel.py).
 A report that is too large for history is stored by the activity, with retries (value_store.py), so an unavailable
 payload store never makes the tool run twice.
 """
@@ -45,12 +46,12 @@ from noetl_temporal.call_log import CallLog
 from noetl_temporal.call_sinks import CallSinks
 from noetl_temporal.codec import Unread
 from noetl_temporal.encryption_codec import Locked
+from noetl_temporal.interruptions import finished, not_paused
 from noetl_temporal.late_cancel import until_passed_on
 from noetl_temporal.leases import held
 from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
-from noetl_temporal.stopping import finished, not_paused
 from noetl_temporal.stored_values import with_result_loaded
 from noetl_temporal.task_output import TaskOutput
 from noetl_temporal.tool_outcome import (
@@ -73,7 +74,7 @@ MAX_LOST = 5
 """Attempts that may be lost with their worker. One more fails the call, because it may be what kills the workers."""
 
 PLACES = 5
-"""Of the code, the last, that the log tells of a fault of ours."""
+"""The number of innermost code locations logged for an internal error."""
 
 _log = logging.getLogger(__name__)
 
@@ -81,8 +82,8 @@ _log = logging.getLogger(__name__)
 def tool_activity(
     tool: Tool, source: CredentialSource, values: ValueStore, client: Client | None = None
 ) -> Callable[..., Any]:
-    """The activity of a tool: ``noetl.<kind>``. ``values`` takes what is too large for history; ``client`` tells of a
-    cancel that is on its way.
+    """The activity of a tool: ``noetl.<kind>``. ``values`` takes what is too large for history; ``client`` is asked for
+    a cancel that is on its way.
     """
 
     @activity.defn(name=activity_type(tool.spec.kind))
@@ -148,7 +149,7 @@ class _Context:
 class _Answer(NamedTuple):
     """The outcome that sinks and rules work on.
 
-    ``is_taken``: it comes from the ledger. ``is_kept``: it stands there now. ``is_refused``: the call was not made
+    ``is_taken``: it comes from the ledger. ``is_kept``: it is there now. ``is_refused``: the call was not made
     because of earlier attempts, so another attempt would be refused too.
     """
 
@@ -218,11 +219,11 @@ class Attempt:
     async def _answer(self) -> _Answer:
         if self.call.store is not None:
             return await self._to_store(self.call.store)
-        kept = await self._sinks.kept()
-        if kept.outcome is not None:
-            return _Answer(kept.outcome, is_taken=True, is_kept=True)
-        if kept.failure is not None:
-            return _Answer(kept.failure)
+        stored = await self._sinks.stored_outcome()
+        if stored.outcome is not None:
+            return _Answer(stored.outcome, is_taken=True, is_kept=True)
+        if stored.failure is not None:
+            return _Answer(stored.failure)
         refused = self._refused()
         if refused is not None:
             return await self._found() or _Answer(refused, is_refused=True)
@@ -232,10 +233,12 @@ class Attempt:
         if not self.call.idempotent:
             self.log.record_attempt()
         self.is_called.set()
-        what = call_summary(self.call.kind, self.call.config)
         async with self._output:
-            answer, failure = await attempted(self._run_with_lease, self._deadline, what)
+            answer, failure = await attempted(self._run_with_lease, self._deadline, self._summary)
         return answer or _Answer(failure or {})
+
+    def _summary(self) -> str:
+        return call_summary(self.call.kind, self.call.config)
 
     async def _to_store(self, outcome: PlainOutcome) -> _Answer:
         try:
@@ -288,7 +291,7 @@ class Attempt:
         return None
 
     async def _request(self) -> Request:
-        """What the tool is called with: from here on secrets stand in the places of their references."""
+        """What the tool is called with: from here on references to secrets are replaced by their values."""
         call = self.call
         return Request(
             kind=call.kind,

@@ -24,7 +24,6 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
-from noetl_temporal.answering import RequestRefusedError, RunOverError, check_reason, of_open_run
 from noetl_temporal.codec import NO_STORE
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.database_errors import DATABASE_ERRORS
@@ -36,6 +35,7 @@ from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import Event, EventTail, execution
 from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, REPORT_MEMO, RunStatus
 from noetl_temporal.past_reports import past_report, past_run
+from noetl_temporal.request_sending import RequestRefusedError, RunOverError, check_reason, of_open_run
 from noetl_temporal.run_control import RunControl
 from noetl_temporal.run_ids import AmbiguousIdError, named_run
 from noetl_temporal.run_input import RunReport
@@ -208,7 +208,7 @@ class RunHandle(RunControl):
             return await self._report_of(error.cause)
 
     async def wait(self, timeout: timedelta | None = None) -> RunReport:  # noqa: ASYNC109 - of the wait, not of the run
-        """As ``result``, but not longer than the timeout: the run itself goes on. Raises TimeoutError."""
+        """As ``result``, but at most for the timeout: the run itself continues. Raises TimeoutError."""
         async with asyncio.timeout(None if timeout is None else timeout.total_seconds()):
             return await self.result()
 
@@ -238,7 +238,7 @@ class RunHandle(RunControl):
             return msgspec.convert(cause.details[0], RunReport)
         if isinstance(cause, CancelledError):
             return await self._left_report() or RunReport("cancelled", self.execution_id)
-        if isinstance(cause, ApplicationError):  # the workflow could not begin, or not go on
+        if isinstance(cause, ApplicationError):  # the workflow could not start, or not continue
             failure = Failure("playbook", cause.message, kind=cause.type or "internal")
             return RunReport("failed", self.execution_id, failures=FailureLog().with_failure(failure))
         return RunReport("terminated" if isinstance(cause, TerminatedError) else "timed_out", self.execution_id)

@@ -57,10 +57,10 @@ class PlaybookSchedules:
         catch_up: timedelta = CATCH_UP,
         paused: bool = False,
     ) -> PlaybookSchedule:
-        """Run a registered playbook by the clock: at the times of ``cron``, or ``every`` so often, or both.
+        """Run a registered playbook on a schedule: at the times of ``cron``, at intervals of ``every``, or both.
 
         With a version it is pinned; without one it follows the path, and its next runs are of what is registered later.
-        The name is the path unless given. Raises CompileError, UnsupportedError, UnknownPlaybookError, NoEventLogError.
+        The default name is the path. Raises CompileError, UnsupportedError, UnknownPlaybookError, NoEventLogError.
         """
         expressions = (cron,) if isinstance(cron, str) else tuple(cron)
         if not expressions and every is None:
@@ -93,7 +93,7 @@ class PlaybookSchedules:
         return await self._temporal.get(name)
 
     async def pause(self, name: str, note: str | None = None) -> None:
-        """Start no runs until it is resumed. Those that run go on."""
+        """Start no runs until it is resumed. Runs in progress continue."""
         await self._temporal.pause(name, note)
 
     async def resume(self, name: str, note: str | None = None) -> None:
@@ -113,7 +113,7 @@ class PlaybookSchedules:
         await self._temporal.backfill(name, start, end, overlap)
 
     async def delete(self, name: str) -> None:
-        """Its runs go on."""
+        """Its runs continue."""
         await self._temporal.delete(name)
 
     async def follow(self, registered: Iterable[Registered]) -> Sequence[Moved]:

@@ -31,7 +31,7 @@ class ScheduleError(Exception):
 
 class ScheduleTimes(msgspec.Struct, frozen=True, omit_defaults=True):
     """``cron`` are expressions of five fields, ``every`` is in seconds from the Unix epoch. Each run starts up to
-    ``jitter`` seconds later. ``time_zone`` is that of cron, UTC unless given.
+    ``jitter`` seconds later. ``time_zone`` is that of cron, UTC by default.
     """
 
     cron: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class ScheduleTimes(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScheduleMemo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What Temporal does not tell as it was written. ``follows`` if the schedule was given no version."""
+    """What Temporal does not return as it was written. ``follows`` if the schedule was given no version."""
 
     path: str
     times: ScheduleTimes

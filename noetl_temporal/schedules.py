@@ -1,4 +1,4 @@
-"""Runs of registered playbooks by the clock, on Temporal's schedules (semantics.md 46, dev/decisions/0058).
+"""Runs of registered playbooks on schedules: Temporal's schedules (semantics.md 46, dev/decisions/0058).
 
 A schedule of ``path@version`` is pinned. One of a path alone follows it: its next runs are of the newest version from
 when that is registered. Either has the whole playbook as its input, so a run needs nothing of the catalog.
@@ -240,7 +240,7 @@ class TemporalSchedules:
         await self._ask(name, self._handle(name).backfill(ScheduleBackfill(start, end, _policy(overlap))))
 
     async def delete(self, name: str) -> None:
-        """Its runs go on. Raises ScheduleError, DeploymentError."""
+        """Its runs continue. Raises ScheduleError, DeploymentError."""
         await self._ask(name, self._handle(name).delete())
 
     async def _ask(self, name: str, request: Awaitable[None]) -> None:

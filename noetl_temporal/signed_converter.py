@@ -100,11 +100,15 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
     def _problem(self, payloads: Sequence[Payload], hint: Any) -> str | None:
         """Why the list is refused. One with a value that could not be read is checked when it is read later, and so is
         one with a value that could not be decrypted."""
-        if any(one.metadata.get("encoding") in _SEALED for one in payloads):
-            return None
         kinds = self._kinds(hint)
-        if not payloads or not kinds or any(self._signer.fits(self._place, kind, payloads) for kind in kinds):
+        if not payloads or not kinds:
             return None
+        for one in payloads:
+            if one.metadata.get("encoding") in _SEALED:
+                return None
+        for kind in kinds:
+            if self._signer.fits(self._place, kind, payloads):
+                return None
         if kinds == (RunInput.__name__,) and self._is_of_schedule(payloads):
             return None
         what = kinds[0] if len(kinds) == 1 else "value"
@@ -181,4 +185,4 @@ class SignedConverters:
 
     def at(self, place: Place) -> SignedConverters:
         """The same for another place."""
-        return dataclasses.replace(self, place=place)
+        return SignedConverters(self.inner, self.signer, self.is_strict, place)

@@ -164,7 +164,7 @@ def reference(key: str) -> RawValue:
 
 
 def start_store(command: KeepValues) -> asyncio.Task[list[PayloadRef]]:
-    """Start the local activity that stores the values; several in turn where the values are many."""
+    """Start the local activity that stores the values; several one after the other if there are many values."""
     first, *rest = _batches(command.values)
     if not rest:
         return _store_batch(command, first)

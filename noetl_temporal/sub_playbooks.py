@@ -211,7 +211,7 @@ class _Limit:
 
 def _failed(call: ToolCall, error: ChildWorkflowError) -> PlainOutcome:
     """The failure of a child as that of its call: of the kind of its first unhandled failure. Where playbooks call each
-    other, the message tells of the innermost.
+    other, the message is that of the innermost.
     """
     cause, path = error.cause, call.config["path"]
     if isinstance(cause, TemporalTimeoutError):

@@ -44,7 +44,7 @@ class Claim(NamedTuple):
 
 
 def digest_of(value: Json) -> str:
-    """The same for equal JSON, in whatever order its names stand."""
+    """The same for equal JSON, in any order of its names."""
     return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
 
 

@@ -41,7 +41,7 @@ STORE_SECONDS = 2.0
 AWAY_SECONDS = 10.0
 """How long nothing is stored after a failure: else every call that prints would wait."""
 
-_CUT = f"the output is cut here: at most {MOST_BYTES:,} bytes of an attempt are logged\n"
+_CUT = f"the output is truncated here: at most {MOST_BYTES:,} bytes of an attempt are logged\n"
 
 _log = logging.getLogger(__name__)
 """Of level INFO, for which cli/logs.py opens it."""
@@ -76,6 +76,8 @@ class TaskOutput:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, where: object) -> None:
         """Raises nothing, and waits for the store only as long as STORE_SECONDS."""
         del kind, error, where
+        if not self._fed:
+            return
         if self._flushing is not None:
             self._has_ended.set()
             await asyncio.wait([self._flushing])
@@ -128,7 +130,7 @@ class TaskOutput:
         return PrintedText(lines.began, stream, storable_text(self._credentials.scrubbed(text)))
 
     def _within_limit(self, texts: list[PrintedText]) -> list[PrintedText]:
-        """The texts, or as much as there is room for and the row that says so; nothing after that."""
+        """The texts up to the limit, and then the row that reports the truncation; nothing after that."""
         found: list[PrintedText] = []
         for text in texts:
             if self._is_full:
@@ -172,7 +174,7 @@ class TaskOutput:
         self._logged_characters += len(printed)
         lines = printed[:left].splitlines()
         if len(printed) > left:
-            lines.append("... (the rest is in noetl.log)" if self._dsn else "... (the rest is left out)")
+            lines.append("... (the rest is in noetl.log)" if self._dsn else "... (the rest is omitted)")
         indented = "".join(f"\n  | {line}" for line in lines)
         call, attempt = self._call, self._attempts.number
         fields = {"execution_id": call.execution_id, "step": call.step, "iteration": call.iteration, "attempt": attempt}

@@ -62,7 +62,7 @@ def rpc_problem(error: RPCError, namespace: str) -> DeploymentError | None:
         case RPCStatusCode.PERMISSION_DENIED:
             message = f"Temporal refused access to namespace {namespace!r} ({error.message}): {_UNAUTHORISED}"
         case RPCStatusCode.UNAVAILABLE | RPCStatusCode.DEADLINE_EXCEEDED:
-            message = f"Temporal cannot be reached any more ({error.message}): {_ADVICE[0].lower()}{_ADVICE[1:]}"
+            message = f"the connection to Temporal was lost ({error.message}): {_ADVICE[0].lower()}{_ADVICE[1:]}"
         case _:
             return None
     return DeploymentError(message)

@@ -51,9 +51,9 @@ class Deadline:
 
 
 async def attempted(
-    run: Callable[[], Awaitable[T]], deadline: Deadline, what: str = ""
+    run: Callable[[], Awaitable[T]], deadline: Deadline, what: Callable[[], str] = str
 ) -> tuple[T | None, PlainOutcome | None]:
-    """(result, None) of a tool or sink, or (None, outcome) when it fails or times out: ``what`` names the call then.
+    """(result, None) of a tool or sink, or (None, outcome) when it fails or times out: ``what()`` names the call then.
     Raises only CancelledError.
     """
     timer = asyncio.timeout_at(deadline.at)
@@ -61,7 +61,7 @@ async def attempted(
         async with timer:
             return await run(), None
     except TimeoutError as error:
-        late = timed_out(what, deadline.seconds or 0.0)
+        late = timed_out(what(), deadline.seconds or 0.0)
         return None, refusal("timeout", late if timer.expired() else f"TimeoutError: {error}")
     except FailedError as error:
         return None, plain(error.outcome)
@@ -109,8 +109,10 @@ def without_secrets(outcome: PlainOutcome, credentials: Credentials) -> PlainOut
     """The outcome without the secrets of its call. Its own names, and the facts that the engine acts on, stay as they
     are: a password may be ``status`` or ``ok``.
     """
-    scrubbed = _scrubbed(outcome, credentials, _ENVELOPE)
     error = outcome.get("error")
+    if error is None and not credentials.has_secrets:
+        return outcome
+    scrubbed = _scrubbed(outcome, credentials, _ENVELOPE)
     if error is None:
         return scrubbed
     message = credentials.cut(error["message"][: MAX_MESSAGE_CHARS + CUT_MARGIN], MAX_MESSAGE_CHARS)
@@ -145,7 +147,7 @@ def plain(outcome: Outcome) -> PlainOutcome:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and maps stand in each other over more than so many levels."""
+    """Whether lists and maps are nested over more than ``levels`` levels."""
     level: list[Any] = [value]
     while level and levels >= 0:
         levels -= 1

@@ -50,7 +50,7 @@ class Trail:
         self._markers: list[asyncio.Task[Any]] = []
 
     def add(self, event: DomainEvent, size: int) -> None:
-        """Collect an event of so many bytes; many of them go into a marker."""
+        """Collect an event of this many bytes; many of them go into a marker."""
         self._events.append(event)
         self._bytes += size
         if self.watch is not None:

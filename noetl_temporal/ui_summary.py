@@ -10,7 +10,7 @@ from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import Earlier
 from noetl_temporal.naming import summary
 
-__all__ = ["Overview", "playbook_details", "playbook_summary"]
+__all__ = ["UiSummary", "playbook_details", "playbook_summary"]
 
 _SHOWN = 30
 _MARKS = {
@@ -23,7 +23,7 @@ _MARKS = {
 }
 
 
-class Overview:
+class UiSummary:
     """``rows``: step -> {status, reused?, seconds?, error?}, by first start; those of the run before, if given.
 
     The table has only the latest steps, so its cost does not depend on the number of steps."""

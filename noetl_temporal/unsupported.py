@@ -53,7 +53,7 @@ def tools_for(*graphs: Graph) -> Collection[str]:
 
 def unsupported(graph: Graph, tools: Collection[str], *, has_store: bool = True) -> list[str]:
     """``file:line:col: error: ...`` for each tool without executor, each unknown sink, each loop over a cursor of
-    another database than Postgres or over several steps, each frame that cannot run, and code that lies elsewhere, in
+    another database than Postgres or over several steps, each frame that cannot run, and code in other files, in
     the order of the text. ``has_store`` when large values can be kept in Postgres."""
     found = sorted({*_in_steps(graph, tools), *_frames(graph, has_store)})
     return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in found]

@@ -63,7 +63,7 @@ class ValueStore:
 
     async def keep(self, value: Any) -> None:
         """Store what Temporal would store of this value. Raises the driver's errors."""
-        if self._driver is None or self._is_short(value):
+        if self._driver is None or self.leaves_in_history(value):
             return
         payloads = self._payload_converter().to_payloads([value])
         codec = codec_of_stored(self.converter)
@@ -72,8 +72,10 @@ class ValueStore:
         if is_kept_outside(payloads[0]):
             await self._driver.store(StorageDriverStoreContext(), payloads)
 
-    def _is_short(self, value: Any) -> bool:
-        """Whether Temporal certainly leaves this value in history, told without signing it. A codec changes sizes."""
+    def leaves_in_history(self, value: Any) -> bool:
+        """Whether Temporal certainly leaves this value in history, without signing it. A codec changes sizes."""
+        if self._driver is None:
+            return True
         is_coded = codec_of_stored(self.converter) is not None
         return not is_coded and len(msgspec.json.encode(value)) < STORE_FROM_BYTES - METADATA_BYTES
 

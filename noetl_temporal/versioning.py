@@ -17,17 +17,19 @@ from temporalio.worker import WorkerDeploymentConfig
 __all__ = ["DEPLOYMENT", "BuildNameError", "build_of", "upgrade", "wants_upgrade"]
 
 DEPLOYMENT = "noetl"
-"""The name of the deployment unless the worker is told another."""
+"""The default name of the deployment."""
 
 _NAME_BYTES = 200
 
 
 class BuildNameError(ValueError):
-    """A name that Temporal does not take. It would not say so: the worker would poll and never get a task."""
+    """A name that Temporal does not take. Temporal would not report that: the worker would poll and never get a
+    task.
+    """
 
 
 def build_of(build_id: str, deployment: str = DEPLOYMENT) -> WorkerDeploymentConfig:
-    """What a worker of this build tells Temporal. Raises BuildNameError."""
+    """The deployment options of a worker of this build. Raises BuildNameError."""
     for what, name in (("build", build_id), ("deployment", deployment)):
         if not name.strip() or name.startswith("__") or len(name.encode()) > _NAME_BYTES:
             message = f"{name!r} cannot name a {what}: 1 to {_NAME_BYTES} bytes that do not begin with __"
@@ -44,7 +46,7 @@ def build_of(build_id: str, deployment: str = DEPLOYMENT) -> WorkerDeploymentCon
 def wants_upgrade() -> bool:
     """Whether this run should continue as new on another build, which is current now.
 
-    Temporal does not say so of a run that an operator keeps on its build: it would continue as new without end.
+    Temporal does not report this for a run that an operator pins to its build: it would continue as new without end.
     """
     info = workflow.info()
     return info.parent is None and info.is_target_worker_deployment_version_changed()

@@ -1,4 +1,4 @@
-"""Temporal's lists of workflows: parts of their filters, and what they do not tell exactly."""
+"""Temporal's lists of workflows: parts of their filters, and the limits of their exactness."""
 
 from __future__ import annotations
 

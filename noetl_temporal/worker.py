@@ -18,8 +18,8 @@ from temporalio.service import ServiceClient
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from noetl_activities.credentials import CredentialSource
-from noetl_activities.duckdb_kept import keeping_processes
-from noetl_activities.postgres_kept import keeping_connections
+from noetl_activities.duckdb_process_pool import pooled_processes
+from noetl_activities.postgres_pool import pooled_connections
 from noetl_activities.tool import Tool
 from noetl_temporal.call_guard import CallGuard
 from noetl_temporal.codec import worker_converter
@@ -61,7 +61,7 @@ SETTLE_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 UNTIL_DONE = timedelta(days=3650)
-"""As long as any call may take: the grace of ``noetl worker``, unless it is told another."""
+"""As long as any call may take: the default grace of ``noetl worker``."""
 
 
 class UnknownToolsError(ValueError):
@@ -107,6 +107,7 @@ def shared_worker(
         interceptors=[*options.interceptors, *tracing_interceptors(), *interceptors(), CallGuard()],
         max_cached_workflows=1000,
         max_heartbeat_throttle_interval=BEAT,
+        max_workflow_task_external_storage_concurrency=1,
         **options.arguments(tools),
     )
 
@@ -180,7 +181,7 @@ async def serving(
     UnknownToolsError.
     """
     workers = _workers(client, tools, only, source, options)
-    async with keeping_connections(), keeping_processes(), AsyncExitStack() as stack:
+    async with pooled_connections(), pooled_processes(), AsyncExitStack() as stack:
         for worker in workers:
             await stack.enter_async_context(worker)
         try:
@@ -194,8 +195,8 @@ async def _drained(
 ) -> None:
     """Stop all workers at once, so that none takes another call while one waits for its last.
 
-    Who serves workflows goes on with that alone until the last call has ended. The worker that stops cannot: it polls
-    neither. The SDK allows one worker a queue and connection, so this one has a connection of its own.
+    A worker that serves workflows continues with them alone until the last call has ended. The worker that stops
+    cannot: it polls neither. The SDK allows one worker a queue and connection, so this one has a connection of its own.
     """
     stopping = asyncio.gather(*(worker.shutdown() for worker in workers))
     await asyncio.wait([stopping], timeout=DRAIN_SECONDS)

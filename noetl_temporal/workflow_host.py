@@ -4,8 +4,9 @@ How it works. Each time something happens, the host feeds what happened, stops f
 commands. A cancel is asked for, not waited for: Temporal delivers it once, as an exception in whatever the workflow
 awaits, so the host looks at every turn whether one has been requested and feeds it before anything else. It cannot be
 lost to a call that ends at the same time, nor to a continue-as-new. Nor is the end of that call lost: the SDK drops the
-result of an activity that is cancelled before anyone has looked at the result, so each turn first lets every result of
-the workflow task become a fact.
+result of an activity that is cancelled before anyone has looked at the result, so after a cancel every result of the
+workflow task becomes a fact before the next turn. Without one they are facts already: the SDK wakes the host only when
+nothing else is left to run.
 
 A workflow task has a budget (machine/budget.py). When work is left over, a timer of a millisecond starts the next one.
 
@@ -129,8 +130,8 @@ class WorkflowHost:
         return any(isinstance(fact, _SENT) for fact in self._performer.inbox)
 
     async def _drive(self) -> Finish | None:
+        await _facts_noted()
         while not self._is_to_upgrade():
-            await _facts_noted()
             self._turn()
             is_to_continue = self._performer.finish is None and self._is_to_continue()
             self._feed_news()
@@ -145,7 +146,7 @@ class WorkflowHost:
             try:
                 await workflow.wait_condition(self._has_news)
             except asyncio.CancelledError:
-                continue
+                await _facts_noted()
         return None
 
     def _has_news(self) -> bool:
@@ -225,10 +226,10 @@ class WorkflowHost:
         return False
 
     def _is_to_upgrade(self) -> bool:
-        is_stopping = self._machine.state.stop is not None or bool(self._requests) or self._is_cancel_new()
-        if self._has_requests():
+        if not self._machine.is_idle or self._has_requests():
             return False
-        return self._machine.is_idle and not is_stopping and wants_upgrade() and self._size() <= self._limit
+        is_stopping = self._machine.state.stop is not None or bool(self._requests) or self._is_cancel_new()
+        return not is_stopping and wants_upgrade() and self._size() <= self._limit
 
     def _is_at_hard_limit(self) -> bool:
         info = workflow.info()

@@ -70,7 +70,7 @@ from noetl_temporal.search_attributes import EXECUTION_ID, STATUS, STEP
 from noetl_temporal.steady_time import SteadyTimeInterceptor
 from noetl_temporal.sub_playbooks import Caller
 from noetl_temporal.trail import HEADER, Trail, TrailInterceptor
-from noetl_temporal.ui_summary import Overview
+from noetl_temporal.ui_summary import UiSummary
 from noetl_temporal.versioning import upgrade
 from noetl_temporal.workflow_host import WorkflowHost
 
@@ -86,7 +86,7 @@ class PlaybookWorkflow(ControlledWorkflow):
         given = identified(given)
         state: dict[str, Any] = given.state or {}
         self.trail = Trail()
-        self._overview = Overview(state.get("overview"))
+        self._overview = UiSummary(state.get("overview"))
         self._machine = Machine(
             playbook.graph,
             execution_id=given.execution_id,
@@ -121,7 +121,7 @@ class PlaybookWorkflow(ControlledWorkflow):
         return self._end(given, finish)
 
     def observe(self, observer: Observer) -> None:
-        """Have each step told that is about to start, for whoever replays the run (earlier_run.py)."""
+        """Report each step that is about to start, for a replay of the run (earlier_run.py)."""
         self._machine.observer = observer
 
     def on_reset(self, seed: int) -> None:
@@ -194,14 +194,14 @@ class PlaybookWorkflow(ControlledWorkflow):
             refuse(words_problem(request.by, request.reason))
             refuse(decision_problem(self._machine.state, _decided(request), self._host.unfed))
 
-    @workflow.signal(name=OPEN_SIGNAL, description="An item of a loop waits.")
+    @workflow.signal(name=OPEN_SIGNAL, description="An item of a loop has started to wait.")
     def wait_opened(self, wait: Wait) -> None:
-        """A chunk of a loop tells."""
+        """Sent by a chunk of a loop."""
         self._host.take(WaitOpened(now(), wait))
 
-    @workflow.signal(name=CLOSE_SIGNAL, description="An item of a loop waits no longer.")
+    @workflow.signal(name=CLOSE_SIGNAL, description="An item of a loop has stopped waiting.")
     def wait_closed(self, closed: ClosedWait) -> None:
-        """A chunk of a loop tells."""
+        """Sent by a chunk of a loop."""
         self._host.take(WaitClosed(now(), closed.wait_id, closed.is_answered, closed.returned))
 
     @workflow.query(name=WAITS_QUERY)
@@ -258,7 +258,7 @@ class LoopWorkflow:
 
     @workflow.run
     async def run(self, given: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> LoopEnd:
-        """Ends well whatever became of the iterations: the report tells."""
+        """Succeeds whatever the outcome of the iterations: it is in the report."""
         self._host.feed(Started(now()) if given.state is None else Resumed(now()))
         finish = await self._host.drive()
         if finish is None or self._machine.report is None:
@@ -282,9 +282,9 @@ class LoopWorkflow:
         """A signal or a decision for an item that waits."""
         self._host.take(Answered(now(), given.wait_id, given.answer))
 
-    @workflow.signal(name=PAUSE_SIGNAL, description="The playbook of this loop is paused, or goes on.")
+    @workflow.signal(name=PAUSE_SIGNAL, description="The playbook of this loop was paused or resumed.")
     def playbook_paused(self, notice: PauseNotice) -> None:
-        """The playbook tells."""
+        """Sent by the playbook."""
         self._host.take(fact_of_pause(notice))
 
     @workflow.query

@@ -1,7 +1,7 @@
 """The container tool: runs an image until it exits, with the Docker or Podman of the worker.
 
-The deployment must allow this and choose the engine (NOETL_CONTAINERS): whoever may start containers has the rights of
-the engine on that machine.
+The deployment must allow this and choose the engine (NOETL_CONTAINERS): anyone who may start containers has the rights
+of the engine on that machine.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _engine() -> str:
         raise RefusedError(f"this worker runs no containers: to allow them, set {VARIABLE} to {choices} and restart it")
     found = shutil.which(named)
     if found is None:
-        raise ConfigError(f"{named} is not installed where the worker runs ({VARIABLE})")
+        raise ConfigError(f"{named} is not installed on the machine of the worker ({VARIABLE})")
     return found
 
 

@@ -93,18 +93,18 @@ def _variables(field: str, given: Json) -> Iterator[tuple[str, str]]:
     for name, value in pairs:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigError(
-                f'"{field}" has a name that no variable can have: use letters, digits and _, with no digit in front'
+                f'"{field}" has an invalid variable name: use letters, digits and _, not beginning with a digit'
             )
         text = _passed(value, f'the variable {name} of "{field}"')
         if "\n" in text:
-            raise ConfigError(f'the variable {name} of "{field}" has several lines, which engines of containers refuse')
+            raise ConfigError(f'the variable {name} of "{field}" has several lines, which container engines reject')
         yield name, text
 
 
 def _passed(value: Json, what: str) -> str:
     text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
     if "\0" in text:
-        raise ConfigError(f"{what} has a NUL character, which no program can be given")
+        raise ConfigError(f"{what} has a NUL character, which cannot be passed to a program")
     return text
 
 

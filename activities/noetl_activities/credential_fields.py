@@ -65,7 +65,7 @@ def foreign_type_problem(fields: Mapping[Any, Any]) -> str | None:
         return None
     near = difflib.get_close_matches(given.lower(), FIELDS, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return f"is of type {given[:_SHOWN]!r}, which no tool here knows{hint}; known: {', '.join(FIELDS)}"
+    return f"is of type {given[:_SHOWN]!r}, which no installed tool uses{hint}; known: {', '.join(FIELDS)}"
 
 
 def _fields_of(given: str) -> frozenset[str] | None:

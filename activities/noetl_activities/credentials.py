@@ -193,6 +193,11 @@ class Credentials:
         return {**found, **own}
 
     @property
+    def has_secrets(self) -> bool:
+        """Whether any were returned."""
+        return bool(self._secrets)
+
+    @property
     def has_secret_of_lines(self) -> bool:
         """Whether a returned secret has several lines."""
         return any("\n" in secret for secret in self._secrets)

@@ -44,7 +44,7 @@ def read_credentials(file: Path) -> Mapping[str, Credential]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise CredentialError(f"{file}{_place(error)}: the credentials file is not valid YAML{_why(error)}") from None
     if not isinstance(found, list | dict):
-        raise CredentialError(f"{file} holds no credentials: write NAME: {{type: postgres, db_host: ...}}")
+        raise CredentialError(f"{file} contains no credentials: write NAME: {{type: postgres, db_host: ...}}")
     entries = (
         _listed(file, cast("list[Any]", found))
         if isinstance(found, list)

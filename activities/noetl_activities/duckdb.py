@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from noetl_activities.duckdb_kept import duckdb_process
-from noetl_activities.duckdb_place import has_file, place_of
+from noetl_activities.duckdb_location import has_file, place_of
 from noetl_activities.duckdb_process import failed
+from noetl_activities.duckdb_process_pool import duckdb_process
 from noetl_activities.duckdb_wire import Call, Failed, Find
-from noetl_activities.once import Answer, Once, taken
+from noetl_activities.once import Answer, Once, answer_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.sql import params_of, statements_of
 from noetl_activities.tool import Request, ToolContext
@@ -47,7 +47,7 @@ class DuckdbTool:
             reply = await process.ask(lambda number: Find(number, once.key, once.n))
         if isinstance(reply, Failed):
             return Answer(failed(reply, place))
-        return None if reply.text is None else taken(reply.text)
+        return None if reply.text is None else answer_from_ledger(reply.text)
 
     async def _run(self, request: Request, once: Once | None) -> Answer:
         statements = statements_of(request.config, "duckdb")

@@ -12,13 +12,12 @@ import sys
 import threading
 from typing import BinaryIO
 
+from noetl_activities.duckdb_calls import CancelledCallError, Running, Turns
 from noetl_activities.duckdb_confinement import confine
 from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.duckdb_instance import Instance
 from noetl_activities.duckdb_once import LEDGER, keeps, run_once
-from noetl_activities.duckdb_running import CancelledCallError, Running, Turns
 from noetl_activities.duckdb_statements import outcome_of, run_statements
-from noetl_activities.duckdb_time_zones import provide as provide_time_zones
 from noetl_activities.duckdb_wire import (
     Call,
     Cancel,
@@ -47,7 +46,6 @@ def main() -> None:
         setup = read_frame(reading)
         if isinstance(setup, Setup):
             confine(setup.directories, setup.memory)
-            provide_time_zones()
             service = Service(setup, writing)
             while (message := read_frame(reading)) is not None:
                 service.take(message)

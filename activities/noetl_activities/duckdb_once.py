@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from noetl_activities.duckdb_calls import Running
 from noetl_activities.duckdb_driver import duckdb
-from noetl_activities.duckdb_running import Running
-from noetl_activities.once import Answer, Once, taken
+from noetl_activities.once import Answer, Once, answer_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.ledger import is_time_to_prune
@@ -51,7 +51,7 @@ def run_once(connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], 
             ledger.ensure(connection)
         text = ledger.find(connection, once.key, once.n)
         if text is not None:
-            return taken(text)
+            return answer_from_ledger(text)
         try:
             return _in_transaction(connection, run, once)
         except duckdb.TransactionException as error:

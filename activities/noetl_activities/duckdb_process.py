@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from noetl_activities.duckdb_errors import PROCESS_ENDED, duckdb_error_kind
-from noetl_activities.duckdb_place import DatabaseFile, allowed_directories_hint, memory_limit
+from noetl_activities.duckdb_location import DatabaseFile, allowed_directories_hint, memory_limit
 from noetl_activities.duckdb_wire import (
     Call,
     Cancel,

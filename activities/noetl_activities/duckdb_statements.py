@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import msgspec
 
+from noetl_activities.duckdb_calls import Running
 from noetl_activities.duckdb_driver import duckdb
-from noetl_activities.duckdb_running import Running
 from noetl_activities.errors import ConfigError
 from noetl_activities.non_finite import replace_non_finite
 from noetl_activities.outcome import Json, Outcome

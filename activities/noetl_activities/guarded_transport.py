@@ -37,7 +37,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         self._inner = httpx.AsyncHTTPTransport(verify=_tls(verify))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """See httpx.AsyncBaseTransport. Addresses are tried in turn, as not all of them may accept connections."""
+        """See httpx.AsyncBaseTransport. Addresses are tried in order, as not all of them may accept connections."""
         url = request.url
         if url.scheme not in ("http", "https"):
             shown = url.copy_with(query=None)

@@ -40,7 +40,7 @@ class NatsTool:
             raise ConfigError(f"operation is {name!r:.60}: write one of {', '.join(OPERATIONS)}")
         if find_spec("nats") is None:
             raise ConfigError(
-                'the client of NATS is not installed where the worker runs: pip install "noetl-temporal[nats]" there'
+                'the NATS client is not installed on the worker: pip install "noetl-temporal[nats]" there'
             )
         if credential_name(request.auth) is None:
             raise CredentialError("a nats task needs auth: the name of a credential of type nats")

@@ -50,7 +50,7 @@ class VarsCache:
         source_step: str | None = None,
     ) -> None:
         if not NAME.fullmatch(var_name):
-            raise ValueError(f"{var_name!r} is no name of a variable: write letters, digits and _, first a letter")
+            raise ValueError(f"{var_name!r} is not a variable name: use letters, digits and _, beginning with a letter")
         _variables[var_name] = written[var_name] = var_value
         _facts_of(var_name).update(type=var_type, source_step=source_step)
 

@@ -17,7 +17,7 @@ from noetl_activities.tool import Request, Tool, ToolContext
 if TYPE_CHECKING:
     from noetl_activities.tool_spec import ToolSpec
 
-__all__ = ["Answer", "LedgerOutcome", "Once", "OnceTool", "keeps_outcomes", "taken"]
+__all__ = ["Answer", "LedgerOutcome", "Once", "OnceTool", "answer_from_ledger", "keeps_outcomes"]
 
 
 class LedgerOutcome(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ def keeps_outcomes(tool: Tool) -> TypeGuard[OnceTool]:
     return hasattr(tool, "run_once")
 
 
-def taken(text: str) -> Answer:
+def answer_from_ledger(text: str) -> Answer:
     """Decode the JSON of a stored outcome."""
     found = msgspec.json.decode(text, type=LedgerOutcome)
     return Answer(msgspec.convert(found.outcome, Outcome), is_taken=True, is_kept=True, used=found.used)

@@ -15,7 +15,7 @@ from typing import Any, cast
 import asyncpg
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.once import Answer, Once, taken
+from noetl_activities.once import Answer, Once, answer_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import Connection, connected
 from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
@@ -61,7 +61,7 @@ class PostgresTool:
                 text = await postgres_ledger.find(connection, once.key, once.n)
         except SQL_ERRORS as error:
             return Answer(sql_error(error))
-        return None if text is None else taken(text)
+        return None if text is None else answer_from_ledger(text)
 
     async def _run(self, request: Request, context: ToolContext, once: Once | None) -> Answer:
         statements = statements_of(request.config, "postgres")

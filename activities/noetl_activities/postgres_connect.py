@@ -24,7 +24,7 @@ from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.postgres_dsn import SETTINGS, DsnError, dsn_fields
 from noetl_activities.postgres_errors import UnreachableError
-from noetl_activities.postgres_kept import Connection, closed, kept_connections
+from noetl_activities.postgres_pool import Connection, closed, connection_pool
 from noetl_activities.postgres_protocol import guard_logins, receiving_at_most
 from noetl_activities.postgres_times import set_time_codecs
 from noetl_activities.postgres_tls import MODES, Attempt, declined, tls_attempts
@@ -70,7 +70,7 @@ async def connected(
     """A connection for the ``auth`` (a credential's name or fields), or for ``connection_string`` or ``db_*`` fields;
     without any of these for the default credential of the deployment (semantics.md 31).
 
-    ``connect_timeout`` in seconds. JSON columns are values, times are text. If connections are kept (postgres_kept.py),
+    ``connect_timeout`` in seconds. JSON columns are values, times are text. If connections are kept (postgres_pool.py),
     it may be one that was used before. Raises CredentialError, asyncpg's errors and OSError.
     """
     try:
@@ -111,7 +111,7 @@ def _given(auth: Json, config: dict[str, Json]) -> Json:
 @asynccontextmanager
 async def connected_to(arguments: dict[str, Any], connect_timeout: float | None = None) -> AsyncGenerator[Connection]:
     """A connection for these arguments of ``login``; see ``connected``."""
-    kept = kept_connections()
+    kept = connection_pool()
     async with kept.slots(arguments) if kept else nullcontext():
         connection = await kept.take(arguments) if kept else None
         if connection is None:
@@ -125,7 +125,7 @@ async def connected_to(arguments: dict[str, Any], connect_timeout: float | None 
 
 
 async def _opened(arguments: dict[str, Any], seconds: float | None) -> Connection:
-    """Open a connection, without caching prepared statements: they are discarded between calls (postgres_kept.py)."""
+    """Open a connection, without caching prepared statements: they are discarded between calls (postgres_pool.py)."""
     try:
         connection = await _logged_in(arguments, seconds or _CONNECT_TIMEOUT)
     except OSError as error:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import asyncpg
 
-from noetl_activities.once import Answer, Once, taken
+from noetl_activities.once import Answer, Once, answer_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import Connection
 from noetl_activities.postgres_errors import SQL_ERRORS
@@ -53,11 +53,11 @@ async def run_once(connection: Connection, run: Callable[[], Awaitable[Ran]], on
     access = await ledger.access(connection)
     text = await ledger.outcome(connection, once.key, once.n) if access == "usable" else None
     if text is not None:
-        return taken(text)
+        return answer_from_ledger(text)
     try:
         answer = await _run(connection, run, once, access)
     except _RivalError as rival:
-        return taken(rival.text)
+        return answer_from_ledger(rival.text)
     except _LedgerError:
         await ledger.warn(connection)
         async with transaction(connection):
@@ -66,7 +66,7 @@ async def run_once(connection: Connection, run: Callable[[], Awaitable[Ran]], on
         text = await _found(connection, once)
         if text is None:
             raise
-        return taken(text)
+        return answer_from_ledger(text)
     if answer.is_kept and is_time_to_prune():
         await ledger.prune(connection)
     return answer

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.postgres_kept import Connection
+from noetl_activities.postgres_pool import Connection
 
 __all__ = ["INFINITIES", "set_time_codecs"]
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
-from noetl_activities.postgres_kept import CLOSE_SECONDS, Connection
+from noetl_activities.postgres_pool import CLOSE_SECONDS, Connection
 
 __all__ = ["transaction"]
 

@@ -64,11 +64,12 @@ class PythonTool:
         if has_more_values(ended.answer, MAX_VALUES):
             raise ConfigError(f"the result has over {MAX_VALUES:,} values: store it and return its location")
         answer = _answer(ended.answer)
-        return (
-            _outcome(answer, meta)
-            if answer
-            else _error("the output of the process is not a result", meta, ended.printed)
-        )
+        if answer is None:
+            return _error("the output of the process is not a result", meta, ended.printed)
+        outcome = _outcome(answer, meta)
+        if outcome.py and isinstance(traceback := outcome.py["traceback"], str):
+            context.output("stderr", traceback)
+        return outcome
 
 
 def _code(config: dict[str, Json]) -> str:

@@ -30,6 +30,7 @@ from noetl_activities.isolation.supervisor import start_task
 TYPE_CHECKING = False  # as type checkers read it; ``typing`` itself would have to be imported
 if TYPE_CHECKING:
     import ast
+    import traceback
     from collections.abc import Callable
     from typing import Any
 
@@ -85,7 +86,9 @@ def answer(result: Any) -> str:
     except NotJsonError as error:
         path = path_to(error.value, result, "result") or path_to(error.value, noetl_package.written, "ctx")
         hint = "return its text, its fields as a dict, or list(...) of what it iterates over"
-        raise TypeError(f'"{path or "result"}" is of type {named(type(error.value))}, no JSON value: {hint}') from None
+        raise TypeError(
+            f'"{path or "result"}" is of type {named(type(error.value))}, not a JSON value: {hint}'
+        ) from None
 
 
 def run(call: dict[str, Any]) -> Any:
@@ -243,10 +246,10 @@ def finished(value: Any) -> Any:
 
 
 class NotJsonError(TypeError):
-    """A part of a result is no JSON value."""
+    """A part of a result is not a JSON value."""
 
     def __init__(self, value: Any) -> None:
-        super().__init__(f"{named(type(value))} is no JSON value")
+        super().__init__(f"{named(type(value))} is not a JSON value")
         self.value = value
 
 
@@ -329,24 +332,28 @@ def serializable(value: Any) -> Any:
 
 def failure(error: BaseException, code: str) -> dict[str, Any]:
     """The response for an exception, with a traceback that starts in the code of the task."""
+    import linecache
     import traceback
 
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
-    lines = code.splitlines()
-    shown = []
-    for frame in frames:
-        number = frame.lineno or 0
-        shown.append(f'  File "{FILE}", line {number}, in {frame.name}\n')
-        if 0 < number <= len(lines):
-            shown.append(f"    {lines[number - 1].strip()}\n")
-    if isinstance(error, SyntaxError):
-        shown.append(f'  File "{FILE}", line {error.lineno}\n')
-    final = traceback.format_exception_only(type(error), error)[-1]
-    line = frames[-1].lineno if frames else getattr(error, "lineno", None)
+    linecache.cache[FILE] = (len(code), None, code.splitlines(keepends=True), FILE)
+    shown = traceback.TracebackException.from_exception(error, compact=True)
+    leave_out_own_frames(shown)
+    lines = [frame.lineno for frame in shown.stack if frame.filename == FILE]
     return {
         "ok": False,
         "type": type(error).__name__,
         "message": str(error),
-        "line": line,
-        "traceback": "Traceback (most recent call last):\n" + "".join(shown) + final,
+        "line": lines[-1] if lines else getattr(error, "lineno", None),
+        "traceback": "".join(shown.format()),
     }
+
+
+def leave_out_own_frames(shown: traceback.TracebackException | None) -> None:
+    """Those that called the code, of this exception, its causes and the parts of a group."""
+    if shown is None:
+        return
+    first = next((index for index, frame in enumerate(shown.stack) if frame.filename == FILE), 0)
+    del shown.stack[:first]
+    shown.stack[:] = [frame for frame in shown.stack if frame.filename != __file__]
+    for below in (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())):
+        leave_out_own_frames(below)

@@ -38,9 +38,7 @@ class QuantumTool:
         """Return ``{job_id, counts, metadata}``."""
         call = _call(request.config)
         if find_spec(_LIBRARY) is None:
-            raise ConfigError(
-                'Qiskit is not installed where the worker runs: pip install "noetl-temporal[quantum]" there'
-            )
+            raise ConfigError('Qiskit is not installed on the worker: pip install "noetl-temporal[quantum]" there')
         if call["provider"] != LOCAL:
             if request.auth is None:
                 raise CredentialError("a quantum task of the provider ibm needs auth: a credential of type ibm_quantum")

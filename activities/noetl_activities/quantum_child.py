@@ -49,7 +49,7 @@ def main() -> None:
     given, _ = start_task()
     out = os.fdopen(int(sys.argv[1]), "w")
     os.set_inheritable(out.fileno(), False)
-    warnings.simplefilter("ignore")  # Qiskit tells of its own deprecations
+    warnings.simplefilter("ignore")  # Qiskit warns of its own deprecations
     try:
         answer: dict[str, Any] = {"result": run(json.loads(given))}
     except CallError as error:

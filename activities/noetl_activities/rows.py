@@ -50,13 +50,16 @@ def sql_result(statements: list[Statement]) -> dict[str, Json]:
 
 
 def json_of(value: Any, other: Callable[[Any], str] = str) -> Json:
-    """A database value as JSON: numbers stay numbers, times become ISO text, bytes base64. NaN and infinity are left to
-    non_finite.py. ``other`` converts values of types that only the database has.
+    """A database value as JSON: numbers stay numbers, times become ISO text, instants in UTC whatever the time zone of
+    the session, bytes base64. NaN and infinity are left to non_finite.py. ``other`` converts values of types that only
+    the database has.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float | decimal.Decimal):
         return _number(value)
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        return value.astimezone(datetime.UTC).isoformat()
     if isinstance(value, datetime.date | datetime.time):
         return _INFINITE.get(id(value)) or value.isoformat()
     if isinstance(value, datetime.timedelta):

@@ -30,7 +30,7 @@ async def _fetched(download: Download) -> bytes:
             request = client.build_request("GET", download.url, headers=dict(download.headers))
             response, body = await exchange(client, request, follow_redirects=True)
     except TimeoutError:
-        raise ScriptError(f"cannot fetch {shown}: no complete answer after {download.timeout:g} s") from None
+        raise ScriptError(f"cannot fetch {shown}: no complete response after {download.timeout:g} s") from None
     except RefusedError as error:
         hint = f"scripts are fetched by the process that submits the playbook: its own {ALLOW_VARIABLE} counts"
         raise ScriptError(f"cannot fetch {shown}: {error}", hint) from error

@@ -78,7 +78,7 @@ def _items(field: str, given: Json) -> Iterator[tuple[str, str]]:
     for name, value in cast("dict[Any, Json]", given).items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigError(
-                f'"{field}" has a name that no variable can have: use letters, digits and _, with no digit in front'
+                f'"{field}" has an invalid variable name: use letters, digits and _, not beginning with a digit'
             )
         yield name, _passed(value, f'the variable {name} of "{field}"', f"{name}=")
 
@@ -89,9 +89,9 @@ def _passed(value: Json, what: str, beside: str = "") -> str:
     try:
         size = len(text.encode()) + len(beside)
     except UnicodeEncodeError:
-        raise ConfigError(f"{what} has half of a character (a lone surrogate)") from None
+        raise ConfigError(f"{what} has a lone surrogate, which is not a character") from None
     if "\0" in text:
-        raise ConfigError(f"{what} has a NUL character, which no program can be given")
+        raise ConfigError(f"{what} has a NUL character, which cannot be passed to a program")
     if size > LONGEST_TEXT:
         raise ConfigError(f"{what} has {size:,} bytes, over {LONGEST_TEXT:,}: write it to a file, or pass less")
     return text

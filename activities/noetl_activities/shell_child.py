@@ -43,7 +43,7 @@ def run(call: dict[str, Any]) -> dict[str, Any]:
         try:
             status = exit_status(call["shell"], command, environment)
         except FileNotFoundError:
-            return {"problem": f"{call['shell']} is not installed where the worker runs"}
+            return {"problem": f"{call['shell']} is not installed on the machine of the worker"}
         except OSError as error:
             return {"problem": f"cannot run {call['shell']}: {error.strerror}"}
         if status:

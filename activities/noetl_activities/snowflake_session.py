@@ -101,10 +101,10 @@ class Session:
 async def session(auth: Json, config: Mapping[str, Json], context: ToolContext) -> AsyncGenerator[Session]:
     """Open a session. Raises ConfigError, CredentialError; FailedError for errors of the driver."""
     if credential_name(auth) is None:
-        raise CredentialError("Snowflake needs auth: the name of a credential of type snowflake")
+        raise CredentialError("a snowflake task needs auth: the name of a credential of type snowflake")
     if find_spec("snowflake") is None or find_spec(_DRIVER) is None:
         raise ConfigError(
-            'the driver of Snowflake is not installed where the worker runs: pip install "noetl-temporal[snowflake]"'
+            'the driver of Snowflake is not installed on the worker: pip install "noetl-temporal[snowflake]"'
         )
     opened = Session(_arguments(await context.credential(auth), config), context)
     try:

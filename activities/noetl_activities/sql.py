@@ -12,10 +12,11 @@ from sqlglot.tokens import Tokenizer
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
 from noetl_compiler.language.scripts import code_in
+from noetl_compiler.language.tool_fields import SQL_COMMANDS
 
 __all__ = ["FIELDS", "first_statement", "has_statement", "line_in", "params_of", "split", "statements_of"]
 
-FIELDS = ("command", "commands", "query", "queries", "cmd", "cmds", "sql", "statement", "script")
+FIELDS = (*SQL_COMMANDS, "sql", "statement", "script")
 
 
 def has_statement(config: dict[str, Json]) -> bool:

@@ -55,7 +55,7 @@ class ToolSpec:
         from noetl_compiler.language.tools import KEYS_OF_CALLS, WORDS_OF_KINDS
 
         if self.kind in WORDS_OF_KINDS:
-            raise ValueError(f"the kind {self.kind!r} has a meaning of its own: give the tool another")
+            raise ValueError(f"the kind {self.kind!r} is reserved: choose another")
         fields = None if self.fields is None else field_table(self.fields)
         if taken := sorted(KEYS_OF_CALLS & (fields or {}).keys()):
             raise ValueError(f"every call may have {', '.join(taken)}: give the field of the tool another name")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import aclosing
 
 from noetl_activities.errors import FailedError
-from noetl_activities.once import Answer, Once, taken
+from noetl_activities.once import Answer, Once, answer_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import find
 from noetl_activities.tool import Request, ToolContext
@@ -49,7 +49,7 @@ class TransferTool:
             text = await find(target.kind, target.config, target.auth, once.key, once.n, context)
         except FailedError as error:
             return Answer(error.outcome)
-        return None if text is None else taken(text)
+        return None if text is None else answer_from_ledger(text)
 
     async def _run(self, request: Request, context: ToolContext, once: Once | None) -> Answer:
         call = transfer_call(request.config, request.auth)

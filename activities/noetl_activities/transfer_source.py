@@ -30,7 +30,7 @@ from noetl_activities.tool import Json, Request, ToolContext
 from noetl_activities.transfer_call import End
 from noetl_activities.transfer_snowflake import read_snowflake
 
-__all__ = ["read_batches", "told_of"]
+__all__ = ["entry_fields", "read_batches"]
 
 _READ_ONLY = "set transaction read only"
 
@@ -44,7 +44,7 @@ def read_batches(source: End, size: int, request: Request, context: ToolContext)
     return _whole(source, size, request, context)
 
 
-def told_of(end: str, outcome: Outcome) -> Outcome:
+def entry_fields(end: str, outcome: Outcome) -> Outcome:
     """The outcome with an error message that names the end of the transfer, source or target."""
     if outcome.error is None:
         return outcome
@@ -65,7 +65,7 @@ async def _http(source: End, request: Request, context: ToolContext) -> list[Row
     config = {name: value for name, value in source.config.items() if name != "data_path"}
     outcome = await HTTP.run(_called("http", config, source.auth, request), context)
     if outcome.status == "error":
-        raise FailedError(told_of("source", outcome))
+        raise FailedError(entry_fields("source", outcome))
     return rows_of({}, _part(outcome.result["data"], source.config.get("data_path")))
 
 
@@ -73,7 +73,7 @@ def _part(data: Json, path: Json) -> Json:
     """The value at a path such as ``data.items``."""
     for name in str(path).split(".") if path else ():
         if not isinstance(data, dict) or name not in data:
-            raise ConfigError(f"the answer of the source has no {path!r:.100} (data_path)")
+            raise ConfigError(f"the response of the source has no {path!r:.100} (data_path)")
         data = cast("dict[str, Json]", data)[name]
     return data
 
@@ -83,7 +83,7 @@ async def _duckdb(source: End, request: Request, context: ToolContext) -> list[R
     config["query"] = _query(source, "duckdb")
     outcome = await DUCKDB.run(_called("duckdb", config, None, request), context)
     if outcome.status == "error":
-        raise FailedError(told_of("source", outcome))
+        raise FailedError(entry_fields("source", outcome))
     return cast("list[Row]", outcome.result["rows"])
 
 
@@ -106,7 +106,7 @@ async def _postgres(source: End, size: int, context: ToolContext) -> AsyncGenera
                 async for records in batches:
                     yield [_row(record) for record in records]
     except SQL_ERRORS as error:
-        raise FailedError(told_of("source", sql_error(error))) from error
+        raise FailedError(entry_fields("source", sql_error(error))) from error
 
 
 async def _fetched(
@@ -131,7 +131,7 @@ async def _snowflake(source: End, size: int, context: ToolContext) -> AsyncGener
             async for batch in batches:
                 yield batch
     except FailedError as error:
-        raise FailedError(told_of("source", error.outcome)) from error
+        raise FailedError(entry_fields("source", error.outcome)) from error
 
 
 def _row(record: Any) -> Row:

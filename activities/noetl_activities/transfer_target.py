@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from typing import TypeAlias
 
 from noetl_activities.errors import ConfigError, FailedError, SinkError
-from noetl_activities.once import Answer, Once, taken
+from noetl_activities.once import Answer, Once, answer_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import Connection, connected
 from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
@@ -27,7 +27,7 @@ from noetl_activities.sql import has_statement, statements_of
 from noetl_activities.tool import Request, ToolContext
 from noetl_activities.transfer_call import TransferCall
 from noetl_activities.transfer_snowflake import store_in_snowflake
-from noetl_activities.transfer_source import told_of
+from noetl_activities.transfer_source import entry_fields
 
 __all__ = ["Batches", "store_batches"]
 
@@ -52,9 +52,9 @@ async def store_batches(
             case _:
                 return await _into_http(call, batches, request, context)
     except SinkError as error:
-        raise FailedError(told_of("target", error.outcome)) from error
+        raise FailedError(entry_fields("target", error.outcome)) from error
     except SQL_ERRORS as error:
-        raise FailedError(told_of("target", sql_error(error))) from error
+        raise FailedError(entry_fields("target", sql_error(error))) from error
 
 
 def _outcome(call: TransferCall, rows: int, chunks: int) -> Outcome:
@@ -155,7 +155,7 @@ async def _into_duckdb(
         entry = Entry(f"{once.key}/rows", once.n, once.key, once.text(outcome))
     stored = await store_duckdb(call.target.config, call.mode, entry, rows, None, context)
     if stored.rival is not None:
-        return taken(stored.rival)
+        return answer_from_ledger(stored.rival)
     return Answer(outcome, is_kept=once is not None)
 
 

@@ -153,7 +153,7 @@ def _check_own_path(own: Member, catalog: Catalog, report: Report) -> None:
     if others and catalog.member(own.file):
         related = tuple(Related(one.span, f'"{one.path}" is here too', one.file) for one in others)
         message = f'another file of the catalog has the path "{own.path}" and the same version'
-        hint = "give it its own path or version; a call uses the first file by name"
+        hint = "give it another path or version; a call uses the first file by name"
         report.warning(Code.DUPLICATE_PLAYBOOK, own.span, message, hint, related)
 
 

@@ -55,6 +55,7 @@ class Code(Enum):
     NOT_BOOLEAN = "NT307"
     HIDDEN_NAME = "NT308"
     KEYCHAIN_READ = "NT309"
+    TEMPLATE_KEY = "NT310"
     ERRORS_UNMATCHED = "NT401"
     PARALLEL_SET = "NT402"
     DEAD_RULE = "NT403"
@@ -136,6 +137,7 @@ _MEANINGS: dict[Code, str] = {
         "A condition reads the name of a step, task or loop element, but every call binds that name to something else."
     ),
     Code.KEYCHAIN_READ: "A template needs the value of a secret, which only the called tool knows.",
+    Code.TEMPLATE_KEY: "The key of a mapping contains a template, but only values are templates.",
     Code.ERRORS_UNMATCHED: ("A policy has no rule for some errors, so the step continues after a failed call."),
     Code.PARALLEL_SET: "Parallel iterations set the same name; the last one in order wins.",
     Code.DEAD_RULE: "A rule can never match, because an earlier one always does.",

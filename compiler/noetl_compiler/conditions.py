@@ -99,7 +99,7 @@ def bare(text: str) -> str:
 
 
 def _parts(expression: str, word: Literal["and", "or"]) -> list[str]:
-    """Cut at a word outside of brackets and texts; whole, where a word stands that binds weaker."""
+    """Cut at a word outside of brackets and texts; not at all if a word outside binds weaker."""
     outer = list(_outer_words(expression))
     if any(found[0] in _WEAKER[word] for found in outer):
         return [expression]

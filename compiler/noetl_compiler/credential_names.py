@@ -71,7 +71,7 @@ def _of_ends(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
 
 
 def _of_entry(entry: KeychainEntry, defaults: _Defaults) -> Iterator[CredentialName]:
-    """Those that an entry of the keychain stands for; one that workers cannot read is a credential of its own name."""
+    """The credentials of a keychain entry; an entry that workers cannot read is a credential of the same name."""
     config = names_in(entry.config)
     match origin_of(entry.kind, config):
         case "credential" if isinstance(config.get("map"), dict):

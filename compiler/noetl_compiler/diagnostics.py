@@ -89,7 +89,7 @@ def one_line(diagnostic: Diagnostic) -> str:
 def render(diagnostic: Diagnostic, source: SourceFile, hidden: Collection[Span] = ()) -> str:
     """The one-line form, the line of the text with a caret below it, the related places and the hint.
 
-    ``hidden`` are the places of credentials: in every line that is shown they stand as asterisks.
+    ``hidden`` are the places of credentials: they are shown as asterisks.
     """
     if diagnostic.code is Code.CREDENTIAL_IN_TEXT:
         hidden = (*hidden, diagnostic.span)

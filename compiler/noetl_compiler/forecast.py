@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from noetl_compiler.forecasting.cost_model import Amount, Prices
+from noetl_compiler.forecasting.cost_model import Amount, CostModel
 from noetl_compiler.forecasting.counts import Counts, Sizes, count
 from noetl_compiler.forecasting.risks import risks
 from noetl_compiler.graph import Graph, Json, Step
@@ -59,8 +59,8 @@ def forecast(graph: Graph, request: Mapping[str, Json] | None = None, sizes: Siz
     """Forecast a run with this request (merged over the workload) and the sizes given by the author."""
     known = sizes or Sizes()
     counts = count(graph, request or {}, known)
-    least = Prices(graph, counts.least, counts.in_flight, counts.rows, known)
-    most = Prices(graph, counts.most, counts.in_flight, counts.rows, known)
+    least = CostModel(graph, counts.least, counts.in_flight, counts.rows, known)
+    most = CostModel(graph, counts.most, counts.in_flight, counts.rows, known)
     steps = tuple(_of_step(step, counts, least, most) for step in graph.steps.values())
     outermost = [name for name, loops in counts.around.items() if not loops]
     own = most.playbook(outermost)
@@ -77,7 +77,7 @@ def forecast(graph: Graph, request: Mapping[str, Json] | None = None, sizes: Siz
     )
 
 
-def _of_step(step: Step, counts: Counts, least: Prices, most: Prices) -> StepForecast:
+def _of_step(step: Step, counts: Counts, least: CostModel, most: CostModel) -> StepForecast:
     work, amount = counts.most[step.name], most.step(step)
     return StepForecast(
         step.name,

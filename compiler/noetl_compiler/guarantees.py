@@ -66,7 +66,7 @@ def _of_request(task: Task) -> Guarantee:
 
 def _of_run(task: Task) -> Guarantee:
     retried = "; its policy starts another after an error" if _retries_errors(task) else ""
-    return Guarantee("exactly once", f"one run is started, whose calls have guarantees of their own{retried}")
+    return Guarantee("exactly once", f"one run is started, whose calls have their own guarantees{retried}")
 
 
 def _of_transfer(task: Task) -> Guarantee:
@@ -102,7 +102,7 @@ def _not_repeated(task: Task) -> Guarantee | None:
     if task.idempotent:
         return None
     if _retries_errors(task) and task.idempotency_key is None:
-        why = "its policy retries errors, and a call may fail after it took effect"
+        why = "its policy retries errors, and a call may fail after it has taken effect"
         return Guarantee("at least once", why)
     return Guarantee("at most once", _NOT_REPEATED)
 

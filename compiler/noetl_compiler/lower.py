@@ -18,6 +18,7 @@ from noetl_compiler.language.names_profile import PROFILES
 from noetl_compiler.lowering.cursors import lower_cursor
 from noetl_compiler.lowering.endings import Ending, arrival_name, ending_of
 from noetl_compiler.lowering.item_routes import with_item_regions
+from noetl_compiler.lowering.main_parameters import code_names
 from noetl_compiler.lowering.routes import Ways, passed_names, routers_of
 from noetl_compiler.lowering.secrets import sinks_of_keychain
 from noetl_compiler.lowering.sinks import saving_behind, saving_name
@@ -62,6 +63,7 @@ class _Lowering:
         self._workbook = workbook_of(playbook)
         self._secrets = frozenset(entry.name for entry in playbook.keychain)
         self._passed = passed_names(playbook)
+        self._code_names = code_names(playbook)
         self._regions = regions_of(playbook, entry_of(playbook), final)
         self._inside: dict[str, list[syntax.Step]] = {loop: [] for loop in self._regions.ends}
         for step in playbook.steps:
@@ -105,7 +107,7 @@ class _Lowering:
             join=step.join or "wave",
             args=passed if step.loop and step.tasks else args,
             loop=self._loop(step, step.loop) if step.loop else None,
-            tasks=lower_tasks(step, args, self._playbook, self._workbook, self._secrets),
+            tasks=lower_tasks(step, args, self._playbook, self._workbook, self._secrets, self._code_names),
             set=assigns,
             result=result,
             route=self._route(step),
@@ -119,8 +121,8 @@ class _Lowering:
         return ending_of(loop, end, self._passed.get(end.name.text, Value({})))
 
     def _route(self, step: syntax.Step) -> Route:
-        """Where a step goes on. A loop over steps goes to its end whatever became of it; what it names are the ways
-        into its region.
+        """The successors of a step. A loop over steps leads to its end, whatever its outcome; its own routes lead into
+        its region.
         """
         if (end := self._regions.ends.get(step.name.text)) is not None:
             return Route(arcs=(Arc(end.name.text, step.span, "any"),))

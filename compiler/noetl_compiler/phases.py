@@ -1,4 +1,4 @@
-"""From text to graph: read, parse, check, lower. Every phase reports and goes on; an error means no graph."""
+"""From text to graph: read, parse, check, lower. Every phase reports errors and continues; an error means no graph."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def lowered(found: ParsedPlaybook) -> Result:
 def _parse(root: Node, report: Report) -> Playbook | None:
     """The syntax tree of a document that is a playbook at all."""
     if not isinstance(root, MappingNode) or root.get("workflow") is None:
-        _tell_missing_workflow(root, report)
+        _report_missing_workflow(root, report)
         return None
     kind = root.get("kind")
     if isinstance(kind, ScalarNode) and kind.text.lower() != "playbook":
@@ -75,7 +75,7 @@ def _parse(root: Node, report: Report) -> Playbook | None:
     return parse(root, report)
 
 
-def _tell_missing_workflow(root: Node, report: Report) -> None:
+def _report_missing_workflow(root: Node, report: Report) -> None:
     keys = [key for key, _ in root.entries] if isinstance(root, MappingNode) else []
     misspelt = next((key for key in keys if is_misspelt(key.text, "workflow")), None)
     if misspelt is not None:

@@ -39,7 +39,7 @@ _SOMEBODY = "test"
 
 @dataclass(frozen=True)
 class Request:
-    """``do`` is the command. It is sent ``at`` so many seconds after the start of the run, else as the run starts where
+    """``do`` is the command. It is sent ``at`` seconds after the start of the run, else as the run starts where
     it ``is_first``, else as soon as the run waits for it. ``name`` is that of a signal.
     """
 
@@ -103,7 +103,7 @@ def _check(fields: ConstructFields, request: Request) -> None:
         node = cast("Node", fields.node.get("at"))
         fields.report.error(Code.CONFLICTING_FIELDS, node.span, '"at" beside "when"', "keep one of them")
     if request.do == "pause" and not any(key in fields for key in ("step", "at", "when")):
-        hint = "a run waits for no pause: say step: with the step whose start it follows, at: or when: start"
+        hint = "a run never waits for a pause: write step: (it is paused after that step starts), at: or when: start"
         fields.report.error(Code.MISSING_FIELD, fields.span, '"do: pause" needs a moment', hint)
 
 

@@ -263,6 +263,6 @@ def _expected_calls(fields: ConstructFields) -> ExpectedCalls:
 
 
 def _said(fields: ConstructFields) -> dict[str, Node]:
-    """What stands there, by key. A null counts as absent, unless the value may be expected to be one."""
+    """The values there, by key. A null counts as absent, unless the value may be expected to be one."""
     found = ((key.text, node) for key, node in fields.node.entries)
     return {key: node for key, node in found if key in fields or key in _NULLABLE}

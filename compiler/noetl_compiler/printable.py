@@ -1,8 +1,8 @@
 """Text as a terminal, a page or a log may show it.
 
 How it works. A terminal obeys some characters instead of showing them. ESC, and with it all of the C1 controls, begins
-sequences that move the cursor, hide text, set titles or make links (OSC 8); a carriage return writes over what stands
-there; bidirectional controls let a line be read in another order than it is written. Names, errors and results come
+sequences that move the cursor, hide text, set titles or make links (OSC 8); a carriage return overwrites the
+line; bidirectional controls let a line be read in another order than it is written. Names, errors and results come
 from playbooks, servers and databases, so any of them may hold such characters.
 
 The rule allows by kind and forbids nothing by name. Shown as they are: what Unicode calls printable, spaces of any
@@ -30,7 +30,7 @@ def printable(text: str) -> str:
 
 
 def printable_line(text: str) -> str:
-    """The same on one line: a space stands for each line break and tab."""
+    """The same on one line: each line break and tab becomes a space."""
     return printable(text.translate(_SPACES))
 
 

@@ -1,4 +1,4 @@
-"""What the Python code of a task tells before it runs: is it Python, which names does nothing bind, has it a result.
+"""Checks of the Python code of a task: whether it is valid, which names are unbound, whether it has a result.
 
 The rules are those of the tool (noetl_activities.python_child), and tests hold both against each other: code may return
 at top level, and is then the body of a function; its result is else the variable ``result``, or what ``main`` returns.
@@ -168,7 +168,7 @@ def _bound_by(node: ast.AST) -> Iterator[str]:
 
 
 def _binds_any(tree: ast.Module) -> bool:
-    """Whether names may be bound that stand nowhere."""
+    """Whether names may be bound dynamically."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BINDS_ANY:
             return True

@@ -1,7 +1,7 @@
 """Which steps make up the body of a loop, and which ways cross its border (dev/decisions/0010).
 
-A loop without a task of its own repeats the steps between it and its end, the step that says ``end_loop: <loop>``.
-The end itself stands outside, beside its loop. Regions nest: a step belongs to the innermost loop around it.
+A loop without a task of its own repeats the steps between it and its end, the step with ``end_loop: <loop>``. The
+end itself is outside the region, as the loop is. Regions nest: a step belongs to the innermost loop around it.
 
 How it is found. From the loop on, everything that is reached without passing its end *may* be inside; what also
 reaches the end on from there *is*. Then the levels are walked from the outside in: the workflow first, which sees of
@@ -25,7 +25,7 @@ MAX_REPEATED = 200_000
 
 
 class Crossing(msgspec.Struct, frozen=True):
-    """A way across the border of ``loop`` past its beginning or its end."""
+    """A route across the border of ``loop`` other than through its start or end."""
 
     arc: Arc
     loop: str
@@ -119,7 +119,7 @@ class _Walk:
         return loops
 
     def _successors(self, name: str, owner: str | None) -> list[str]:
-        """Where a step of this level goes on within it; what crosses a border is noted and not followed."""
+        """The successors of a step within this level; routes across a border are recorded and not followed."""
         successors: list[str] = []
         for arc in arcs_of(self._steps[name]):
             to = arc.to.text

@@ -1,6 +1,6 @@
 """The playbooks that are registered together in a catalog of texts: all of them, or none if one is wrong.
 
-A catalog keeps the text alone, so a playbook whose code lies in files beside it cannot be registered. Playbooks that it
+A catalog stores only the text, so a playbook with code in files beside it cannot be registered. Playbooks that it
 calls are not looked for: they may be registered later, and a run is refused while one is missing.
 """
 
@@ -68,13 +68,13 @@ def _read(path: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
 def _self_contained(found: ParsedPlaybook) -> ParsedPlaybook:
     report = Report(found.source)
     for task in tasks_with_files(found.playbook) if found.playbook is not None else ():
-        message = "the code lies in a file beside the playbook, and the catalog keeps the text of the playbook alone"
-        report.error(Code.NO_EXECUTOR, task.span, message, "write the code into the playbook, or fetch it by http")
+        message = "the code is in a file beside the playbook, but the catalog stores only the text of the playbook"
+        report.error(Code.NO_EXECUTOR, task.span, message, "write the code in the playbook, or fetch it by http")
     return _with(found, report.found)
 
 
 def _with_path_checked(member: Member, catalog: Catalog) -> ParsedPlaybook:
-    """Of two files with the same path and version nobody could tell which is the newer one."""
+    """Of two files with the same path and version it is unknown which is newer."""
     same = defaultdict[tuple[str, str], list[Member]](list)
     for one in catalog.versions(member.path):
         same[one.identity].append(one)
@@ -83,7 +83,7 @@ def _with_path_checked(member: Member, catalog: Catalog) -> ParsedPlaybook:
     if others:
         related = tuple(Related(one.span, f'"{one.path}" is here too', one.file) for one in others)
         message = f'another file has the path "{member.path}" and the same version'
-        hint = "give it its own path or version, or register the files one after the other"
+        hint = "give it another path or version, or register the files one by one"
         report.error(Code.DUPLICATE_PLAYBOOK, member.span, message, hint, related)
     return _with(member.found, report.found)
 

@@ -1,4 +1,4 @@
-"""Files that somebody names, read without waiting and never beyond what is asked for.
+"""Reads files named by a user, without blocking and within a size limit.
 
 A path may lead to a pipe that nobody writes to, to a device that gives bytes without end, or to one that acts when it
 is opened. So its kind is looked at before it is opened and, as it may be another by then, once more after; it is opened

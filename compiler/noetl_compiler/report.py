@@ -17,9 +17,9 @@ __all__ = ["Report"]
 
 
 class Report:
-    """Collects diagnostics; every pass goes on after reporting.
+    """Collects diagnostics; every pass continues after reporting.
 
-    ``root`` is the document and ``places`` knows where parts of its templates stand. ``tools`` are
+    ``root`` is the document and ``places`` locates parts of its templates. ``tools`` are
     those that may be called.
     """
 
@@ -45,7 +45,7 @@ class Report:
         return new
 
     def has_error_in(self, span: Span) -> bool:
-        """Whether what stands there was told to be wrong, so that nothing more can be said of it for sure."""
+        """Whether an error was reported there, so that further findings would be unreliable."""
         index = bisect_left(self._errors, (span.line, span.col))
         return index < len(self._errors) and self._errors[index] < (span.end_line, span.end_col)
 

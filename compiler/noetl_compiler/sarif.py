@@ -1,7 +1,7 @@
 """Diagnostics as a SARIF 2.1.0 log, for the annotations of a CI such as GitHub's code scanning.
 
 One run, a rule for every code that occurs, and for every finding its place, the places it is related to and a
-fingerprint. The fingerprint tells a CI that a finding is the same as before although its line has moved: it is made of
+fingerprint. By the fingerprint a CI recognises a finding whose line has moved: it is made of
 the file, the code and the message, and of a number where the same is found again. Columns count characters from 1, and
 the end is exclusive.
 """
@@ -25,7 +25,7 @@ _ROOT = "%SRCROOT%"
 
 
 def sarif(diagnostics: Iterable[Diagnostic], folder: str = "") -> str:
-    """The log as JSON. What lies below ``folder``, an absolute path, is named from there, as a CI wants it."""
+    """The log as JSON. Paths below ``folder``, an absolute path, are relative to it, as a CI expects."""
     found = sort_and_dedupe(diagnostics)
     codes = sorted({one.code for one in found}, key=lambda code: code.value)
     run = {
@@ -78,7 +78,7 @@ def _fingerprints(found: Iterable[Diagnostic]) -> Iterator[str]:
 
 
 class _Places:
-    """Where the things stand that a finding in one file is about."""
+    """The locations related to a finding in one file."""
 
     def __init__(self, file: str, folder: str) -> None:
         self._file = file

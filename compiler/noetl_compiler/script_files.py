@@ -1,4 +1,4 @@
-"""Reads a script that lies beside a playbook: below the playbook's folder, through no link, within a limit.
+"""Reads a script in a file beside a playbook: below the playbook's folder, through no link, within a limit.
 
 Older playbooks name their scripts from the folder of the whole project. Where such a path leads into the folder of the
 playbook, its beginning is the end of that folder's own path, and what is behind it is the path from there.
@@ -32,7 +32,7 @@ def script_path(playbook: str, address: str) -> PurePosixPath:
     """The path of a script from the folder of the playbook's file. Raises ScriptError for one that leads out of it."""
     path = PurePosixPath(address)
     if not Path(playbook).is_file():
-        raise ScriptError("a playbook that is no file has no folder in which its scripts lie", "save it to a file")
+        raise ScriptError("scripts are read from the playbook's folder, but it is not a file", "save it to a file")
     if path.is_absolute() or ".." in path.parts or "://" in address or "\0" in address:
         raise ScriptError(
             f'"{address}" is not a path below the folder of the playbook', "put the script into that folder"

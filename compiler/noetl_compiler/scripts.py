@@ -1,4 +1,4 @@
-"""Fetches the code that lies elsewhere (``script: {uri, source}``) and pins it in the playbook (dev/decisions/0049).
+"""Fetches code from other files (``script: {uri, source}``) and pins it in the playbook (dev/decisions/0049).
 
     understand(source) ──► with_scripts(found, request, ...) ──► lowered(found)
 
@@ -60,10 +60,10 @@ MAX_SECONDS = 600
 _SECRET = re.compile(r"(?<=//)[^/@\s]*@|[?#].*", re.DOTALL)
 """What of an address may be a credential: the user before the host, the query behind the path."""
 
-_RENDERED_LATER = "the place of this script is known only in a run"
+_RENDERED_LATER = "the address of this script is known only at run time"
 _VERBATIM = "the script contains a template, but code that is fetched is not rendered"
 _BIND = "pass the value as a parameter, or write the statement in the playbook"
-_READS = "its address may read the workload, and nothing that steps set"
+_READS = "its address may read the workload, but nothing that steps set"
 
 
 class _Script(NamedTuple):
@@ -94,7 +94,7 @@ def with_scripts(
 
 
 def tasks_with_files(playbook: Playbook) -> list[Task]:
-    """Those whose code lies in a file beside the playbook."""
+    """The scripts in files beside the playbook."""
     return [task for task in _tasks(playbook) if _unfetched(task) and _source(task) == "file"]
 
 
@@ -208,7 +208,7 @@ def _request(script: Mapping[str, Json], address: str) -> Download:
     if method != "GET":
         raise ScriptError(f"a script is fetched by GET, not by {method}")
     if not isinstance(headers, dict):
-        raise ScriptError("the headers of a script's source are no mapping")
+        raise ScriptError("the headers of a script's source are not a mapping")
     named = tuple((str(name), str(value)) for name, value in cast("dict[str, Json]", headers).items())
     url, limit = str(source.get("endpoint") or address), source.get("timeout")
     if not url.startswith(("http://", "https://")):
@@ -224,6 +224,6 @@ def _seconds(limit: Json) -> float:
 
 
 def _place(task: Task) -> Span:
-    """The template that tells where the script lies, if one does; else the task."""
+    """The template in the script's address, if there is one; else the task."""
     below = (span for place, span in task.config.templates.items() if place.startswith("/script/"))
     return next(below, task.span)

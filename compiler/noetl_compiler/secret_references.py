@@ -1,4 +1,4 @@
-"""References to secrets: the texts that stand for values which only the called tool knows (semantics.md 28).
+"""References to secrets: texts in place of values that only the called tool knows (semantics.md 28).
 
     noetl-secret~billing.token~<what it refers to: JSON in base64url>~<HMAC>~
 

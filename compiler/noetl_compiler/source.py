@@ -40,7 +40,7 @@ _NESTED = re.compile(rf"{_STRING}|[()\[\]{{}}]", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A text with its name. ``file`` is as the user gave it and stands in every diagnostic. A byte order mark is no
+    """A text with its name. ``file`` is as the user gave it, and is part of every diagnostic. A byte order mark is no
     part of the text, as in editors.
     """
 

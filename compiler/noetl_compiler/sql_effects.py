@@ -1,4 +1,4 @@
-"""What the SQL of a task does to its transaction, told from the first words of its statements.
+"""What the SQL of a task does to its transaction, derived from the first words of its statements.
 
 The tools ask the database itself, when they run (noetl_activities.postgres, noetl_activities.duckdb_once). Here it is
 told before, for people: tests hold both against each other.
@@ -24,7 +24,7 @@ _TOKEN = re.compile(
 )
 
 _BETWEEN = re.compile(r"(?<=COPY ).*(?= TO)|\([^)]*\)", re.IGNORECASE)
-"""What stands between the words of a statement."""
+"""The separators between the words of a statement."""
 
 Answer: TypeAlias = Literal["reads", "commits", "outside", "unknown"]
 

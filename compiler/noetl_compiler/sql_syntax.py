@@ -1,4 +1,4 @@
-"""What the SQL of a task tells before it runs: does it parse, and which templates stand inside of quotes.
+"""Checks of the SQL of a task: whether it parses, and which templates are inside quotes.
 
 sqlglot reads it, which is none of the databases: what it does not know it takes for a command, and what it refuses may
 still run. Templates are read as names. Only an error before the first template of a statement is certain; what
@@ -36,7 +36,7 @@ _WELL_KNOWN = re.compile(
 
 _TAKE_PARAMETERS = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES"})
 _LITERAL_ONLY = frozenset({"INTERVAL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ"})
-"""Words before a string that is part of their syntax: no parameter can stand there."""
+"""Words that require a literal string: no parameter is allowed there."""
 
 _Place = tuple[int, int]
 
@@ -92,7 +92,7 @@ def _is_beyond_sqlglot(text: str, found: SqlProblem) -> bool:
 
 
 def quoted_templates(sql: str, dialect: str) -> tuple[QuotedTemplate, ...]:
-    """The templates inside of quotes, where a parameter could stand in place of the quoted text."""
+    """The templates inside quotes, where a parameter could replace the quoted text."""
     templates = expressions(sql)
     tokens = _tokens(_with_names(sql, templates), dialect) if templates and len(sql) <= _LONGEST else None
     if not tokens or "'" not in sql:
@@ -178,7 +178,7 @@ def _first_word(sql: str, place: _Place) -> str:
 
 
 def _strings(tokens: list[Token]) -> list[_Place]:
-    """The strings in place of which a parameter could stand."""
+    """The strings that a parameter could replace."""
     before = ["", *(token.text.upper() for token in tokens)]
     return [
         (token.start, token.end + 1)

@@ -86,14 +86,14 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class ForeignText(msgspec.Struct, frozen=True):
-    """A text in the language of a tool, code or SQL, with the field it stands in and its place."""
+    """A text in the language of a tool, code or SQL, with its field and place."""
 
     field: str
     node: ScalarNode
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One tool call. ``workbook`` names the workbook task it stands for, whose fields lie under its own. ``expects``
+    """One tool call. ``workbook`` names the workbook task that it calls; its own fields take precedence. ``expects``
     are the names that the author wants bound for it. ``on_timeout`` is the step to go to when the task, a wait,
     has timed out, until it is a route of the step (dialects/waits.py). ``texts`` are in ``config`` as well, and
     ``splices`` in those. ``code`` as in the graph.
@@ -136,7 +136,7 @@ NO_DEFAULTS = CallDefaults()
 
 
 class Reducer(NamedTuple):
-    """What the iterations of a loop set under this name is added up: ``mark`` tells how, as in graph.Assign."""
+    """What the iterations of a loop set under this name is reduced: ``mark`` is the operation, as in graph.Assign."""
 
     name: Name
     target: str
@@ -159,7 +159,7 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 class Arc(msgspec.Struct, frozen=True):
-    """A route to a step, in which ``args`` are bound as names. ``on`` None: what ``when`` asks about tells it."""
+    """A route to a step, in which ``args`` are bound as names. ``on`` None: derived from what ``when`` reads."""
 
     to: Name
     span: Span

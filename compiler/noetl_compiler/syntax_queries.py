@@ -80,7 +80,7 @@ def workbook_of(playbook: Playbook) -> dict[str, Task]:
 
 
 def calls_of(task: Task, workbook: Mapping[str, Task]) -> tuple[Task, ...]:
-    """The task and those of the workbook it stands for, each once, as far as they exist."""
+    """The task and the workbook tasks that it calls, each once, as far as they exist."""
     found = [task]
     while task.workbook is not None and (called := workbook.get(task.workbook.text)) is not None:
         if any(called is one for one in found):

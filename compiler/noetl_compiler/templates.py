@@ -1,4 +1,4 @@
-"""Templates: what a ``{{ }}`` means at run time, and what can be known of it before.
+"""Templates: their values at run time, and what can be derived before a run.
 
 How it works. A string that is nothing but one expression gives the expression's native value; a string with
 text around it, or with statements, gives text. Rendered data is never rendered again. Each source is compiled
@@ -199,7 +199,7 @@ def _failure(
 
 
 def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str, Mapping[str, Any]]:
-    """The path that ends at ``name`` and leads nowhere, and what stands in its place."""
+    """The undefined path that ends at ``name``, and its replacement."""
     for path in free_paths(source):
         parts = path.split(".")
         known, container = template_paths.follow(scope, parts)

@@ -1,4 +1,4 @@
-"""Which names a template sees, by dialect and by place: what a run binds, as far as the playbook tells.
+"""Which names a template sees, by dialect and by place: what a run binds, as far as the playbook determines it.
 
 A bare name is looked up from the inside out: what an outcome binds, the task's input, the names of the iteration,
 the engine's own names, ctx, results by step and task, the workload (semantics.md 13). The names of the
@@ -83,7 +83,7 @@ class VisibleNames:
         return name not in WORKLOAD if given is None else name in given
 
     def is_only_task(self, use: Use, name: str) -> bool:
-        """Whether a task of the step is all that a name stands for at a place."""
+        """Whether a name refers only to a task of the step at a place."""
         bound, own = self._bound(use), use.step.name.text if use.step is not None else ""
         return bound is not None and name not in bound | self._beside_results | self.results - {own}
 

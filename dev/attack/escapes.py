@@ -21,7 +21,7 @@ from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import render
 from noetl_compiler.printable import printable, printable_json
 from noetl_temporal.cli.console import PrintableConsole, styled
-from noetl_temporal.cli.printed import PrintableStream
+from noetl_temporal.cli.printable_stream import PrintableStream
 
 __all__ = ["CLASS"]
 

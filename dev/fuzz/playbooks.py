@@ -10,8 +10,8 @@ from typing import Any, cast
 import yaml
 
 from noetl_compiler import compile_text
-from noetl_compiler.emission import migrate
 from noetl_compiler.forecast import forecast
+from noetl_compiler.migration import migrate
 from noetl_compiler.preview import dot, explain, forecast_table, mermaid, page, svg, tree
 from noetl_compiler.source import SourceFile
 

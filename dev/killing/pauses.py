@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 from temporalio.service import RPCError
 
-from noetl_temporal.answering import RequestRefusedError
 from noetl_temporal.client import RunHandle
+from noetl_temporal.request_sending import RequestRefusedError
 
 __all__ = ["paused"]
 

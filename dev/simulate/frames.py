@@ -43,7 +43,7 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal import attempt_end, call_log
 from noetl_temporal.frames import activity as frame
-from noetl_temporal.frames import keeper
+from noetl_temporal.frames import segment_writer
 from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Command
 from noetl_temporal.machine.events import ChunkReport, Event
@@ -60,7 +60,7 @@ LONGEST_BEAT_MS = 2_000
 LONGEST_GRACE_MS = 5_000
 LONGEST_PAUSE_MS = 60_000
 LONGEST_RETRY_MS = 30_000
-PATIENCE_MS = int(keeper.SEGMENT_SECONDS * 2_600)
+PATIENCE_MS = int(segment_writer.SEGMENT_SECONDS * 2_600)
 """How long a segment may wait for the store while calls still begin: until another is due, and one more poll."""
 
 
@@ -70,7 +70,7 @@ class FrameWorld:
     def __init__(self, world: Any, answers: Answers, longest_ms: int, sink_fails: float, rows: list[str]) -> None:
         self.world, self.answers, self.longest_ms = world, answers, longest_ms
         self.payloads = SimulatedPayloadStore(world)
-        self.segment_entries = world.chance.choice((5, 30, keeper.SEGMENT_ENTRIES))
+        self.segment_entries = world.chance.choice((5, 30, segment_writer.SEGMENT_ENTRIES))
         self.database = Database(world, sink_fails, rows)
         self.tools = {kind: FakeTool(kind, functools.partial(self._answer, kind)) for kind in KINDS}
         with patch.object(frame, "SinkBatches", lambda: self.database):
@@ -94,7 +94,7 @@ def in_processes(shared: FrameWorld) -> Generator[None]:
             (call_log, "time", SimpleNamespace(time_ns=lambda: world.now * 1_000_000)),
             (attempt_end, "random", world.chance),
             (frame, "LoopMachine", _machine_of_process),
-            (keeper, "SEGMENT_ENTRIES", shared.segment_entries),
+            (segment_writer, "SEGMENT_ENTRIES", shared.segment_entries),
             (logging.getLogger("noetl_temporal.value_store"), "disabled", True),
             (logging.getLogger("temporalio.activity"), "disabled", True),
         ):

@@ -15,7 +15,7 @@ from dev.simulate.tables import Tables
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import AttemptRecord, LeaseRenewal, PlainOutcome, ToolCall, ToolReport
 
-__all__ = ["Keeper", "frozen"]
+__all__ = ["SegmentWriter", "frozen"]
 
 FROZEN = 0.1
 """How likely a worker is frozen during a call."""
@@ -40,7 +40,7 @@ def frozen(world: World, lease: LeaseRenewal, done: Performed) -> tuple[Performe
     return done._replace(ms=done.ms + int(lease.seconds * world.chance.choice((1100, 1500, 4000)))), True
 
 
-class Keeper:
+class SegmentWriter:
     """Renews the lease while ``is_running``; ``lost`` is told the report of a call that finds its lease lost."""
 
     def __init__(

@@ -16,7 +16,7 @@ from dev.simulate.mutation import Mutation, replaced_by, wrapped_by
 from noetl_compiler import templates
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.frames import activity, segments
-from noetl_temporal.frames.keeper import Keeper
+from noetl_temporal.frames.segment_writer import SegmentWriter
 from noetl_temporal.machine import playbook, protocol, quantities
 from noetl_temporal.machine.budget import Budget, ResultSizes
 from noetl_temporal.machine.engine import Engine
@@ -237,7 +237,7 @@ MUTATIONS = (
     Mutation("22d: no named item is called again", activity, "resumed", replaced_by(_forgets_all_segments)),
     Mutation("22d: no named call is made again", activity, "resumed", replaced_by(_makes_the_last_call_again)),
     Mutation("22d: calls in flight go on", activity, "resumed", replaced_by(_forgets_calls_in_flight)),
-    Mutation("22d: nothing begins while the store is away", Keeper, "is_behind", replaced_by(property(_no))),
+    Mutation("22d: nothing begins while the store is away", SegmentWriter, "is_behind", replaced_by(property(_no))),
     Mutation(
         "26a: attempts that only the ledger knows count", CallLog, "add_unrecorded_attempts", replaced_by(_nothing)
     ),

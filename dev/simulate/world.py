@@ -15,7 +15,7 @@ from dev.simulate.answers import Answers
 from dev.simulate.calls import CALM, Performed, Weather, perform
 from dev.simulate.frames import Frame, FrameWorld, in_processes
 from dev.simulate.host import Host
-from dev.simulate.leases import Keeper, frozen
+from dev.simulate.leases import SegmentWriter, frozen
 from dev.simulate.operators import Operators
 from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.statements import Statement, is_statement
@@ -122,7 +122,7 @@ class World:
         alarm = self.later(done.ms, lambda: ended(done.report))
         if call.lease is not None and not is_frozen:
             until = self.now + done.ms
-            Keeper(self, self.tables, call, call.lease, lambda: self.now < until and not alarm.off, ended)
+            SegmentWriter(self, self.tables, call, call.lease, lambda: self.now < until and not alarm.off, ended)
         return alarm
 
     def _stored(self, report: ToolReport) -> ToolReport:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from noetl_temporal.cli.arguments import NAME, RUN_ID
-from noetl_temporal.cli.asking import ask_run, json_argument, user_name
 from noetl_temporal.cli.payload import cut, read_value
+from noetl_temporal.cli.run_requests import json_argument, send_request, user_name
 
 if TYPE_CHECKING:  # with Temporal, which --help need not wait for
     from noetl_temporal.machine.waits.wait import Wait
@@ -23,8 +23,8 @@ _DECISION = (
     click.option(
         "--form", "fields", metavar="FIELD=VALUE", multiple=True, help="Fill in a field of the form; VALUE is YAML."
     ),
-    click.option("--as", "by", metavar="WHO", type=NAME, help="Who decides; the user's name unless given."),
-    click.option("--reason", metavar="TEXT", default="", help="Why; part of the result, and of the event log."),
+    click.option("--as", "by", metavar="WHO", type=NAME, help="Who decides; the user's name by default."),
+    click.option("--reason", metavar="TEXT", default="", help="Why; recorded in the result and the event log."),
 )
 
 
@@ -37,12 +37,14 @@ def _decision(command: Callable[..., None]) -> Callable[..., None]:
 @click.command("signal")
 @click.argument("execution", metavar="ID", type=RUN_ID)
 @click.argument("name", metavar="NAME", type=NAME)
-@click.option("--data", metavar="JSON", default="null", help="The payload: JSON, which the waiting task yields.")
-@click.option("--key", metavar="KEY", type=NAME, help="Which of several waits for this name is meant.")
+@click.option(
+    "--data", metavar="JSON", default="null", help="The payload as JSON; it is the result of the waiting task."
+)
+@click.option("--key", metavar="KEY", type=NAME, help="The key of the wait, if several wait for this name.")
 def signal_command(execution: int | str, name: str, data: str, key: str | None) -> None:
     """Send the signal NAME to the run ID.
 
-    The run keeps a signal that comes before the step that waits for it. A signal that no step of the playbook waits
+    A signal that arrives before a step waits for it is kept. A signal that no step of the playbook waits
     for is refused.
 
     \b
@@ -50,7 +52,7 @@ def signal_command(execution: int | str, name: str, data: str, key: str | None) 
     noetl signal 754318462739161088 paid --key order-7 --data '{"amount": 3}'
     """
     payload = json_argument(data, "--data")
-    execution_id, _ = ask_run(execution, lambda handle: handle.signal(name, payload, key=key))
+    execution_id, _ = send_request(execution, lambda handle: handle.signal(name, payload, key=key))
     click.echo(f"run {execution_id}: signal {name} accepted")
 
 
@@ -61,7 +63,7 @@ def approve_command(
 ) -> None:
     """Approve what the run ID waits for.
 
-    STEP is needed only where the run waits for several approvals; STEP[3] is the item with index 3 of a loop.
+    STEP is required only if the run waits for several approvals; STEP[3] is the item with index 3 of a loop.
 
     \b
     noetl approve 754318462739161088
@@ -77,7 +79,7 @@ def reject_command(
 ) -> None:
     """Reject what the run ID waits for.
 
-    The run goes on: its routes decide what follows a rejection.
+    The run continues: its routes decide what follows a rejection.
 
     \b
     noetl reject 754318462739161088 review --reason "too much"
@@ -96,7 +98,7 @@ def _decide(
         act = handle.approve if approved else handle.reject
         return await act(wait.name, by=who, reason=reason, form=form)
 
-    execution_id, wait = ask_run(execution, decide)
+    execution_id, wait = send_request(execution, decide)
     click.echo(f"run {execution_id}: {wait.name} {'approved' if approved else 'rejected'} by {who}")
 
 

@@ -148,7 +148,7 @@ DURATION = _Duration()
 
 
 def moment_of(text: str) -> datetime:
-    """A date or a time, UTC unless it says so. Raises ValueError."""
+    """A date or a time, UTC unless it has an offset. Raises ValueError."""
     found = datetime.fromisoformat(text)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 

@@ -1,10 +1,10 @@
-"""What a person should look at: calls that no worker takes, workflow tasks that fail (incidents), unread histories.
+"""Problems for a person to solve: calls that no worker takes, workflow tasks that fail (incidents), unread histories.
 
-The first two keep a playbook from going on and do not end it, nor do they leave a row in its event log that says how
-things stand now. Temporal knows both: a
+The first two block a playbook without ending it, and leave no row in its event log with the current
+state. Temporal knows both: a
 workflow's description has its pending calls and its pending workflow task, a queue's description who polls it, and
 the end of a history why the last workflow task failed. The loops of a playbook are workflows of their own, so they
-are asked as well. Why the mirror cannot read a run on, its own tables say (reading.py).
+are asked as well. Why the mirror cannot read a run on, its own tables say (log_reading.py).
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _waits(found: DescribeWorkflowExecutionResponse) -> Iterator[tuple[_Queue, d
 
 
 def _ready_since(call: PendingActivityInfo) -> datetime:
-    """When the attempt could have begun; in a backoff that lies ahead."""
+    """When the attempt could have started; during a backoff that is in the future."""
     return _time(
         call.next_attempt_schedule_time if call.HasField("next_attempt_schedule_time") else call.scheduled_time
     )
@@ -188,7 +188,7 @@ def _paused_run(found: DescribeWorkflowExecutionResponse) -> Iterator[Attention]
 
 
 def _paused_calls(found: DescribeWorkflowExecutionResponse) -> Iterator[Attention]:
-    """In Temporal's UI or command line; those that ``noetl pause`` has paused go on with their run."""
+    """In Temporal's UI or command line; those paused by ``noetl pause`` are resumed with their run."""
     workflow_id = found.workflow_execution_info.execution.workflow_id
     for call in found.pending_activities:
         if call.paused and call.pause_info.manual.reason != PAUSE_REASON:

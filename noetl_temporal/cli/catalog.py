@@ -13,11 +13,11 @@ import click
 import msgspec
 from rich.table import Table
 
+from noetl_temporal.cli.catalog_playbook import catalog_dsn, entry_fields, entry_of
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.console import print_table
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.cli.printed import echo_document, echo_json
-from noetl_temporal.cli.registered import catalog_dsn, entry_of, told_of
+from noetl_temporal.cli.printable_stream import echo_document, echo_json
 
 if TYPE_CHECKING:  # with the driver of Postgres, which --help need not wait for
     from noetl_temporal.catalog_store import CatalogEntry
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @click.group("catalog")
 def catalog_group() -> None:
-    """Show the playbooks that are registered, their versions and their texts.
+    """Show the registered playbooks, their versions and their source.
 
     \b
     noetl catalog list
@@ -44,9 +44,9 @@ def catalog_group() -> None:
 
 @catalog_group.command("list")
 @click.argument("path", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, one for each version.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and version.")
 def list_command(path: str | None, as_json: bool) -> None:
-    """List the newest version of each playbook; of the playbook PATH all versions.
+    """List the newest version of each playbook, or all versions of PATH.
 
     \b
     noetl catalog list
@@ -64,7 +64,7 @@ def list_command(path: str | None, as_json: bool) -> None:
     found = _asked(listed)
     if as_json:
         for one in found:
-            echo_json(msgspec.json.encode(told_of(one)).decode())
+            echo_json(msgspec.json.encode(entry_fields(one)).decode())
     elif found:
         print_table(_table(found))
     else:
@@ -73,9 +73,9 @@ def list_command(path: str | None, as_json: bool) -> None:
 
 @catalog_group.command("show")
 @click.argument("name", metavar="PATH[@VERSION]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, which has the text as content.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with the source in content.")
 def show_command(name: str, as_json: bool) -> None:
-    """Print the text of a version, the newest unless one is named.
+    """Print the source of a version; the newest by default.
 
     \b
     noetl catalog show etl/load
@@ -92,7 +92,7 @@ def show_command(name: str, as_json: bool) -> None:
 @click.argument("old", metavar="PATH[@VERSION]")
 @click.argument("new", metavar="[PATH@VERSION|FILE]", required=False)
 def diff_command(old: str, new: str | None) -> None:
-    """Show what has changed from one version to another, to the newest one, or to a FILE.
+    """Show the difference between a version and another, the newest, or a FILE.
 
     \b
     noetl catalog diff etl/load@2               from version 2 to the newest

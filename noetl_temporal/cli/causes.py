@@ -1,4 +1,4 @@
-"""What lies inside of exception groups."""
+"""The causes inside exception groups."""
 
 from __future__ import annotations
 

@@ -18,7 +18,13 @@ TOKEN_VARIABLE = "NOETL_CODEC_TOKEN"  # noqa: S105 - a name
 
 
 @click.command("codec-server")
-@click.option("--port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="0: any free port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8081,
+    show_default=True,
+    help="Port to listen on; 0 for any free port.",
+)
 @click.option("--origin", metavar="URL", help="Origin of the Web UI. Default: that of this folder's stack.")
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="IP address to listen on.")
 @click.option("--allow-remote", is_flag=True, help="Allow a --host that other machines can reach.")
@@ -29,7 +35,7 @@ def codec_server_command(port: int, origin: str | None, host: str, allow_remote:
     --codec-endpoint. It has the keys of NOETL_ENCRYPTION_KEYS or NOETL_ENCRYPTION_VAULT, and reads large values from
     the Postgres of NOETL_POSTGRES or of this folder's stack.
 
-    With NOETL_CODEC_TOKEN it answers only those who send this token: Authorization: Bearer TOKEN. It has no TLS: to
+    With NOETL_CODEC_TOKEN, requests must send this token: Authorization: Bearer TOKEN. It has no TLS: to
     serve other machines, put a proxy in front of it that has.
 
     \b
@@ -81,7 +87,7 @@ async def _serve(host: str, port: int, origin: str, token: str | None) -> None:
             async with serving_codec(converter, Access(origin, token), host, port) as url:
                 click.echo(f"codec server for {origin}: {url}; Ctrl-C stops")
                 if converter.payload_codec is None:
-                    click.echo("there are no encryption keys here: it only reads large values and event trails")
+                    click.echo("no encryption keys are set: it only reads large values and event trails")
                 await stopped.wait()
         except OSError as error:
             raise DeploymentError(f"cannot listen on {host}:{port}: {error.strerror}") from error

@@ -16,7 +16,7 @@ from noetl_temporal.cli.arguments import require_unicode
 from noetl_temporal.cli.causes import cause_of
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.cli.importing import importing
-from noetl_temporal.cli.printed import print_safely
+from noetl_temporal.cli.printable_stream import print_safely
 from noetl_temporal.stack.errors import NoSuchRunError, NotStartedError, StackError, WrongArgumentError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.tracing import export_all
@@ -35,18 +35,16 @@ class LazyCommand(NamedTuple):
 
 COMMANDS = {
     "run": LazyCommand("run:run_command", "Run the playbook FILE and wait for its end."),
-    "submit": LazyCommand("submit:submit_command", "Start a run of the playbook FILE and return at once."),
+    "submit": LazyCommand("submit:submit_command", "Start a run of the playbook FILE and return immediately."),
     "wait": LazyCommand("wait:wait_command", "Wait for the end of the run ID, and show how it ended."),
     "list": LazyCommand("list_runs:list_command", "List runs, the latest first."),
     "register": LazyCommand("register:register_command", "Register playbooks in the catalog."),
-    "catalog": LazyCommand(
-        "catalog:catalog_group", "Show the playbooks that are registered, their versions and their texts."
-    ),
-    "schedule": LazyCommand("schedule:schedule_group", "Run registered playbooks by the clock."),
+    "catalog": LazyCommand("catalog:catalog_group", "Show the registered playbooks, their versions and their source."),
+    "schedule": LazyCommand("schedule:schedule_group", "Run registered playbooks on schedules."),
     "compile": LazyCommand("compile:compile_command", "Check playbooks and show their graphs."),
     "schema": LazyCommand(
         "schema:schema_command",
-        "Print the JSON Schema of playbooks, for completion and checks in an editor.",
+        "Print the JSON Schema of playbooks, for completion and validation in editors.",
     ),
     "explain": LazyCommand(
         "explain:explain_command",
@@ -54,7 +52,7 @@ COMMANDS = {
     ),
     "migrate": LazyCommand("migrate:migrate_command", "Rewrite playbooks in canonical v10, keeping their comments."),
     "test": LazyCommand(
-        "test:test_command", "Run the tests of playbooks: *.test.yaml files, without servers and in no time."
+        "test:test_command", "Run the tests of playbooks: *.test.yaml files, without servers and without delays."
     ),
     "status": LazyCommand("status:status_command", "Show the status of the run ID: steps, attempts, failures, result."),
     "events": LazyCommand("events:events_command", "Show the event log of the run ID, read from Postgres."),
@@ -63,15 +61,15 @@ COMMANDS = {
     "approve": LazyCommand("answer:approve_command", "Approve what the run ID waits for."),
     "reject": LazyCommand("answer:reject_command", "Reject what the run ID waits for."),
     "pause": LazyCommand("pause:pause_command", "Pause the run ID: no call, loop or step starts until noetl resume."),
-    "resume": LazyCommand("pause:resume_command", "Go on with the run ID, which is paused."),
+    "resume": LazyCommand("pause:resume_command", "Resume the run ID, which is paused."),
     "retry": LazyCommand(
-        "pause:retry_command", "Repeat a held step of the run ID: a step that failed and has on_failure: hold."
+        "pause:retry_command", "Retry a held step of the run ID: a step that failed and has on_failure: hold."
     ),
     "skip": LazyCommand(
         "pause:skip_command",
-        "Go on behind STEP of the run ID, which is held: a step that failed and has on_failure: hold.",
+        "Skip the held STEP of the run ID: a step that failed and has on_failure: hold.",
     ),
-    "rerun": LazyCommand("rerun:rerun_command", "Run STEP of the run ID and what follows it again, in a new run."),
+    "rerun": LazyCommand("rerun:rerun_command", "Run a step of the run ID and all steps after it again, in a new run."),
     "cancel": LazyCommand("stop:cancel_command", "Ask the run ID to stop."),
     "terminate": LazyCommand("stop:terminate_command", "End the run ID immediately, without cleanup."),
     "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running for this folder."),
@@ -137,7 +135,7 @@ def cli() -> None:
     """Run NoETL playbooks durably on Temporal.
 
     \b
-    noetl run playbook.yaml                 run a playbook here, with nothing to set up
+    noetl run playbook.yaml                 run a playbook here, without any setup
     noetl run playbook.yaml --set city=Oslo set a workload value
     noetl submit playbook.yaml              start a run on a stack that is up, and return
     noetl list                              the latest runs
@@ -156,9 +154,9 @@ def main() -> NoReturn:
         with contextlib.suppress(OSError):
             stream.flush()
     # Temporal's core has threads that call into the interpreter, to complete futures and to log, and the SDK (1.35) has
-    # no way to end them: they go on when all workers and clients are closed. One that meets an interpreter being torn
-    # down aborts the process (PyGILState_Release; measured: 5 of 80 exits under load). Everything is closed and flushed
-    # by now, so the interpreter is not torn down.
+    # no way to end them: they keep running when all workers and clients are closed. One that meets an interpreter being
+    # torn down aborts the process (PyGILState_Release; measured: 5 of 80 exits under load). Everything is closed and
+    # flushed by now, so the interpreter is not torn down.
     os._exit(status)
 
 

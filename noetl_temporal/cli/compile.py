@@ -36,8 +36,8 @@ _FOR_REQUEST = "For --forecast and scripts: "
 
 @click.command("compile")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...", type=click.Path())
-@click.option("--format", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="Form.")
-@click.option("-o", "--output", type=click.Path(), help="Write to this file, or into this folder (many/).")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="Output format.")
+@click.option("-o", "--output", type=click.Path(), help="Output file; for several playbooks, output folder.")
 @click.option(
     "--catalog",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -84,9 +84,9 @@ def compile_command(
 
     \b
     noetl compile playbook.yaml                              a tree for the terminal
-    noetl compile playbook.yaml --format html -o page.html   a page: picture, cost, every step explained
-    noetl compile playbook.yaml --explain fetch              what a step becomes, and why
-    noetl compile playbook.yaml --guarantees --format json   how often each call takes effect, for a program
+    noetl compile playbook.yaml --format html -o page.html   a page: diagram, cost, every step explained
+    noetl compile playbook.yaml --explain fetch              what a step compiles to, and why
+    noetl compile playbook.yaml --guarantees --format json   delivery guarantees of each call, as JSON
     noetl compile playbook.yaml --forecast --items fetch=10000
     noetl compile playbooks/                                 check them all
     """
@@ -95,7 +95,7 @@ def compile_command(
     wanted = Wanted(form, steps, cost, guarantees, read_payload(payload, settings), Sizes(**sizes), tools, width)
     results = _compiled(paths, catalog, wanted.request, tools)
     if wanted.request and not wanted.is_forecast and not any(map(_has_script, results)):
-        raise click.UsageError("requests are for --forecast, for --format html, and for playbooks with scripts")
+        raise click.UsageError("--set and --payload need --forecast, --format html or a playbook with scripts")
     several = findings == "text" and len(results) > 1
     is_folder = several or (output or "").endswith(os.sep)
     if several and output is None and form in ("svg", "html") and wanted.suffix != "txt":
@@ -109,7 +109,7 @@ def compile_command(
 
 
 def _has_script(result: Result) -> bool:
-    """Whether code of it may lie where the request says; with errors that is not known."""
+    """Whether the request may determine where its code is; unknown if there are errors."""
     if result.graph is None:
         return True
     tasks = (task for step in result.graph.steps.values() for task in step.tasks)

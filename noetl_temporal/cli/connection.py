@@ -69,7 +69,7 @@ def _report_wait(home: Home) -> None:
 
 
 def reach_to_submit() -> Reach:
-    """A place where a run goes on by itself; the environment then names it. Raises NotStartedError."""
+    """A stack where a run continues by itself; the environment then names it. Raises NotStartedError."""
     if _cluster():
         return Reach()
     home = Home()

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from noetl_compiler.printable import printable
-from noetl_temporal.cli.printed import stream_for_console
+from noetl_temporal.cli.printable_stream import stream_for_console
 
 __all__ = ["PrintableConsole", "console", "error_console", "print_table", "styled"]
 

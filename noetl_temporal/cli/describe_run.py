@@ -1,4 +1,4 @@
-"""The account of a run: how it stands or how it ended, as Temporal knows it, else as the event log does."""
+"""Describes a run, its state or its outcome, from Temporal or else from the event log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.event_log import EventLog
-from noetl_temporal.cli.reading import reading_of
+from noetl_temporal.cli.log_reading import reading_of
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.standstill import Standstill, standstill_of
 from noetl_temporal.cli.waiting import OpenWait, open_wait
@@ -27,14 +27,14 @@ from noetl_temporal.run_input import RunReport
 from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs, UnknownRunError
 from noetl_temporal.search_attributes import PATH
 
-__all__ = ["account_of", "steps_from_log"]
+__all__ = ["describe_run", "steps_from_log"]
 
 _WITHIN = datetime.timedelta(seconds=5)
 """Timeout of the query for steps. Without workers a run does not respond; then the steps are read from the event log.
 """
 
 
-async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> RunSummary:
+async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> RunSummary:
     """The description of a run. A running one has the steps started so far and no result.
 
     Raises RPCError."""
@@ -111,7 +111,7 @@ async def _open(handle: RunHandle) -> OpenWaits:
 
 
 async def _cancel_reason(handle: RunHandle) -> str:
-    """Of a run that is stopping; the log tells it at the end only."""
+    """Of a run that is stopping; the log has it only at the end."""
     try:
         state: dict[str, Any] = await handle.workflow.query("state", rpc_timeout=_WITHIN)
     except RPCError:
@@ -121,7 +121,7 @@ async def _cancel_reason(handle: RunHandle) -> str:
 
 
 async def _started(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
-    """When the first of the runs that went on from each other began."""
+    """The start of the first run in the chain of continued runs."""
     first_run = found.raw_description.workflow_execution_info.first_run_id
     if first_run in ("", found.run_id):
         return found.start_time
@@ -138,8 +138,8 @@ async def _started(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescri
 async def _steps(
     log: EventLog | None, handle: RunHandle, status: str, *, has_worker: bool
 ) -> dict[str, dict[str, Json]]:
-    """Of a run that gave no report of them: their counts are in the event log, and while it runs the workflow knows how
-    they stand.
+    """Of a run that gave no report of them: their counts are in the event log, and while it runs the workflow has
+    them.
     """
     counted = await _counted_steps(log, handle, status)
     if not has_worker:
@@ -158,13 +158,13 @@ async def _counted_steps(log: EventLog | None, handle: RunHandle, status: str) -
         async with log.connection() as connection:
             return steps_from_log(await steps_of(connection, handle.execution_id), status)
     except DeploymentError:
-        return {}  # there is no event log to be had: what Temporal knows is told all the same
+        return {}  # no event log can be read: what Temporal knows is shown anyway
 
 
 def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str, Json]]:
     """As a report has them: name -> {status, reused?, attempts, retries, iterations?, duration_seconds}.
 
-    A step that the end of the run cut off was cancelled, whether its row says so yet or not."""
+    A step that was active when the run ended is cancelled, even if its row is not written yet."""
     found: dict[str, dict[str, Json]] = {}
     is_over = status not in ("running", "paused")
     open_words = {"STARTED": "cancelled" if is_over else "running", "PAUSED": "cancelled" if is_over else "held"}

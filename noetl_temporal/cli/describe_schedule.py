@@ -1,4 +1,4 @@
-"""What a person is told of schedules."""
+"""Formats schedules for people."""
 
 from __future__ import annotations
 

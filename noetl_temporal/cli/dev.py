@@ -16,8 +16,8 @@ import click
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.stacks import list_command, projects_up, rm_command
 from noetl_temporal.stack.addresses import Addresses, without_password
+from noetl_temporal.stack.crash import clear_crash, crash_reason
 from noetl_temporal.stack.errors import BusyError, StackError
-from noetl_temporal.stack.fall import forget_fall, reason_of_fall
 from noetl_temporal.stack.files import open_log, read_text
 from noetl_temporal.stack.home import Home, Owner
 from noetl_temporal.stack.identity import Identity, identity
@@ -35,7 +35,7 @@ DOWN_SECONDS = 40.0
 POLL_SECONDS = 0.05
 SERVE = "dev serve"
 BUSY = 75
-"""With which it ends, without a word, where another process owns the stack: whoever started it waits for that one."""
+"""The exit status if another process owns the stack: the process that started it then waits for that one."""
 
 
 @click.group("dev")
@@ -79,7 +79,7 @@ def down_command() -> None:
     owner = home.owner()
     if owner is None:
         _report_crash(home)
-        forget_fall(home)
+        clear_crash(home)
         click.echo("no stack is running here")
         return
     if owner.mode == "run":
@@ -96,7 +96,7 @@ def status_command() -> None:
     if found is None:
         owner = home.owner()
         click.echo(f"starting or stopping (process {owner.pid})" if owner else "down")
-        if owner is None and (reason := reason_of_fall(home)):
+        if owner is None and (reason := crash_reason(home)):
             click.echo(reason)
         _show_rows({"folder": str(home.project or home.root), "data": str(home.root)})
         if others := projects_up():
@@ -108,7 +108,7 @@ def status_command() -> None:
 
 @dev_group.command("serve", hidden=True)
 def serve_command() -> None:
-    """Be the process behind `noetl dev up`."""
+    """Run the servers of `noetl dev up`."""
     from noetl_temporal.stack.serve import serve
 
     try:
@@ -141,7 +141,7 @@ def _show_rows(rows: Mapping[str, str]) -> None:
 
 
 def _report_crash(home: Home) -> None:
-    reason = None if home.owner() else reason_of_fall(home)
+    reason = None if home.owner() else crash_reason(home)
     if reason:
         click.echo(reason, err=True)
 
@@ -215,4 +215,4 @@ def _signal(pid: int, expected: Identity, how: signal.Signals) -> None:
 def _forget(home: Home) -> None:
     with contextlib.suppress(BusyError), home.owner_lock("dev"):
         end_leftovers(home.servers)
-        forget_fall(home)
+        clear_crash(home)

@@ -15,7 +15,7 @@ TOLD = (
     *("page", "iteration", "attempt_number", "do", "to", "rows", "kind", "allowed", "stopped_by", "reason"),
     *("rerun_of", "rerun_from"),
 )
-"""What of a row's meta is told as it stands."""
+"""The fields of a row's meta that are shown unchanged."""
 
 LONGEST = 80
 """Of a condition, in characters."""

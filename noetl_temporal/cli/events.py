@@ -14,12 +14,12 @@ from noetl_temporal.cli.arguments import RUN_ID
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.console import print_table
 from noetl_temporal.cli.event_words import event_words
-from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
 if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
-    from noetl_temporal.cli.logged import EventPage
+    from noetl_temporal.cli.logged_run import EventPage
     from noetl_temporal.mirror.read import EventWidths, LoggedEvent
 
 __all__ = ["events_command"]
@@ -34,7 +34,7 @@ SUPERSEDED = "superseded by a reset"
 @click.command("events")
 @click.argument("execution", metavar="[ID]", type=RUN_ID, required=False)
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N rows.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, one for each row.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and row.")
 def events_command(execution: int | str | None, last: int | None, as_json: bool) -> None:
     """Show the event log of the run ID, read from Postgres. Without ID: of the latest run.
 
@@ -50,7 +50,7 @@ def events_command(execution: int | str | None, last: int | None, as_json: bool)
 
 async def _show(run: int | str | None, last: int | None, *, as_json: bool) -> None:
     """Print each page as it is read: a log may have millions of rows."""
-    from noetl_temporal.cli.logged import logged_events
+    from noetl_temporal.cli.logged_run import logged_events
     from noetl_temporal.cli.named_run import execution_of, latest_in_temporal
     from noetl_temporal.environment import dsn_from_environment
 
@@ -91,7 +91,7 @@ def _table(page: EventPage, *, has_header: bool) -> Table:
 
 
 def _least_widths(widths: EventWidths | None) -> tuple[int | None, ...]:
-    """Of the columns time, event, node, status and seconds; none where the only page tells."""
+    """Of the columns time, event, node, status and seconds; none if a single page determines them."""
     if widths is None:
         return (None,) * 5
     texts = widths.event_type, widths.node_name, max(widths.status, len("status"))

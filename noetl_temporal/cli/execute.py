@@ -17,6 +17,7 @@ import click
 from temporalio.service import RPCError
 
 from noetl_compiler.graph import Json
+from noetl_temporal.cli import local_worker
 from noetl_temporal.cli.causes import cause_of
 from noetl_temporal.cli.connection import Reach
 from noetl_temporal.cli.credentials import check_names, check_names_of_workers
@@ -150,11 +151,10 @@ async def _serve(served: AsyncExitStack, client: NoetlClient, order: Order, reac
     if not reach.serve and not order.credentials:
         await check_names_of_workers(order.playbook.graphs, client.temporal)
         return {}
-    from noetl_temporal.cli import serving_here  # with all tools and Temporal's worker, which take long to import
 
     check_names(order.playbook.graphs, credential_source(order.credentials))
     if not reach.serve:
-        return await served.enter_async_context(serving_here.tools_alone(client.temporal, order.credentials))
+        return await served.enter_async_context(local_worker.tools_alone(client.temporal, order.credentials))
     if client.dsn:
-        await served.enter_async_context(serving_here.everything(client.temporal, client.dsn, order.credentials))
+        await served.enter_async_context(local_worker.everything(client.temporal, client.dsn, order.credentials))
     return {}

@@ -1,4 +1,4 @@
-"""Follow a run from its submission to the account of its end, and stop it when asked to.
+"""Follow a run from its submission to the report of its end, and stop it on request.
 
 Stopping has three steps, by Ctrl-C as by --timeout: cancel the run and wait for its cleanup (the tools of ``end``),
 skip the cleanup, leave without waiting. A timeout goes from one to the next by itself, when what it waits for takes
@@ -17,10 +17,10 @@ from temporalio.service import RPCError
 
 from noetl_compiler.graph import Graph
 from noetl_temporal.cli.attention import attention_of
-from noetl_temporal.cli.describe_run import account_of
+from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.interrupts import Interrupts
-from noetl_temporal.cli.reading import problems_of, until_read
+from noetl_temporal.cli.log_reading import problems_of, until_read
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.standstill import StandstillLines
 from noetl_temporal.cli.view import View
@@ -47,7 +47,7 @@ ASK_SECONDS = 2.0
 """How long who leaves waits until Temporal was asked to cancel the run: three Ctrl-C may come at once."""
 
 LOOK_SECONDS = 2.0
-"""How often is asked what keeps the run from going on."""
+"""The interval at which problems that block the run are checked."""
 
 
 class Following:
@@ -101,7 +101,7 @@ class Following:
         finally:
             for task in (shown, watched, *self._stopping):
                 task.cancel()
-        ended = await account_of(self._runs, self._handle, self._log, ui)
+        ended = await describe_run(self._runs, self._handle, self._log, ui)
         if timed_out and ended.status in STOPPED:
             ended = msgspec.structs.replace(ended, status="timed_out", reason="")
         if ended.status in ("running", "paused"):
@@ -231,7 +231,7 @@ class Following:
                 self._warn()
 
     def _warn(self) -> None:
-        """What keeps the run from going on, and what it waits for."""
+        """What blocks the run, and what it waits for."""
         self._view.warn([*self._attention, *self._standstill.lines(), *self._waits.lines()])
 
 

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM while a run is submitted and followed: counted, and handed to whoever acts on them now."""
+"""SIGINT and SIGTERM while a run is submitted and followed: counted, and passed to the current handler."""
 
 from __future__ import annotations
 

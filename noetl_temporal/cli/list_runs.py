@@ -18,7 +18,7 @@ from noetl_temporal.cli.console import print_table, styled
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import RUN_STATUSES, RunStatus
 
 if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
@@ -30,7 +30,7 @@ WIDEST_ERROR = 60
 
 
 def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | None:
-    """``2h``, a date or a time (UTC unless it says so). Raises click.BadParameter."""
+    """``2h``, a date or a time (UTC unless it has an offset). Raises click.BadParameter."""
     del ctx
     from noetl_compiler.language.quantities import duration
 
@@ -50,13 +50,23 @@ def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> date
 
 @click.command("list")
 @click.option(
-    "--path", metavar="PATH", type=NAME, help="Only runs of this playbook; 'etl/*' for all paths that begin so."
+    "--path", metavar="PATH", type=NAME, help="Only runs of this playbook; 'etl/*' matches all paths below etl."
 )
-@click.option("--status", "statuses", type=click.Choice(RUN_STATUSES), multiple=True, help="Only these.")
-@click.option("--since", metavar="AGE|TIME", callback=_since, help="Only runs started since, such as 2h or 2026-11-23.")
-@click.option("--ended-since", metavar="AGE|TIME", callback=_since, help="Only runs that have ended since.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The most runs shown.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, one for each run.")
+@click.option(
+    "--status",
+    "statuses",
+    type=click.Choice(RUN_STATUSES),
+    multiple=True,
+    help="Only runs with this status; may be repeated.",
+)
+@click.option(
+    "--since", metavar="AGE|TIME", callback=_since, help="Only runs started since then, such as 2h or 2026-11-23."
+)
+@click.option("--ended-since", metavar="AGE|TIME", callback=_since, help="Only runs that ended since then.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The maximum number of runs to show."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and run.")
 @click.option("--fail-if", type=click.Choice(["any", "none"]), help="Exit with 1 if any run is found, or none.")
 def list_command(
     path: str | None,
@@ -72,7 +82,7 @@ def list_command(
     They are read from the event log, or from Temporal if NOETL_POSTGRES is not set or cannot be reached. Temporal keeps
     closed runs for a while only.
 
-    --fail-if makes it a check for whoever watches runs: that none has failed, or that one has completed in time.
+    --fail-if turns it into a check for monitoring: that no run has failed, or that one has completed in time.
 
     \b
     noetl list
@@ -83,9 +93,9 @@ def list_command(
 
     \b
     Exit status:
-      0    it has listed the runs
-      1    with --fail-if any there are some, with --fail-if none there are none
-      2    the command line or the deployment is wrong: the runs are not known
+      0    the runs were listed
+      1    runs were found (--fail-if any), or none (--fail-if none)
+      2    the command line or the deployment is wrong; nothing was listed
     """
     reach_running()
     log_nowhere()

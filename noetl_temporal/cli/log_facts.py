@@ -1,5 +1,5 @@
-"""What the account of a run takes from the rows of its event log: its warnings, why it was stopped, and of
-which run it is a rerun.
+"""Facts about a run from the rows of its event log: its warnings, why it was stopped, and of which run it
+is a rerun.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LogFacts:
         self.read(rows)
 
     def read(self, rows: Iterable[Row]) -> None:
-        """Take what further rows tell."""
+        """Add the facts of further rows."""
         for row in rows:
             self._read(row)
 

@@ -38,7 +38,7 @@ def log_to_file(file: Path) -> None:
 
 
 def log_nowhere() -> None:
-    """For a command that only asks: what goes wrong it tells in words of its own."""
+    """For a command that only reads: it reports problems itself."""
     _log_to(logging.NullHandler())
 
 

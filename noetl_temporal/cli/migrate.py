@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 
 from noetl_activities.installed_tools import installed_tools
-from noetl_compiler.emission import Migration, migrated
+from noetl_compiler.migration import Migration, migrated
 from noetl_compiler.printable import printable_line
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import below
-from noetl_temporal.cli.printed import echo_document
-from noetl_temporal.cli.rewriting import difference, rewrite
+from noetl_temporal.cli.printable_stream import echo_document
+from noetl_temporal.cli.rewrite_files import difference, rewrite
 from noetl_temporal.cli.sources import understood
 
 __all__ = ["migrate_command"]
@@ -101,5 +101,5 @@ def _write(migrations: Sequence[Migration], paths: Sequence[str], output: Path |
 
 
 def _named_folder(file: Path, paths: Sequence[str]) -> Path:
-    """The folder that was named and has the file; of a file that was named itself, the one it lies in."""
+    """The named folder that contains the file; for a file that was named itself, its own folder."""
     return next((Path(path) for path in paths if Path(path).is_dir() and file.is_relative_to(path)), file.parent)

@@ -24,7 +24,9 @@ __all__ = ["mirror_group"]
 
 
 @click.group("mirror", invoke_without_command=True)
-@click.option("--health", type=HOST_AND_PORT, help="Serve /healthz, /readyz and /metrics there: 127.0.0.1:9101.")
+@click.option(
+    "--health", type=HOST_AND_PORT, help="Serve /healthz, /readyz and /metrics, for example on 127.0.0.1:9101."
+)
 @click.pass_context
 def mirror_group(context: click.Context, health: tuple[str, int] | None) -> None:
     """Follow Temporal's history into the event log until stopped.
@@ -40,7 +42,9 @@ def mirror_group(context: click.Context, health: tuple[str, int] | None) -> None
     if context.invoked_subcommand is None:
         asyncio.run(_follow(_reached(), health))
     elif health is not None:
-        raise click.UsageError(f"--health is for the mirror alone, not for `noetl mirror {context.invoked_subcommand}`")
+        raise click.UsageError(
+            f"--health is an option of `noetl mirror`, not of `noetl mirror {context.invoked_subcommand}`"
+        )
 
 
 @mirror_group.command("rebuild")

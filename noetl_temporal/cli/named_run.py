@@ -42,7 +42,7 @@ async def execution_of(run: int | str | None) -> int | None:
 
 
 async def latest_in_temporal() -> int | None:
-    """The latest run that Temporal knows; None when it knows none or is away, for the event log to say."""
+    """The latest run that Temporal knows; None if it knows none or is unreachable: then the event log is read."""
     from noetl_temporal.cli.find import find_run
     from noetl_temporal.runs import Runs, UnknownRunError
 

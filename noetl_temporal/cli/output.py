@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 
 from noetl_compiler.printable import printable_line
-from noetl_temporal.cli.rewriting import rewrite
+from noetl_temporal.cli.rewrite_files import rewrite
 
 __all__ = ["Text", "below", "print_texts", "terminal_width", "write_text", "write_texts"]
 
@@ -61,6 +61,6 @@ def write_text(target: Path, text: str, within: Path) -> None:
 
 
 def below(folder: Path, file: str) -> Path:
-    """Where a file lies in the folder under its own path."""
+    """The path in the output folder for a file with this path."""
     path = Path(file)
     return folder / Path(*(part for part in path.parts if part not in ("..", path.anchor)))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import click
 
 from noetl_temporal.cli.arguments import NAME, RUN_ID
-from noetl_temporal.cli.asking import ask_run, json_argument, user_name
+from noetl_temporal.cli.run_requests import json_argument, send_request, user_name
 
 __all__ = ["pause_command", "resume_command", "retry_command", "skip_command"]
 
 _RUN = click.argument("execution", metavar="ID", type=RUN_ID)
-_BY = click.option("--as", "by", metavar="WHO", type=NAME, help="Who asks; the user's name unless given.")
+_BY = click.option("--as", "by", metavar="WHO", type=NAME, help="Who makes the request; the user's name by default.")
 _REASON = click.option("--reason", metavar="TEXT", default="", help="Why; recorded in the event log.")
 
 
 @click.command("pause")
 @_RUN
-@click.option("--now", is_flag=True, help="Interrupt the calls in progress; they are made again after noetl resume.")
+@click.option("--now", is_flag=True, help="Interrupt the calls in progress; they are repeated after noetl resume.")
 @_BY
 @_REASON
 def pause_command(execution: int | str, now: bool, by: str | None, reason: str) -> None:
@@ -31,8 +31,8 @@ def pause_command(execution: int | str, now: bool, by: str | None, reason: str) 
     noetl pause 754318 --now
     """
     who = by or user_name()
-    execution_id, _ = ask_run(execution, lambda handle: handle.pause(by=who, reason=reason, now=now))
-    click.echo(f"run {execution_id}: paused; to go on: noetl resume {execution_id}")
+    execution_id, _ = send_request(execution, lambda handle: handle.pause(by=who, reason=reason, now=now))
+    click.echo(f"run {execution_id}: paused; to resume it: noetl resume {execution_id}")
 
 
 @click.command("resume")
@@ -40,32 +40,32 @@ def pause_command(execution: int | str, now: bool, by: str | None, reason: str) 
 @_BY
 @_REASON
 def resume_command(execution: int | str, by: str | None, reason: str) -> None:
-    """Go on with the run ID, which is paused.
+    """Resume the run ID, which is paused.
 
     \b
     noetl resume 754318462739161088
     """
     who = by or user_name()
-    execution_id, _ = ask_run(execution, lambda handle: handle.resume(by=who, reason=reason))
+    execution_id, _ = send_request(execution, lambda handle: handle.resume(by=who, reason=reason))
     click.echo(f"run {execution_id}: running")
 
 
 @click.command("retry")
 @_RUN
-@click.option("--step", metavar="STEP", type=NAME, help="Which step; not needed if only one is held.")
+@click.option("--step", metavar="STEP", type=NAME, help="The step; optional if only one is held.")
 @_BY
 @_REASON
 def retry_command(execution: int | str, step: str | None, by: str | None, reason: str) -> None:
-    """Repeat a held step of the run ID: a step that failed and has on_failure: hold.
+    """Retry a held step of the run ID: a step that failed and has on_failure: hold.
 
-    Of a loop only the items that failed or never ran are repeated; the results of the others stay.
+    Of a loop, only the items that failed or never ran are repeated; the others keep their results.
 
     \b
     noetl retry 754318462739161088
     noetl retry 754318462739161088 --step load --reason "the table exists now"
     """
     who = by or user_name()
-    execution_id, run = ask_run(execution, lambda handle: handle.retry(step or "", by=who, reason=reason))
+    execution_id, run = send_request(execution, lambda handle: handle.retry(step or "", by=who, reason=reason))
     click.echo(f"run {execution_id}: retrying {run}")
 
 
@@ -76,14 +76,14 @@ def retry_command(execution: int | str, step: str | None, by: str | None, reason
 @_BY
 @_REASON
 def skip_command(execution: int | str, step: str, data: str, by: str | None, reason: str) -> None:
-    """Go on behind STEP of the run ID, which is held: a step that failed and has on_failure: hold.
+    """Skip the held STEP of the run ID: a step that failed and has on_failure: hold.
 
-    The step has succeeded then, with the result from --data.
+    The step then counts as succeeded, with the result from --data.
 
     \b
     noetl skip 754318462739161088 load
     noetl skip 754318462739161088 fetch --data '{"rows": []}'
     """
     who, result = by or user_name(), json_argument(data, "--data")
-    execution_id, run = ask_run(execution, lambda handle: handle.skip(step, result, by=who, reason=reason))
+    execution_id, run = send_request(execution, lambda handle: handle.skip(step, result, by=who, reason=reason))
     click.echo(f"run {execution_id}: skipped {run}")

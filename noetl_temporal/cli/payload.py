@@ -136,5 +136,5 @@ def _shown(text: str) -> str:
 
 
 def cut(text: str) -> str:
-    """What of a name or value is told in an error."""
+    """The part of a name or value that is shown in an error."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

@@ -33,7 +33,7 @@ _NOTHING_STARTED = "nothing was started"
 
 
 class Playbook(NamedTuple):
-    """``text`` goes into the catalog with the graph. ``credentials`` are the places of those that stand in it, and
+    """``text`` goes into the catalog with the graph. ``credentials`` are the places of literal credentials in it,
     ``calls`` the playbooks that it may call.
     """
 
@@ -48,7 +48,7 @@ class Playbook(NamedTuple):
         return self.calls.closure(self.graph)
 
     def excerpt(self, failure: Failure) -> list[str]:
-        """The line of a failure, marked, without the credentials that stand in it."""
+        """The line of a failure, marked, with literal credentials masked."""
         if not failure.line or failure.file != self.graph.source.file:
             return []
         source = SourceFile(failure.file, self.text)
@@ -100,7 +100,7 @@ def check_request(request: dict[str, Json], playbook: Playbook) -> None:
 
 
 def _mentions(text: str, key: str) -> bool:
-    """Whether it stands there as a word. An expression of a long key is slow to make, and nobody mentions one."""
+    """Whether the text contains it as a word. An expression of a long key is slow to make, and nobody mentions one."""
     return len(key) <= _LONGEST_MENTIONED and re.search(rf"\b{re.escape(key)}\b", text) is not None
 
 

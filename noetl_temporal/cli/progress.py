@@ -16,7 +16,7 @@ ENDS = {
     "step.cancelled": "cancelled",
 }
 LINE_SECONDS = 10.0
-"""How often a line tells how far a loop has come."""
+"""The interval between progress lines of a loop."""
 
 
 class Row(Protocol):
@@ -151,7 +151,7 @@ def _count(line: StepLine, event: str, row: Row) -> None:
         line.iterations += 1
         line.last_ended = max(line.last_ended or row.event_time, row.event_time)
     elif event in ("loop.done", "loop.failed", "loop.cancelled"):
-        # The rows of the last iterations may come after this one: they lie in other histories.
+        # The rows of the last iterations may come after this one: they are in other histories.
         line.iterations = sum(meta["stats"][which] for which in ("success", "failed"))
     elif event == "task.done" and meta.get("page"):
         line.pages += 1

@@ -11,7 +11,7 @@ import click
 
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it imports Temporal's SDK and asyncpg, which --help does not need

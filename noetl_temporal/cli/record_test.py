@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from noetl_activities.installed_tools import installed_tools
@@ -34,9 +35,18 @@ async def _recorded(run: int | str) -> tuple[RecordedRun, RunReport]:
         if description.close_time is None:
             raise StackError(f"run {execution} has not ended: record it then")
         report = await handle.result()
-        recorded = await recorded_run(runs.temporal, await reading_converter(), handle.workflow_id)
+        recorded = await _whole_run(runs, await reading_converter(), handle.workflow_id)
     except (UnknownRunError, LookupError) as error:
         raise NoSuchRunError(str(error)) from None
     except RPCError as error:
         raise rpc_problem(error, runs.temporal.namespace) or error from error
     return recorded, report
+
+
+async def _whole_run(runs: Runs, converter: DataConverter, workflow_id: str) -> RecordedRun:
+    """The run, after what it took over from earlier ones if it is a rerun. Raises as recorded_run, UnknownRunError."""
+    found = await recorded_run(runs.temporal, converter, workflow_id)
+    if not found.rerun_of:
+        return found
+    earlier = await runs.find(found.rerun_of)
+    return found.after(await _whole_run(runs, converter, earlier.workflow_id))

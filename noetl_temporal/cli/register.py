@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from noetl_temporal.cli.catalog_playbook import catalog_dsn, entry_fields
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.exits import FAILED, WRONG
 from noetl_temporal.cli.findings import show_all_findings
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.cli.printed import echo_json
-from noetl_temporal.cli.registered import catalog_dsn, told_of
+from noetl_temporal.cli.printable_stream import echo_json
 
 if TYPE_CHECKING:  # they bring Temporal along, which a wrong playbook need not wait for
     from noetl_compiler.registration import Candidates
@@ -84,7 +84,7 @@ async def _register(dsn: str, found: Candidates) -> Registration:
 
 def _show(done: Registration, *, as_json: bool) -> None:
     if as_json:
-        playbooks = [{**told_of(one.entry), "is_new": one.is_new, "newest": one.newest} for one in done.playbooks]
+        playbooks = [{**entry_fields(one.entry), "is_new": one.is_new, "newest": one.newest} for one in done.playbooks]
         echo_json(
             msgspec.json.encode({"playbooks": playbooks, "moved": [one._asdict() for one in done.moved]}).decode()
         )

@@ -45,13 +45,13 @@ class Wanted:
 
     def __post_init__(self) -> None:
         if self.steps and self.form != "tree":
-            raise click.UsageError("--explain gives text: leave out --format, or take html, which explains every step")
+            raise click.UsageError("--explain prints text: omit --format, or use html, which explains every step")
         if self.cost and self.form not in ("tree", "json"):
-            raise click.UsageError("--forecast gives a table or json: leave out --format, or take html without it")
+            raise click.UsageError("--forecast prints a table or json: omit --format, or use html without --forecast")
         if self.guarantees and (self.form not in ("tree", "json") or self.cost or self.steps):
-            raise click.UsageError("--guarantees gives text or json: leave out --forecast, --explain and other formats")
+            raise click.UsageError("--guarantees prints text or json: omit --forecast, --explain and other formats")
         if self.sizes != Sizes() and not self.is_forecast:
-            raise click.UsageError("sizes are for --forecast, or for --format html")
+            raise click.UsageError("--items, --pages and --result-bytes need --forecast or --format html")
 
     @property
     def is_forecast(self) -> bool:
@@ -125,6 +125,6 @@ def _whole(graph: Graph, result: Result, wanted: Wanted) -> str:
             return preview.tree(graph, wanted.width, wanted.tools)
 
 
-def _origins(result: Result) -> preview.Origins:
+def _origins(result: Result) -> preview.SourceLookup:
     root, _ = read(result.source)
-    return preview.Origins(root)
+    return preview.SourceLookup(root)

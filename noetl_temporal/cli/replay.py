@@ -51,7 +51,7 @@ def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
         raise click.UsageError("name an execution or a file, or pass --open")
     files = [_file(target) for target in targets if not target.isdecimal()]
     executions = [_execution(target) for target in targets if target.isdecimal()]
-    with nullcontext() if executions or of_open else suppress(StackError):  # of a file: its graph may lie there
+    with nullcontext() if executions or of_open else suppress(StackError):  # of a file: its graph may be stored there
         reach_running()
     log_to_file(Home().log("replay"))
     if not asyncio.run(_replay(files, executions, of_open)):

@@ -15,7 +15,7 @@ from noetl_temporal.cli.exits import INTERRUPTED
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.playbook import refuse_to_start
-from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.submit import started_run
 from noetl_temporal.cli.traces import warn_of_missing_traces
 from noetl_temporal.stack.errors import NotStartedError, StackError
@@ -34,7 +34,7 @@ __all__ = ["rerun_command"]
 @click.option("--from", "step", metavar="STEP", type=NAME, required=True, help="The first step that runs again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the new run.")
 def rerun_command(execution: int | str, step: str, as_json: bool) -> None:
-    """Run STEP of the run ID and what follows it again, in a new run.
+    """Run STEP of the run ID and all steps after it again, in a new run.
 
     The new run has the same playbook, as it was then, and the same payload. Results, ctx and failures are those that
     the run ID had before STEP first started; nothing before STEP is called again. The run ID must have ended, and is
@@ -99,7 +99,7 @@ async def _earlier_run(client: NoetlClient, run: int | str, step: str) -> Earlie
     try:
         return await client.earlier_run(execution_id, step)
     except UnknownRunError:
-        why = f"Temporal has no run {execution_id}, or no longer, so nothing of it can be taken over"
+        why = f"Temporal has no run {execution_id}, or has removed it, so its results cannot be reused"
         raise NotStartedError(f"{why}: submit the playbook again") from None
     except RequestRefusedError as error:
         raise NotStartedError(f"run {execution_id}: {error}") from None

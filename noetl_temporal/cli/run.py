@@ -12,6 +12,7 @@ import click
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.arguments import Seconds
+from noetl_temporal.cli.catalog_playbook import is_registered, read_registered
 from noetl_temporal.cli.connection import Reach, reach_to_run, reach_to_submit
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED
@@ -19,8 +20,7 @@ from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
-from noetl_temporal.cli.printed import echo_json
-from noetl_temporal.cli.registered import is_registered, read_registered
+from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.traces import warn_of_missing_traces
 from noetl_temporal.cli.view import open_view
 from noetl_temporal.stack.home import Home
@@ -36,22 +36,22 @@ __all__ = ["run_command"]
 @click.command("run")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set a workload value.")
-@click.option("--payload", metavar="JSON|@FILE", help="The request, which is merged into the workload.")
+@click.option("--payload", metavar="JSON|@FILE", help="The request, merged over the workload.")
 @click.option(
     "--credentials",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="YAML file of the credentials the playbook names.",
+    help="YAML file with the credentials of the playbook.",
 )
 @click.option(
     "--catalog",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Where the playbooks are that it calls; by default the folder of FILE.",
+    help="Folder of the playbooks that it calls. Default: that of FILE.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the run, if one was submitted.")
 @click.option("--timeout", type=Seconds(min_open=True), help="Seconds until the run is cancelled.")
 @click.option("--verbose", "-v", is_flag=True, help="Show what the tasks print, while they run.")
-@click.option("--detach", is_flag=True, help="Start the run and return at once, as noetl submit does.")
+@click.option("--detach", is_flag=True, help="Start the run and return immediately, as noetl submit does.")
 def run_command(
     file: Path,
     settings: tuple[str, ...],
@@ -86,14 +86,16 @@ def run_command(
       0    it completed
       1    it failed, was cancelled, terminated or timed out
       2    the playbook, the command line or the deployment is wrong; nothing was started
-      3    the outcome is unknown (see noetl status ID): the connection was lost, or you left it
+      3    the outcome is unknown (see noetl status ID): the connection was lost, or you left before the end
       130  stopped by Ctrl-C
     """
     with importing():
         request = read_payload(payload, settings)
         reach = reach_to_submit() if is_registered(file) else None
         if reach is not None and catalog is not None:
-            raise click.UsageError("--catalog is for a FILE: what a registered playbook calls is registered too")
+            raise click.UsageError(
+                "--catalog needs a FILE: the playbooks that a registered playbook calls are in the catalog"
+            )
         playbook = read_playbook(file, request, catalog) if reach is None else read_registered(str(file), request)
         check_request(request, playbook)
     if detach:
@@ -141,7 +143,7 @@ def _order(
 
 
 class _Report:
-    """What is told of the run, once: with --json one object, unless no run was submitted."""
+    """Print the report of the run, once: with --json one object, unless no run was submitted."""
 
     def __init__(self, as_json: bool, playbook: Playbook) -> None:
         self.as_json = as_json
@@ -153,7 +155,7 @@ class _Report:
         self._shown, self._was_interrupted = summary, was_interrupted
         if self.as_json:
             echo_json(summary.json())
-        elif summary.status != "unknown":  # an error of its own tells of that
+        elif summary.status != "unknown":  # a separate error reports that
             summary.show(console(), self._playbook.excerpt)
 
     def after_interrupt(self) -> None:

@@ -28,13 +28,13 @@ Excerpt: TypeAlias = Callable[[Failure], Sequence[str]]
 """The lines of a playbook where a failure was."""
 
 SHOWN = 10
-"""Failures of one step that are told one by one."""
+"""The maximum number of failures of one step that are listed."""
 
 MOST_ITEMS, MOST_CHARACTERS, LINE = 20, 500, 100
 """Of a result: items of a list or an object, characters of a text, characters up to which it is one line."""
 
 FINAL = "end"
-"""The step that a run comes to at its end, also after a failure."""
+"""The final step of a run, also after a failure."""
 
 STOPPED = ("failed", "cancelled", "timed_out", "terminated")
 """How a run ends that did not complete."""
@@ -140,7 +140,7 @@ class RunSummary(msgspec.Struct, frozen=True):
         return ": ".join([*(["now cancelling"] if self.cancelling else []), *([self.reason] if self.reason else [])])
 
     def _stopped(self) -> Iterator[Text]:
-        """Where a run that did not complete stopped, and how to go on."""
+        """Where a run that did not complete stopped, and how to continue."""
         if self.status not in STOPPED:
             return
         where, cause = last_steps(self.steps, self.status, FINAL), self.failures.cause

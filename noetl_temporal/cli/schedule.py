@@ -1,4 +1,4 @@
-"""``noetl schedule``: runs of registered playbooks by the clock."""
+"""``noetl schedule``: schedules of registered playbooks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.payload import read_payload
-from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import OVERLAPS, Overlap
 from noetl_temporal.stack.errors import StackError, WrongArgumentError
 
@@ -29,13 +29,13 @@ __all__ = ["schedule_group"]
 T = TypeVar("T")
 
 _OVERLAP = click.Choice(OVERLAPS)
-_NAME = click.argument("name", type=NAME)
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each schedule.")
+_NAME = click.argument("name")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per schedule.")
 
 
 @click.group("schedule")
 def schedule_group() -> None:
-    """Run registered playbooks by the clock.
+    """Run registered playbooks on schedules.
 
     \b
     noetl schedule add etl/load --cron "0 6 * * *" --time-zone Europe/Oslo
@@ -47,19 +47,25 @@ def schedule_group() -> None:
 
 @schedule_group.command("add")
 @click.argument("playbook", metavar="PATH[@VERSION]")
-@click.option("--name", type=NAME, help="The name of the schedule; PATH unless given.")
-@click.option("--cron", "cron", multiple=True, metavar="FIELDS", help='Times, such as "0 6 * * 1-5".')
-@click.option("--every", type=DURATION, metavar="DURATION", help="Run at intervals, such as 15m, from midnight UTC.")
+@click.option("--name", type=NAME, help="The name of the schedule; PATH by default.")
+@click.option("--cron", "cron", multiple=True, metavar="FIELDS", help='Cron expression, such as "0 6 * * 1-5".')
+@click.option("--every", type=DURATION, metavar="DURATION", help="Interval, such as 15m, aligned to midnight UTC.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set a workload value of every run.")
 @click.option("--payload", metavar="JSON|@FILE", help="The request of every run.")
-@click.option("--time-zone", metavar="ZONE", help="Time zone of --cron, such as Europe/Oslo; UTC unless given.")
-@click.option("--jitter", type=DURATION, metavar="DURATION", help="Start each run up to this much later, by chance.")
-@click.option("--overlap", type=_OVERLAP, default="skip", show_default=True, help="While an earlier run still runs.")
+@click.option("--time-zone", metavar="ZONE", help="Time zone of --cron, such as Europe/Oslo; UTC by default.")
+@click.option("--jitter", type=DURATION, metavar="DURATION", help="Delay each run by a random time up to this.")
+@click.option(
+    "--overlap",
+    type=_OVERLAP,
+    default="skip",
+    show_default=True,
+    help="What to do while an earlier run is still running.",
+)
 @click.option(
     "--catch-up",
     type=DURATION,
     metavar="DURATION",
-    help="How late a run may start after Temporal was away; 10m unless given.",
+    help="How late a run may start after Temporal was down; 10m by default.",
 )
 @click.option("--paused", is_flag=True, help="Start no run before noetl schedule resume.")
 @_JSON
@@ -77,7 +83,7 @@ def add_command(
     paused: bool,
     as_json: bool,
 ) -> None:
-    """Run the registered playbook PATH by the clock.
+    """Run the registered playbook PATH on a schedule.
 
     With a version, every run is of that version. Without one, the schedule moves when a newer version is registered.
 
@@ -87,12 +93,12 @@ def add_command(
     noetl schedule add etl/load --name weekly --cron "0 6 * * 1" --time-zone Europe/Oslo
     """
     if not cron and every is None:
-        raise click.UsageError("say when: --cron or --every")
+        raise click.UsageError("--cron or --every is required")
     with importing():
         from noetl_temporal.catalog_store import named
+        from noetl_temporal.cli.catalog_playbook import read_registered
         from noetl_temporal.cli.credentials import check_names_of_workers
         from noetl_temporal.cli.playbook import check_request, check_support
-        from noetl_temporal.cli.registered import read_registered
         from noetl_temporal.schedule_facts import CATCH_UP
         from noetl_temporal.unsupported import tools_for
 
@@ -124,7 +130,7 @@ def add_command(
 
 
 @schedule_group.command("list")
-@click.option("--path", type=NAME, help="Only those of this playbook.")
+@click.option("--path", type=NAME, help="Only schedules of this playbook.")
 @_JSON
 def list_command(path: str | None, as_json: bool) -> None:
     """List the schedules of playbooks.
@@ -150,20 +156,20 @@ def show_command(name: str, as_json: bool) -> None:
 
 @schedule_group.command("pause")
 @_NAME
-@click.option("--note", metavar="TEXT", help="Why; noetl schedule show repeats it.")
+@click.option("--note", metavar="TEXT", help="Why; shown by noetl schedule show.")
 def pause_command(name: str, note: str | None) -> None:
-    """Start no more runs of the schedule NAME. Those that run go on."""
+    """Start no more runs of the schedule NAME. Runs in progress continue."""
     _asked(lambda client: client.schedules.pause(name, note))
     click.echo(f"schedule {name}: paused")
 
 
 @schedule_group.command("resume")
 @_NAME
-@click.option("--note", metavar="TEXT", help="Why; noetl schedule show repeats it.")
+@click.option("--note", metavar="TEXT", help="Why; shown by noetl schedule show.")
 def resume_command(name: str, note: str | None) -> None:
     """Start runs of the schedule NAME again.
 
-    The times of the pause are not made up for: noetl schedule backfill does that.
+    Runs missed during the pause are not started: use noetl schedule backfill.
     """
     _asked(lambda client: client.schedules.resume(name, note))
     click.echo(f"schedule {name}: resumed")
@@ -171,7 +177,7 @@ def resume_command(name: str, note: str | None) -> None:
 
 @schedule_group.command("trigger")
 @_NAME
-@click.option("--overlap", type=_OVERLAP, help="In place of the schedule's own.")
+@click.option("--overlap", type=_OVERLAP, help="Instead of the schedule's own.")
 def trigger_command(name: str, overlap: Overlap | None) -> None:
     """Start a run of the schedule NAME now."""
     _asked(lambda client: client.schedules.trigger(name, overlap))
@@ -181,14 +187,18 @@ def trigger_command(name: str, overlap: Overlap | None) -> None:
 @schedule_group.command("backfill")
 @_NAME
 @click.option(
-    "--from", "start", type=MOMENT, required=True, metavar="TIME", help="The first time; UTC unless it says so."
+    "--from", "start", type=MOMENT, required=True, metavar="TIME", help="The first time; UTC unless it has an offset."
 )
 @click.option("--to", "end", type=MOMENT, required=True, metavar="TIME", help="The last time.")
 @click.option(
-    "--overlap", type=_OVERLAP, default="buffer_all", show_default=True, help="While an earlier run still runs."
+    "--overlap",
+    type=_OVERLAP,
+    default="buffer_all",
+    show_default=True,
+    help="What to do while an earlier run is still running.",
 )
 def backfill_command(name: str, start: datetime, end: datetime, overlap: Overlap) -> None:
-    """Start the runs that the schedule NAME would have started in a time that has passed.
+    """Start the runs that the schedule NAME would have started in a past period.
 
     \b
     noetl schedule backfill etl/load --from 2026-11-20 --to 2026-11-23
@@ -200,7 +210,7 @@ def backfill_command(name: str, start: datetime, end: datetime, overlap: Overlap
 @schedule_group.command("delete")
 @_NAME
 def delete_command(name: str) -> None:
-    """Delete the schedule NAME. Its runs go on."""
+    """Delete the schedule NAME. Its runs continue."""
     _asked(lambda client: client.schedules.delete(name))
     click.echo(f"schedule {name}: deleted")
 

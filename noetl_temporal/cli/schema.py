@@ -32,7 +32,7 @@ _TEST = "test"
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
 def schema_command(dialect: str, output: Path | None) -> None:
-    """Print the JSON Schema of playbooks, for completion and checks in an editor.
+    """Print the JSON Schema of playbooks, for completion and validation in editors.
 
     It has the fields of all tools that are installed here.
 

@@ -34,7 +34,7 @@ def understood(paths: Sequence[str], tools: Tools) -> list[ParsedPlaybook]:
 
 
 def stdin_source() -> SourceFile:
-    """What stands on stdin, as far as a playbook may reach. Raises click.UsageError when it is not UTF-8 text."""
+    """The text on stdin, up to the limit of a playbook. Raises click.UsageError when it is not UTF-8 text."""
     try:
         return SourceFile("<stdin>", decoded(sys.stdin.buffer.read(MAX_BYTES + 1)))
     except UnicodeDecodeError:

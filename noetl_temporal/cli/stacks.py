@@ -20,7 +20,7 @@ from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.files import check_folder
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import end_leftovers
-from noetl_temporal.stack.places import folder_of, stacks_folder
+from noetl_temporal.stack.stack_folders import folder_of, stacks_folder
 
 __all__ = ["list_command", "projects_up", "rm_command"]
 
@@ -28,7 +28,7 @@ MEGABYTE = 1_000_000
 
 
 class Listed(NamedTuple):
-    """A stack's folder. ``project`` is None where it does not say so; ``size`` is in bytes."""
+    """A stack's folder. ``project`` is None if unknown; ``size`` is in bytes."""
 
     folder: Path
     project: Path | None

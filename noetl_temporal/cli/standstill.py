@@ -1,4 +1,4 @@
-"""The pause and the held steps of a run, with the command that goes on."""
+"""The pause and the held steps of a run, with the command that continues it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Standstill", "StandstillLines", "standstill_of"]
 
 class Standstill(msgspec.Struct, frozen=True):
     """A pause, or a held run of a step; ``run`` is empty for a pause. ``by`` paused the run, for the ``reason``; a held
-    step failed for it, and fails for good at ``due``, ISO 8601. ``answer`` is what goes on.
+    step failed for it, and fails for good at ``due``, ISO 8601. ``answer`` is the command that continues it.
     """
 
     run: str = ""
@@ -38,7 +38,7 @@ class Standstill(msgspec.Struct, frozen=True):
 
 
 def standstill_of(execution_id: int, found: OpenWaits) -> Iterator[Standstill]:
-    """What the run tells of."""
+    """What the run reports."""
     if found.pause is not None:
         yield _pause(execution_id, found.pause.by, found.pause.reason)
     for one in found.held:

@@ -12,7 +12,7 @@ from noetl_temporal.cli.connection import Reach, reach_running
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.printable_stream import echo_json
 
 if TYPE_CHECKING:  # with Temporal, which --help need not wait for
     from noetl_temporal.cli.run_report import RunSummary
@@ -48,6 +48,6 @@ def status_command(execution: int | str | None, as_json: bool) -> None:
 
 async def _standing(run: int | str | None, reach: Reach) -> RunSummary:
     from noetl_temporal.cli.named_run import execution_of
-    from noetl_temporal.cli.standing import standing_of
+    from noetl_temporal.cli.run_status import run_status
 
-    return await standing_of(await execution_of(run), reach)
+    return await run_status(await execution_of(run), reach)

@@ -1,4 +1,4 @@
-"""The steps of a run as a table: calls, their retries and iterations told apart."""
+"""The steps of a run as a table: with calls, retries and iterations counted separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The signals that stop a command which serves until a person or a supervisor says so."""
+"""The signals that stop a command that serves until it is told to stop."""
 
 from __future__ import annotations
 

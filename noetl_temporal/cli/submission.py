@@ -1,4 +1,4 @@
-"""Submit a run so that Ctrl-C cannot lose it: what Temporal was asked to start is cancelled, or else told."""
+"""Submit a run so that Ctrl-C cannot lose it: a run that may have started is cancelled, or else reported."""
 
 from __future__ import annotations
 

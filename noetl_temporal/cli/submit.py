@@ -12,14 +12,14 @@ import click
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_temporal.cli.catalog_playbook import is_registered, read_registered
 from noetl_temporal.cli.connection import Reach, reach_to_submit
 from noetl_temporal.cli.exits import INTERRUPTED
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
-from noetl_temporal.cli.printed import echo_json
-from noetl_temporal.cli.registered import is_registered, read_registered
+from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.traces import warn_of_missing_traces
 from noetl_temporal.unsupported import tools_for
 
@@ -33,11 +33,11 @@ __all__ = ["leave_running", "started_run", "submit_command"]
 @click.command("submit")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set a workload value.")
-@click.option("--payload", metavar="JSON|@FILE", help="The request, which is merged into the workload.")
-@click.option("--key", metavar="KEY", help="Make at most one run of the playbook's path with this key.")
+@click.option("--payload", metavar="JSON|@FILE", help="The request, merged over the workload.")
+@click.option("--key", metavar="KEY", help="Start at most one run of the playbook's path with this key.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the run.")
 def submit_command(file: Path, settings: tuple[str, ...], payload: str | None, key: str | None, as_json: bool) -> None:
-    """Start a run of the playbook FILE and return at once. - means stdin.
+    """Start a run of the playbook FILE and return immediately. - means stdin.
 
     PATH@VERSION in place of FILE is a playbook of the catalog (noetl register), PATH@latest its newest version.
 

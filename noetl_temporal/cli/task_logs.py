@@ -12,7 +12,7 @@ import msgspec
 from noetl_temporal.cli.arguments import NAME, RUN_ID
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
 if TYPE_CHECKING:  # they bring drivers along, which --help need not wait for
@@ -24,7 +24,7 @@ __all__ = ["logs_command"]
 
 @click.command("logs")
 @click.argument("run", metavar="[ID]", type=RUN_ID, required=False)
-@click.option("--follow", "-f", is_flag=True, help="Go on with new lines until the run has ended.")
+@click.option("--follow", "-f", is_flag=True, help="Print new lines until the run ends.")
 @click.option("--step", metavar="NAME", type=NAME, help="Only the tasks of this step.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def logs_command(run: int | str | None, follow: bool, step: str | None, as_json: bool) -> None:
@@ -88,7 +88,7 @@ async def _print_stored(log: EventLog, tail: LogTail, *, as_json: bool) -> bool:
 
 
 async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: bool) -> None:
-    """Until the run has ended: a task is told to have ended when its lines are stored."""
+    """Until the run has ended: the end of a task is logged after its lines are stored."""
     from noetl_temporal.mirror.poll_interval import PollInterval
     from noetl_temporal.runs import Runs, UnknownRunError
 

@@ -16,8 +16,8 @@ from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.exits import FAILED, WRONG
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import write_text
-from noetl_temporal.cli.printed import echo_document
-from noetl_temporal.cli.watching import repeat_on_change
+from noetl_temporal.cli.printable_stream import echo_document
+from noetl_temporal.cli.repeat_on_change import repeat_on_change
 
 if TYPE_CHECKING:  # it imports the machine and Temporal's SDK
     from noetl_temporal.playbook_tests.suites import LoadedSuite
@@ -30,18 +30,18 @@ __all__ = ["test_command"]
 
 @click.command("test")
 @click.argument("paths", nargs=-1, metavar="[FILE|FOLDER]...", type=click.Path(exists=True, path_type=Path))
-@click.option("--coverage", is_flag=True, help="Show which steps, routes and rules no test reaches.")
+@click.option("--coverage", is_flag=True, help="Show the steps, routes and rules that no test reaches.")
 @click.option(
     "--junit",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the outcome to this file as JUnit XML, for CI.",
+    help="Write the results to this file as JUnit XML, for CI.",
 )
 @click.option(
     "--record",
     type=RUN_ID,
     metavar="ID",
-    help="Print the run ID as a test: its calls as stubs, its end expected.",
+    help="Print the run ID as a test, with its calls as stubs and its outcome as expectation.",
 )
 @click.option(
     "--temporal",
@@ -49,7 +49,7 @@ __all__ = ["test_command"]
     is_flag=True,
     help="Run the tests on a Temporal server, started for them, instead of in memory.",
 )
-@click.option("--watch", is_flag=True, help="Run the tests again whenever one of their files or playbooks changes.")
+@click.option("--watch", is_flag=True, help="Run the tests again when a test file or playbook changes.")
 def test_command(
     paths: tuple[Path, ...],
     coverage: bool,
@@ -58,7 +58,7 @@ def test_command(
     on_temporal: bool,
     watch: bool,
 ) -> None:
-    """Run the tests of playbooks: *.test.yaml files, without servers and in no time.
+    """Run the tests of playbooks: *.test.yaml files, without servers and without delays.
 
     A folder means all test files below it; without one, this folder is searched. No tool is called: calls return what
     the stubs of a test say, and delays, retries and timeouts pass at once. The exit status is 0 if all tests pass, 1 if
@@ -81,7 +81,7 @@ def test_command(
         _record(record)
         return
     if watch and on_temporal:
-        raise click.UsageError("--watch runs tests in memory: leave --temporal out")
+        raise click.UsageError("--watch runs tests in memory: omit --temporal")
     from noetl_temporal.playbook_tests.suites import suite_files
 
     tools, places = installed_tools(), paths or (Path(),)
@@ -100,7 +100,7 @@ def test_command(
 
 
 def _tested(file: Path, tools: Tools) -> tuple[LoadedSuite, list[Verdict]]:
-    """The tests of a file, each told as soon as it has run."""
+    """The tests of a file, each reported as soon as it has run."""
     from noetl_temporal.playbook_tests.suites import load
     from noetl_temporal.playbook_tests.trial import run_test
 
@@ -115,7 +115,7 @@ def _tested(file: Path, tools: Tools) -> tuple[LoadedSuite, list[Verdict]]:
 
 
 def _tested_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
-    """The tests of all files, told when all have run."""
+    """The tests of all files, reported when all have run."""
     from noetl_temporal.cli.logs import log_nowhere
     from noetl_temporal.cli.test_on_temporal import verdicts_on_temporal
     from noetl_temporal.playbook_tests.suites import load
@@ -138,7 +138,7 @@ def _files(found: Tested) -> set[Path]:
 
 
 def _record(execution: int | str) -> None:
-    """Print the test. It is run as well: what it cannot repeat is told, with exit status 1."""
+    """Print the test. It is run as well: what it cannot repeat is reported, with exit status 1."""
     reach_running()
     from noetl_temporal.cli.logs import log_nowhere
     from noetl_temporal.cli.record_test import record_test
@@ -169,7 +169,7 @@ def _show_wrong(loaded: LoadedSuite) -> None:
 
 
 def _report(found: Tested, junit: Path | None, *, coverage: bool) -> None:
-    """What is told after the tests."""
+    """The summary after the tests."""
     from noetl_temporal.playbook_tests.junit import junit as junit_xml
     from noetl_temporal.playbook_tests.report import summary
 

@@ -21,7 +21,7 @@ __all__ = ["verdicts_on_temporal"]
 
 
 def verdicts_on_temporal(suites: Sequence[LoadedSuite], tools: Tools) -> list[tuple[LoadedSuite, list[Verdict]]]:
-    """Those of each suite; none of one that cannot run there, which is told. Raises StackError."""
+    """Those of each suite; a suite that cannot run there is reported and has none. Raises StackError."""
     tests = [
         (suite, test, suite.graph)
         for suite in suites

@@ -55,7 +55,7 @@ class View(Protocol):
         ...
 
     def warn(self, lines: Sequence[str]) -> None:
-        """Tell what keeps the run from going on now; nothing when there is nothing."""
+        """Show what blocks the run now, if anything."""
         ...
 
 
@@ -87,7 +87,7 @@ class Lines:
         self.say(text)
 
     def warn(self, lines: Sequence[str]) -> None:
-        """Tell what keeps the run from going on, once for as long as it lasts."""
+        """Show what blocks the run, once for as long as it lasts."""
         for line in lines:
             if _subject(line) not in map(_subject, self._warned):
                 self.say(line)
@@ -130,7 +130,7 @@ class Screen:
         self._live.console.print(text, highlight=False, soft_wrap=True)
 
     def warn(self, lines: Sequence[str]) -> None:
-        """Tell what keeps the run from going on now."""
+        """Show what blocks the run now."""
         self._warnings = lines
 
     def _shown(self) -> Group:

@@ -16,7 +16,7 @@ from noetl_temporal.cli.console import console
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, UNKNOWN, WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
-from noetl_temporal.cli.printed import echo_json
+from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
@@ -31,7 +31,7 @@ SETTLE_SECONDS = 15.0
 
 @click.command("wait")
 @click.argument("run", metavar="ID", type=RUN_ID)
-@click.option("--timeout", type=Seconds(min_open=True), help="Seconds to wait; the run goes on.")
+@click.option("--timeout", type=Seconds(min_open=True), help="Seconds to wait; the run continues.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as noetl run --json does.")
 def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
     """Wait for the end of the run ID, and show how it ended.
@@ -59,7 +59,7 @@ def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
     except StackError as error:
         raise _UnknownRunError(str(error)) from None
     except KeyboardInterrupt:
-        click.echo("stopped waiting; the run goes on", err=True)
+        click.echo("stopped waiting; the run continues", err=True)
         sys.exit(INTERRUPTED)
     if as_json:
         echo_json(ended.json())
@@ -87,21 +87,21 @@ async def _wait(run: int | str, seconds: float | None, reach: Reach) -> RunSumma
     from temporalio.service import RPCError
 
     from noetl_temporal.cli.named_run import execution_of
-    from noetl_temporal.cli.standing import standing_of
+    from noetl_temporal.cli.run_status import run_status
     from noetl_temporal.runs import Runs, UnknownRunError
 
     execution_id = await execution_of(run)
     limit = None if seconds is None else timedelta(seconds=seconds)
     try:
-        with suppress(UnknownRunError, TimeoutError):  # of a run that Temporal has removed the event log tells
+        with suppress(UnknownRunError, TimeoutError):  # a run that Temporal has removed is read from the event log
             runs = await Runs.connect()
             handle = await runs.find(execution_id)
             await handle.wait(limit)
             await _settle(runs, handle)
     except RPCError as error:
-        again = f"the run goes on when its stack is up: noetl wait {execution_id}"
+        again = f"the run continues when its stack is up: noetl wait {execution_id}"
         raise _LostError(f"lost the connection to Temporal ({error.message}); {again}") from None
-    return await standing_of(execution_id, reach)
+    return await run_status(execution_id, reach)
 
 
 async def _settle(runs: Runs, handle: RunHandle) -> None:
@@ -109,7 +109,7 @@ async def _settle(runs: Runs, handle: RunHandle) -> None:
     from temporalio.service import RPCError
 
     from noetl_temporal.cli.event_log import open_event_log
-    from noetl_temporal.cli.reading import until_read
+    from noetl_temporal.cli.log_reading import until_read
 
     with suppress(TimeoutError, RPCError):
         async with open_event_log(runs.dsn) as log, asyncio.timeout(SETTLE_SECONDS):

@@ -41,7 +41,7 @@ class OpenWait(msgspec.Struct, frozen=True):
 
 
 def open_wait(execution_id: int, wait: Wait) -> OpenWait:
-    """Of a wait that the run tells of."""
+    """Of a wait that the run reports."""
     due = iso(wait.due) if wait.due else ""
     answer = _answer(execution_id, wait.kind, wait.name, wait.signal, wait.key)
     return OpenWait(wait.name, wait.kind, wait.signal, wait.key, wait.message, due, answer)

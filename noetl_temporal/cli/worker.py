@@ -29,7 +29,7 @@ __all__ = ["worker_command"]
     "--grace",
     type=Seconds(),
     metavar="SECONDS",
-    help="Time that calls have to end when the worker stops. Default: unlimited.",
+    help="Seconds to wait for calls in progress when stopping. Default: unlimited.",
 )
 @click.option("--build-id", metavar="ID", help="Build of this worker: it serves the runs of this build only.")
 @click.option("--deployment", metavar="NAME", help="Temporal deployment of the build. Default: noetl.")
@@ -38,25 +38,29 @@ __all__ = ["worker_command"]
     multiple=True,
     metavar="TOOL=N",
     callback=read_amounts,
-    help="Calls of a tool at once. Default: 100; with --slots auto 500.",
+    help="Maximum concurrent calls of a tool. Default: 100; with --slots auto, 500.",
 )
 @click.option(
     "--slots",
     type=click.Choice(["fixed", "auto"]),
     default="fixed",
     show_default=True,
-    help="With auto, take calls as long as the machine has memory and processors left, --concurrency at most.",
+    help="auto: take calls while the machine has free memory and processors, up to --concurrency.",
 )
 @click.option(
     "--rate",
     multiple=True,
     metavar="TOOL=N",
     callback=read_amounts,
-    help="Calls a second that all workers of the tool's queue start together.",
+    help="Maximum calls started per second, over all workers of the tool's queue.",
 )
-@click.option("--autoscale", is_flag=True, help="Let the number of pollers follow the load.")
-@click.option("--health", type=HOST_AND_PORT, help="Serve /healthz, /readyz and /metrics there: 127.0.0.1:9100.")
-@click.option("--log-format", type=click.Choice(LOG_FORMATS), default="text", show_default=True, help="Of the log.")
+@click.option("--autoscale", is_flag=True, help="Adapt the number of pollers to the load.")
+@click.option(
+    "--health", type=HOST_AND_PORT, help="Serve /healthz, /readyz and /metrics, for example on 127.0.0.1:9100."
+)
+@click.option(
+    "--log-format", type=click.Choice(LOG_FORMATS), default="text", show_default=True, help="Format of the log."
+)
 def worker_command(
     tools: str | None,
     grace: float | None,

@@ -25,16 +25,16 @@ from noetl_activities.tool import Tool
 from noetl_temporal.attempt_end import AT_ONCE
 from noetl_temporal.codec import Unread
 from noetl_temporal.frames.call import FrameContext
-from noetl_temporal.frames.heart import Heart
+from noetl_temporal.frames.heartbeat import FrameHeartbeat
 from noetl_temporal.frames.host import FrameHost
-from noetl_temporal.frames.keeper import Keeper
+from noetl_temporal.frames.segment_writer import SegmentWriter
 from noetl_temporal.frames.segments import resumed
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameEnd, FrameInput
+from noetl_temporal.interruptions import INTERRUPTED, stop_reason
 from noetl_temporal.loop_run import with_items
 from noetl_temporal.machine.call import AttemptStatus
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.run_tool import MAX_LOST
-from noetl_temporal.stopping import INTERRUPTED, stop_reason
 from noetl_temporal.stored_values import GONE
 from noetl_temporal.value_store import ValueStore, until_done
 
@@ -57,7 +57,7 @@ def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: 
 
 
 async def _driven(frame: _Frame, given: FrameInput | Unread) -> FrameEnd:
-    """What the frame came to, whatever it is told meanwhile."""
+    """Return the end of the frame, ignoring cancels meanwhile."""
     running = asyncio.create_task(frame.run(given))
     try:
         while True:
@@ -84,7 +84,7 @@ class _Frame:
     """One attempt of a frame."""
 
     def __init__(self, tools: Mapping[str, Tool], source: CredentialSource, values: ValueStore, sinks: Sinks) -> None:
-        self.heart = Heart()
+        self.heart = FrameHeartbeat()
         self._values = values
         self._around = FrameContext(tools, source, values, sinks, is_hopeless=_idle_attempts(self.heart) > MAX_LOST)
         self._host: FrameHost | None = None
@@ -100,7 +100,7 @@ class _Frame:
         if found is not None and found.report is not None:
             return await self._kept(FrameEnd(found.report, head or ""))
         machine = LoopMachine(frame.input, None if found is None else found.state, limit=frame.limit)
-        host = FrameHost(machine, self._around, lambda wake: Keeper(machine, values, self.heart, wake))
+        host = FrameHost(machine, self._around, lambda wake: SegmentWriter(machine, values, self.heart, wake))
         self._host = host
         if self._is_cancelled:
             host.cancel()
@@ -108,7 +108,7 @@ class _Frame:
         return await self._kept(FrameEnd(report, await host.keeper.last(report=report)))
 
     async def _read(self, given: FrameInput | Unread) -> FrameInput:
-        """The input, read from the payload store however long that takes, with the items that lie there.
+        """The input, read from the payload store however long that takes, with its stored items.
 
         Raises LookupError when the store no longer has it.
         """
@@ -124,7 +124,7 @@ class _Frame:
         return replace(given, input=with_items(own, items, scope))
 
     async def _kept(self, end: FrameEnd) -> FrameEnd:
-        """The end, once it lies where Temporal looks for it."""
+        """The end, once it is stored where Temporal reads it."""
         await until_done("the report of a frame cannot be stored", lambda: self._values.keep(end))
         return end
 
@@ -160,6 +160,6 @@ def _fail_if_missing(what: str) -> Generator[None]:
         raise ApplicationError(message, type=GONE, non_retryable=True) from error
 
 
-def _idle_attempts(heart: Heart) -> int:
+def _idle_attempts(heart: FrameHeartbeat) -> int:
     """The number of lost attempts since the last one that made progress. A reset counts them from 1 again."""
     return max(0, activity.info().attempt - 1 - heart.details.attempt)

@@ -90,7 +90,7 @@ class FrameCall:
 
     @property
     def in_flight(self) -> InFlight:
-        """The call as the next attempt of the frame has to go on with it. An attempt that ended the call counts as lost
+        """The call as the next attempt of the frame has to continue it. An attempt that ended the call counts as lost
         as long as the machine has not been told: then nobody will have heard of it.
         """
         records = self._log.latest

@@ -16,8 +16,9 @@ from temporalio import activity
 
 from noetl_temporal.call_log import now
 from noetl_temporal.frames.call import FrameCall, FrameContext
-from noetl_temporal.frames.keeper import SEGMENT_SECONDS, Keeper
+from noetl_temporal.frames.segment_writer import SEGMENT_SECONDS, SegmentWriter
 from noetl_temporal.frames.segments import InFlight
+from noetl_temporal.interruptions import FINISH_SECONDS
 from noetl_temporal.machine.call import AttemptStatus, ToolReport
 from noetl_temporal.machine.commands import (
     AnswerWait,
@@ -51,7 +52,6 @@ from noetl_temporal.machine.events import (
     ValuesKept,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.stopping import FINISH_SECONDS
 from noetl_temporal.stored_values import load_json, store_values
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import until_done
@@ -66,7 +66,7 @@ class FrameHost:
     """``make_keeper`` is given what wakes the host once a segment is stored."""
 
     def __init__(
-        self, machine: LoopMachine, around: FrameContext, make_keeper: Callable[[Callable[[], None]], Keeper]
+        self, machine: LoopMachine, around: FrameContext, make_keeper: Callable[[Callable[[], None]], SegmentWriter]
     ) -> None:
         self.keeper = make_keeper(self._wake)
         self._machine = machine

@@ -25,7 +25,7 @@ __all__ = [
     "Part",
     "PlainOutcome",
     "RuleFailure",
-    "RuleMistake",
+    "RuleWarning",
     "SinkCall",
     "SinkRecord",
     "StoredRef",
@@ -188,7 +188,7 @@ class RuleFailure(msgspec.Struct, frozen=True, omit_defaults=True):
     rule: int | None = None
 
 
-class RuleMistake(msgspec.Struct, frozen=True, omit_defaults=True):
+class RuleWarning(msgspec.Struct, frozen=True, omit_defaults=True):
     """The rule at this index did not match because it used an undefined name."""
 
     rule: int
@@ -239,7 +239,7 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     counts: AttemptCounts = AttemptCounts()
     failed: RuleFailure | None = None
     is_decided: bool = True
-    mistakes: tuple[RuleMistake, ...] = ()
+    mistakes: tuple[RuleWarning, ...] = ()
     stored: StoredRef | None = None
 
     @property

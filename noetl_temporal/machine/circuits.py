@@ -36,7 +36,7 @@ Change = Literal["", "circuit.opened", "circuit.probed", "circuit.closed"]
 """A change of a circuit, as the type of its event."""
 
 
-class Begun(NamedTuple):
+class CallStart(NamedTuple):
     """The effect of a call that begins on its circuit; ``refused`` says why it is not made, and is empty if it is."""
 
     state: CircuitState
@@ -60,19 +60,19 @@ def _milliseconds(circuit: Circuit, name: str, scope: Mapping[str, Any]) -> int 
     return None if found is None else round(quantities.seconds(found, name, circuit.span) * 1000)
 
 
-def call_begins(state: CircuitState, limits: Limits, call: str, at: int) -> Begun:
+def call_begins(state: CircuitState, limits: Limits, call: str, at: int) -> CallStart:
     """Decide whether a call may be made."""
     state = replace(state, limits=limits)
     if not state.opened:
-        return Begun(state)
+        return CallStart(state)
     if state.probing:
-        return Begun(state, refused="one call tries whether the other side is well again")
+        return CallStart(state, refused="a call is being made as a probe")
     if limits.probe is None:
-        return Begun(state, refused="it has no probe")
+        return CallStart(state, refused="it has no probe")
     due = state.opened + limits.probe
     if at < due:
-        return Begun(state, refused=f"the next call may try in {(due - at) / 1000:g} s")
-    return Begun(replace(state, probing=call), "circuit.probed")
+        return CallStart(state, refused=f"the next probe is in {(due - at) / 1000:g} s")
+    return CallStart(replace(state, probing=call), "circuit.probed")
 
 
 def call_ended(state: CircuitState, call: str, at: int, *, failed: bool) -> tuple[CircuitState, Change]:

@@ -45,7 +45,7 @@ def words_problem(by: str, reason: str) -> str | None:
 def pause_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
     """Why the run cannot be paused; None if it can."""
     if state.phase == "ended":
-        return "the run is over"
+        return "the run has ended"
     if state.stop is not None:
         return "the run is stopping"
     return "the run is paused already" if _is_paused(state, unfed) else None
@@ -54,7 +54,7 @@ def pause_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
 def resume_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
     """Why the run cannot be resumed; None if it can."""
     if state.phase == "ended":
-        return "the run is over"
+        return "the run has ended"
     return None if _is_paused(state, unfed) else "the run is not paused"
 
 
@@ -68,7 +68,9 @@ def skip_problem(data: Json) -> str | None:
     size = len(msgspec.json.encode(data))
     if size <= SIGNAL_BYTES:
         return None
-    return f"the data has {size:,} bytes; at most {SIGNAL_BYTES:,} are allowed: store it elsewhere and send a reference"
+    return (
+        f"the data has {size:,} bytes; at most {SIGNAL_BYTES:,} are allowed: store it elsewhere and send its location"
+    )
 
 
 def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Event]) -> StepRun:
@@ -76,7 +78,7 @@ def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[E
     held run. Raises RefusedError.
     """
     if state.phase == "ended":
-        raise RefusedError("the run is over")
+        raise RefusedError("the run has ended")
     decided = {fact.run for fact in unfed if isinstance(fact, RetryRequested | SkipRequested)}
     held = [run for run in state.runs.values() if run.held is not None and run.id not in decided]
     named = [run for run in held if step in ("", run.step, run.id)]

@@ -9,8 +9,8 @@ import msgspec
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.circuit_state import CircuitState
+from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.failure_log import FailureLog
-from noetl_temporal.machine.mistake import Mistake
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.tally import StepTally
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
@@ -70,7 +70,7 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     retries: int = 0
     rest: int = 0
     clock: int = 0
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[ConditionWarning, ...] = ()
     stored: StoredRef | None = None
     steps: dict[str, StepTally] = {}
     unfinished: tuple[tuple[int, int], ...] = ()

@@ -141,20 +141,27 @@ class Intake(ABC, Generic[S, R]):
 
         With ``missing`` such a value fails the template that reads it instead.
         """
-        before, size = self._checkpoint() if self.state.has_stored else None, self.budget.bytes
+        if not self.state.has_stored:
+            self._run_whole(change)
+            return None
+        before, size = self._checkpoint(), self.budget.bytes
         try:
             with ReadingFrom(self._loads.readable(missing)):
                 change()
         except NotLoaded as found:
-            if before is None:
-                raise ProtocolError(f"{found} is needed where nothing is stored") from found
             self._set_state(before.state())
             self.budget.bytes = size
             return found.stored
         finally:
-            if before is not None:
-                before.close()
+            before.close()
         return None
+
+    def _run_whole(self, change: Callable[[], None]) -> None:
+        """Run ``change`` where nothing is stored, so that nothing has to be loaded."""
+        try:
+            change()
+        except NotLoaded as found:
+            raise ProtocolError(f"{found} is needed where nothing is stored") from found
 
     def _checkpoint(self) -> Checkpoint[S, R]:
         self.budget.work(CHECKPOINT_WORK * len(self._runs))

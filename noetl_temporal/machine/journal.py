@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -21,7 +20,7 @@ RESULT_BYTES = 1024
 """Larger results are left out of events; the row of the attempt has them."""
 
 
-_NO_META: Mapping[str, Any] = MappingProxyType({})
+_NO_META: Mapping[str, Any] = {}  # a plain dict, as it is unpacked for every event
 _encoded = msgspec.json.Encoder().encode
 
 
@@ -96,27 +95,27 @@ class Journal:
         """Record an event and return its id. ``started`` determines its duration; ``more`` is added to ``meta`` without
         its None values.
         """
-        found = {**self._meta, **meta}
+        at, found = self._feed.at, {**self._meta, **meta}
         if span is not None:
             found["source"] = {"file": self._file, "line": span.line, "col": span.col}
         if more:
             found |= {name: value for name, value in more.items() if value is not None}
         event = DomainEvent(
-            id=self._ids.next(self.at),
-            at=self.at,
-            type=type_,
-            node=node,
-            kind=kind,
-            status=status,
-            parent=parent,
-            ends=ends,
-            duration=None if started is None else (self.at - started) / 1000,
-            result=result,
-            error=error[:500] if error else None,
+            self._ids.next(at),
+            at,
+            type_,
+            node,
+            kind,
+            status,
+            parent,
+            ends,
+            None if started is None else (at - started) / 1000,
+            result,
+            error[:500] if error else None,
             meta=found,
         )
         size = len(_encoded(event))
-        self.commands.append(Emit(event, size))
+        self._feed.commands.append(Emit(event, size))
         self._budget.charge(size)
         return event.id
 

@@ -59,7 +59,7 @@ class Keychain:
     def _render(self, entry: KeychainEntry, workload: Mapping[str, Any], payload: Mapping[str, Any]) -> dict[str, Json]:
         if entry.name in self._rendering:
             cycle = " -> ".join((*self._rendering, entry.name))
-            raise templates.TemplateFailure(f"entries of the keychain need each other: {cycle}", entry.span)
+            raise templates.TemplateFailure(f"entries of the keychain depend on each other: {cycle}", entry.span)
         secrets = self.names(workload, payload)
         own = {
             "workload": workload,

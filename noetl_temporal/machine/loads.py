@@ -23,7 +23,7 @@ from noetl_temporal.machine.stored import LoadedValue, LoadedValues
 __all__ = ["ARRIVALS", "LOADS_BYTES", "Loads"]
 
 ARRIVALS = ""
-"""The reader that stands for all arrivals at steps; every other reader is a run, by its id."""
+"""The reader that represents all arrivals at steps; every other reader is a run, by its id."""
 
 LOADS_BYTES = 16_000_000
 """Maximum total size of the values that a machine has loaded or requested, besides those exempt from the limit."""

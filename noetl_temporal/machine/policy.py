@@ -15,7 +15,7 @@ from noetl_compiler.graph import Guard, Span, Value
 from noetl_compiler.language import defaults
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import quantities
-from noetl_temporal.machine.call import CallRule, RuleMistake
+from noetl_temporal.machine.call import CallRule, RuleWarning
 from noetl_temporal.machine.undefined import unmatched
 
 __all__ = ["Decision", "RuleError", "allows", "decide", "delay_of"]
@@ -41,7 +41,7 @@ class Decision(msgspec.Struct, frozen=True):
     delay: float = 0.0
     exhausted: bool = False
     indeterminate: tuple[str, ...] = ()
-    mistakes: tuple[RuleMistake, ...] = ()
+    mistakes: tuple[RuleWarning, ...] = ()
 
 
 def decide(
@@ -57,7 +57,7 @@ def decide(
     comes from the caller, because this function has no randomness of its own. Raises RuleError.
     """
     unknown: list[str] = []
-    mistakes: list[RuleMistake] = []
+    mistakes: list[RuleWarning] = []
     for rule in rules:
         if rule.on not in ("any", status):
             continue
@@ -65,7 +65,7 @@ def decide(
             verdict = templates.predicate(rule.when, scope) if rule.when is not None else templates.Verdict(True)
             unknown.extend(verdict.indeterminate)
             if status == "ok" and rule.when is not None and (message := unmatched(rule.when, scope, verdict)):
-                mistakes.append(RuleMistake(rule.index, message))
+                mistakes.append(RuleWarning(rule.index, message))
             if verdict.matched:
                 decision = _apply(rule, scope, attempts, retry_after or _NO_RETRY_AFTER, jitter, tuple(unknown))
                 return msgspec.structs.replace(decision, mistakes=tuple(mistakes))

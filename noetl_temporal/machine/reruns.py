@@ -56,7 +56,7 @@ def problem_before(graph: Graph, state: PlaybookState, step: str) -> str | None:
         if run.held is not None:
             return f"step {run.step!r} had failed and was held when {step!r} first started"
         if not _is_untouched(graph, state, run):
-            return f"step {run.step!r} was still running when {step!r} first started, so it had no result to take over"
+            return f"step {run.step!r} was still running when {step!r} first started, so it had no result to reuse"
     return None
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from noetl_compiler import templates
 from noetl_compiler.graph import AdmitRule, Arc, Json, Step, Template
-from noetl_temporal.machine.undefined import Mistake, unmatched
+from noetl_temporal.machine.undefined import ConditionWarning, unmatched
 
 __all__ = ["Admission", "Boundary", "Selection", "admit", "select"]
 
@@ -24,7 +24,7 @@ class Selection(msgspec.Struct, frozen=True):
 
     arcs: tuple[Arc, ...]
     evaluated: tuple[dict[str, Json], ...]
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[ConditionWarning, ...] = ()
 
 
 def select(step: Step, boundary: Boundary, scope: Mapping[str, Any]) -> Selection:
@@ -34,7 +34,7 @@ def select(step: Step, boundary: Boundary, scope: Mapping[str, Any]) -> Selectio
     route = step.route
     taken: list[Arc] = []
     evaluated: list[dict[str, Json]] = []
-    mistakes: list[Mistake] = []
+    mistakes: list[ConditionWarning] = []
     for arc in route.arcs:
         if arc.on not in ("any", boundary):
             continue
@@ -47,13 +47,13 @@ def select(step: Step, boundary: Boundary, scope: Mapping[str, Any]) -> Selectio
     return Selection(tuple(taken), tuple(evaluated), tuple(mistakes))
 
 
-def _verdict(when: Template | None, scope: Mapping[str, Any], mistakes: list[Mistake]) -> templates.Verdict:
+def _verdict(when: Template | None, scope: Mapping[str, Any], mistakes: list[ConditionWarning]) -> templates.Verdict:
     if when is None:
         return templates.Verdict(True)
     verdict = templates.predicate(when.source, scope, when.span)
     message = unmatched(when.source, scope, verdict)
     if message is not None:
-        mistakes.append(Mistake(message, when.span))
+        mistakes.append(ConditionWarning(message, when.span))
     return verdict
 
 
@@ -72,13 +72,13 @@ class Admission(msgspec.Struct, frozen=True):
     allowed: bool
     rule: int | None = None
     indeterminate: tuple[str, ...] = ()
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[ConditionWarning, ...] = ()
 
 
 def admit(rules: tuple[AdmitRule, ...], scope: Mapping[str, Any]) -> Admission:
     """Apply the first matching rule; by default the step may run (semantics.md 10)."""
     unknown: list[str] = []
-    mistakes: list[Mistake] = []
+    mistakes: list[ConditionWarning] = []
     for index, rule in enumerate(rules):
         verdict = _verdict(rule.when, scope, mistakes)
         unknown.extend(verdict.indeterminate)

@@ -26,8 +26,8 @@ DEADLINE = "playbook:timeout"
 """The id of the timer that ends the run when its time is over."""
 
 Observer: TypeAlias = Callable[[str, PlaybookState], None]
-"""Is told each step that is about to start, with the state at that time, which it must not change. A start that is
-rolled back, because a value has to be loaded first, is told again.
+"""Called for each step that is about to start, with the state at that time, which it must not change. A start that is
+rolled back, because a value has to be loaded first, is reported again.
 """
 
 

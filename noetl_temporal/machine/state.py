@@ -22,7 +22,7 @@ from noetl_temporal.machine.loops.items import Selection
 from noetl_temporal.machine.pause import Pause
 from noetl_temporal.machine.records import StepRecord, TaskRecord
 from noetl_temporal.machine.tally import StepTally
-from noetl_temporal.machine.undefined import Mistake
+from noetl_temporal.machine.undefined import ConditionWarning
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
 __all__ = [
@@ -398,7 +398,7 @@ class LoopState(MachineState, omit_defaults=True):
     left: dict[str, tuple[int, StepRecord]] = {}
     retries: int = 0
     is_closed: bool = False
-    mistakes: list[Mistake] = []
+    mistakes: list[ConditionWarning] = []
     cursor: CursorProgress | None = None
 
 

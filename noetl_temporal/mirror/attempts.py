@@ -67,7 +67,7 @@ class _Attempt:
         self.first: int | None = None
 
     def write(self, outcome: Json) -> int | None:
-        """Write all rows; the id of the row that tells the attempt's end."""
+        """Write all rows; return the id of the row with the attempt's end."""
         sinks: list[dict[str, Json]] = self.record.get("sinks") or []
         if self.call.is_store and sinks:
             self._sinks(sinks)
@@ -178,7 +178,7 @@ class _Attempt:
     # ---- meta -----------------------------------------------------------------------------------------------------
 
     def _retry(self) -> dict[str, Json]:
-        """The ``retry`` of the seed's worker-side metadata, as far as an attempt's start can tell it."""
+        """The ``retry`` of the seed's worker-side metadata, as far as it is known at an attempt's start."""
         rule = self.call.repeating(self.record.get("rule"))
         found: dict[str, Json] = {
             "has_config": bool(rule),
@@ -227,7 +227,7 @@ def _seconds(started: int, ended: int, at: int) -> float:
 
 
 def _traceback(outcome: Json) -> str | None:
-    """What the python tool tells (semantics.md 19)."""
+    """The fields that the python tool reports (semantics.md 19)."""
     told = as_map((as_map(outcome) or {}).get("py")) or {}
     return as_text(told.get("traceback"))
 

@@ -11,7 +11,7 @@ from noetl_temporal.mirror.payloads import Json
 __all__ = ["REPEATS", "Call", "Seen"]
 
 REPEATS = ("retry", "again")
-"""The actions that call the tool once more: after a failure, after a success."""
+"""The actions that call the tool again: after a failure, after a success."""
 
 
 class Seen(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json
-from noetl_temporal.mirror.run_state import Begun
+from noetl_temporal.mirror.run_state import OpenRow
 
 __all__ = ["close"]
 
@@ -18,13 +18,13 @@ _OTHERWISE = {"incident.opened": "incident.resolved"}
 """Beginnings whose end is not called ``.cancelled``."""
 
 _LAST_ROWS = {"completed": "playbook.completed", "failed": "playbook.failed", "timed_out": "playbook.failed"}
-"""By what became of the run; any other stop is ``playbook.cancelled``."""
+"""By the status of the run; any other stop is ``playbook.cancelled``."""
 
 
 def close(writer: RowWriter, status: str, error: str | None) -> None:
-    """Write the ends of what is open, and the playbook's own last row unless that has been told.
+    """Write the ends of what is open, and the playbook's own last row unless it is written. ``status``
 
-    ``status`` is what became of the run: completed, failed, cancelled, terminated or timed_out. A run that completed
+    is the status of the run: completed, failed, cancelled, terminated or timed_out. A run that completed
     but whose trail cannot be read leaves open what it had begun: how that ended is not known.
     """
     state = writer.state
@@ -38,7 +38,7 @@ def close(writer: RowWriter, status: str, error: str | None) -> None:
         _end_playbook(writer, status, error)
 
 
-def _end(writer: RowWriter, id_: int, begun: Begun, status: str, error: str | None) -> None:
+def _end(writer: RowWriter, id_: int, begun: OpenRow, status: str, error: str | None) -> None:
     is_workflow = begun.type == _WORKFLOW
     name = "workflow.finished" if is_workflow else _OTHERWISE.get(begun.type) or _cancelled(begun.type)
     writer.of_run(
@@ -68,5 +68,5 @@ def _end_playbook(writer: RowWriter, status: str, error: str | None) -> None:
     writer.of_run(_LAST_ROWS.get(status, "playbook.cancelled"), status.upper(), node=state.path, **fields)
 
 
-def _seconds(begun: Begun, at: int) -> float:
+def _seconds(begun: OpenRow, at: int) -> float:
     return max(0, at - begun.at) / 1000

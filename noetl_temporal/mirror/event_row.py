@@ -18,7 +18,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from noetl_temporal.event_ids import DERIVED, event_id, millisecond_of
 from noetl_temporal.mirror.payloads import Json, Reference, as_map
 from noetl_temporal.mirror.raw import milliseconds
-from noetl_temporal.mirror.run_state import Begun, RunState
+from noetl_temporal.mirror.run_state import OpenRow, RunState
 from noetl_temporal.mirror.sanitise import LARGE, sanitised
 from noetl_temporal.shortening import abridged
 
@@ -30,7 +30,7 @@ _CORRELATION = ("step", "step_run_id", "task_run_id", "loop_id", "iteration", "i
 
 
 class EventRow(msgspec.Struct, frozen=True):
-    """The columns of noetl.event that a run's history alone tells; the store adds those of its execution.
+    """The columns of noetl.event that are derived from a run's history alone; the store adds those of its execution.
 
     ``at`` in milliseconds since the Unix epoch, ``duration`` in seconds. ``position`` is the history event and
     ``ordinal`` the row's place among those that derive from it.
@@ -55,7 +55,7 @@ class EventRow(msgspec.Struct, frozen=True):
     ordinal: int
 
     def checksum(self) -> str:
-        """Of what the row says; not of where in Temporal that stood, which a reset changes."""
+        """Of the row's content; not of its position in Temporal's history, which a reset changes."""
         meta = {name: value for name, value in self.meta.items() if name != "temporal"}
         told = (*msgspec.structs.astuple(self)[:11], meta, self.error, self.worker_id, self.stack_trace)
         return hashlib.sha256(msgspec.json.encode(told, order="deterministic")).hexdigest()[:32]
@@ -112,7 +112,7 @@ class RowWriter:
         elif event["status"] == "STARTED":
             told = event.get("meta", {})
             meta = {name: told[name] for name in _CORRELATION if name in told}
-            state.open[id_] = Begun(event["type"], event["at"], event["node"], event["kind"], meta)
+            state.open[id_] = OpenRow(event["type"], event["at"], event["node"], event["kind"], meta)
 
     def derived(
         self,
@@ -128,7 +128,7 @@ class RowWriter:
         stack_trace: str | None = None,
         **fields: Json,
     ) -> int:
-        """Write a row that no domain event tells and return its id. ``fields`` are others of a domain event.
+        """Write a row that has no domain event, and return its id. ``fields`` are others of a domain event.
 
         The id stands above the parent's, and not below the millisecond ``above``.
         """
@@ -139,7 +139,7 @@ class RowWriter:
         return id_
 
     def of_run(self, type_: str, status: str, *, node: str = "", kind: str = "", **fields: Json) -> int:
-        """Write a derived row about the run as a whole, after all that the run has told so far."""
+        """Write a derived row about the run as a whole, after all rows of the run so far."""
         state = self.state
         given: dict[str, Json] = {"parent": state.started, **fields}
         return self.derived(type_, self.at, node or state.node, kind or state.kind, status, above=state.last, **given)

@@ -133,14 +133,14 @@ class Follower:
                 )
 
     async def _store(self, run: Run, events: Sequence[HistoryEvent], children: _Children) -> None:
-        """Store a batch, and follow the runs of which it tells."""
+        """Store a batch, and follow the runs that it mentions."""
         found = await uninterrupted(self.store.ingest(run, events)) if events else []
         for link in found:
             children.followed[link] = self.found(link)
         children.ended |= ended_children(events)
 
     async def _store_end(self, run: Run, events: Sequence[HistoryEvent], children: _Children) -> None:
-        """Store the last batch after what its loops have to tell, and the playbooks that it has called and that have
+        """Store the last batch after the rows of its loops and of the playbooks that it has called and that have
         ended, so that a playbook's last row comes last.
         """
         children.ended |= ended_children(events)
@@ -173,5 +173,5 @@ async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # nobody waits for it any more, and asyncio would say so
+            task.exception()  # it is no longer awaited, and asyncio would warn
         raise

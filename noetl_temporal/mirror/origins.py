@@ -18,7 +18,7 @@ __all__ = ["note_origin", "note_parent"]
 
 
 async def note_origin(connection: Connection, run: Run, events: Iterable[HistoryEvent]) -> None:
-    """Store what the next events of the run tell of its origin."""
+    """Store what the next events of the run say about its origin."""
     for event in events:
         if event.HasField("workflow_execution_started_event_attributes"):
             await connection.execute(sql.query("note_origin"), *run[:3], *_origin(run, event))

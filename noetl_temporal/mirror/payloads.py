@@ -57,7 +57,7 @@ REFERENCE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A value that lies in external storage and was not fetched."""
+    """A value in external storage that was not fetched."""
 
     driver: str
     claim: dict[str, str]
@@ -86,7 +86,7 @@ def first(payloads: Sequence[Payload]) -> Json:
 
 
 def input_of(event: HistoryEvent) -> dict[str, Json] | None:
-    """The arguments of the run that begins with this event, as one map; None when one lies elsewhere.
+    """The arguments of the run that begins with this event, as one map; None when one is stored elsewhere.
 
     They are a run_input.RunInput and a Playbook, or a loop_run.LoopRun and a LoopBody. The input of a schedule has no
     execution id: each of its runs has its own."""
@@ -170,7 +170,7 @@ def _carried(event: HistoryEvent) -> Iterator[Payload]:
     attributes = getattr(event, kind)
     present = {field.name for field, _ in attributes.ListFields()}
     if kind.startswith("start_child"):
-        present.discard("input")  # stands in the child's own history, and may be large
+        present.discard("input")  # is in the child's own history, and may be large
     for name in present & {"input", "result", "details"}:
         carried = getattr(attributes, name)
         yield from carried.payloads[:_ARGUMENTS] if isinstance(carried, Payloads) else _result_of(carried, TRAIL, KEEP)

@@ -77,7 +77,7 @@ class ShorterThanRetentionError(Exception):
 
 
 class UnknownNamespaceError(Exception):
-    """The event log has runs of a namespace that the server does not have, so it cannot tell what they need."""
+    """The event log has runs of a namespace that the server does not have, so their payloads are unknown."""
 
     def __init__(self, namespace: str) -> None:
         super().__init__(f"the server has no namespace {namespace}")

@@ -95,7 +95,7 @@ def settled(
 def at_end(
     events: Sequence[HistoryEvent],
 ) -> tuple[Sequence[HistoryEvent], Sequence[HistoryEvent]]:
-    """The events before the batch with which the run ends, and that batch; it is empty when the run goes on."""
+    """The events before the batch with which the run ends, and that batch; it is empty if the run is still open."""
     if not closes(events):
         return events, ()
     place = len(events) - 1
@@ -106,7 +106,7 @@ def at_end(
 
 
 def continues(run: Run, event: HistoryEvent) -> Run | None:
-    """The run that continued as this one, told by its first event; None where it began by itself."""
+    """The run that continued as this one, from its first event; None if it is the first."""
     started = event.workflow_execution_started_event_attributes
     if started.initiator != ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW:
         return None
@@ -120,13 +120,13 @@ def is_reset(event: HistoryEvent) -> bool:
 
 
 def links(run: Run, events: Iterable[HistoryEvent]) -> list[Run]:
-    """Runs of this project that the events tell of: children, and the run that goes on after this one."""
+    """Runs of this project that the events mention: children, and the run that continues this one."""
     found = [link for event in events for link in _links(run, event)]
     return [link for link in found if link.workflow_type in (PLAYBOOK, LOOP)]
 
 
 def ended_children(events: Iterable[HistoryEvent]) -> set[str]:
-    """The run ids of the children of which these events tell the end."""
+    """The run ids of the children that ended in these events."""
     return {run_id for event in events if (run_id := _ended_child(event))}
 
 
@@ -155,7 +155,7 @@ def _links(run: Run, event: HistoryEvent) -> Iterable[Run]:
 
 
 def _following(event: HistoryEvent) -> str:
-    """The run that goes on: continue-as-new, or a retry or schedule of the workflow as a whole."""
+    """The run that follows: by continue-as-new, or a retry or schedule of the workflow as a whole."""
     return (
         event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
         or event.workflow_execution_completed_event_attributes.new_execution_run_id

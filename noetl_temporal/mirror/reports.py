@@ -26,7 +26,7 @@ _STOPPED = {"ActivityPause": "paused", "ActivityReset": "reset"}
 """Types of the failure of an attempt that did not end by itself, and what its record says."""
 
 _MAX_LOST = 20_000
-"""Attempts of one call that get rows though nobody knows of them: a report may tell any number."""
+"""The maximum number of unrecorded attempts of one call that get rows: a report may contain any number."""
 
 
 def references(event: HistoryEvent) -> tuple[int, int] | None:
@@ -81,7 +81,7 @@ def _report(event: HistoryEvent, seen: Seen) -> tuple[list[dict[str, Json]], Jso
 
 
 def _told(given: Json, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
-    """A report without records, or one that lies elsewhere, still tells that an attempt ended."""
+    """A report without records, or one that is stored elsewhere, still marks the end of an attempt."""
     report = as_map(given)
     if report is None:
         return [_record(seen, "ok")], given
@@ -111,7 +111,7 @@ def _records(details: Json) -> list[dict[str, Json]]:
 
 
 def _with_last(records: list[dict[str, Json]], seen: Seen, status: str, error: Json = None) -> list[dict[str, Json]]:
-    """The records and the server's of the last attempt, unless nobody started that or it has told its own end."""
+    """The records and the server's of the last attempt, unless it was not started, or has reported its own end."""
     if seen.started is None:
         return records
     if records and records[-1]["number"] >= seen.attempt:

@@ -172,7 +172,7 @@ def _timed_out(writer: RowWriter) -> None:
 
 
 def _cancelled(writer: RowWriter) -> None:
-    """What the run told of it stands in its memo, changed just before (``_memo_modified``)."""
+    """What the run reported of it is in its memo, changed just before (``_memo_modified``)."""
     close(writer, "cancelled", "the workflow was cancelled")
 
 
@@ -220,7 +220,8 @@ def _task_failed(writer: RowWriter) -> None:
 
 
 def _reset(writer: RowWriter) -> None:
-    """A reset shows as a failed workflow task in the new run. What it resets goes on, even a playbook that had ended.
+    """A reset shows as a failed workflow task in the new run. The run that is reset continues, even if its playbook had
+    ended.
 
     What the run before wrote from ``event_id`` of its history on is superseded.
     """

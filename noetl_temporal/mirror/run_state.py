@@ -7,10 +7,10 @@ import msgspec
 from noetl_temporal.event_ids import DERIVED, IdClock
 from noetl_temporal.mirror.payloads import Json
 
-__all__ = ["Begun", "RunState", "above"]
+__all__ = ["OpenRow", "RunState", "above"]
 
 
-class Begun(msgspec.Struct, frozen=True, array_like=True):
+class OpenRow(msgspec.Struct, frozen=True, array_like=True):
     """A row that began something: what the row of its end has to repeat. ``at`` in milliseconds since the epoch."""
 
     type: str
@@ -46,7 +46,7 @@ class RunState(msgspec.Struct, omit_defaults=True):
     loop_id: str = ""
     started: int | None = None
     ended: bool = False
-    open: dict[int, Begun] = {}
+    open: dict[int, OpenRow] = {}
     early: list[int] = []
     pages: dict[str, int] = {}
     workload: dict[str, Json] = {}
@@ -71,5 +71,5 @@ class RunState(msgspec.Struct, omit_defaults=True):
 
 
 def above(after: int) -> IdClock:
-    """A clock whose ids all stand above a millisecond since the epoch."""
+    """A clock whose ids are all above a millisecond since the epoch."""
     return IdClock(after, DERIVED)

@@ -1,4 +1,6 @@
-"""What of a value may stand in an event: no secrets, nothing internal, nothing large (loop-and-retry seed, Context)."""
+"""Removes from a value what an event must not contain: secrets, internal fields, large values (loop-and-retry seed,
+Context).
+"""
 
 from __future__ import annotations
 

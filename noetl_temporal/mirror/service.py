@@ -39,9 +39,9 @@ FAILED_SECONDS = 30.0
 
 
 class Mirror:
-    """Follows every run it is told of and every run those link to.
+    """Follows every announced run and every run those link to. Whatever one run
 
-    Whatever one run does to its reader, or to a search, the others go on: no task of the mirror ends with an error.
+    does to its reader, or to a search, the others continue: no task of the mirror ends with an error.
     """
 
     def __init__(self, client: Client, store: Store, group: asyncio.TaskGroup, max_polls: int) -> None:

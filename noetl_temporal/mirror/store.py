@@ -84,7 +84,7 @@ class _Cursor(NamedTuple):
 
 
 class Store:
-    """The mirror's tables. ``converter`` reads payloads that are encoded or lie in external storage."""
+    """The mirror's tables. ``converter`` reads payloads that are encoded or in external storage."""
 
     def __init__(self, pool: asyncpg.Pool, converter: DataConverter) -> None:
         self.pool = pool
@@ -115,7 +115,7 @@ class Store:
         await self.pool.execute(sql.query("give_up"), *run, REMOVED)
 
     async def note_problem(self, run: Run, problem: str) -> None:
-        """Note why a run cannot be read further; cleared when reading goes on."""
+        """Note why a run cannot be read further; cleared when reading continues."""
         await self.pool.execute(sql.query("note_problem"), *run, storable_text(problem))
 
     async def ingest(self, run: Run, events: Sequence[HistoryEvent]) -> list[Run]:
@@ -159,7 +159,7 @@ class Store:
         return state
 
     async def _read(self, event: HistoryEvent) -> ReadEvent:
-        """The event with its values, wherever they lie."""
+        """The event with its values, also those in external storage."""
         event = await decrypted(event, self.converter)
         decoded = await plain(event, self.converter)
         return ReadEvent(event, *await with_entries(decoded, self.converter), keys_in(decoded))

@@ -13,7 +13,7 @@ __all__ = ["Part", "Reached", "parts_of", "reached"]
 
 
 class Part(NamedTuple):
-    """A ``kind`` (step, route, rule) of part, how it is told to people, and its place."""
+    """A ``kind`` (step, route, rule) of part, its text for people, and its place."""
 
     kind: str
     text: str

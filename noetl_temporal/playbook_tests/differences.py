@@ -1,6 +1,6 @@
 """Compares what is expected with what there is.
 
-In what is expected ``...`` stands for anything: as a value, as the last item of a list for all further ones, as a key
+In expected values ``...`` matches anything: as a value, as the last item of a list for all further ones, as a key
 for all other keys, within a text for any part of it.
 """
 
@@ -87,7 +87,7 @@ def _in_list(expected: list[Any], got: list[Any], path: Path) -> Iterator[Differ
 
 
 def span_at(node: Node, path: Path) -> Span:
-    """Where a value stands, or the mapping or list that lacks it."""
+    """The place of a value, or of the mapping or list that lacks it."""
     for part in path:
         found: Node | None = None
         if isinstance(node, MappingNode):

@@ -41,7 +41,7 @@ class Problem:
 
 
 def place_of(graph: Graph, step: str, task: str | None = None) -> str:
-    """Where the step stands, or its task."""
+    """The place of the step, or of its task."""
     found = graph.steps.get(step)
     if found is None:
         return ""
@@ -74,7 +74,7 @@ def _shown(path: Path) -> str:
 
 
 def _status(test: PlaybookTest, graph: Graph, run: Run) -> Iterator[Problem]:
-    """A run must be completed where the test says nothing. A failure is told with what caused it."""
+    """A run must complete if the test expects nothing else. A failure is reported with its cause."""
     node = test.expected.get("status")
     expected = "completed" if node is None else plain(node)
     if expected == run.finish.status:

@@ -65,15 +65,15 @@ class World(Protocol):
         ...
 
     async def wait(self, seconds: float, *, is_timeout: bool) -> None:
-        """Return after so many seconds. A wait that is no timeout may take no time."""
+        """Return after ``seconds``. A wait that is not a timeout may take no time."""
         ...
 
     def playbook(self, call: ToolCall) -> Graph | ToolReport:
-        """The playbook that the call runs, or what came of it. What it raises ends the run."""
+        """The playbook that the call runs, or its outcome. An exception ends the run."""
         ...
 
     def attend(self, machine: Machine, run: Run, tell: Callable[[Event], None]) -> None:
-        """Begin to tell the run what people and programs send."""
+        """Start sending the requests of people and programs."""
         ...
 
     def attempt(self, call: ToolCall, log: CallLog) -> Attempt:
@@ -83,7 +83,7 @@ class World(Protocol):
 
 @dataclass
 class MadeCall:
-    """A call with all its attempts; ``report`` is what came of it, None until it has ended."""
+    """A call with all its attempts; ``report`` is its outcome, None until it has ended."""
 
     call: ToolCall
     attempts: int = 0
@@ -193,7 +193,7 @@ class _Host:
                 self._pass_on(command)
 
     def _pass_on(self, command: Command) -> None:
-        """What loops and their playbook tell each other."""
+        """Messages between loops and their playbook."""
         match command:
             case OpenWait(wait) if self._parent is not None:
                 self._parent.tell(WaitOpened(self._now(), wait))

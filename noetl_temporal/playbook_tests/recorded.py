@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -46,13 +46,31 @@ class RecordedCall:
 
 @dataclass
 class RecordedRun:
-    """``calls`` by key, in the order in which they were scheduled; ``started`` in milliseconds since the epoch."""
+    """``calls`` by key, in the order in which they were scheduled; ``started`` in milliseconds since the epoch. A
+    rerun continues what the run ``rerun_of`` had done before the step ``rerun_from``.
+    """
 
     graph: Graph
     payload: dict[str, Json]
     started: int
     calls: dict[str, RecordedCall] = field(default_factory=dict[str, RecordedCall])
     requests: list[RecordedRequest] = field(default_factory=list[RecordedRequest])
+    rerun_of: int = 0
+    rerun_from: str = ""
+
+    def after(self, earlier: RecordedRun) -> RecordedRun:
+        """As one run: what this rerun took over from the earlier run, and what it did."""
+        taken_over = [one.scheduled for one in earlier.calls.values() if one.call.step == self.rerun_from]
+        end = min(taken_over, default=self.started)
+        calls = {key: one for key, one in earlier.calls.items() if one.scheduled < end}
+        requests = [one for one in earlier.requests if one.at <= end]  # one that led to the step has its time
+        return replace(
+            earlier,
+            graph=self.graph,
+            payload=self.payload,
+            calls=calls | self.calls,
+            requests=requests + self.requests,
+        )
 
 
 class _Entry(msgspec.Struct):
@@ -74,8 +92,10 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
         started = history.events[0].workflow_execution_started_event_attributes
         if started.workflow_type.name == PLAYBOOK_WORKFLOW and history.workflow_id == workflow_id:
             given, playbook = await converter.decode(started.input.payloads[:2], [RunInput, Playbook])
-            begun = history.events[0].event_time.ToMilliseconds()
-            found = RecordedRun(playbook.graph, given.payload or (found.payload if found else {}), begun)
+            found = found or RecordedRun(playbook.graph, {}, history.events[0].event_time.ToMilliseconds())
+            found.graph, found.payload = playbook.graph, given.payload or found.payload
+            if given.rerun is not None:
+                found.rerun_of, found.rerun_from = given.rerun.execution_id, given.rerun.step
             async for request in recorded_requests(history, converter, playbook.graph):
                 requests.setdefault(request.id, request)
         calls += [one async for one in _calls(history, converter, values)]

@@ -1,7 +1,8 @@
-"""Writes a run as a test: its calls as stubs, and what came of it as expectations."""
+"""Writes a run as a test: its calls as stubs, and its outcome as expectations."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,9 @@ __all__ = ["recorded_test"]
 _LOST: Mapping[str, Json] = {"kind": "worker_lost", "message": "no worker finished the call", "retryable": True}
 _UNTOLD_HEADERS = frozenset({"content-length", "date", "server", "connection", "content-type"})
 """Headers of a response that a stub does not need."""
+
+_STATUS_CODE = re.compile(r"HTTP_(\d{3})")
+"""The code of the error of a response."""
 
 _NOOP = "noop"
 _WIDTH = 120
@@ -148,7 +152,7 @@ def _of_call(one: RecordedCall, *, is_timed: bool) -> Iterator[dict[str, Json]]:
         return
     failed = [record for record in report.attempts[:-1] if record.status == "error"]
     for number, record in enumerate(failed, start=1):
-        yield {**names, "attempt": number, "error": _error(record.error or {}), **_took(record, is_timed=is_timed)}
+        yield {**names, "attempt": number, **_failed(call.kind, record.error or {}), **_took(record, is_timed=is_timed)}
     numbered = {"attempt": len(failed) + 1} if failed else {}
     took = _took(report.attempts[-1], is_timed=is_timed) if report.attempts else {}
     yield {**names, **numbered, **_answer(call.kind, report.outcome, report.attempts), **took}
@@ -166,6 +170,16 @@ def _answer(kind: str, outcome: dict[str, Any], attempts: tuple[AttemptRecord, .
     if outcome["status"] == "ok":
         return {"result": outcome.get("result")}
     return {"error": _error(outcome["error"])}
+
+
+def _failed(kind: str, error: dict[str, Any]) -> dict[str, Json]:
+    """How an attempt failed after which the call was made again. Of a response, history has the status alone."""
+    status = _STATUS_CODE.fullmatch(str(error.get("code"))) if kind == "http" else None
+    if status is None:
+        return {"error": _error(error)}
+    retry_after = error.get("retry_after")
+    headers: dict[str, Json] = {} if retry_after is None else {"headers": {"retry-after": f"{retry_after:.0f}"}}
+    return {"http": {"status": int(status[1]), **headers}}
 
 
 def _response(outcome: dict[str, Any]) -> dict[str, Json]:

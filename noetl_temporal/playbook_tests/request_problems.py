@@ -50,7 +50,7 @@ def _place(graph: Graph, request: Request) -> str:
 
 
 def stuck_problems(test: PlaybookTest, graph: Graph, last: Situation | None) -> Iterator[Problem]:
-    """Why a run cannot go on, one for each thing that it waits for."""
+    """Why a run cannot continue, one for each thing that it waits for."""
     if last is not None and last.standing.pause is not None:
         yield Problem(test.span, "the run is paused, and nothing resumes it: add {do: resume} to requests")
     waits = last.standing.waits if last is not None else []

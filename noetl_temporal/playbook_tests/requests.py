@@ -109,7 +109,7 @@ class Requests:
         return sum(not one.done() for one in self._held_back)
 
     def accepted(self) -> None:
-        """What was taken has been sent: calls that were held back may end."""
+        """The accepted request has been sent: delayed calls may end."""
         held_back, self._held_back = self._held_back, []
         for one in held_back:
             if not one.done():

@@ -163,7 +163,7 @@ class StubTool:
     """Answers one attempt. Without a stub it does nothing."""
 
     def __init__(self, call: ToolCall, stub: Stub | None, timeout: float | None, requests: Requests) -> None:
-        self.spec = ToolSpec(call.kind, "returns what a stub says", timeout=timeout)
+        self.spec = ToolSpec(call.kind, "returns the response of a stub", timeout=timeout)
         self._step = call.step
         self._stub = stub
         self._requests = requests
@@ -179,7 +179,7 @@ class StubTool:
 
 
 async def answer_of(stub: Stub, request: Request, context: ToolContext) -> Outcome:
-    """What the stub says, as the tool tells it."""
+    """The response of the stub, in the form of the tool's."""
     if stub.error is not None:
         return _failed(stub.error)
     if stub.rows is not None:

@@ -20,7 +20,6 @@ from noetl_compiler.graph import Graph
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_compiler.playbook_tests import PlaybookTest, Request
-from noetl_temporal.answering import RequestRefusedError, RunOverError, send
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.codec import HEADERS, data_converter
 from noetl_temporal.control_requests import DecisionRequest, HeldRequest, PauseRequest, SignalRequest
@@ -45,6 +44,7 @@ from noetl_temporal.playbook_tests.stubbed_worker import StubbedRun, StubbedRuns
 from noetl_temporal.playbook_tests.stubs import StubbedWorld
 from noetl_temporal.playbook_tests.timers import delays_of_timers
 from noetl_temporal.playbook_tests.trial import Verdict, problems_of, stuck, without_stub
+from noetl_temporal.request_sending import RequestRefusedError, RunOverError, send
 from noetl_temporal.runs import RunHandle
 
 __all__ = ["not_on_temporal", "run_on_temporal"]
@@ -55,7 +55,7 @@ AT_ONCE = 8
 LOOK_SECONDS = 0.02
 
 STILL_SECONDS = 5.0
-"""Nothing happens for so long in a run that cannot go on."""
+"""How long nothing happens in a run that cannot continue."""
 
 
 def not_on_temporal(graph: Graph) -> str | None:
@@ -108,7 +108,7 @@ class _Trial:
         self._is_stuck: Situation | None = None
 
     async def run(self) -> Verdict:
-        """Run it, and compare what came of it."""
+        """Run it, and compare the outcome."""
         began = time.perf_counter()
         client = NoetlClient(self._client, None, self._tools)
         queues = dict.fromkeys(self._tools, WORKFLOW_QUEUE)
@@ -141,10 +141,10 @@ class _Trial:
                 task.cancel()
             await asyncio.gather(steering, ending, return_exceptions=True)
             with suppress(RunOverError):
-                await handle.terminate("the test is over")
+                await handle.terminate("the test has ended")
 
     async def _fill(self, handle: RunHandle, report: Any) -> None:
-        """What came of the run, as the host in memory tells it."""
+        """The outcome of the run, in the form of the in-memory host's."""
         run = self._stubbed.run
         state: dict[str, Any] = await handle.workflow.query("state")
         run.finish = Finish(report.status, report.result, report.failures, report.steps)
@@ -193,7 +193,7 @@ class _Trial:
         return False
 
     async def _until_still(self, handle: RunHandle, clocks: Clocks) -> None:
-        """Return when the run has ended or can go on no more."""
+        """Return when the run has ended or cannot continue."""
         while found := await clocks.read():
             happens = await self._something_happens(clocks, found)
             if not happens and self._is_settled(found):

@@ -67,7 +67,7 @@ def _run(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: Run) -> lis
 
 
 def stuck(test: PlaybookTest, graph: Graph, world: StubbedWorld, last: Situation | None) -> list[Problem]:
-    """Why a run cannot go on; ``last`` is how it stands."""
+    """Why a run cannot continue; ``last`` is its current state."""
     return [*stuck_problems(test, graph, last), *request_problems(graph, world.requests, [])]
 
 

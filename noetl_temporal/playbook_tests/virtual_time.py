@@ -61,7 +61,7 @@ class _Selector(selectors.BaseSelector):
         if ready or timeout == 0 or self._loop.idle():
             return ready
         if timeout is None:
-            raise StuckError("the run waits for nothing that could happen")
+            raise StuckError("the run waits for something that never happens")
         self._loop.advance(timeout)
         return ready
 

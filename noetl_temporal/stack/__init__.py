@@ -1,7 +1,8 @@
 """The embedded stack: Temporal's development server and a Postgres, both from wheels, for one folder.
 
-A stack keeps its data in a private folder of the account, one per project and never in the project. ``places.py``
-defines its path, ``home.py`` its contents, and ``files.py`` opens files that others might have created.
+A stack keeps its data in a private folder of the account, one per project and never in the project.
+``stack_folders.py`` defines its path, ``home.py`` its contents, and ``files.py`` opens files that others may have
+created.
 
 One process owns the stack of a folder: it holds ``owner.lock`` (flock, which the kernel releases however the owner
 dies), starts both servers as its children and publishes their addresses in ``stack.json``. Other users of the stack

@@ -153,7 +153,9 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, path: Path) -> Addresses | None:
-        """What stands at ``path``; None when nothing readable does. Raises OSError when others may have written it."""
+        """The addresses stored at ``path``; None if nothing readable is there. Raises OSError when others may have
+        written it.
+        """
         try:
             return msgspec.json.decode(read_text(path), type=cls)
         except (FileNotFoundError, msgspec.DecodeError):

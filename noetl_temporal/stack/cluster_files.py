@@ -1,6 +1,6 @@
 """The configuration and access files of a cluster, which are written before every start and never read.
 
-All settings are on the command line (postgres.py), so the files of settings are empty: whatever stood in them
+All settings are on the command line (postgres.py), so the files of settings are empty: whatever they contained
 (``archive_command``, ``restore_command``, a log collector, libraries to load) has no effect.
 
 Access is one list. The accounts of playbooks and readers can connect to one database each. On the Unix socket, whose
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.files import replace_file
-from noetl_temporal.stack.postgres_place import MAJOR, Place
+from noetl_temporal.stack.postgres_location import MAJOR, PostgresLocation
 
 __all__ = ["check_version", "checked_folder", "write_cluster_files"]
 
@@ -38,7 +38,7 @@ host   all        all            127.0.0.1/32  scram-sha-256
 RECOVERY = ("standby.signal", "recovery.signal")
 
 
-def checked_folder(folder: Path, where: Place) -> None:
+def checked_folder(folder: Path, where: PostgresLocation) -> None:
     """Raises StackError where ``folder`` is a link, or of an account that Postgres neither runs nor ran as."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
@@ -49,19 +49,21 @@ def checked_folder(folder: Path, where: Place) -> None:
 
 
 def check_version(data: Path) -> None:
-    """Raises StackError where another version of Postgres has made the cluster. What tells none is left to it."""
+    """Raises StackError where another version of Postgres has made the cluster. If it names no version, Postgres
+    decides.
+    """
     with contextlib.suppress(OSError, ValueError):
         descriptor = os.open(data / "PG_VERSION", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor) as file:
             made = int(file.read(20))
         if made != int(MAJOR):
             raise StackError(
-                f"{data} was made by Postgres {made}, and this is Postgres {MAJOR}, which cannot read it: use the "
+                f"{data} was created by Postgres {made}, and this is Postgres {MAJOR}, which cannot read it: use the "
                 "version of noetl that made it, or remove the stack with all its runs (`noetl dev rm`)"
             )
 
 
-def write_cluster_files(data: Path, where: Place) -> None:
+def write_cluster_files(data: Path, where: PostgresLocation) -> None:
     """Replace them in the folder ``data``, whose server does not run."""
     for name in RECOVERY:
         (data / name).unlink(missing_ok=True)

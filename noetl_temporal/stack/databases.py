@@ -17,14 +17,14 @@ from pathlib import Path
 
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.postgres_place import place
+from noetl_temporal.stack.postgres_location import place
 from noetl_temporal.stack.server_environment import server_environment
 
 __all__ = ["accepts_login", "set_up_databases"]
 
 PLAYBOOKS, READER = "playbooks", "reader"
 
-# Nothing that lies in a database is run by whoever sets it up, and no password is written to the server's log.
+# Nothing in a database is run when it is set up, and no password is written to the server's log.
 OPTIONS = (
     "-c event_triggers=off -c session_preload_libraries= -c local_preload_libraries= "
     "-c search_path=pg_catalog -c log_min_error_statement=panic"

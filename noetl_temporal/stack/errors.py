@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["BusyError", "FellError", "NoSuchRunError", "NotStartedError", "StackError", "WrongArgumentError"]
+__all__ = ["BusyError", "CrashedError", "NoSuchRunError", "NotStartedError", "StackError", "WrongArgumentError"]
 
 # A Go program that panics says why first, then where; a log of ours says it last.
 _CAUSE = re.compile(r"panic: .*|.*address already in use.*|.*(?:FATAL|Error|error):? .*")
@@ -28,10 +28,10 @@ class NotStartedError(StackError):
 
 
 class WrongArgumentError(StackError):
-    """An argument of a command names what is not there, or what cannot be."""
+    """An argument of a command names what does not exist, or what is not possible."""
 
 
-class FellError(StackError):
+class CrashedError(StackError):
     """A server has ended unexpectedly. ``how`` names the server and the status, ``log`` has its last log lines."""
 
     def __init__(self, how: str, log: str) -> None:

@@ -1,4 +1,4 @@
-"""The private folder with the data and state of a stack, one per project (``places.py``).
+"""The private folder with the data and state of a stack, one per project (``stack_folders.py``).
 
 NOETL_HOME names another one. Either is used only if no other account can have written to it (``files.py``).
 """
@@ -20,7 +20,7 @@ from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.files import DRAFT_SUFFIX, check_entries, check_folder, make_folder, read_text, write_whole
 from noetl_temporal.stack.identity import identity
 from noetl_temporal.stack.locks import Wait, is_locked, locked
-from noetl_temporal.stack.places import folder_of, real_path
+from noetl_temporal.stack.stack_folders import folder_of, real_path
 
 __all__ = ["Home", "Mode", "Owner"]
 

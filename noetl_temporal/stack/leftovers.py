@@ -20,13 +20,13 @@ from noetl_temporal.stack.files import read_text, write_whole
 from noetl_temporal.stack.identity import PROC, Identity, identity
 from noetl_temporal.stack.process import POLL_SECONDS, Server
 
-__all__ = ["Noted", "end_leftovers", "end_processes_in", "noted", "record"]
+__all__ = ["ProcessRecord", "end_leftovers", "end_processes_in", "noted", "record"]
 
 STOP_SECONDS = 10.0
 POSTGRES = ("postgres", "initdb")
 
 
-class Noted(msgspec.Struct, frozen=True, array_like=True):
+class ProcessRecord(msgspec.Struct, frozen=True, array_like=True):
     """A process of the stack. ``marker`` is a text of its command line; a ``service`` is killed, a server asked to end.
 
     An id of 1 means init, one below it a group or all processes: none of them is accepted."""
@@ -55,10 +55,10 @@ def record(path: Path, servers: Sequence[Server]) -> None:
     write_whole(path, msgspec.json.encode(known).decode())
 
 
-def noted(path: Path) -> list[Noted]:
+def noted(path: Path) -> list[ProcessRecord]:
     """The processes noted at ``path``; none when it is no note. Raises OSError when others may have written it."""
     try:
-        return msgspec.json.decode(read_text(path), type=list[Noted])
+        return msgspec.json.decode(read_text(path), type=list[ProcessRecord])
     except (FileNotFoundError, msgspec.DecodeError):
         return []
 
@@ -76,15 +76,15 @@ def end_processes_in(folder: Path) -> None:
     """Kill the programs of Postgres that work in ``folder``, their data: when a server was killed, its sessions write
     until they notice.
 
-    Nothing where the system does not tell the folders of processes."""
+    Does nothing if the system does not report the folders of processes."""
     _ended(list(_working_in(folder)), signal.SIGKILL)
 
 
-def _noted(server: Server, process: Identity) -> Noted:
-    return Noted(server.process.pid, server.marker, server.service, process.uid, process.started)
+def _noted(server: Server, process: Identity) -> ProcessRecord:
+    return ProcessRecord(server.process.pid, server.marker, server.service, process.uid, process.started)
 
 
-def _working_in(folder: Path) -> Iterator[Noted]:
+def _working_in(folder: Path) -> Iterator[ProcessRecord]:
     """Programs of Postgres that run as the owner of the data; a person's shell may be in the folder too."""
     owner = folder.stat().st_uid
     for process in PROC.glob("[0-9]*"):
@@ -93,7 +93,7 @@ def _working_in(folder: Path) -> Iterator[Noted]:
                 continue
             pid, found = int(process.name), identity(int(process.name))
             if found and found.uid == owner and (program := _program(found)) in POSTGRES:
-                yield Noted(pid, program, True, found.uid, found.started)
+                yield ProcessRecord(pid, program, True, found.uid, found.started)
 
 
 def _program(process: Identity) -> str:
@@ -101,7 +101,7 @@ def _program(process: Identity) -> str:
     return Path(process.command.partition(" ")[0]).name.removesuffix(":")
 
 
-def _ended(processes: list[Noted], how: signal.Signals) -> list[Noted]:
+def _ended(processes: list[ProcessRecord], how: signal.Signals) -> list[ProcessRecord]:
     """Send a signal and wait; the processes that have not ended since. SIGKILL takes their groups along."""
     for one in processes:
         if not one.runs():

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from noetl_activities.variables import CREDENTIALS_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.databases import accepts_login, set_up_databases
-from noetl_temporal.stack.errors import BusyError, FellError, StackError
+from noetl_temporal.stack.errors import BusyError, CrashedError, StackError
 from noetl_temporal.stack.guard import Guard
 from noetl_temporal.stack.home import Home, Mode
 from noetl_temporal.stack.leftovers import end_leftovers, record
 from noetl_temporal.stack.listening import listening_ports, listens
 from noetl_temporal.stack.postgres import start_postgres
-from noetl_temporal.stack.postgres_place import place
+from noetl_temporal.stack.postgres_location import place
 from noetl_temporal.stack.process import Server, free_port, stop
 from noetl_temporal.stack.socket_folder import make_socket_folder, remove_socket_folder
 from noetl_temporal.stack.temporal import start_temporal, temporal_ready
@@ -49,20 +49,20 @@ class Stack:
         """Start both servers; again, on other ports, when one ends while it starts.
 
         A port may go to another program between choosing it and listening on it, and Temporal chooses some by itself,
-        which two that start at once may choose alike. Raises FellError after TRIES, StackError."""
+        which two that start at once may choose alike. Raises CrashedError after TRIES, StackError."""
         ports = _ports({**PREFERRED, **self.home.ports()} if mode == "dev" else {})
         for attempt in range(2, TRIES + 1):
             try:
                 return self._start_once(mode, ports)
-            except FellError as fell:
-                self.tell(f"{fell.line}; restarting on other ports (attempt {attempt} of {TRIES})")
+            except CrashedError as crash_error:
+                self.tell(f"{crash_error.line}; restarting on other ports (attempt {attempt} of {TRIES})")
                 stop(self._servers)
                 self._servers.clear()
                 ports = _ports({})
         return self._start_once(mode, ports)
 
     def start_clock_server(self) -> str:
-        """Start Temporal alone, with clocks that tests move on; its address. Raises FellError, StackError."""
+        """Start Temporal alone, with clocks that tests move on; its address. Raises CrashedError, StackError."""
         ports = _ports({})
         server = self._keep(start_temporal(self.home, ports["temporal"], ports["ui"], skips_time=True), self._servers)
         server.wait_ready(lambda: temporal_ready(self.home, server, ports["temporal"], ports["ui"]))
@@ -78,7 +78,7 @@ class Stack:
         self._guard.forget(server)
         self._note()
 
-    def fallen(self) -> Server | None:
+    def crashed_server(self) -> Server | None:
         """A server that has ended by itself, None while both run."""
         return next((server for server in self._servers if server.process.poll() is not None), None)
 
@@ -107,7 +107,7 @@ class Stack:
         server.process.wait()
         self.remove(server)
         if server.process.returncode != 0:
-            raise server.fell("failed")
+            raise server.crash_error("failed")
 
     def _start_once(self, mode: Mode, ports: Mapping[str, int]) -> Addresses:
         temporal = self._keep(start_temporal(self.home, ports["temporal"], ports["ui"]), self._servers)

@@ -12,14 +12,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from noetl_temporal.stack.change_owner import change_owner
 from noetl_temporal.stack.cluster_files import check_version, checked_folder, write_cluster_files
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import end_processes_in
-from noetl_temporal.stack.postgres_place import Place, place
+from noetl_temporal.stack.postgres_location import PostgresLocation, place
 from noetl_temporal.stack.process import Server, start
 from noetl_temporal.stack.server_environment import server_environment
-from noetl_temporal.stack.taking_over import take_over
 
 __all__ = ["start_postgres"]
 
@@ -34,7 +34,7 @@ SETTINGS = {
     "default_text_search_config": "pg_catalog.english",
     "timezone": "UTC",
     "log_timezone": "UTC",
-    "event_triggers": "off",  # one for logins runs as its owner, whoever logs in
+    "event_triggers": "off",  # one for logins runs as its owner, not as the user who logs in
     "archive_mode": "off",
     "restore_command": "",
     "logging_collector": "off",
@@ -53,7 +53,7 @@ def start_postgres(home: Home, port: int, sockets: Path, complete: Complete) -> 
     Raises StackError."""
     where, data = place(), home.postgres / "data"
     try:
-        _take_over_former(where, home, data)
+        _change_former_owner(where, home, data)
         if not os.path.lexists(data):
             _create(where, home, complete)
         checked_folder(data, where)
@@ -80,8 +80,10 @@ def start_postgres(home: Home, port: int, sockets: Path, complete: Complete) -> 
     )
 
 
-def _take_over_former(where: Place, home: Home, data: Path) -> None:
-    """Give the server a cluster that an earlier version ran as another account; until it has all, the name says so."""
+def _change_former_owner(where: PostgresLocation, home: Home, data: Path) -> None:
+    """Give the server a cluster that an earlier version ran as another account; until that is complete, the folder's
+    name shows it.
+    """
     former = home.postgres / FORMER
     if where.accounts is None:
         return
@@ -91,11 +93,11 @@ def _take_over_former(where: Place, home: Home, data: Path) -> None:
         checked_folder(data, where)
         end_processes_in(data)
         data.rename(former)
-    take_over(former, where.accounts.former, where.accounts.server)
+    change_owner(former, where.accounts.former, where.accounts.server)
     former.rename(data)
 
 
-def _create(where: Place, home: Home, complete: Complete) -> None:
+def _create(where: PostgresLocation, home: Home, complete: Complete) -> None:
     draft = home.postgres / DRAFT
     if os.path.lexists(draft):
         checked_folder(draft, where)
@@ -109,11 +111,11 @@ def _create(where: Place, home: Home, complete: Complete) -> None:
         where.own_for_initdb(secret.fileno())
         complete(_initdb(where, home, draft, secret.fileno()))
     if where.accounts:
-        take_over(draft, where.accounts.former, where.accounts.server)
+        change_owner(draft, where.accounts.former, where.accounts.server)
     draft.rename(home.postgres / "data")
 
 
-def _initdb(where: Place, home: Home, draft: Path, password: int) -> Server:
+def _initdb(where: PostgresLocation, home: Home, draft: Path, password: int) -> Server:
     options = ["-D", where.name_of(draft), "-U", "noetl", "-A", "scram-sha-256", f"--pwfile=/dev/fd/{password}"]
     options += ["-E", "UTF8", "--locale=C", "--no-sync"]
     # It has no option to be told from another folder's by; the shell in front of it has.

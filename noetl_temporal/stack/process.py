@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from noetl_temporal.stack.errors import FellError, StackError
+from noetl_temporal.stack.errors import CrashedError, StackError
 from noetl_temporal.stack.files import open_log, read_text
 
 __all__ = ["POLL_SECONDS", "Account", "Server", "free_port", "start", "stop"]
@@ -58,18 +58,18 @@ class Server(NamedTuple):
                 pipe.close()
 
     def wait_ready(self, ready: Callable[[], bool]) -> None:
-        """Return once ``ready()``. Raises FellError when it ends before, StackError when it takes too long."""
+        """Return once ``ready()``. Raises CrashedError when it ends before, StackError when it takes too long."""
         deadline = time.monotonic() + READY_SECONDS
         while not ready():
             if self.process.poll() is not None:
-                raise self.fell("ended while starting")
+                raise self.crash_error("ended while starting")
             if time.monotonic() > deadline:
                 raise StackError(f"{self.name} was not ready after {READY_SECONDS:g} s:\n{_tail(self.log)}")
             time.sleep(POLL_SECONDS)
 
-    def fell(self, how: str) -> FellError:
-        """The error that says so, with the exit status and the end of the log."""
-        return FellError(f"{self.name} {how} ({_ending(self.process.returncode)})", _tail(self.log))
+    def crash_error(self, how: str) -> CrashedError:
+        """The error of an ended server, with the exit status and the end of the log."""
+        return CrashedError(f"{self.name} {how} ({_ending(self.process.returncode)})", _tail(self.log))
 
     def ask_to_stop(self) -> None:
         """Tell it to end."""

@@ -12,8 +12,8 @@ from types import FrameType
 
 from noetl_activities.variables import HOME_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.stack.crash import record_crash
 from noetl_temporal.stack.errors import BusyError, StackError
-from noetl_temporal.stack.fall import note_fall
 from noetl_temporal.stack.files import read_text
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import Stack, owned_stack
@@ -42,7 +42,7 @@ def serve(home: Home) -> None:
     except BusyError:
         raise
     except StackError as error:
-        note_fall(home, error)
+        record_crash(home, error)
         raise
 
 
@@ -87,7 +87,9 @@ class _Service:
         elif self.server.process.poll() is not None:
             self._stack.remove(self.server)
             self._pause = RESTART_SECONDS if now - self._began > LASTING_SECONDS else self._pause
-            self._stack.tell(f"{self.server.fell('ended unexpectedly').line}; restarting it in {self._pause:g} s")
+            self._stack.tell(
+                f"{self.server.crash_error('ended unexpectedly').line}; restarting it in {self._pause:g} s"
+            )
             self.server, self._due = None, now + self._pause
             self._pause = min(2 * self._pause, MAX_RESTART_SECONDS)
 
@@ -95,9 +97,9 @@ class _Service:
 def _watch(stack: Stack, services: Sequence[_Service]) -> None:
     while True:
         time.sleep(POLL_SECONDS)
-        fallen = stack.fallen()
-        if fallen:
-            raise fallen.fell("ended unexpectedly")
+        crashed_server = stack.crashed_server()
+        if crashed_server:
+            raise crashed_server.crash_error("ended unexpectedly")
         for service in services:
             service.watch()
 

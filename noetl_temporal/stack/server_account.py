@@ -4,7 +4,7 @@ The kernel lets every process of an account trace the others, enter their workin
 the account is a number that no person, service or container uses and that has no entry in /etc/passwd. ``postgres``
 does not look for one; ``initdb`` does. It therefore runs as an account that has one, but with the group of ours: other
 processes of that account have another group, so the kernel keeps them out. What it has made is given to our account
-(``taking_over.py``).
+(``change_owner.py``).
 """
 
 from __future__ import annotations

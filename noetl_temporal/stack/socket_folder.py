@@ -1,7 +1,7 @@
 """The folder of Postgres's Unix socket, which only the stack's owner enters.
 
-Who connects there reaches this stack's own server, whatever listens on its TCP port: a port is taken by whoever comes
-first, a name in this folder only by the account that runs Postgres.
+A client that connects there reaches this stack's own server, whatever listens on its TCP port: a port is taken by
+whoever comes first, a name in this folder only by the account that runs Postgres.
 
 A socket's path has at most 103 bytes, which the stack's folder may exceed. The folder is therefore made anew at each
 start where paths are short: below XDG_RUNTIME_DIR, else in the folder for temporary files. A note in the stack's folder
@@ -20,7 +20,7 @@ from pathlib import Path
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.files import OTHERS_MAY_WRITE, read_text, write_whole
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.postgres_place import Place, reachable
+from noetl_temporal.stack.postgres_location import PostgresLocation, reachable
 
 __all__ = ["make_socket_folder", "remove_socket_folder"]
 
@@ -29,7 +29,7 @@ MAX_BYTES = 103 - len("/.s.PGSQL.65535")
 RANDOM_BYTES = len("/") + len(PREFIX) + 8
 
 
-def make_socket_folder(home: Home, where: Place) -> Path:
+def make_socket_folder(home: Home, where: PostgresLocation) -> Path:
     """Make the folder, for Postgres and its owner alone. Raises StackError."""
     remove_socket_folder(home)
     for parent in _parents():
@@ -66,7 +66,7 @@ def _parents() -> Iterator[Path]:
     yield Path("/tmp")  # noqa: S108  # mkdtemp makes a folder there that only its owner enters
 
 
-def _suitable(parent: Path, where: Place) -> bool:
+def _suitable(parent: Path, where: PostgresLocation) -> bool:
     """Whether nobody else can replace what is made there, Postgres gets there, and the path is short enough."""
     if not parent.is_absolute() or not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
         return False

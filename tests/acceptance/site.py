@@ -13,7 +13,7 @@ import httpx
 
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.places import folder_of
+from noetl_temporal.stack.stack_folders import folder_of
 
 ROOT = Path(__file__).parent.parent.parent
 NOETL = [sys.executable, "-m", "noetl_temporal.cli"]

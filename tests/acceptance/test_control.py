@@ -101,7 +101,7 @@ def test_a_wait_ends_as_the_run_did_or_leaves_it(site: Site, playbook: str) -> N
     assert not wait_until(lambda: waiting.poll() is not None, 3)
     waiting.send_signal(signal.SIGINT)
     _, errors = waiting.communicate(timeout=60)
-    assert (waiting.returncode, errors) == (130, "stopped waiting; the run goes on\n")
+    assert (waiting.returncode, errors) == (130, "stopped waiting; the run continues\n")
     assert site.noetl("cancel", slow[:17], "--reason", "enough").returncode == 0
     ended = site.noetl("wait", slow)
     assert (ended.returncode, "cancelled in" in ended.stdout) == (1, True)

@@ -80,7 +80,8 @@ def test_a_run_that_the_workers_could_not_read_is_not_started(
     done = site.noetl(command, str(HELLO))
     assert done.returncode == 2, done.stdout
     assert (
-        "the workers of noetl-python cannot read what is sent from here: start them with the NOETL_ENC" in done.stderr
+        "the workers of noetl-python cannot read payloads from this client: start them with the NOETL_ENC"
+        in done.stderr
     )
 
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from noetl_temporal.stack import home as home_module
-from noetl_temporal.stack import postgres_place
+from noetl_temporal.stack import postgres_location
 from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.files import make_folder, write_whole
 from noetl_temporal.stack.home import Home, Owner
 from noetl_temporal.stack.identity import identity
 from noetl_temporal.stack.locks import locked
-from noetl_temporal.stack.places import folder_of, stacks_folder
+from noetl_temporal.stack.stack_folders import folder_of, stacks_folder
 from noetl_temporal.stack.use import running
 from tests.acceptance.site import Site
 
@@ -240,14 +240,14 @@ def test_a_wait_is_reported_with_the_file(home: Home, capfd: pytest.CaptureFixtu
 def test_a_held_lock_keeps_the_copying_of_postgres_for_a_limited_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_place, "COPIES", tmp_path)
-    monkeypatch.setattr(postgres_place, "COPY_SECONDS", 0.5)
-    installed = postgres_place._installed()  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(postgres_location, "COPIES", tmp_path)
+    monkeypatch.setattr(postgres_location, "COPY_SECONDS", 0.5)
+    installed = postgres_location._installed()  # pyright: ignore[reportPrivateUsage]
     with (
         held(tmp_path / "copying.lock", "sh"),
         pytest.raises(StackError, match=r"copying\.lock: another process holds"),
     ):
-        postgres_place._copied(installed)  # pyright: ignore[reportPrivateUsage]
+        postgres_location._copied(installed)  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_file_that_was_removed_while_its_lock_was_held_is_another(home: Home) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from noetl_temporal.signed_converter import REFUSED
-from noetl_temporal.stack import postgres_place
+from noetl_temporal.stack import postgres_location
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import owned_stack
 from tests.acceptance import other_account
@@ -108,36 +108,36 @@ def test_another_account_reads_nothing_connects_to_nothing_and_runs_nothing(open
 @pytest.fixture
 def copies(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where the programs of Postgres are copied to, as they lie where its account does not get to."""
-    installed, is_for_all = postgres_place._installed(), postgres_place._is_for_all  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(postgres_place, "COPIES", open_folder / "copies")
+    installed, is_for_all = postgres_location._installed(), postgres_location._is_for_all  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(postgres_location, "COPIES", open_folder / "copies")
 
     def is_elsewhere(path: Path) -> bool:
         return path != installed and is_for_all(path)
 
-    monkeypatch.setattr(postgres_place, "_is_for_all", is_elsewhere)
-    postgres_place.place.cache_clear()
+    monkeypatch.setattr(postgres_location, "_is_for_all", is_elsewhere)
+    postgres_location.place.cache_clear()
     before = os.umask(0o077)
     yield open_folder / "copies"
     os.umask(before)
-    postgres_place.place.cache_clear()
+    postgres_location.place.cache_clear()
 
 
 def test_a_stack_starts_whatever_the_umask(copies: Path, open_folder: Path) -> None:
     home = Home(open_folder / "home")
     with owned_stack(home, "run"):
-        assert postgres_place.place().binaries.is_relative_to(copies)
+        assert postgres_location.place().binaries.is_relative_to(copies)
         assert home.root.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_copy_that_was_made_for_root_alone_is_opened(copies: Path, open_folder: Path) -> None:
-    closed = postgres_place.place().binaries
+    closed = postgres_location.place().binaries
     for path in (closed, *closed.parents):
         if path.is_relative_to(copies):
             path.chmod(0o700)
     (closed / "postgres").chmod(0o700)
-    postgres_place.place.cache_clear()
+    postgres_location.place.cache_clear()
     with owned_stack(Home(open_folder / "home"), "run"):
-        assert postgres_place.place().binaries == closed
+        assert postgres_location.place().binaries == closed
 
 
 def test_programs_that_were_installed_for_root_alone_are_copied(open_folder: Path) -> None:
@@ -145,7 +145,7 @@ def test_programs_that_were_installed_for_root_alone_are_copied(open_folder: Pat
     for folder in ("bin", "lib", "share"):
         (installed / folder).mkdir(parents=True)
     (installed / "bin/postgres").touch(mode=0o755)
-    is_for_all = postgres_place._is_for_all  # pyright: ignore[reportPrivateUsage]
+    is_for_all = postgres_location._is_for_all  # pyright: ignore[reportPrivateUsage]
     assert is_for_all(installed)
     for path, mode in ((installed / "bin/postgres", 0o700), (installed / "lib", 0o700), (installed, 0o700)):
         before = path.stat().st_mode

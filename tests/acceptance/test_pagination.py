@@ -64,4 +64,4 @@ async def test_a_rebuilt_event_log_is_the_same(site: Site, api: Api, log: asyncp
     before = await log.fetch(query, int(told["execution_id"]))
     assert site.noetl("mirror", "rebuild").returncode == 0
     assert await log.fetch(query, int(told["execution_id"])) == before
-    assert site.noetl("mirror", "problems").stdout == "no problems: every run is mirrored\n"
+    assert told["execution_id"] not in site.noetl("mirror", "problems").stdout

@@ -54,7 +54,7 @@ def test_a_run_is_held_skipped_paused_and_resumed(site: Site) -> None:
     assert wait_until(lambda: status(site, run)["waits"] != [])
 
     paused = site.noetl("pause", run, "--reason", "the database moves")
-    assert paused.stdout == f"run {run}: paused; to go on: noetl resume {run}\n"
+    assert paused.stdout == f"run {run}: paused; to resume it: noetl resume {run}\n"
     assert site.noetl("pause", run).stderr == f"Error: run {run}: the run is paused already\n"
     site.noetl("signal", run, "go")
     told = site.noetl("status", run).stdout

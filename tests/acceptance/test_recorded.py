@@ -26,8 +26,10 @@ workflow:
       spec:
         policy:
           rules:
-            - when: "{{ output.status == 'error' }}"
+            - when: "{{ output.status == 'error' and output.http.status == 500 }}"
               then: {do: retry, attempts: 5, delay: 0.01}
+            - when: "{{ output.status == 'error' }}"
+              then: {do: fail}
             - else: {then: {do: continue}}
     next: {arcs: [{step: each}]}
   - step: each
@@ -65,7 +67,7 @@ def test_a_recorded_run_is_a_test_that_passes(site: Site, api: Api, folder: str,
     place = recorded(site, api, playbook, folder)
     text = (place / "p.test.yaml").read_text()
     assert "attempt: 1\n" in text, text
-    assert "code: HTTP_500\n" in text
+    assert "status: 500\n" in text
     assert "message: 'ValueError: no b (line 2 of the code)'\n" in text
     done = site.noetl("test", str(place))
     assert (done.returncode, done.stdout[:6]) == (0, "passed"), done.stdout
@@ -74,6 +76,29 @@ def test_a_recorded_run_is_a_test_that_passes(site: Site, api: Api, folder: str,
     done = site.noetl("test", str(place))
     assert done.returncode == 1
     assert "nothing used the stub for fetch" in done.stdout
+
+
+def test_a_rerun_is_recorded_with_what_it_took_over(site: Site) -> None:
+    place = site.folder / "rerun"
+    place.mkdir()
+    file = place / "p.yaml"
+    file.write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: again, path: tests/again}\nworkload: {city: Rome}\n"
+        "workflow:\n"
+        "  - {step: start, tool: {kind: python, code: result = 1}, next: {arcs: [{step: wait}]}}\n"
+        "  - {step: wait, tool: {kind: wait, signal: go}, next: {arcs: [{step: last}]}}\n"
+        "  - {step: last, tool: {kind: python, code: result = 2}}\n"
+    )
+    first = json.loads(site.noetl("submit", str(file), "--set", "city=Oslo", "--json").stdout)["execution_id"]
+    assert site.noetl("signal", first, "go", "--data", "[1]").returncode == 0
+    assert site.noetl("wait", first).returncode == 0
+    again = json.loads(site.noetl("rerun", first, "--from", "last", "--json").stdout)["execution_id"]
+    assert site.noetl("wait", again).returncode == 0
+    done = site.noetl("test", "--record", again)
+    assert done.returncode == 0, done.stderr
+    (place / "p.test.yaml").write_text(done.stdout)
+    assert [text for text in ("step: start", "do: signal", "step: last", "city: Oslo") if text not in done.stdout] == []
+    assert site.noetl("test", str(place)).returncode == 0
 
 
 def test_a_run_that_is_not_there(site: Site) -> None:

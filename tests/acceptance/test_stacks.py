@@ -10,7 +10,7 @@ import pytest
 
 from noetl_temporal.stack.files import make_folder, write_whole
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.places import folder_of
+from noetl_temporal.stack.stack_folders import folder_of
 from tests.acceptance.site import Site
 
 

@@ -73,7 +73,7 @@ def test_what_a_run_waits_for_is_told_with_the_command_that_answers_it(site: Sit
     assert '"note": "7"' in out
     assert f"paid waits for the signal paid: noetl signal {run} paid" in errors
     assert f"noetl approve {run} review" in errors
-    assert site.noetl("reject", run).stderr == f"Error: run {run}: the run is over\n"
+    assert site.noetl("reject", run).stderr == f"Error: run {run}: the run has ended\n"
     events = site.noetl("events", run).stdout
     assert "approval.decided" in events
 

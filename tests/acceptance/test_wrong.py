@@ -68,7 +68,7 @@ def test_a_file_that_is_not_a_playbook_is_reported(bare: Site, text: str) -> Non
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("just text", "credentials.yaml holds no credentials"),
+        ("just text", "credentials.yaml contains no credentials"),
         ("- just\n- texts", "credentials.yaml: entry 1 is not a credential"),
         ("a: 1\nb: [", "credentials.yaml:2:5: the credentials file is not valid YAML"),
     ],

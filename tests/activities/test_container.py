@@ -143,7 +143,7 @@ async def test_a_deployment_has_to_allow_containers(monkeypatch: pytest.MonkeyPa
 async def test_an_engine_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(VARIABLE, "podman")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError, match="podman is not installed where the worker runs"):
+    with pytest.raises(ConfigError, match="podman is not installed on the machine of the worker"):
         await run()
 
 
@@ -161,7 +161,7 @@ def test_images(image: str) -> None:
         ({"image": "-v/:/host"}, "needs an image"),
         ({"image": "a b"}, "needs an image"),
         ({"image": None}, "needs an image"),
-        ({"env": {"A B": "1"}}, "a name that no variable can have"),
+        ({"env": {"A B": "1"}}, "an invalid variable name"),
         ({"env": {"A": "1\nLD_PRELOAD=x"}}, 'the variable A of "env" has several lines'),
         ({"env": "A=1"}, '"env" must be a mapping'),
         ({"args": {"a": 1}}, '"args" must be text or a list'),

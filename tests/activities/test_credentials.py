@@ -75,15 +75,15 @@ def test_the_fields_that_tools_read_are_allowed(tmp_path: Path, fields: str) -> 
     [
         (
             "{type: kafka, account: hush, private_key: hush}",
-            "is of type 'kafka', which no tool here knows; known",
+            "is of type 'kafka', which no installed tool uses; known",
         ),
         (
             "{type: gcs, data: {hmac: hush}}",
-            "is of type 'gcs', which no tool here knows; known: postgres, bearer, basic",
+            "is of type 'gcs', which no installed tool uses; known: postgres, bearer, basic",
         ),
         (
             "{type: postgress, db_host: hush}",
-            "is of type 'postgress', which no tool here knows (did you mean 'postgres'?)",
+            "is of type 'postgress', which no installed tool uses (did you mean 'postgres'?)",
         ),
     ],
 )

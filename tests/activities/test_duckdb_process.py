@@ -17,9 +17,9 @@ import duckdb
 import pytest
 
 from noetl_activities import duckdb as duckdb_tool
-from noetl_activities import duckdb_kept
-from noetl_activities.duckdb_kept import MAX_IDLE, keeping_processes
+from noetl_activities import duckdb_process_pool
 from noetl_activities.duckdb_process import DuckdbProcess
+from noetl_activities.duckdb_process_pool import MAX_IDLE, pooled_processes
 from noetl_activities.duckdb_wire import Failed, Find
 from noetl_activities.errors import ConfigError
 from noetl_activities.once import Answer, Once
@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 async def kept() -> AsyncGenerator[None]:
     """A worker serves."""
-    async with keeping_processes():
+    async with pooled_processes():
         yield
 
 
@@ -80,7 +80,7 @@ async def until(condition: Callable[[], Any]) -> Any:
 
 LOADED = """
 import sys
-import noetl_activities.duckdb, noetl_activities.duckdb_kept, noetl_activities.sinks.duckdb
+import noetl_activities.duckdb, noetl_activities.duckdb_process_pool, noetl_activities.sinks.duckdb
 print("_duckdb" in sys.modules or "duckdb" in sys.modules)
 """
 
@@ -203,12 +203,12 @@ async def test_between_calls_the_file_is_free(kept: None, folder: Path) -> None:
 
 
 async def test_idle_processes_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with keeping_processes():
+    async with pooled_processes():
         for number in range(MAX_IDLE + 2):
             await run("select 1", str(number))
         assert len(processes()) == MAX_IDLE
-        monkeypatch.setattr(duckdb_kept, "IDLE_SECONDS", 0.1)
-        async with keeping_processes():
+        monkeypatch.setattr(duckdb_process_pool, "IDLE_SECONDS", 0.1)
+        async with pooled_processes():
             await until(lambda: not processes())
         await run("select 1")
         assert len(processes()) == 1

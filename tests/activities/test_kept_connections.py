@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from noetl_activities import postgres as postgres_tool
-from noetl_activities import postgres_kept
+from noetl_activities import postgres_pool
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_kept import Connection, KeptConnections, keeping_connections
+from noetl_activities.postgres_pool import Connection, ConnectionPool, pooled_connections
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request
@@ -24,7 +24,7 @@ ASLEEP = f"state = 'active' and query = '{SLEEP}'"
 
 @pytest.fixture
 async def kept() -> AsyncGenerator[None]:
-    async with keeping_connections():
+    async with pooled_connections():
         yield
 
 
@@ -123,7 +123,7 @@ async def test_a_connection_that_the_server_ended_is_not_used(
 ) -> None:
     """One that is trusted is used until this process has noticed, which is some time after the server has ended it."""
     given = given_back(monkeypatch)
-    monkeypatch.setattr(postgres_kept, "TRUSTED_SECONDS", trusted)
+    monkeypatch.setattr(postgres_pool, "TRUSTED_SECONDS", trusted)
     pid = await value(context, PID)
     await owner.execute("select pg_terminate_backend($1)", pid)
     await gone(owner, pid)
@@ -136,13 +136,13 @@ async def test_a_connection_that_the_server_ended_is_not_used(
 def given_back(monkeypatch: pytest.MonkeyPatch) -> list[Connection]:
     """The connections that calls give back."""
     found: list[Connection] = []
-    really = KeptConnections.give_back
+    really = ConnectionPool.give_back
 
-    async def give_back(self: KeptConnections, arguments: Mapping[str, Any], connection: Connection) -> None:
+    async def give_back(self: ConnectionPool, arguments: Mapping[str, Any], connection: Connection) -> None:
         found.append(connection)
         await really(self, arguments, connection)
 
-    monkeypatch.setattr(KeptConnections, "give_back", give_back)
+    monkeypatch.setattr(ConnectionPool, "give_back", give_back)
     return found
 
 
@@ -167,8 +167,8 @@ async def gone(owner: asyncpg.Connection[asyncpg.Record], pid: int) -> None:
 async def test_they_are_closed_when_the_worker_ends(
     context: Context, owner: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    async with keeping_connections():
-        async with keeping_connections():
+    async with pooled_connections():
+        async with pooled_connections():
             pid = await value(context, PID)
         assert await value(context, PID) == pid
     await gone(owner, pid)
@@ -177,8 +177,8 @@ async def test_they_are_closed_when_the_worker_ends(
 async def test_one_that_is_idle_for_long_is_closed(
     context: Context, owner: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_kept, "IDLE_SECONDS", 0.05)
-    async with keeping_connections():
+    monkeypatch.setattr(postgres_pool, "IDLE_SECONDS", 0.05)
+    async with pooled_connections():
         await gone(owner, await value(context, PID))
 
 
@@ -186,7 +186,7 @@ async def test_one_that_is_idle_for_long_is_closed(
 async def test_few_idle_ones_are_kept(
     context: Context, owner: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_kept, "MAX_IDLE", 1)
+    monkeypatch.setattr(postgres_pool, "MAX_IDLE", 1)
     slow = "select pg_backend_pid() as pid, pg_sleep(0.2)::text as slept"
     results: list[Any] = [one.result for one in await asyncio.gather(*(run(context, slow) for _ in range(3)))]
     pids = [one["rows"][0]["pid"] for one in results]
@@ -197,7 +197,7 @@ async def test_few_idle_ones_are_kept(
 
 @pytest.mark.usefixtures("kept")
 async def test_a_call_waits_while_as_many_are_open_as_may_be(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_kept, "MAX_OPEN", 2)
+    monkeypatch.setattr(postgres_pool, "MAX_OPEN", 2)
     slow = "select pg_backend_pid() as pid, pg_sleep(0.05)::text as slept"
     results: list[Any] = [one.result for one in await asyncio.gather(*(run(context, slow) for _ in range(8)))]
     assert len({one["rows"][0]["pid"] for one in results}) == 2
@@ -209,7 +209,7 @@ async def test_a_cancel_is_not_lost_where_the_connection_cannot_be_closed_in_tim
     """asyncpg's TimeoutError took the place of the cancel, and was reported as that of a server out of reach."""
     task = asyncio.create_task(run(context, SLEEP))
     await sleeping(owner)
-    monkeypatch.setattr(postgres_kept, "CLOSE_SECONDS", 1e-6)
+    monkeypatch.setattr(postgres_pool, "CLOSE_SECONDS", 1e-6)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

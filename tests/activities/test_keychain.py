@@ -252,7 +252,7 @@ async def test_vault_by_role(keepers: str) -> None:
 @pytest.mark.parametrize(
     ("environment", "path", "message"),
     [
-        ({"NOETL_VAULT_ADDRESS": ""}, "secret/billing", "the worker knows no Vault: set NOETL_VAULT_ADDRESS"),
+        ({"NOETL_VAULT_ADDRESS": ""}, "secret/billing", "the worker has no Vault: set NOETL_VAULT_ADDRESS"),
         ({"NOETL_VAULT_ADDRESS": "http://10.0.0.1:8200"}, "secret/billing", "must begin with https://"),
         ({"NOETL_VAULT_TOKEN": ""}, "secret/billing", "no login for Vault"),
         ({"NOETL_VAULT_TOKEN": "other"}, "secret/billing", "status 403: the policy of the worker's token"),
@@ -283,7 +283,7 @@ async def test_vault_that_fails_is_asked_again(keepers: str) -> None:
 
 async def test_vault_that_does_not_answer_is_retryable() -> None:
     found = credentials(NOETL_VAULT_ADDRESS="http://127.0.0.1:1", NOETL_VAULT_TOKEN="root")
-    with pytest.raises(SecretError, match=r"Vault at http://127.0.0.1:1 does not answer") as error:
+    with pytest.raises(SecretError, match=r"Vault at http://127.0.0.1:1 does not respond") as error:
         await read(found, to("vault", path="secret/one"))
     assert error.value.outcome.error is not None
     assert (error.value.outcome.error.kind, error.value.outcome.error.retryable) == ("connection", True)

@@ -50,7 +50,7 @@ async def test_a_name_that_ctx_cannot_have_is_refused(name: str) -> None:
     code = f"import asyncio\n{IMPORT}asyncio.run(VarsCache.set_cached({name!r}, 1, 7))\nresult = 1"
     outcome = await run(code)
     assert outcome.error is not None
-    assert "is no name of a variable" in outcome.error.message
+    assert "is not a variable name" in outcome.error.message
 
 
 @pytest.mark.parametrize("given", ["[]", "{'_passed': 1}", "5", "{'a.b': 1}"])

@@ -77,6 +77,74 @@ async def test_an_exception_is_reported_with_the_line_of_the_code(code: str, typ
     assert "python_child" not in outcome.py["traceback"]
 
 
+async def logged(code: str) -> list[str]:
+    """The lines that the log has of a failed call."""
+    context = Context()
+    outcome = await TOOL.run(request("python", code=code), context)
+    text = "".join(text for stream, text in context.printed if stream == "stderr")
+    assert outcome.py is not None
+    assert outcome.py["traceback"] == text
+    return text.splitlines()
+
+
+CHAINED = """
+def read(text):
+    return int(text)
+try:
+    read('x')
+except ValueError as error:
+    raise RuntimeError('no number') from error
+"""
+
+
+async def test_the_log_has_the_traceback_with_the_cause_of_an_exception() -> None:
+    lines = [line for line in await logged(CHAINED) if "^" not in line]
+    assert lines == [
+        "Traceback (most recent call last):",
+        '  File "<python task>", line 5, in <module>',
+        "    read('x')",
+        '  File "<python task>", line 3, in read',
+        "    return int(text)",
+        "ValueError: invalid literal for int() with base 10: 'x'",
+        "",
+        "The above exception was the direct cause of the following exception:",
+        "",
+        "Traceback (most recent call last):",
+        '  File "<python task>", line 7, in <module>',
+        "    raise RuntimeError('no number') from error",
+        "RuntimeError: no number",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "parts"),
+    [
+        ("import json\njson.loads('{')", ["line 2, in <module>", "decoder.py", "JSONDecodeError: "]),
+        ("raise ExceptionGroup('both', [ValueError('a'), KeyError('b')])", ["both", "ValueError: a", "KeyError: 'b'"]),
+        ("async def main():\n    return 1 / 0", ["line 2, in main", "return 1 / 0", "ZeroDivisionError: "]),
+        ("result = object()", ['"result" is of type object']),
+        ("def f(:\n  pass", ["line 1", "def f(:", "SyntaxError: "]),
+    ],
+)
+async def test_a_traceback_begins_in_the_code_and_goes_on_into_libraries(code: str, parts: list[str]) -> None:
+    lines = await logged(code)
+    found = "\n".join(lines)
+    assert "python_child" not in found
+    assert [part for part in parts if part not in found] == []
+
+
+async def test_the_traceback_of_a_deep_recursion_is_short() -> None:
+    assert len(await logged("def f(n): return f(n + 1)\nf(0)")) < 30
+
+
+async def test_an_answer_that_the_code_forges_logs_no_traceback() -> None:
+    context = Context()
+    answer = b'{"ok": true, "result": 1, "traceback": 5}'
+    forged = f"import os, sys\nos.write(int(sys.argv[1]), {answer!r})\nos._exit(0)"
+    assert (await TOOL.run(request("python", code=forged), context)).result == 1
+    assert context.printed == []
+
+
 WRITES_NO_JSON = """
 from noetl.worker.vars_cache import VarsCache
 async def main(): await VarsCache.set_cached('at', print, execution_id=42)
@@ -99,7 +167,7 @@ async def test_a_result_that_is_no_json_value_is_an_error_with_its_path_and_type
     assert outcome.error is not None
     assert (outcome.status, outcome.error.kind, outcome.error.code) == ("error", "exception", "TypeError")
     assert expected in outcome.error.message
-    assert "no JSON value: return its text" in outcome.error.message
+    assert "not a JSON value: return its text" in outcome.error.message
 
 
 WRAPPED = "import functools\ndef plain(a, b=2): ...\n@functools.wraps(plain)\ndef main(*args, **named): return named"

@@ -41,7 +41,7 @@ async def test_what_is_no_script_is_told(web: str, path: str, why: str) -> None:
 
 @pytest.mark.usefixtures("loopback")
 async def test_a_slow_server_gains_nothing(web: str) -> None:
-    with pytest.raises(ScriptError, match=r"no complete answer after 0.3 s"):
+    with pytest.raises(ScriptError, match=r"no complete response after 0.3 s"):
         await fetched(f"{web}/slow", seconds=0.3)
 
 

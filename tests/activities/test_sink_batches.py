@@ -14,7 +14,7 @@ import pytest
 from noetl_activities import sinks
 from noetl_activities.errors import SinkError, ToolError
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_kept import keeping_connections
+from noetl_activities.postgres_pool import pooled_connections
 from noetl_activities.sinks import Entry, Sinks, Stored
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.batches import SinkBatches
@@ -83,7 +83,7 @@ class Table:
 @pytest.fixture
 async def connection(servers: Addresses) -> AsyncGenerator[Connection]:
     opened = await asyncpg.connect(servers.postgres)
-    async with keeping_connections():
+    async with pooled_connections():
         yield opened
     await opened.close()
 

@@ -20,7 +20,7 @@ from noetl_activities import postgres_connect
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_errors import sql_error
-from noetl_activities.postgres_kept import keeping_connections
+from noetl_activities.postgres_pool import pooled_connections
 from noetl_activities.sql import split
 from noetl_activities.tool import Request
 from noetl_temporal.tool_outcome import plain
@@ -227,7 +227,7 @@ LARGE = {
 
 @pytest.mark.parametrize("name", LARGE)
 async def test_a_large_result_fails_before_it_is_read(postgres: Context, name: str) -> None:
-    async with keeping_connections():
+    async with pooled_connections():
         tracemalloc.start()
         try:
             with pytest.raises(ConfigError, match="the result is over 64 MB: request less at a time"):
@@ -262,7 +262,7 @@ async def test_too_many_values_in_few_rows_are_refused(postgres: Context, monkey
 
 
 async def test_calls_after_each_other_have_the_limit_for_themselves(postgres: Context) -> None:
-    async with keeping_connections():
+    async with pooled_connections():
         for _ in range(3):
             found = await rows(postgres, "select repeat('x', 1000000) as x from generate_series(1, 40)")
             assert len(found) == 40

@@ -9,7 +9,7 @@ import pytest
 
 from noetl_activities import duckdb as duckdb_tool
 from noetl_activities import postgres as postgres_tool
-from noetl_activities.duckdb_kept import keeping_processes
+from noetl_activities.duckdb_process_pool import pooled_processes
 from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import Outcome
 
@@ -111,7 +111,7 @@ POSTGRES = [
 @pytest.fixture(scope="module", autouse=True)
 async def one_process() -> AsyncGenerator[None]:
     """Each file of a database has a process; all calls on ``:memory:`` share one."""
-    async with keeping_processes():
+    async with pooled_processes():
         yield
 
 

@@ -101,7 +101,7 @@ def test_a_kind_is_a_word(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["playbook", "workbook", "start", "frame"])
 def test_a_kind_with_another_meaning_is_refused(kind: str) -> None:
-    with pytest.raises(ValueError, match="has a meaning of its own"):
+    with pytest.raises(ValueError, match="is reserved: choose another"):
         ToolSpec(kind, "x").describe()
 
 
@@ -187,7 +187,7 @@ def test_an_installed_tool_is_among_them(monkeypatch: pytest.MonkeyPatch) -> Non
         ("gone", [("gone", "nowhere.at_all:TOOL")], "ModuleNotFoundError: No module named 'nowhere'"),
         ("lost", [("lost", "NOTHING")], "AttributeError"),
         ("other", [("other", "GREET")], "the tool 'greet' is registered as 'other'"),
-        ("workbook", [("workbook", "WRONG")], "has a meaning of its own"),
+        ("workbook", [("workbook", "WRONG")], "is reserved: choose another"),
         ("greet", [("greet", "GREET"), ("greet", "OTHER")], "it is registered by"),
         ("rhai", [("rhai", "nowhere:TOOL")], "ModuleNotFoundError"),
     ],

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple, cast
 
-from noetl_compiler.language import defaults, events, keys, names, sinks, tools, words
+from noetl_compiler.language import defaults, events, keychain, keys, names, sinks, tools, transfers, words
+from noetl_compiler.language.error_kinds import ERROR_KINDS
 from noetl_compiler.language.quantities import UNITS
 
 __all__ = ["Finding", "declared_again"]
@@ -62,9 +63,16 @@ def tables() -> tuple[Table, ...]:
         "quantities.UNITS": frozenset(UNITS),
         "keys.INPUT": frozenset(keys.INPUT),
         "keys.PREVIOUS": keys.PREVIOUS,
+        "keychain.ENTRY_CREDENTIAL": frozenset(keychain.ENTRY_CREDENTIAL),
+        "transfers.KIND_KEYS": frozenset(transfers.KIND_KEYS),
+        "transfers.SOURCES": frozenset(transfers.SOURCES),
     }
     small = tuple(Table(name, found, _least(len(found))) for name, found in sets.items() if len(found) > 1)
-    large = (Table("tools.KINDS", frozenset(tools.KINDS), 3), Table("keys.ROUTE_INPUT", frozenset(keys.ROUTE_INPUT), 4))
+    large = (
+        Table("tools.KINDS", frozenset(tools.KINDS), 3),
+        Table("keys.ROUTE_INPUT", frozenset(keys.ROUTE_INPUT), 4),
+        Table("error_kinds.ERROR_KINDS", frozenset(ERROR_KINDS), 4),
+    )
     return (*small, *large)
 
 
@@ -119,8 +127,14 @@ def _listed(tree: ast.Module) -> Iterator[tuple[int, frozenset[str]]]:
         elif isinstance(node, ast.Call) and "words" in ast.unparse(node.func):
             told = [one for arg in node.args for one in (arg.keys if isinstance(arg, ast.Dict) else (arg,))]
             yield node.lineno, _texts(told)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("'.split"):
-            yield node.lineno, frozenset(ast.literal_eval(ast.unparse(node.func).removesuffix(".split")).split())
+        elif isinstance(node, ast.Call) and (words_of := _split(node.func)):
+            yield node.lineno, frozenset(words_of.split())
+
+
+def _split(function: ast.expr) -> str:
+    """The text of ``"some words".split``, else none."""
+    text = function.value if isinstance(function, ast.Attribute) and function.attr == "split" else None
+    return text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else ""
 
 
 def _is_function(node: ast.AnnAssign) -> bool:

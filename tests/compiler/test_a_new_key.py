@@ -15,7 +15,7 @@ ENTRY, USE = diffs_of("dev/decisions/0043-keys-of-v10-in-one-table.md")
 ASK = """
 import json
 from noetl_compiler import compile_text
-from noetl_compiler.emission import migrate
+from noetl_compiler.migration import migrate
 from noetl_compiler.preview import explain
 from noetl_compiler.schema import json_schema
 from noetl_compiler.schema.lookup import UnknownPathError, lookup
@@ -91,7 +91,8 @@ def test_migrate_keeps_it_in_its_place_under_its_name(entered: dict[str, Any]) -
     spec = re.search(r"spec:\n((?: {6}.*\n)+)", entered["migrated"])
     assert spec is not None
     assert re.findall(r"^ {6}(\w+):", spec[1], re.MULTILINE) == ["timeout", "owner", "policy"]
-    assert 'v10 cannot say who answers for a step: the extension "step.spec.owner" does' in entered["notes"]
+    note = 'v10 cannot express who answers for a step: it is written as the extension "step.spec.owner"'
+    assert note in entered["notes"]
 
 
 def test_the_place_that_uses_it_needs_only_the_way_to_it(tmp_path: Path, entered: dict[str, Any]) -> None:

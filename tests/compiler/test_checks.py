@@ -249,3 +249,99 @@ def test_a_rule_that_always_matches_covers_errors(when: str) -> None:
 def test_sinks_into_a_database_without_a_table(sink: str, is_warned: bool) -> None:
     text = one(f"{{kind: noop, sink: {{tool: {{{sink}}}}}}}")
     assert len(marked(text, Code.MISSING_FIELD)) == is_warned
+
+
+@pytest.mark.parametrize(
+    ("collection", "found"),
+    [
+        ("workload.text", True),
+        ("text", True),
+        ("workload.number", True),
+        ("workload.below.flag", True),
+        ("workload.list", False),
+        ("workload.empty", False),
+        ("workload.zero", False),
+        ("workload.mapping", False),
+        ("workload.template", False),
+        ("workload.unknown", False),
+        ("a", False),
+    ],
+)
+def test_a_loop_over_a_default_that_is_no_list(collection: str, *, found: bool) -> None:
+    head = (
+        "workload: {text: b, number: 3, below: {flag: true}, list: [1], empty: '', zero: 0, mapping: {}, "
+        "template: '{{ text }}', a: text}\n"
+    )
+    loop = f'{{step: loop, loop: {{in: "{{{{ {collection} }}}}", iterator: i}}, tool: {{kind: noop}}}}'
+    expected = [f"{{{{ {collection} }}}}"] if found else []
+    assert marked(steps("{step: a, tool: {kind: noop}, next: loop}", loop, head=head), Code.LOOP_OVER_TEXT) == expected
+
+
+@pytest.mark.parametrize(
+    ("playbook", "key"),
+    [
+        (one("{kind: noop, spec: {polcy: {}}}"), "polcy"),
+        (steps("{step: start, tool: noop, spec: {polcy: {}}, next: end}", "{step: end}"), "polcy"),
+        (steps("{step: start, type: http, url: x, spec: {polcy: {}}, next: end}", "{step: end}"), "polcy"),
+        (one("{kind: workbook, name: t}", head="workbook: [{name: t, tool: noop, spec: {polcy: {}}}]\n"), "polcy"),
+    ],
+)
+def test_an_unknown_key_in_the_spec_of_a_task(playbook: str, key: str) -> None:
+    assert marked(playbook, Code.UNKNOWN_KEY) == [key]
+    hints = [found.hint for found in compile_text(playbook).diagnostics if found.code is Code.UNKNOWN_KEY]
+    assert hints == ['did you mean "policy"?']
+
+
+def test_only_routes_that_the_author_wrote_are_unreachable() -> None:
+    """A rule without a target leads to the end, unless one about the exit of the step always matches first."""
+    done = "{when: \"{{ event.name == 'call.done' }}\", then: {set: {x: 1}}}"
+    over = "{when: \"{{ event.name == 'step.exit' }}\", then: {next: [{step: a}]}}"
+    text = steps(f"{{step: start, tool: {{kind: noop}}, case: [{done}, {over}]}}", "{step: a}", "{step: end}")
+    assert marked(text, Code.DEAD_ROUTE) == []
+
+
+def test_a_sink_may_say_that_it_stores_batches_and_how_large() -> None:
+    sink = "sink: {tool: postgres, table: t, auth: pg, batch: true, chunk_size: 10}"
+    text = steps(f"{{step: start, tool: http, url: x, {sink}, next: end}}", "{step: end}")
+    result = compile_text(text)
+    assert [(found.code, found.message) for found in result.diagnostics] == [
+        (Code.IGNORED_FIELD, '"batch: true" has no effect in a sink')
+    ]
+    assert result.graph is not None
+    assert result.graph.steps["start"].tasks[0].sinks[0].config.data == {"table": "t", "batch": 10}
+
+
+@pytest.mark.parametrize(
+    ("tool", "keys"),
+    [
+        ('{kind: noop, result: {"{{ known }}": 1}}', ["{{ known }}"]),
+        ('{kind: noop, result: [{"a {% if 1 %}b{% endif %}": {"x-{{ 1 +* }}" : 1}}]}', ["a {% if", "x-{{ 1"]),
+        ('{kind: noop, result: "{{ {known: 1} }}"}', []),
+        ('{kind: http, url: "{{ known }}:8080/{{ known }}"}', []),
+        ("{kind: python, code: \"result = {'{{ known }}': 1}\"}", []),
+    ],
+)
+def test_templates_in_keys(tool: str, keys: list[str]) -> None:
+    found = marked(one(tool), Code.TEMPLATE_KEY)
+    assert [key.strip('"').startswith(expected) for key, expected in zip(found, keys, strict=True)] == [True] * len(
+        keys
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        ("next: [{step: end}]", Code.DEPRECATED_FORM),
+        ("next: {arcs: [{step: end}]}", Code.UNKNOWN_KEY),
+    ],
+)
+def test_a_loop_inside_of_a_tool_is_an_older_form(step: str, code: Code) -> None:
+    loop = "loop: {in: [1], iterator: i}"
+    text = steps(f"{{step: start, tool: {{kind: noop, {loop}}}, {step}}}", "{step: end, tool: {kind: noop}}")
+    [found] = compile_text(text).diagnostics
+    assert found.code is code
+    assert found.hint in ("move it beside the tool", 'write it in the step, beside "tool": loop: ...')
+
+
+def test_a_comment_without_an_end_is_marked() -> None:
+    assert marked(one('{kind: noop, result: "{{ known }} {# a #} {# b"}'), Code.TEMPLATE_SYNTAX) == ["{# b"]

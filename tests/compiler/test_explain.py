@@ -8,7 +8,7 @@ import pytest
 
 from noetl_compiler import compile_file
 from noetl_compiler.graph import Graph
-from noetl_compiler.preview import Origins, explain
+from noetl_compiler.preview import SourceLookup, explain
 from noetl_compiler.reader import read, read_file
 
 OK = Path(__file__).parent / "corpus/ok"
@@ -25,7 +25,7 @@ def graph_of(path: Path) -> Graph:
 def explained(name: str, step: str) -> str:
     path = OK / f"{name}.yaml"
     source, _ = read_file(path)
-    return explain(graph_of(path), step, Origins(read(source)[0]))
+    return explain(graph_of(path), step, SourceLookup(read(source)[0]))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -51,10 +51,10 @@ def test_an_explanation_cites_the_place_of_each_part(path: Path) -> None:
         ("case_calls", "start", "passes items = start"),
         ("case_calls", "ask", "items is bound to the value that the incoming edge passes"),
         ("case_calls", "start", "at most 300 s: a timer, then an error of kind timeout"),
-        ("case_loop", "start", "an item goes on -> warn when event.name == 'step.exit' and response.status == 200"),
+        ("case_loop", "start", "an item continues -> warn when event.name == 'step.exit' and response.status == 200"),
         ("case_loop", "start", "on entering, sets ctx.hot = []"),
         ("legacy_pages", "bodies", "while response.paging.hasMore  line 13, loop.pagination"),
-        ("v1_regions", "city_loop", "an iteration begins at measure and ends at end_city_loop/arrival"),
+        ("v1_regions", "city_loop", "an iteration starts at measure and ends at end_city_loop/arrival"),
         ("v1_regions", "visit", "runs in the workflow of the loop district_loop, for each district"),
         ("v1_regions", "end_city_loop/arrival", "every branch of an iteration ends here"),
         ("v1_regions", "measure/then_1", "has several targets, this step leads to all"),

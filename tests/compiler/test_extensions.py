@@ -8,8 +8,8 @@ from textwrap import indent
 
 import pytest
 
-from noetl_compiler.emission import migrate
-from noetl_compiler.emission.extensions import EXTENSIONS
+from noetl_compiler.migration import migrate
+from noetl_compiler.migration.extensions import EXTENSIONS
 from noetl_compiler.source import SourceFile
 
 PAGE = Path(__file__).parents[2] / "dev" / "extensions.md"

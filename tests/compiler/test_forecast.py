@@ -47,7 +47,7 @@ def test_a_list_in_the_workload_or_the_request_is_counted() -> None:
 def test_what_is_not_known_is_counted_once_and_said() -> None:
     step = forecast(compile_or_raise((HEAD + LOOP).replace("workload.cities }}", "ctx.found }}"))).steps[0]
     assert step.items == 1
-    assert step.assumed == ("items unknown, counted as 1 (--items)", "passes unknown, counted as 1 (--pages)")
+    assert step.assumed == ("items unknown, counted as 1 (--items)", "calls unknown, counted as 1 (--pages)")
 
 
 def test_a_jump_repeats_the_tasks_it_leads_back_over() -> None:

@@ -1,12 +1,12 @@
-"""``frame`` of a loop through all phases: defaults, places, words, emission, forecast."""
+"""``frame`` of a loop through all phases: defaults, places, words, migration, forecast."""
 
 from __future__ import annotations
 
 from noetl_compiler import compile_or_raise, compile_text
-from noetl_compiler.emission import migrate
 from noetl_compiler.forecast import forecast
 from noetl_compiler.graph import Frame, Graph
 from noetl_compiler.language.defaults import FRAME
+from noetl_compiler.migration import migrate
 from noetl_compiler.preview.phrases import loop_in_words
 from noetl_compiler.source import SourceFile
 

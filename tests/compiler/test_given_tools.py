@@ -9,11 +9,11 @@ from jsonschema import Draft7Validator
 
 from noetl_compiler import compile_text, preview
 from noetl_compiler.diagnostics import Severity, one_line
-from noetl_compiler.emission import migrate, migrated
 from noetl_compiler.guarantees import of_call
 from noetl_compiler.language.tool_description import Guarantee, ToolDescription, ToolField
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.language.words import Dialect
+from noetl_compiler.migration import migrate, migrated
 from noetl_compiler.phases import understand
 from noetl_compiler.schema import DIALECTS, json_schema, schema_of_all
 from noetl_compiler.schema.lookup import UnknownPathError, lookup

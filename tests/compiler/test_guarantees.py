@@ -16,13 +16,13 @@ from noetl_compiler.guarantees import guarantees_json, of_call, of_rows
 from noetl_compiler.language.tools import IN_WORKFLOW, KINDS, WAITS
 from noetl_compiler.sql_effects import sql_effect, statements
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: promises}\nworkflow:\n"
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: guarantee_table}\nworkflow:\n"
 RETRY = "policy: {rules: [{when: \"{{ output.status == 'error' }}\", then: {do: retry}}]}"
 RETRY_OK = "policy: {rules: [{when: \"{{ output.status == 'ok' }}\", then: {do: retry}}]}"
 ROWS = "sink: {kind: postgres, auth: pg, table: t}"
 
 AFTER_ANSWER = "at least once: repeated when a worker is lost after the server has answered"
-NOT_AFTER_A_LOSS = "its policy retries errors, and a call may fail after it took effect"
+NOT_AFTER_A_LOSS = "its policy retries errors, and a call may fail after it has taken effect"
 POST = "kind: http, url: 'http://x', method: POST"
 FROM = "kind: transfer, source: {type: http, url: u}"
 COMMITTED = "exactly once: the rows and the outcome of the call are committed together"

@@ -6,7 +6,7 @@ import pytest
 
 from noetl_compiler import compile_or_raise, compile_text
 from noetl_compiler.codes import Code
-from noetl_compiler.emission import migrate
+from noetl_compiler.migration import migrate
 from noetl_compiler.source import SourceFile
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: keys}\n"

@@ -7,8 +7,8 @@ import pytest
 from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Severity
-from noetl_compiler.emission import migrate, without_places
 from noetl_compiler.graph import Graph, Loop
+from noetl_compiler.migration import migrate, without_places
 from noetl_compiler.source import SourceFile
 
 CASE = """\

@@ -110,6 +110,6 @@ def test_a_key_is_not_read_as_another_type() -> None:
     fields = fields_of(STEP_SPEC, "{}")
     with pytest.raises(TypeError, match='"join" in the spec of a step'):
         fields.flag("join")
-    with pytest.raises(TypeError, match='"join" in the spec of a step has other words'):
+    with pytest.raises(TypeError, match='"join" in the spec of a step is declared with other words'):
         fields.choice("join", ROUTE_MODES)
     assert fields.choice("join", JOINS) is None

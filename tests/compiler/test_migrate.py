@@ -1,4 +1,4 @@
-"""Playbooks written anew in v10: the same graph, the comments in their places, and no change the second time."""
+"""Playbooks rewritten in v10: the same graph, the comments in their places, and no change the second time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from jsonschema import Draft7Validator
 
 from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import Severity
-from noetl_compiler.emission import Migration, migrate, without_places
 from noetl_compiler.graph import Graph
+from noetl_compiler.migration import Migration, migrate, without_places
 from noetl_compiler.nodes import plain
 from noetl_compiler.reader import read
 from noetl_compiler.schema import json_schema

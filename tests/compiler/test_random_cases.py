@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl_compiler import compile_text
-from noetl_compiler.emission import migrate, without_places
 from noetl_compiler.graph import encode
+from noetl_compiler.migration import migrate, without_places
 from noetl_compiler.source import SourceFile
 
 Strategy: TypeAlias = st.SearchStrategy[Any]

@@ -74,4 +74,4 @@ def test_code_in_a_file_cannot_be_registered(tmp_path: Path, script: str, is_ref
     file = write(tmp_path, "a.yaml", "etl/a", tool=f"{{kind: python, script: {script}}}")
     found = candidates([file], KINDS)
     assert bool(found.problems) == is_refused
-    assert not is_refused or "the catalog keeps the text of the playbook alone" in problems(found)[-1]
+    assert not is_refused or "the catalog stores only the text of the playbook" in problems(found)[-1]

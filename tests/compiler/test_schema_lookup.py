@@ -34,10 +34,10 @@ def test_every_key_is_explained(start: str) -> None:
 @pytest.mark.parametrize(
     ("path", "about"),
     [
-        ("loop.spec.max_in_flight", "How many iterations run at once: 16"),
-        ("step.loop.spec.max_in_flight", "How many iterations run at once: 16"),
-        ("rule.then.attempts", "How often a retry may call in total"),
-        ("task.spec.policy.rules.then.attempts", "How often a retry may call in total"),
+        ("loop.spec.max_in_flight", "How many iterations run concurrently; by default 16"),
+        ("step.loop.spec.max_in_flight", "How many iterations run concurrently; by default 16"),
+        ("rule.then.attempts", "The maximum number of calls, including the first"),
+        ("task.spec.policy.rules.then.attempts", "The maximum number of calls, including the first"),
         ("next.arcs.when", "The condition under which this route is followed"),
         ("http.url", "The address to call"),
         ("http.spec.policy.rules", "The rules, tried in order"),

@@ -1,4 +1,4 @@
-"""Code that lies elsewhere: found beside the playbook, pinned in the graph, checked in its own file."""
+"""Code in other files: found beside the playbook, pinned in the graph, checked in its own file."""
 
 from __future__ import annotations
 
@@ -208,14 +208,14 @@ def test_a_path_from_another_folder_is_only_proposed(tmp_path: Path) -> None:
 def test_what_only_a_run_knows_is_refused_at_the_template(tmp_path: Path) -> None:
     result = pinned(playbook(tmp_path, '{uri: "{{ ctx.later }}.py"}'))
     assert result.graph is None
-    assert told(result)[0].startswith("error[NT502]: the place of this script is known only in a run")
+    assert told(result)[0].startswith("error[NT502]: the address of this script is known only at run time")
 
 
 def test_a_text_without_a_file_has_no_folder() -> None:
     text = f"{HEAD}workflow:\n  - step: start\n    tool: {{kind: python, script: {{uri: a.py}}}}\n"
     found = lowered(with_scripts(understand(SourceFile("<stdin>", text)), {}, to_run=True))
     assert found.graph is None
-    assert "has no folder" in told(found)[0]
+    assert "from the playbook's folder" in told(found)[0]
 
 
 @pytest.mark.parametrize("source", sorted(SOURCES.keys() - {"file", "http"}))

@@ -134,11 +134,11 @@ FAILURES = [
     ("{{ 1 | nope }}", "not a valid template: No filter named 'nope'.", None),
     ("{% include 'x' %}", "not a valid template: a playbook's template cannot use other templates or blocks", None),
     ("{{ 1 / 0 }}", "the template fails: ZeroDivisionError: division by zero", None),
-    ("{{ 10 ** 30 }}", "the template gives a number of more than 64 bits", None),
-    ("{{ {'a': [10 ** 30]} }}", "the template gives a number of more than 64 bits", None),
-    ("{{ range }}", "the template gives a function, which is not data", None),
-    ("x{{ rows.index }}", "the template gives a builtin_function_or_method, which is not data", None),
-    ("{{ '%s' % range }}", "the template gives a function, which is not data", None),
+    ("{{ 10 ** 30 }}", "the template yields a number of more than 64 bits", None),
+    ("{{ {'a': [10 ** 30]} }}", "the template yields a number of more than 64 bits", None),
+    ("{{ range }}", "the template yields a function, which is not data", None),
+    ("x{{ rows.index }}", "the template yields a builtin_function_or_method, which is not data", None),
+    ("{{ '%s' % range }}", "the template yields a function, which is not data", None),
 ]
 
 
@@ -332,7 +332,7 @@ def test_a_part_of_an_outcome_that_is_not_there_is_none_as_a_value() -> None:
 @pytest.mark.parametrize("source", ["{{ v | float }}", "{{ [v | float] }}", "{{ {'a': [1.5, v | float]} }}"])
 def test_what_json_has_no_number_for_is_no_data(source: str, number: str) -> None:
     """As null it would change the value of a run that continues as new."""
-    with pytest.raises(TemplateFailure, match=f"gives {number}, a number that JSON cannot carry"):
+    with pytest.raises(TemplateFailure, match=f"yields {number}, which JSON cannot represent"):
         render_text(source, {"v": number})
 
 

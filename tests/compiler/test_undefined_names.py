@@ -180,7 +180,7 @@ def test_what_a_name_was_probably_meant_to_be(text: str, hint: str) -> None:
         ),
         (
             one("{kind: noop, message: '{{ secrets.a }}'}"),
-            "templates never see credentials: name them in the auth of the tool",
+            "templates cannot read credentials: name them in the auth of the tool",
         ),
         (
             one("{kind: noop, message: '{{ iter.n }}'}"),

@@ -72,6 +72,18 @@ SAME = {
         "tool: {kind: noop, spec: {policy: {rules: [{then: {do: break}}]}}}",
         "tool: {kind: noop, spec: {policy: {rules: [{else: {then: {do: break}}}]}}}",
     ),
+    "then and else in one rule": (
+        (
+            f"tool: {{kind: noop, spec: {{policy: {{rules: [{{when: {ERROR}, then: {{do: retry, attempts: 2}}, "
+            "else: {do: break}}]}}}"
+        ),
+        f"tool: {{kind: noop, spec: {{policy: {{{AGAIN_OR_BREAK}}}}}}}",
+    ),
+    "then and else in one rule of admission": (
+        "spec: {policy: {admit: {rules: [{when: '{{ workload.go }}', then: {allow: true}, else: {allow: false}}]}}}, "
+        + TOOL,
+        f"spec: {{{ADMIT}}}, {TOOL}",
+    ),
     "next as a word": (f"{TOOL}, next: other", f"{TOOL}, next: {{arcs: [{{step: other}}]}}"),
     "next as a list of words": (
         f"{TOOL}, next: [other, end]",
@@ -150,6 +162,18 @@ def test_secrets_of_the_keychain_are_all_in_the_graph() -> None:
 
 
 WRONG = {
+    "an else without a then before it": (
+        f"tool: {{kind: noop, spec: {{policy: {{rules: [{{when: {ERROR}, else: {{do: break}}}}]}}}}}}",
+        "NT104",
+    ),
+    "more than then below else": (
+        "tool: {kind: noop, spec: {policy: {rules: [{else: {then: {do: break}, set: {ctx.a: 1}}}]}}}",
+        "NT102",
+    ),
+    "a condition beside the else of an eval": (
+        f"tool: {{kind: noop, eval: [{{expr: {ERROR}, do: retry, else: {{do: break}}}}]}}",
+        "NT102",
+    ),
     "policy that is inclusive": (
         "tool: {kind: noop, spec: {policy: {mode: inclusive, rules: [{else: {do: break}}]}}}",
         "NT105",

@@ -155,7 +155,7 @@ def test_without_attempts_in_the_row_it_is_not_given_back_for_ever() -> None:
     run = run_text(drain(more='on_row_error: release\n        attempts: "{{ row.tries }}"'), table.answer)
     assert run.finish.status == "failed"
     assert table.said == [("ACK", "0", "error")]
-    assert any("nothing tells how often it was claimed" in str(event) for event in run.events)
+    assert any("it is unknown how often it was claimed" in str(event) for event in run.events)
 
 
 def test_a_refused_acknowledgement_fails_the_iteration() -> None:

@@ -134,7 +134,7 @@ workflow:
 - {{step: start, tool: {{kind: noop, result: "{{{{ keychain.a.x }}}}"}}}}"""
     cause = run_text(text, lambda _call: None).finish.failures.cause
     assert cause is not None
-    assert "entries of the keychain need each other: a -> b -> a" in cause.message
+    assert "entries of the keychain depend on each other: a -> b -> a" in cause.message
 
 
 def test_without_a_key_there_are_no_secrets() -> None:

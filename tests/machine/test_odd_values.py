@@ -96,7 +96,7 @@ ODD: dict[str, Any] = {
     "10**30": 10**30,
     "an empty text": "",
 }
-NO_DATA = ("more than 64 bits", "that JSON cannot carry")
+NO_DATA = ("more than 64 bits", "which JSON cannot represent")
 """What a template cannot give at all is told as that, whatever field it is for."""
 
 DURATIONS = frozenset({"'5s'", "'2.5'", "2.5"})

@@ -180,7 +180,7 @@ def test_what_cannot_be_is_refused() -> None:
     run.feed(CancelRequested)
     assert pause_problem(run.machine.state, []) == "the run is stopping"
     run.ends(error("cancelled", "cancelled"))
-    assert pause_problem(run.machine.state, []) == resume_problem(run.machine.state, []) == "the run is over"
+    assert pause_problem(run.machine.state, []) == resume_problem(run.machine.state, []) == "the run has ended"
 
 
 def test_who_asks_and_why_have_limits() -> None:

@@ -134,7 +134,7 @@ def test_the_numbers_of_a_rule_see_what_its_condition_sees() -> None:
     ("fields", "message"),
     [
         ({"delay": "{{ 'soon' }}"}, "delay is 'soon', expected seconds"),
-        ({"delay": "{{ 'nan' | float }}"}, "gives nan, a number that JSON cannot carry"),
+        ({"delay": "{{ 'nan' | float }}"}, "yields nan, which JSON cannot represent"),
         ({"delay": "{{ -1 }}"}, "delay is -1, expected 0 seconds or more"),
         ({"delay": "{{ absent }}"}, "absent"),
         ({"max_delay": "{{ [1] }}"}, "max_delay is a list of 1"),

@@ -195,7 +195,7 @@ def test_a_branch_in_progress_has_nothing_to_take_over() -> None:
     recorded = recording(FORK, lambda call: {"n": call.step})
     recorded.run()
     assert recorded.problems == {
-        "left2": "step 'right' was still running when 'left2' first started, so it had no result to take over"
+        "left2": "step 'right' was still running when 'left2' first started, so it had no result to reuse"
     }
 
 

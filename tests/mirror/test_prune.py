@@ -143,7 +143,7 @@ async def test_what_two_runs_share_goes_with_the_later_one(here: Place) -> None:
 
 
 async def test_the_segments_of_a_frame_belong_to_its_execution(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.frames.keeper.SEGMENT_ENTRIES", 20)
+    monkeypatch.setattr("noetl_temporal.frames.segment_writer.SEGMENT_ENTRIES", 20)
     run = await here.run(FRAMED)
     assert await here.owned(run) == await here.keys()
     segments = "SELECT count(*) FROM noetl.payload WHERE position('binary/zlib'::bytea in data) > 0"

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from noetl_temporal.cli import watching
-from noetl_temporal.cli.watching import repeat_on_change
+from noetl_temporal.cli.repeat_on_change import repeat_on_change
 
 ROUNDS = 4
 
 
 def test_work_is_repeated_for_each_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("noetl_temporal.cli.repeat_on_change.LOOK_SECONDS", 0.01)
     used, test = tmp_path / "p.yaml", tmp_path / "p.test.yaml"
     used.write_text("1")
     test.write_text("1")

@@ -16,7 +16,7 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.attention import Attention, attention_of
-from noetl_temporal.cli.describe_run import account_of
+from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import open_event_log
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import connect_temporal
@@ -173,10 +173,10 @@ async def test_a_log_that_the_mirror_cannot_write_is_told_of_a_run_that_goes_on_
         found = await handle.workflow.describe()
         run = Run("default", handle.workflow_id, found.run_id, PLAYBOOK_WORKFLOW)
         await store.note_problem(run, "ValueError: no such text\nDETAIL: none")
-        running = await account_of(client, handle, log, None)
+        running = await describe_run(client, handle, log, None)
         let_go.set()
         await handle.result()
-        ended = await account_of(client, handle, log, None)
+        ended = await describe_run(client, handle, log, None)
     for told in (running, ended):
         assert [one.kind for one in told.attention] == ["unread"]
         assert told.attention[0].message.endswith(" UTC: ValueError: no such text")

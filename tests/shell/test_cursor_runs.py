@@ -92,7 +92,7 @@ class Jobs:
         sql = f"select count(*) from {self.table} where token is not null and status = 'pending'"
         return int(await self.connection.fetchval(sql))
 
-    async def take_over(self) -> list[int]:
+    async def change_owner(self) -> list[int]:
         """Claim and acknowledge what has expired, as another claimer."""
         sql = (
             f"with done as (update {self.table} set token = 'other', status = 'other' where status = 'pending' and "
@@ -259,7 +259,7 @@ async def test_a_running_call_renews_its_lease(servers: Addresses, jobs: Jobs) -
         await begun.wait()
         result = asyncio.create_task(handle.result())
         while not result.done():
-            taken += await jobs.take_over()
+            taken += await jobs.change_owner()
             await asyncio.sleep(0.2)
         assert (await result).result["stats"]["success"] == 1
     assert taken == []
@@ -332,7 +332,7 @@ async def test_a_worker_that_is_frozen_past_its_lease(servers: Addresses, jobs: 
         await until(lambda: web.calls.total() >= 1)
         os.kill(worker.pid, signal.SIGSTOP)
         await until(lambda: expired(jobs))
-        taken = await jobs.take_over()
+        taken = await jobs.change_owner()
         assert taken
         await web.answer_only(None)
         os.kill(worker.pid, signal.SIGCONT)

@@ -11,7 +11,7 @@ import pytest
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
-from noetl_temporal.cli.describe_run import account_of
+from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.client import NoetlClient, UnknownRunError
 from noetl_temporal.codec import data_converter
 from noetl_temporal.mirror.migrations import migrate
@@ -87,7 +87,7 @@ async def test_the_duration_is_that_of_all_its_runs(shell: Shell, monkeypatch: p
     async with shell.client(answer) as client:
         handle = await shell.submit(client, TURNS)
         report = await handle.result()
-        account = await account_of(client, handle, None, "http://ui")
+        account = await describe_run(client, handle, None, "http://ui")
         last = await handle.workflow.describe()
         runs = [history async for history in histories_of(client.temporal, handle.workflow_id)]
         verdicts = [await replay(history, data_converter()) for history in runs]
@@ -115,7 +115,7 @@ async def test_a_run_that_is_reset_meanwhile_is_followed_to_its_end(shell: Shell
         again = await reset(client.temporal, handle.workflow, handle.run_id or "")
         let_go.set()
         report = await waiting
-        assert (await account_of(client, handle, None, None)).run_id == again
+        assert (await describe_run(client, handle, None, None)).run_id == again
     assert report.status == "completed"
 
 

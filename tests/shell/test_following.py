@@ -12,11 +12,11 @@ import pytest
 
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.console import PrintableConsole
-from noetl_temporal.cli.describe_run import account_of
+from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import log_connection, open_event_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import Interrupts
-from noetl_temporal.cli.past import past_account
+from noetl_temporal.cli.past_run import describe_past_run
 from noetl_temporal.cli.view import Lines, Quiet
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.codec import data_converter
@@ -72,7 +72,7 @@ async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shel
         run = await shell.submit(served, ONE)
         handle = RunHandle(client.temporal, run.workflow, run.execution_id, servers.postgres)
         await handle.result()
-        assert (await account_of(client, handle, log, None)).events_complete is False
+        assert (await describe_run(client, handle, log, None)).events_complete is False
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
         view = Quiet(PrintableConsole(file=io.StringIO()))
         following = Following(client, handle, log, view, graph, None, Interrupts())
@@ -82,7 +82,7 @@ async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shel
     assert ended.events_complete
     async with log_connection(servers.postgres) as connection:
         assert ended.events == len(await events_of(connection, run.execution_id)) > 0
-    past = await past_account(servers.postgres, data_converter(servers.postgres), run.execution_id)
+    past = await describe_past_run(servers.postgres, data_converter(servers.postgres), run.execution_id)
     assert past is not None
     assert (past.events, past.events_complete, past.attention) == (ended.events, True, ())
 

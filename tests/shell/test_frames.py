@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal.frames import keeper
+from noetl_temporal.frames import segment_writer
 from noetl_temporal.frames.segments import resumed
 from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.machine.call import Part
@@ -326,7 +326,7 @@ async def test_a_segment_of_a_frame_that_has_ended_has_its_report(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or the next attempt could neither go on with the machine nor tell what it came to."""
-    monkeypatch.setattr(keeper, "SEGMENT_ENTRIES", 1)
+    monkeypatch.setattr(segment_writer, "SEGMENT_ENTRIES", 1)
 
     async def answer(request: Request, _context: ToolContext) -> Any:
         known = len(frame.beats)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noetl_temporal.cli.event_log import log_connection, open_event_log
-from noetl_temporal.cli.logged import logged_events
-from noetl_temporal.cli.reading import Reading, reading_of
+from noetl_temporal.cli.log_reading import Reading, reading_of
+from noetl_temporal.cli.logged_run import logged_events
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.stack.addresses import Addresses
 from tests.acceptance.mute import Mute, mute

@@ -93,7 +93,7 @@ async def test_an_interrupted_attempt_says_why(why: str, status: str) -> None:
     assert record.ended is not None
 
 
-async def test_interruptions_count_neither_as_used_nor_as_lost() -> None:
+async def test_stopping_count_neither_as_used_nor_as_lost() -> None:
     told: list[Any] = []
     for attempt in range(1, MAX_LOST + 3):
         await interrupted("worker_shutdown", told=told, attempt=attempt)
@@ -224,7 +224,7 @@ async def test_an_attempt_whose_tool_has_answered_completes_its_sinks(
 
 
 async def test_it_has_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.stopping.FINISH_SECONDS", 0.1)
+    monkeypatch.setattr("noetl_temporal.interruptions.FINISH_SECONDS", 0.1)
     sink = SlowSink(monkeypatch)
     running = Running(STORING, FakeTool("noop", lambda _request, _context: 1), [])
     task = running.start()

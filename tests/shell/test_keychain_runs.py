@@ -74,7 +74,7 @@ async def submit(client: NoetlClient, steps: str = STEPS) -> RunHandle:
     return await client.submit(compile_or_raise(text, "shell.yaml"), content=text)
 
 
-async def told_of(client: NoetlClient, run: RunHandle) -> str:
+async def entry_fields(client: NoetlClient, run: RunHandle) -> str:
     """The histories of the run and of its loop."""
     ids = [one.id async for one in client.temporal.list_workflows(f"WorkflowId STARTS_WITH '{run.workflow_id}'")]
     histories = [await client.temporal.get_workflow_handle(id_).fetch_history() for id_ in ids]
@@ -86,7 +86,7 @@ async def test_each_call_gets_the_values_and_nobody_else(servers: Addresses) -> 
     async with served.client(servers, billing=BILLING, key=KEY) as client:
         run = await submit(client)
         report = await run.result()
-        history = await told_of(client, run)
+        history = await entry_fields(client, run)
     assert served.seen == [EACH, EACH, LAST]
     assert report.result == {"echo": ["***", {**BILLING, "token": "***", "port": "***"}]}
     assert MARK in history
@@ -163,5 +163,5 @@ async def test_an_error_is_masked_and_a_repeated_attempt_gets_the_value_again(se
     async with served.client(servers, billing=BILLING) as client:
         run = await submit(client, steps)
         assert (await run.result()).result == {"echo": "***"}
-        assert "hush-billing" not in await told_of(client, run)
+        assert "hush-billing" not in await entry_fields(client, run)
     assert served.seen == ["hush-billing", "hush-billing"]

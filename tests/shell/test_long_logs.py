@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from noetl_temporal.cli import logged, reading
+from noetl_temporal.cli import log_reading, logged_run
 from noetl_temporal.cli.event_log import log_connection
 from noetl_temporal.cli.events import events_command
-from noetl_temporal.cli.logged import logged_events
-from noetl_temporal.cli.reading import read_log
+from noetl_temporal.cli.log_reading import read_log
+from noetl_temporal.cli.logged_run import logged_events
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.stack.addresses import Addresses
 
@@ -97,7 +97,7 @@ async def test_all_rows_are_read_each_once_in_their_order(dsn: str) -> None:
 async def test_a_log_that_grows_while_it_is_read_has_an_end(
     dsn: str, last: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logged, "PAGE_ROWS", 10 if last else 20_000)
+    monkeypatch.setattr(logged_run, "PAGE_ROWS", 10 if last else 20_000)
     connection = await asyncpg.connect(dsn)
     seen = 0
     try:
@@ -118,7 +118,7 @@ async def test_more_are_asked_for_than_there_are(dsn: str) -> None:
 
 @pytest.mark.usefixtures("environment")
 async def test_the_pages_of_a_table_have_the_same_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logged, "PAGE_ROWS", 10)
+    monkeypatch.setattr(logged_run, "PAGE_ROWS", 10)
     header, *lines = await shown("--last", "35")
     assert len(lines) == 35
     assert header.split() == ["time", "event", "node", "status", "seconds"]
@@ -126,7 +126,7 @@ async def test_the_pages_of_a_table_have_the_same_columns(monkeypatch: pytest.Mo
 
 
 async def test_rows_are_counted_and_warnings_read_wherever_they_are(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_PAGE", 1_000)
+    monkeypatch.setattr(log_reading, "_PAGE", 1_000)
     async with log_connection(dsn) as log:
         found = await read_log(log, "default", "tests/long/7", "r1", 7)
     assert (found.events, found.superseded) == (ROWS, 0)

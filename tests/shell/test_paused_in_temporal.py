@@ -16,7 +16,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 
 from noetl_temporal.cli.attention import attention_of
-from noetl_temporal.cli.describe_run import account_of
+from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import open_event_log
 from noetl_temporal.cli.standstill import StandstillLines
 from noetl_temporal.mirror.service import mirroring
@@ -60,7 +60,7 @@ async def test_a_paused_workflow_is_understood(servers: Addresses, shell: Shell)
 
         # the status, without a worker that could be asked
         async with open_event_log(servers.postgres) as log:
-            told = await account_of(Runs(client.temporal, servers.postgres), handle, log, None)
+            told = await describe_run(Runs(client.temporal, servers.postgres), handle, log, None)
         assert told.status == "paused"
         [found] = told.attention
         assert (found.kind, found.remedy) == ("paused_run", f"`{unpause}`")

@@ -113,7 +113,7 @@ async def test_a_paused_run_begins_nothing_and_goes_on(shell: Shell) -> None:
         assert gate.called == ["start"]
         await handle.resume(by="bob")
         found = await asyncio.wait_for(handle.result(), 30)
-        with pytest.raises(RequestRefusedError, match="the run is over"):
+        with pytest.raises(RequestRefusedError, match="the run has ended"):
             await handle.resume()
     assert (found.status, gate.called) == ("completed", ["start", "after"])
 

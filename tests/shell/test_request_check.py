@@ -31,7 +31,7 @@ async def test_half_a_character_is_refused_with_its_place(servers: Addresses, pa
     execution_id = new_execution_id()
     with pytest.raises(PayloadError) as refused:
         await client.submit(PLAYBOOK, payload, execution_id=execution_id)
-    assert str(refused.value).startswith(f"{place} has half of a surrogate pair")
+    assert str(refused.value).startswith(f"{place} has a lone surrogate")
     with pytest.raises(UnknownRunError):
         await client.find(execution_id)
 

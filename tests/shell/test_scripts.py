@@ -1,4 +1,4 @@
-"""Code that lies elsewhere is fetched when a playbook is submitted, and never again."""
+"""Code in other files is fetched when a playbook is submitted, and never again."""
 
 from __future__ import annotations
 

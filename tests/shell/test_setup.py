@@ -13,7 +13,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from noetl_activities.testing import FakeTool
 from noetl_compiler import compile_or_raise
-from noetl_temporal.cli.logged import logged_events
+from noetl_temporal.cli.logged_run import logged_events
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.search_attributes import SEARCH_ATTRIBUTES

@@ -9,7 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 from temporalio.client import Client
-from temporalio.converter import ActivitySerializationContext, DataConverter, WorkflowSerializationContext
+from temporalio.converter import (
+    ActivitySerializationContext,
+    DataConverter,
+    StorageDriverStoreContext,
+    StorageDriverWorkflowInfo,
+    WorkflowSerializationContext,
+)
 from temporalio.exceptions import ApplicationError
 from temporalio.service import TLSConfig
 
@@ -177,3 +183,10 @@ async def test_a_worker_warns_if_anyone_can_command_it(
     if problem is not None:
         assert address in problem
         assert "NOETL_SIGNING_KEY_FILE" in problem
+
+
+def test_the_sdk_copies_no_converter_for_what_a_payload_belongs_to() -> None:
+    converter = worker_converter(data_converter("postgresql://nobody@127.0.0.1:1/none", KEY))
+    place = WorkflowSerializationContext("default", "w")
+    store = StorageDriverStoreContext(target=StorageDriverWorkflowInfo(namespace="default", id="w"))
+    assert converter._with_contexts(place, store) is converter.with_context(place)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from noetl_temporal.cli.console import PrintableConsole
 from noetl_temporal.cli.events import events_command
-from noetl_temporal.cli.past import past_account
+from noetl_temporal.cli.past_run import describe_past_run
 from noetl_temporal.codec import data_converter
 from noetl_temporal.mirror.store import open_store
 from noetl_temporal.stack.addresses import Addresses
@@ -75,7 +75,7 @@ async def test_events_that_a_reset_superseded_are_marked(dsn: str) -> None:
 
 
 async def test_the_account_of_a_run_leaves_out_what_a_reset_superseded(dsn: str) -> None:
-    found = await past_account(dsn, data_converter(dsn), 1)
+    found = await describe_past_run(dsn, data_converter(dsn), 1)
     assert found is not None
     assert (found.events, found.superseded, found.warnings) == (5, 3, ())
     assert (found.workflow_id, found.run_id) == ("tests/built/1", "r2")

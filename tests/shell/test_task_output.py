@@ -114,7 +114,7 @@ async def test_no_printed_line_can_be_taken_for_one_of_the_log(logged: pytest.Lo
 
 async def test_the_worker_logs_the_beginning_of_a_long_text(logged: pytest.LogCaptureFixture) -> None:
     await printed("x" * (MOST_CHARACTERS + 1234))
-    assert logged.messages[0].endswith("x\n  | ... (the rest is left out)")
+    assert logged.messages[0].endswith("x\n  | ... (the rest is omitted)")
     assert len(logged.messages[0]) < MOST_CHARACTERS + 200
 
 
@@ -164,7 +164,7 @@ async def test_a_megabyte_is_kept_and_the_cut_is_told(servers: Addresses, log: a
     found = await lines_of(log, execution)
     assert [line.stream for line in found] == ["stdout", "noetl"]
     assert MOST_BYTES - 2 <= len(found[0].text.encode()) <= MOST_BYTES
-    assert found[1].text == "the output is cut here: at most 1,048,576 bytes of an attempt are logged"
+    assert found[1].text == "the output is truncated here: at most 1,048,576 bytes of an attempt are logged"
 
 
 async def test_what_is_not_cut_is_whole(servers: Addresses, log: asyncpg.Connection) -> None:

@@ -80,7 +80,7 @@ async def test_a_signal_ends_a_wait(shell: Shell) -> None:
             await handle.signal("pade")
         await handle.signal("paid", {"amount": 3})
         found = await asyncio.wait_for(handle.result(), 30)
-        with pytest.raises(RequestRefusedError, match="the run is over"):
+        with pytest.raises(RequestRefusedError, match="the run has ended"):
             await handle.signal("paid")
     assert (found.status, found.result) == ("completed", {"amount": 3})
 

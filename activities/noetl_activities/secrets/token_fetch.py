@@ -31,7 +31,7 @@ class _Context:
         """Nothing to do: the calling activity heartbeats."""
 
     async def credential(self, auth: Json) -> Credential:
-        raise ConfigError(f"a token endpoint is not asked with auth {auth!r}")
+        raise ConfigError(f"a token endpoint cannot be called with auth {auth!r}")
 
     async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
         raise ConfigError(f"a token endpoint needs no secret {name!r} {kind!r} {len(config)}")
@@ -60,7 +60,7 @@ async def fetch_token(name: str, config: Mapping[str, Json]) -> Fetched:
         raise SecretError(Outcome("error", error=told))
     answer: Any = outcome.result["data"]
     if not isinstance(answer, dict):
-        message = f"the token {name!r} cannot be fetched: the answer is not a JSON object"
+        message = f"the token {name!r} cannot be fetched: the response is not a JSON object"
         raise SecretError(Outcome("error", error=ErrorInfo("credential", message)))
     fields = cast("dict[str, Any]", answer)
     return Fetched(fields, _seconds(fields.get("expires_in")))

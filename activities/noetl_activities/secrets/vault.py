@@ -77,7 +77,7 @@ class Vault:
         login = _map((await self._ask(address, "POST", "auth/approle/login", {}, body)).get("auth"))
         if not isinstance(login.get("client_token"), str):
             raise CredentialError(
-                "Vault answered a login without a token: check NOETL_VAULT_ROLE_ID and NOETL_VAULT_SECRET_ID"
+                "Vault accepted the login but returned no token: check NOETL_VAULT_ROLE_ID and NOETL_VAULT_SECRET_ID"
             )
         seconds = login.get("lease_duration")
         return Fetched(login, seconds * _EARLIER if isinstance(seconds, int | float) else 0.0)
@@ -92,7 +92,7 @@ class Vault:
             try:
                 response, text = await exchange(client, request, follow_redirects=False)
             except httpx.HTTPError as error:
-                message = f"Vault at {address} does not answer: {str(error) or type(error).__name__}"
+                message = f"Vault at {address} does not respond: {str(error) or type(error).__name__}"
                 raise SecretError(Outcome("error", error=ErrorInfo("connection", message))) from None
         if not response.is_success:
             raise _refused(response.status_code, method, path)
@@ -102,7 +102,7 @@ class Vault:
         """Vault's address. Raises CredentialError if there is none, or if the connection would not be private."""
         text = self._environment.get("NOETL_VAULT_ADDRESS", "").rstrip("/")
         if not text:
-            raise CredentialError("the worker knows no Vault: set NOETL_VAULT_ADDRESS and a login where it starts")
+            raise CredentialError("the worker has no Vault: set NOETL_VAULT_ADDRESS and a login in its environment")
         try:
             url = httpx.URL(text)
         except httpx.InvalidURL:
@@ -144,7 +144,7 @@ def _read_json(text: bytearray) -> dict[str, Any]:
     try:
         return _map(json.loads(text))
     except ValueError:
-        raise CredentialError("what answers at NOETL_VAULT_ADDRESS is not Vault: its answer is not JSON") from None
+        raise CredentialError("the server at NOETL_VAULT_ADDRESS is not Vault: its response is not JSON") from None
 
 
 def _map(value: Any) -> dict[str, Any]:

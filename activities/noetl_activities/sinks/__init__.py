@@ -11,10 +11,11 @@ from typing import Protocol
 from noetl_activities.errors import ConfigError
 from noetl_activities.sinks.ledger import Entry, Stored
 from noetl_activities.tool import Json, ToolContext
+from noetl_compiler.language.sinks import CALLS, STORES
 
 __all__ = ["KINDS", "PLACES", "Entry", "SinkKind", "Sinks", "Stored", "find", "store"]
 
-KINDS = ("duckdb", "postgres")
+KINDS = tuple(sorted(STORES))
 
 PLACES = {"duckdb": ("database",), "postgres": ()}
 """The fields that, with ``auth``, determine the database of a sink."""
@@ -57,7 +58,6 @@ async def store(
     """Store ``result``, or the data in ``config``. Raises ToolError; SinkError for errors of a driver."""
     from noetl_activities.sinks.duckdb import store_duckdb
     from noetl_activities.sinks.postgres import store_postgres
-    from noetl_compiler.language.sinks import CALLS  # here, as DuckDB's processes import this package and need it not
 
     if kind in CALLS:
         from noetl_activities.sinks.tool_call import call_tool

@@ -8,12 +8,9 @@ from typing import NamedTuple, cast
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
 
-__all__ = ["DATA", "ColumnTypes", "Row", "column_type", "content_of", "keys_of", "parts_of", "quoted", "rows_of"]
+__all__ = ["ColumnTypes", "Row", "column_type", "content_of", "keys_of", "parts_of", "quoted", "rows_of"]
 
 Row = dict[str, Json]
-
-DATA = ("data", "args", "values", "payload")
-"""The fields of a sink with data to store instead of the result."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 
@@ -55,7 +52,8 @@ def _field(row: Json, path: list[str]) -> Json:
 
 def content_of(config: dict[str, Json], result: Json) -> Json:
     """The data of the sink, else the result."""
-    return next((config[name] for name in DATA if config.get(name) is not None), result)
+    data = config.get("data")
+    return result if data is None else data
 
 
 def keys_of(config: dict[str, Json], mode: str, what: str = "a sink") -> list[str]:

@@ -1,7 +1,7 @@
 """The duckdb sink: rows and their ledger entry are committed in one transaction of the file (semantics.md 26a).
 
-Only one process has the file open (duckdb_kept.py), and the sinks of a file run one after the other in it, so they
-never conflict.
+Only one process has the file open (duckdb_process_pool.py), and it runs the sinks of the file one after the other, so
+they never conflict.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from noetl_activities.duckdb_kept import duckdb_process
-from noetl_activities.duckdb_place import DatabaseFile, has_file, place_of
+from noetl_activities.duckdb_location import DatabaseFile, has_file, place_of
 from noetl_activities.duckdb_process import failed
+from noetl_activities.duckdb_process_pool import duckdb_process
 from noetl_activities.duckdb_wire import Done, Failed, Find, Store
 from noetl_activities.errors import SinkError
 from noetl_activities.sinks.data import keys_of, parts_of, rows_of

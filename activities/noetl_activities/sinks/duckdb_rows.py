@@ -7,9 +7,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from noetl_activities.duckdb_calls import Running
 from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.duckdb_once import OUTSIDE, kinds_of
-from noetl_activities.duckdb_running import Running
 from noetl_activities.duckdb_statements import run_statements
 from noetl_activities.duckdb_wire import Store
 from noetl_activities.errors import ConfigError

@@ -22,7 +22,7 @@ from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
 from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.batcher import BatchedRequest
-from noetl_activities.sinks.data import DATA, Row, keys_of, parts_of, rows_of
+from noetl_activities.sinks.data import Row, keys_of, parts_of, rows_of
 from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune
 from noetl_activities.sinks.postgres_statement import Statements
 from noetl_activities.sinks.postgres_table import Table
@@ -72,7 +72,7 @@ def batch_key(request: SinkRequest) -> str | None:
         return None
     if has_statement(request.config) and not all(map(_BATCHABLE.match, statements_of(request.config, "postgres"))):
         return None
-    target = {name: value for name, value in request.config.items() if name not in (*DATA, "params")}
+    target = {name: value for name, value in request.config.items() if name not in ("data", "params")}
     return repr((target, request.mode, request.entry.once if request.mode == "replace" else ""))
 
 

@@ -23,7 +23,7 @@ __all__ = [
     "DDL",
     "NO_LEDGER",
     "Access",
-    "Noted",
+    "RecordedOutcome",
     "access",
     "claim",
     "claim_all",
@@ -97,7 +97,7 @@ delete from noetl_ledger.outcome where ctid = any(array(
 """
 
 
-class Noted(NamedTuple):
+class RecordedOutcome(NamedTuple):
     """``is_kept``: the outcome is in the ledger. ``rival`` is another one that was there before."""
 
     is_kept: bool = False
@@ -162,13 +162,13 @@ async def has_written(connection: Connection) -> bool:
     return await connection.execute(_HAS_WRITTEN) == "SELECT 1"
 
 
-async def note(connection: Connection, key: str, n: int, text: str) -> Noted:
+async def note(connection: Connection, key: str, n: int, text: str) -> RecordedOutcome:
     """Store the outcome of a call in the running transaction, if that has changed anything. Waits for a concurrent
     attempt to end.
     """
     if await connection.fetchval(_NOTE, key, n, text) is not None:
-        return Noted(is_kept=True)
-    return Noted(rival=await outcome(connection, key, n))
+        return RecordedOutcome(is_kept=True)
+    return RecordedOutcome(rival=await outcome(connection, key, n))
 
 
 async def keep(connection: Connection, key: str, n: int, outcome: str) -> str | None:

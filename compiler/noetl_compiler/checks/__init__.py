@@ -27,6 +27,7 @@ from noetl_compiler.checks.sinks import check_sinks
 from noetl_compiler.checks.sizes import warn_of_oversized_data
 from noetl_compiler.checks.sql_syntax import check_sql
 from noetl_compiler.checks.targets import forbid_unknown_targets
+from noetl_compiler.checks.template_keys import warn_of_template_keys
 from noetl_compiler.checks.templates import check_templates
 from noetl_compiler.checks.tools import forbid_unknown_tools
 from noetl_compiler.checks.unmatched_errors import warn_of_unmatched_errors
@@ -50,6 +51,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_dead_routes,
     warn_of_effects_after_failures,
     check_templates,
+    warn_of_template_keys,
     warn_of_unmatched_errors,
     warn_of_too_many_attempts,
     warn_of_parallel_set,

@@ -16,8 +16,9 @@ from noetl_compiler.templating.truth import texts_in
 
 __all__ = ["warn_of_dead_routes"]
 
-_WORDS_HINT = 'a status is "ok" or "error", an event "step.done", "step.failed" and so on'
-_TAKE_BOTH = "add a condition to the earlier one, or follow all that match with spec: {mode: inclusive}"
+_WORDS_HINT = 'a status is "ok" or "error", an event is "step.done" or "step.failed", for example'
+_CONDITION = "add a condition to the earlier one"
+_TAKE_BOTH = f"{_CONDITION}, or follow all matching routes with spec: {{mode: inclusive}}"
 
 
 def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
@@ -25,21 +26,23 @@ def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
     for task in all_tasks(playbook):
         if task.policy:
             _check_rules(task.policy, report)
+    hint = _TAKE_BOTH if playbook.dialect == "v10" else _CONDITION
     for step in playbook.steps:
         _check_admission(step.admit, report)
         if step.next and step.next.mode == "exclusive":
-            _check_routes(step.next, step, report, of_loop=step.tells_of_loop)
+            _check_routes(step.next, step, report, hint, of_loop=step.tells_of_loop)
         if step.item_routes and step.item_routes.mode == "exclusive":
-            _check_routes(step.item_routes, step, report, of_loop=False)
+            _check_routes(step.item_routes, step, report, hint, of_loop=False)
 
 
-def _check_routes(following: Next, step: Step, report: Report, *, of_loop: bool) -> None:
+def _check_routes(following: Next, step: Step, report: Report, hint: str, *, of_loop: bool) -> None:
     seen = _Seen(report, of_loop=of_loop)
     for group in following.groups:
         when, span = group[0].when, group[0].span
-        if earlier := seen.before(group[0].on or boundary(when), when, span):
+        earlier = seen.before(group[0].on or boundary(when), when, span)
+        if earlier and span != step.name.span:  # the step's implicit route to the end
             message = f'this route of step "{step.name.text}" is unreachable: an earlier one always matches'
-            report.warning(Code.DEAD_ROUTE, span, message, _TAKE_BOTH, _related(earlier))
+            report.warning(Code.DEAD_ROUTE, span, message, hint, _related(earlier))
 
 
 def _check_rules(policy: Policy, report: Report) -> None:

@@ -55,7 +55,7 @@ def _leads_back(loop: Step, routes: Mapping[str, frozenset[str]], report: Report
     if loop.name.text not in seen:
         return False
     message = f'the route of an item of "{loop.name.text}" leads back to this loop'
-    _refuse(loop, message, "route to the loop again when it is over, on loop.done", report)
+    _refuse(loop, message, "route to the loop again when it has ended, on loop.done", report)
     return True
 
 
@@ -82,6 +82,6 @@ def _warn_of_shared(step: Step, loops: list[Step], report: Report) -> None:
         return
     loop = loops[0]
     message = f'step "{step.name.text}" runs on the route of each item of "{loop.name.text}", and outside of it too'
-    hint = "if it belongs to the whole loop alone, route to it on loop.done only"
+    hint = "if it belongs to the whole loop, route to it on loop.done only"
     related = (Related(loop.name.span, "the loop is here"),)
     report.warning(Code.SHARED_ROUTE, step.name.span, message, hint, related)

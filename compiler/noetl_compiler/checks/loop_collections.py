@@ -30,7 +30,7 @@ def check_loop_collections(playbook: Playbook, report: Report) -> None:
         if step.loop is None or (collection := step.loop.body.collection) is None:
             continue
         if collection.templates:
-            _check_path(collection, playbook.workload, report)
+            _check_path(collection, playbook, report)
         elif expression := _bare_expression(collection, step, step.loop, playbook):
             message = f'the collection "{expression}" is plain text, so the loop would run once'
             hint = f'put it in {{{{ }}}}: "{{{{ {expression} }}}}"'
@@ -60,19 +60,25 @@ def _bare_expression(collection: Value, step: Step, loop: Loop, playbook: Playbo
     return text if all(names.knows(use, head) for head in heads) else ""
 
 
-def _check_path(collection: Value, workload: Value, report: Report) -> None:
-    """Warn of a workload value that is text. An empty text is a placeholder for the value of the request."""
+def _check_path(collection: Value, playbook: Playbook, report: Report) -> None:
+    """Warn of a workload value that is no list. An empty one is a placeholder for the value of the request."""
     path = lone_path(str(collection.data)) if "" in collection.templates else None
-    if path is not None and _is_text(path, workload):
-        message = f'the loop runs once: "{path}" is text, not a list'
+    found = _default_of(path, playbook) if path is not None else None
+    if isinstance(found, str | int | float) and str(found).strip() not in ("", "0"):
+        message = f'the loop runs once: "{path}" is {_kind(found)}, not a list'
         report.warning(Code.LOOP_OVER_TEXT, collection.templates[""], message, "make it a list in the workload")
 
 
-def _is_text(path: str, workload: Value) -> bool:
+def _default_of(path: str, playbook: Playbook) -> Json:
+    """What the workload says of a path, with or without "workload" before it; None if a template says it."""
     root, *names = path.split(".")
-    if root not in WORKLOAD or "".join(pointer("", name) for name in names) in workload.templates:
-        return False
-    found: Json = workload.data
+    if root not in WORKLOAD:
+        if any(step.name.text == root for step in playbook.steps):
+            return None
+        names = [root, *names]
+    if "".join(pointer("", name) for name in names) in playbook.workload.templates:
+        return None
+    found: Json = playbook.workload.data
     for name in names:
         found = cast("dict[str, Json]", found).get(name) if isinstance(found, dict) else None
-    return isinstance(found, str) and bool(found.strip())
+    return found

@@ -25,7 +25,7 @@ _AFTER_THE_LOOP = (RenderedAt.AFTER, RenderedAt.ARC)
 
 
 def warn_of_lost_assignments(playbook: Playbook, report: Report) -> None:
-    """NT407. Steps in the region of a loop are left out: their iteration goes on after them."""
+    """NT407. Steps in the region of a loop are left out: their iteration continues after them."""
     if not any(True for step in playbook.steps for _ in _set_for_step(step)):
         return
     inside = regions_of(playbook, entry_of(playbook), final_of(playbook)).owner
@@ -71,6 +71,6 @@ def _read_by_steps(playbook: Playbook) -> dict[str, set[str]]:
 
 def _report(assign: Assign, is_late: bool, report: Report) -> None:
     name = assign.target.removeprefix(_ITER)
-    why = "a route is taken when the step is over" if is_late else "it ends with the step, where nothing reads it"
+    why = "a route is taken when the step has ended" if is_late else "it ends with the step, where nothing reads it"
     message = f'"{assign.target}" is set outside of an iteration and lost: {why}'
     report.warning(Code.LOST_ASSIGNMENT, assign.span, message, f"write ctx.{name}, which later steps can read")

@@ -61,7 +61,7 @@ def _check(text: ForeignText, task: Task, bound: frozenset[str] | None, report: 
         _check_syntax(node, tree, report)
     elif tree is not None and not report.has_error_in(task.span):
         if not splices and not gives_result(tree) and "result" not in (bound or ()):
-            report.warning(Code.NO_PYTHON_RESULT, node.span, "the code gives no result", _NO_RESULT)
+            report.warning(Code.NO_PYTHON_RESULT, node.span, "the code has no result", _NO_RESULT)
         if bound is not None:
             _warn_of_names(node, code, tree, bound, report)
 

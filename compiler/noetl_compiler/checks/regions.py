@@ -44,7 +44,7 @@ def _check_end(step: Step, name: Name, steps: Mapping[str, Step], ended: dict[st
     elif loop.tasks:
         message, hint = f'the loop "{name.text}" repeats its own task, so no other step can end it', "remove end_loop"
     elif other is not None:
-        message, hint = f'the loop "{name.text}" already ends at step "{other.name.text}"', "route both to one end"
+        message, hint = f'the loop "{name.text}" already ends at step "{other.name.text}"', "route both to the same end"
     else:
         ended[name.text] = step
         return

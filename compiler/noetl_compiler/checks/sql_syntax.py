@@ -37,7 +37,7 @@ def check_sql_text(node: ScalarNode, kind: str, report: Report) -> None:
         span = span_in_scalar(report.source, node, problem.start, problem.end) or node.span
         near = node.text[problem.start : problem.end]
         message = f'syntax error in SQL near "{near}"' if near else "a quote or comment in SQL is not closed"
-        hint = f"read as {SQL_LANGUAGES[kind][0]} by sqlglot, which does not know all of it; the database decides"
+        hint = f"parsed as {SQL_LANGUAGES[kind][0]} by sqlglot, which does not support all of it"
         report.warning(Code.SQL_SYNTAX, span, message, hint)
     elif node.template_span is not None:
         _warn_of_quoted(node, kind, report)

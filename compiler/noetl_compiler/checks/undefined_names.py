@@ -29,7 +29,7 @@ _ONLY_PLAYBOOK = {
 _HINTS = {
     **dict.fromkeys(OUTCOME, "it is defined after a call: read it in the task's rules, in set, or in a route"),
     **dict.fromkeys(
-        ("auth", "secret", "secrets", "token"), "templates never see credentials: name them in the auth of the tool"
+        ("auth", "secret", "secrets", "token"), "templates cannot read credentials: name them in the auth of the tool"
     ),
 }
 _OF_LOOPS = dict.fromkeys((*ITERATION, "item", "element"), "it is defined by a loop, and this step has none")

@@ -52,7 +52,7 @@ class ConstructFields(Fields):
         """Read one of several words; return its meaning."""
         declared = self._known.get(key)
         if declared is not None and isinstance(declared.type, Choice) and declared.type.words is not meanings:
-            raise TypeError(f'"{key}" in {self.place} has other words than those it is read by')
+            raise TypeError(f'"{key}" in {self.place} is declared with other words than it is read with')
         return super().choice(key, meanings)
 
     def flag(self, *keys: str) -> bool | None:
@@ -138,7 +138,7 @@ class ConstructFields(Fields):
         self._told_missing.add(key)
         super().missing(key, hint, mistaken)
 
-    def close(self, also: Collection[str] = (), spec: Collection[str] = ()) -> None:
+    def close(self, also: Collection[str] = (), spec: Collection[str] = (), step: Collection[str] = ()) -> None:
         """Report missing, ineffective, deprecated and wrongly typed keys, and unknown keys with the nearest known."""
         for key in self._construct.required:
             if key.name not in self._told_missing and self._present.keys().isdisjoint(key.names):
@@ -148,7 +148,7 @@ class ConstructFields(Fields):
         if unread := self._entries.keys() - self._asked:
             for name in sorted(unread):
                 self._close_key(name)
-        super().close((*also, *self._known) if also else self._known, spec)
+        super().close((*also, *self._known) if also else self._known, spec, step)
 
     def _close_key(self, name: str) -> None:
         """Check a key that no reader has requested."""

@@ -28,7 +28,7 @@ _ATTEMPTS = {"row": "{{ row.attempts }}", "frame": "{{ row | map(attribute='atte
 
 _NO_PARAMS = Value([])
 
-_NO_FRAME = "each task of a claimed row runs in an activity of its own"
+_NO_FRAME = "each task of a claimed row runs in its own activity"
 
 
 def read_cursor(loop: Fields) -> Cursor | None:
@@ -45,7 +45,7 @@ def read_cursor(loop: Fields) -> Cursor | None:
     attempts = inner.amount("attempts") or Value(_ATTEMPTS[frame.process], {"": inner.span})
     on_row_error = inner.choice("on_row_error", ROW_ERRORS) or "ack"
     if on_row_error == "release" and "release" not in inner:
-        inner.missing("release", "write the statement that gives a row back")
+        inner.missing("release", "write the statement that releases a row")
     found = Cursor(
         statement.kind,
         inner.span,

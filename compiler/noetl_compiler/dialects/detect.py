@@ -21,6 +21,8 @@ __all__ = ["detect"]
 
 _TOOL_KIND = '"tool: {kind}"'
 
+_LOOP_OF_TOOL = '"loop" in a tool'
+
 _ITERATOR = '"tool: iterator"'
 
 
@@ -53,8 +55,10 @@ def _is_iterator(step: MappingNode) -> bool:
 
 
 def _is_foreign(mark: _Mark, dialect: Dialect) -> bool:
-    """Whether a mark belongs to another dialect. ``tool: {kind}`` belongs to both v10 and case."""
-    return mark.dialect != dialect and not (dialect == "case" and mark.what == _TOOL_KIND)
+    """Whether a mark belongs to another dialect. ``tool: {kind}`` belongs to both v10 and case, and a loop in a tool
+    is an error of its own in v10.
+    """
+    return mark.dialect != dialect and (dialect, mark.what) not in (("case", _TOOL_KIND), ("v10", _LOOP_OF_TOOL))
 
 
 def _decide(root: MappingNode, marks: list[_Mark]) -> Dialect:
@@ -63,7 +67,8 @@ def _decide(root: MappingNode, marks: list[_Mark]) -> Dialect:
     is_iterating = any(map(_is_iterator, _steps(root)))  # late v1, in which tools were already words
     if is_iterating or (count["v1"] and count["v1"] >= tools):  # later dialects share other marks of v1
         return "v1"
-    if count["case"]:
+    newer = any(mark.dialect == "v10" and mark.what != _TOOL_KIND for mark in marks)
+    if any(mark.dialect == "case" and not (newer and mark.what == _LOOP_OF_TOOL) for mark in marks):
         return "case"
     if count["legacy"] > count["v10"]:
         return "legacy"
@@ -108,6 +113,8 @@ def _mark_of(key: str, node: Node) -> tuple[Dialect, str] | None:
 def _tool_mark(node: Node) -> tuple[Dialect, str] | None:
     if isinstance(node, ScalarNode) and node.value is None:
         return None  # mostly a mapping that is not indented
+    if isinstance(node, MappingNode) and node.get("loop"):
+        return "case", _LOOP_OF_TOOL
     if isinstance(node, ScalarNode):
         what = f'"tool: {node.text}"'
         return "v1" if what == _ITERATOR else "legacy", what

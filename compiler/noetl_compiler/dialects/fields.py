@@ -111,7 +111,7 @@ class Fields:
         if found.text not in meanings:
             expected = ", ".join(f'"{word}"' for word in sorted(meanings))
             message = f'invalid value "{found.text}" for "{key}"'
-            hint = nearest(found.text, meanings) or f"expected one of {expected}"
+            hint = nearest(found.text.lower(), meanings) or f"expected one of {expected}"
             self.report.error(Code.WRONG_VALUE, found.span, message, hint)
         return meanings.get(found.text)
 
@@ -166,16 +166,18 @@ class Fields:
             self._asked.add(misspelt.text)
             self._unknown(misspelt, f'did you mean "{key}"?')
 
-    def close(self, also: Collection[str] = (), spec: Collection[str] = ()) -> None:
+    def close(self, also: Collection[str] = (), spec: Collection[str] = (), step: Collection[str] = ()) -> None:
         """Report the keys that were not requested, with the nearest known key.
 
-        ``also`` has further candidates, ``spec`` the keys that belong below ``spec``.
+        ``also`` has further candidates, ``spec`` the keys that belong below ``spec``, ``step`` those of the step.
         """
         if self._entries.keys() <= self._asked:
             return
         for key, (node, _) in self._entries.items():
             if key in spec and key not in self._asked:
                 self._unknown(node, f"write it below spec: spec: {{{key}: ...}}")
+            elif key in step and key not in self._asked:
+                self._unknown(node, f'write it in the step, beside "tool": {key}: ...')
             elif key not in self._asked:
                 self._unknown(node, nearest_or_all(key, {*self._asked, *also}, "its keys are"))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from msgspec import structs
 
 from noetl_compiler import graph
@@ -12,11 +15,20 @@ from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.dialects.values import assigns, expression
 from noetl_compiler.dialects.waits import read_wait_for
-from noetl_compiler.graph import AdmitRule, Assign, Circuit, EnterRule, Template, Value
+from noetl_compiler.graph import AdmitRule, Assign, Circuit, EnterRule, Span, Template, Value
 from noetl_compiler.language import defaults, keys
 from noetl_compiler.language.construct import Construct
-from noetl_compiler.language.constructs.admission import ADMISSION, ADMISSION_RULE, VERDICT
-from noetl_compiler.language.constructs.policies import ACTION, CIRCUIT, EVAL_RULE, FAILURE_MODE, POLICY, RULE
+from noetl_compiler.language.constructs.admission import ADMISSION, ADMISSION_RULE, OTHERWISE_VERDICT, VERDICT
+from noetl_compiler.language.constructs.policies import (
+    ACTION,
+    CIRCUIT,
+    EVAL_OTHERWISE,
+    EVAL_RULE,
+    FAILURE_MODE,
+    OTHERWISE,
+    POLICY,
+    RULE,
+)
 from noetl_compiler.language.constructs.steps import ENTER
 from noetl_compiler.language.words import (
     ACTIONS,
@@ -43,6 +55,15 @@ __all__ = [
 ]
 
 
+class _Case(NamedTuple):
+    """A condition and what is done when it holds. ``on`` is the status that the rule is for, None for any."""
+
+    when: Template | None
+    then: MappingNode
+    on: OnStatus | None
+    span: Span
+
+
 def read_policy(fields: Fields, bare: str) -> Policy | None:
     """Read ``spec.policy`` of a task; ``bare`` is the root of names that ``set`` gives without a root."""
     inner = ConstructFields.below(fields, "policy", POLICY)
@@ -57,7 +78,7 @@ def read_policy(fields: Fields, bare: str) -> Policy | None:
 def read_rules(policy: Fields, bare: str) -> Policy | None:
     """Read the rules of a policy, None if it has none."""
     nodes = policy.items("rules")
-    rules = tuple(rule for node in nodes if (rule := _read_rule(node, bare, policy.report)) is not None)
+    rules = tuple(_read_rule(one, bare, policy.report) for node in nodes for one in _cases(node, policy.report, RULE))
     unmatched, circuit = policy.choice("on_unmatched", UNMATCHED), _read_circuit(policy)
     return Policy(policy.span, rules, unmatched, circuit) if rules or unmatched or circuit else None
 
@@ -88,34 +109,40 @@ def _read_circuit(policy: Fields) -> Circuit | None:
     return Circuit(failures or Value(1), inner.span, window, probe)
 
 
-def _read_rule(node: Node, bare: str, report: Report) -> Rule | None:
-    """Read ``{when, then}``, ``{then}``, ``{else: {do}}``, ``{else: {then: {do}}}`` or ``{else:, then: {do}}``."""
-    found = _condition_and_action(node, report, RULE)
-    if found is None:
-        return None
-    when, then, on = found
-    if then is None:
-        report.error(Code.MISSING_FIELD, node.span, 'a policy rule needs "then"', "write then: {do: continue}")
-        return None
-    rule = _read_action(ConstructFields(then, report, ACTION), when, bare)
-    return Rule(structs.replace(rule.body, on=on), rule.to) if on else rule
+def _read_rule(case: _Case, bare: str, report: Report) -> Rule:
+    rule = _read_action(ConstructFields(case.then, report, ACTION), case.when, bare)
+    return Rule(structs.replace(rule.body, on=case.on), rule.to) if case.on else rule
 
 
-def _condition_and_action(
-    node: Node, report: Report, construct: Construct
-) -> tuple[Template | None, MappingNode | None, OnStatus | None] | None:
-    """Read the condition of a rule, its action and the status that it applies to; admission rules have no status."""
+def _cases(node: Node, report: Report, construct: Construct) -> Iterator[_Case]:
+    """Read ``{when, then}``, ``{then}``, ``{else: {do}}``, ``{else: {then: {do}}}`` or ``{else:, then: {do}}``. With
+    both ``then`` and ``else``, they are two rules, one after the other.
+    """
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f"a policy rule must be a mapping, not {kind_of(node)}")
-        return None
+        return
     fields = ConstructFields(node, report, construct)
     when, then, otherwise = fields.condition("when"), fields.mapping("then"), fields.mapping("else")
     on = fields.choice("on_status", ON_STATUS) if "on_status" in construct.by_name else None
+    if "then" not in fields and ("when" in fields or "else" not in fields):
+        example = "{do: continue}" if construct is RULE else "{allow: true}"
+        fields.missing("then", f"write then: {example}")
     fields.close()
+    if then is not None:
+        yield _Case(when, then, on, node.span)
     if otherwise is not None:
-        inner = otherwise.get("then")
-        return None, inner if isinstance(inner, MappingNode) else otherwise, on
-    return when, then, on
+        span = node.span if then is None else otherwise.span
+        yield _Case(None, _otherwise(otherwise, report, construct), on, span)
+
+
+def _otherwise(node: MappingNode, report: Report, construct: Construct) -> MappingNode:
+    """What ``else`` says, with or without a ``then`` of its own."""
+    if node.get("then") is None:
+        return node
+    fields = ConstructFields(node, report, OTHERWISE if construct is RULE else OTHERWISE_VERDICT)
+    then = fields.mapping("then")
+    fields.close()
+    return then or node
 
 
 def _read_action(fields: ConstructFields, when: Template | None, bare: str) -> Rule:
@@ -163,10 +190,12 @@ def _read_eval_rule(node: Node, bare: str, report: Report) -> Rule | None:
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f"an eval rule must be a mapping, not {kind_of(node)}")
         return None
-    otherwise = node.get("else")
-    fields = ConstructFields(otherwise if isinstance(otherwise, MappingNode) else node, report, EVAL_RULE)
-    if otherwise is not None:
-        return _read_action(fields, None, bare)
+    if node.get("else") is not None:
+        alone = ConstructFields(node, report, EVAL_OTHERWISE)
+        otherwise = alone.mapping("else")
+        alone.close()
+        return _read_action(ConstructFields(otherwise, report, EVAL_RULE), None, bare) if otherwise else None
+    fields = ConstructFields(node, report, EVAL_RULE)
     when = expression(fields.node_of("expr"), report)
     return _read_action(fields, when, bare)
 
@@ -209,17 +238,14 @@ def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
     if inner is None:
         return ()
     _read_mode(inner)
-    rules = tuple(rule for node in inner.items("rules") if (rule := _admit_rule(node, fields.report)) is not None)
+    cases = (one for node in inner.items("rules") for one in _cases(node, fields.report, ADMISSION_RULE))
+    rules = tuple(_admit_rule(one, fields.report) for one in cases)
     inner.close()
     return rules
 
 
-def _admit_rule(node: Node, report: Report) -> AdmitRule | None:
-    found = _condition_and_action(node, report, ADMISSION_RULE)
-    if found is None:
-        return None
-    when, then, _ = found
-    allow = ConstructFields(then or MappingNode((), node.span), report, VERDICT)
+def _admit_rule(case: _Case, report: Report) -> AdmitRule:
+    allow = ConstructFields(case.then, report, VERDICT)
     verdict = allow.flag("allow")
     allow.close()
-    return AdmitRule(bool(verdict), node.span, when)
+    return AdmitRule(bool(verdict), case.span, case.when)

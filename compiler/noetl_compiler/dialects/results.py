@@ -83,7 +83,7 @@ def _select(node: Node, report: Report) -> Select | None:
         path = _dotted(node, report)
         return Select(path.rpartition(".")[2], path) if path else None
     if not isinstance(node, MappingNode):
-        report.error(Code.WRONG_TYPE, node.span, "a part of a result must be a name, or a mapping of path and as")
+        report.error(Code.WRONG_TYPE, node.span, "a part of a result must be a name, or a mapping with path and as")
         return None
     fields = ConstructFields(node, report, PART)
     at, name = fields.scalar("path"), fields.name("as")

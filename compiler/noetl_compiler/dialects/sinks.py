@@ -39,7 +39,7 @@ def read_sink(node: Node, report: Report, level: SinkLevel) -> Sink | None:
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f'"sink" must be a mapping, not {kind_of(node)}')
         return None
-    fields = ConstructFields(with_tool_fields(node), report, SINK)
+    fields = ConstructFields(_without_batch_flag(with_tool_fields(node), report), report, SINK)
     kind = fields.required_name(*sinks.KIND_KEYS)
     mode = fields.choice("mode", SINK_MODES)
     auth = fields.node_of(*sinks.AUTH_KEYS)
@@ -60,6 +60,16 @@ def read_sink(node: Node, report: Report, level: SinkLevel) -> Sink | None:
     return Sink(kind.text, config, node.span, auth_value(auth, kind.text), mode or "insert", level, guard)
 
 
+def _without_batch_flag(node: MappingNode, report: Report) -> MappingNode:
+    """Leave out ``batch: true``, which older sinks have beside ``chunk_size``."""
+    found = node.get("batch")
+    if not isinstance(found, ScalarNode) or not isinstance(found.value, bool):
+        return node
+    message = f'"batch: {found.text}" has no effect in a sink'
+    report.warning(Code.IGNORED_FIELD, found.span, message, "its rows are stored in one transaction in any case")
+    return MappingNode(tuple(entry for entry in node.entries if entry[1] is not found), node.span)
+
+
 def _read_when(fields: ConstructFields) -> Guard | None:
     """Read ``when``, the guard of older sinks."""
     when = fields.condition("when")
@@ -68,7 +78,7 @@ def _read_when(fields: ConstructFields) -> Guard | None:
 
 def _warn_of_event_log_sink(span: Span, report: Report) -> None:
     message = "a sink into the event log has no effect"
-    report.warning(Code.IGNORED_FIELD, span, message, "the event log has the result of every task anyway")
+    report.warning(Code.IGNORED_FIELD, span, message, "the event log records the result of every task anyway")
 
 
 def sink_kind(node: MappingNode) -> str:

@@ -47,9 +47,11 @@ __all__ = [
     "read_task",
     "read_tool",
     "read_workbook",
+    "spec_of_task",
 ]
 
 _SPEC_FIELDS = TASK_SPEC.by_name.keys()
+_OF_STEPS = ("loop", "next")
 _OTHER_FIELDS = frozenset({"name", "kind", "spec", *CALL.by_name, *keys.INPUT})
 
 
@@ -82,9 +84,7 @@ def read_tool(node: Node | None, step: Name, around: ParseContext) -> tuple[Task
         return ()
     if isinstance(node, SequenceNode):
         if not node.items:
-            around.report.error(
-                Code.WRONG_VALUE, node.span, '"tool" is an empty list', "give it a task, or leave it out"
-            )
+            around.report.error(Code.WRONG_VALUE, node.span, '"tool" is an empty list', "give it a task, or remove it")
         tasks = [_read_item(item, f"task_{index}", around) for index, item in enumerate(node.items)]
     else:
         tasks = [_read_item(node, label_of_only_task(step, around.dialect), around)]
@@ -112,7 +112,7 @@ def _read_workbook_task(node: Node, around: ParseContext) -> Task | None:
     if isinstance(tool, SequenceNode):
         message = '"tool" of a workbook task must be a mapping, not a list'
         around.report.error(
-            Code.WRONG_TYPE, tool.span, message, "write a workbook task for each, and call them in turn"
+            Code.WRONG_TYPE, tool.span, message, "write a workbook task for each, and call them in order"
         )
         return Task(name, Name("noop", tool.span), node.span)
     if not isinstance(tool, MappingNode):
@@ -147,7 +147,7 @@ def _read_item(node: Node, label: str, around: ParseContext) -> Task | None:
     task = read_task(fields, kind, name, around)
     if around.dialect == "v1" and task is not None:
         task = with_on_error((task,), fields)[0]
-    fields.close(known_fields(kind, around.report.tools), _SPEC_FIELDS)
+    fields.close(known_fields(kind, around.report.tools) | _SPEC_FIELDS, _SPEC_FIELDS, _OF_STEPS)
     return task
 
 
@@ -162,13 +162,25 @@ def _with_spec_fields(node: MappingNode) -> MappingNode:
     spec = node.get("spec")
     if not isinstance(spec, MappingNode):
         return node
-    inner = tuple(entry for entry in spec.entries if entry[0].text not in _SPEC_FIELDS)
-    return MappingNode((*inner, *node.entries), node.span)
+    own = spec_of_task(spec)
+    inner = (entry for entry in spec.entries if entry not in own.entries)
+    rest = ((key, own if item is spec else item) for key, item in node.entries)
+    return MappingNode((*inner, *rest), node.span)
 
 
-def read_task(fields: Fields, kind: Name, label: Name, around: ParseContext) -> Task | None:
-    """Read a task from its fields, which the caller closes. None if it neither calls nor stores anything."""
-    spec = _read_spec(fields, kind, around)
+def spec_of_task(spec: MappingNode) -> MappingNode:
+    """Only what the table of keys has in the ``spec`` of a task."""
+    return MappingNode(tuple(entry for entry in spec.entries if entry[0].text in _SPEC_FIELDS), spec.span)
+
+
+def read_task(
+    fields: Fields, kind: Name, label: Name, around: ParseContext, *, spec_node: MappingNode | None = None
+) -> Task | None:
+    """Read a task from its fields, which the caller closes. None if it neither calls nor stores anything.
+
+    ``spec_node`` is its ``spec`` if that is not simply the field of this name.
+    """
+    spec = _read_spec(spec_node or fields.node_of("spec"), kind, around)
     retry = read_repeats(fields, around.report)
     fields.node_of("desc", "description")
     task = Task(
@@ -213,12 +225,10 @@ def _expected(head: str, *below: str) -> str:
     return below[0] if below and head in (*keys.INPUT, "data") else head
 
 
-def _read_spec(fields: Fields, kind: Name, around: ParseContext) -> _Spec:
-    found = fields.node_of("spec")
+def _read_spec(found: Node | None, kind: Name, around: ParseContext) -> _Spec:
     if not isinstance(found, MappingNode):
         return _Spec()
-    own = tuple(entry for entry in found.entries if entry[0].text in _SPEC_FIELDS)
-    spec = ConstructFields(MappingNode(own, found.span), around.report, TASK_SPEC)
+    spec = ConstructFields(found, around.report, TASK_SPEC)
     read = _Spec(
         read_policy(spec, around.bare),
         spec.timeout(),

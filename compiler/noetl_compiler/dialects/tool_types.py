@@ -35,7 +35,7 @@ def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescriptio
 
 
 def forbid_two_statements(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
-    """Report NT109 for SQL in more than one field: a run would execute all of them in turn."""
+    """Report NT109 for SQL in more than one field: a run would execute all of them in order."""
     if tool.field_names >= SQL_FIELDS:
         keys = [key for key, node in entries if key.text in SQL_FIELDS and not _is_empty(node)]
         _forbid_two(keys, "SQL", "run both", report)

@@ -97,7 +97,7 @@ def count(node: Node | None, report: Report) -> Value | None:
     """Read a number of at least 1, or a template that renders to one."""
     found = amount(node, report)
     if found is not None and node is not None and isinstance(found.data, int | float) and 0 <= found.data < 1:
-        report.error(Code.WRONG_VALUE, node.span, f'"{found.data}" is below 1', "give 1 or more")
+        report.error(Code.WRONG_VALUE, node.span, f'"{found.data}" is below 1', "write 1 or more")
     return found
 
 
@@ -155,7 +155,7 @@ def _assign(key: ScalarNode, item: Node, root: str, report: Report) -> Assign:
 def forbid_negative(node: ScalarNode, report: Report) -> None:
     """Report NT106 for a negative number."""
     if isinstance(node.value, int | float) and node.value < 0:
-        report.error(Code.WRONG_VALUE, node.span, f'"{node.text}" is below 0', "give 0 or more")
+        report.error(Code.WRONG_VALUE, node.span, f'"{node.text}" is below 0', "write 0 or more")
 
 
 def _is_number(value: Json) -> bool:

@@ -70,14 +70,14 @@ def _forbid_template(name: Name, node: ScalarNode | None, key: str, report: Repo
     """Report a template in the name of a signal: a run rejects unknown signals, so names must be known in advance."""
     if not name.text.strip() or (node is not None and node.template_span):
         message = f'"{key}" must be the name of a signal, without templates'
-        report.error(Code.WRONG_VALUE, name.span, message, 'tell several waits apart by their "key"')
+        report.error(Code.WRONG_VALUE, name.span, message, 'distinguish several waits by their "key"')
 
 
 def with_timeout_routes(playbook: Playbook, report: Report) -> Playbook:
     """Return the playbook with ``on_timeout`` of its tasks converted to edges of their steps."""
     for task in playbook.workbook:
         if task.on_timeout is not None:
-            message = '"on_timeout" names a step, and a task of the workbook is in none'
+            message = '"on_timeout" names a step, and a task of the workbook is in no step'
             report.error(Code.WRONG_VALUE, task.on_timeout.span, message, "write a route of the step that calls it")
     if not any(task.on_timeout for step in playbook.steps for task in step.tasks):
         return playbook
@@ -102,7 +102,7 @@ def _check_on_timeout(step: Step, task: Task, report: Report) -> None:
     if task.on_timeout is None:
         return
     if step.loop is not None:
-        message = '"on_timeout" cannot leave a loop: its other items go on'
+        message = '"on_timeout" cannot leave a loop: its other items continue'
         hint = "handle the timeout by a rule of the task's policy"
         report.error(Code.WRONG_VALUE, task.on_timeout.span, message, hint)
     elif task.timeout is None:

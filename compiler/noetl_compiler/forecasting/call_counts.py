@@ -11,8 +11,8 @@ from noetl_compiler.language import defaults
 
 __all__ = ["attempts_of", "calls_of", "delays_of", "repeats_itself"]
 
-_EVERY_PAGE = "all pages allowed are counted (--pages)"
-_COUNTED_ONCE = "passes unknown, counted as 1 (--pages)"
+_EVERY_PAGE = "counted with all allowed pages (--pages)"
+_COUNTED_ONCE = "calls unknown, counted as 1 (--pages)"
 
 
 def calls_of(step: Step, pages: int | None, names: Mapping[str, Any]) -> list[Count]:

@@ -28,8 +28,8 @@ __all__ = [
     "STORED_BYTES",
     "STORED_RESULTS_BYTES",
     "Amount",
+    "CostModel",
     "Host",
-    "Prices",
     "chunks",
 ]
 
@@ -105,7 +105,7 @@ class Host(msgspec.Struct, frozen=True):
         return min(math.ceil(self.events / self.parts), self.renewed + self.pending * self.calls * _CALL) + _RUN
 
 
-class Prices(msgspec.Struct, frozen=True):
+class CostModel(msgspec.Struct, frozen=True):
     """The costs of one graph, for the minimal or maximal work of its steps."""
 
     graph: Graph

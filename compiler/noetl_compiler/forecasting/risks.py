@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import msgspec
 
-from noetl_compiler.forecasting.cost_model import RESULT_BYTES, STORED_BYTES, Host, Prices
+from noetl_compiler.forecasting.cost_model import RESULT_BYTES, STORED_BYTES, CostModel, Host
 from noetl_compiler.forecasting.counts import MAX_IN_FLIGHT, Counts, Sizes
 from noetl_compiler.forecasting.reachability import postorder, successors_of
 from noetl_compiler.forecasting.static_scope import rendered
@@ -27,10 +27,10 @@ class _Subject(msgspec.Struct, frozen=True):
     graph: Graph
     counts: Counts
     sizes: Sizes
-    prices: Prices
+    prices: CostModel
 
 
-def risks(graph: Graph, counts: Counts, sizes: Sizes, prices: Prices, own: Host) -> Iterator[str]:
+def risks(graph: Graph, counts: Counts, sizes: Sizes, prices: CostModel, own: Host) -> Iterator[str]:
     """Yield warnings about the workflow of the playbook (``own``), then about each step."""
     yield from _renewed(own, f"first at about {_reached_at(graph, counts, prices, own)}")
     yield from _limits("the playbook", own)
@@ -59,7 +59,7 @@ def _renewed(host: Host, where: str) -> Iterator[str]:
         yield f"the playbook continues as new {times}, {where}: {why}"
 
 
-def _reached_at(graph: Graph, counts: Counts, prices: Prices, own: Host) -> str:
+def _reached_at(graph: Graph, counts: Counts, prices: CostModel, own: Host) -> str:
     """Return the step at which the first run continues as new, if the steps run in topological order."""
     order = [name for name in reversed(postorder(successors_of(graph))) if not counts.around[name]]
     grown = accumulate(prices.events_around(name) for name in order)

@@ -24,15 +24,15 @@ class Extension(NamedTuple):
     """What other engines of v10 do not know: the path of the key, and what v10 cannot say without it."""
 
     path: str
-    unsaid: str
+    gap: str
 
 
 class Key(msgspec.Struct, frozen=True):
-    """One key. ``about`` tells people what it means, ``older`` are names that mean the same.
+    """One key. ``about`` describes it for people, ``older`` are its synonyms.
 
     A key that is not ``required`` may be null, which means that it is absent. Editors do not propose ``deprecated``
-    keys; ``successor`` is what a warning says to write instead. ``no_effect`` is why the key is ignored, for a warning.
-    ``snippet`` is what an editor writes as the value, with ``$1`` where the author goes on.
+    keys; ``successor`` is what a warning advises to write instead. ``no_effect`` is why the key is ignored, for a
+    warning. ``snippet`` is what an editor writes as the value, with ``$1`` where the author goes on.
 
     The rest is for ``migrate``. A value that is the ``default`` is not written, but is kept where an author of v10 has
     it. So is any value of an ``inert`` key that is not written, for it has no effect there. A ``verbatim`` key is kept
@@ -66,7 +66,7 @@ def without_effect(name: str, why: str, value: ValueType = Plain.ANYTHING) -> Ke
 
 @dataclass(frozen=True)
 class Construct:
-    """A mapping of a playbook. ``keys`` stand in the order in which ``migrate`` writes them.
+    """A mapping of a playbook. ``keys`` are in the order in which ``migrate`` writes them.
 
     ``name`` is its name in the JSON Schema and for ``noetl explain``, ``called`` what messages call it. ``needs`` are
     groups of keys of which one must be there, in the mapping itself or in one of the mappings ``inside``. Any other key

@@ -13,7 +13,7 @@ manager that workers cannot read.
 """
 
 ENTRY_CREDENTIAL = ("credential", "credential_ref", "key", "ref")
-"""Where an entry names the credential that it stands for, else it has the name of one."""
+"""The field that names the credential of an entry; by default the entry's own name."""
 
 SECRETS_TOOL = "secrets"
 """The kind of tool that yields a reference to a secret."""

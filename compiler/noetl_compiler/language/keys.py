@@ -1,4 +1,4 @@
-"""Keys under which a document binds names, the canonical one first, and words that stand for the name of a task."""
+"""Keys under which a document binds names, the canonical one first, and words that refer to a task."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ PIPELINE = frozenset({"_task", "_prev"})
 """In a task of a step, beside the labels of the tasks before it."""
 
 BEFORE = frozenset({"output", "outcome"})
-"""In a task after another: what came of that."""
+"""In a task after another: the outcome of that."""
 
 OF_THE_CALL: Mapping[str, str] = MappingProxyType(
     {
@@ -72,7 +72,7 @@ OF_THE_CALL: Mapping[str, str] = MappingProxyType(
         "response": "the response to the call",
     }
 )
-"""Of OUTCOME, those that a step's own name stands for as well."""
+"""Of OUTCOME, those that a step's own name also refers to."""
 
 OUTCOME: Mapping[str, str] = MappingProxyType(
     {

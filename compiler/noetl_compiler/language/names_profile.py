@@ -1,7 +1,7 @@
-"""What templates see where the dialects disagree.
+"""What templates see where the dialects differ.
 
-Lowering puts the profile of a playbook's dialect into its graph. A run asks the profile and knows no dialect. What all
-dialects agree on stands in ``language/names.py``.
+Lowering puts the profile of a playbook's dialect into its graph. A run reads the profile and knows no dialect. What all
+dialects share is in ``language/names.py``.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def form_problem(form: Any) -> str | None:
 
 
 def form_schema(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema that a form stands for."""
+    """The JSON Schema of a form."""
     fields = {name: _told(field) for name, field in form.items()}
     return {
         "type": "object",
@@ -172,7 +172,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """JSON tells true from 1."""
+    """JSON distinguishes true from 1."""
     return isinstance(value, bool) == isinstance(other, bool) and value == other
 
 

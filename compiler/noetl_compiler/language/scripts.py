@@ -1,4 +1,4 @@
-"""``script`` as a mapping: code that lies elsewhere, ``{uri, source: {type, ...}}``.
+"""``script`` as a mapping: code in other files, ``{uri, source: {type, ...}}``.
 
 Once fetched, the mapping has the ``code`` too, and its ``sha256``.
 """
@@ -22,7 +22,7 @@ SOURCES: Mapping[str, frozenset[str]] = MappingProxyType(
         "inline": frozenset({"code"}),
     }
 )
-"""Where code may lie -> what such a source takes beside the credential."""
+"""Kind of source -> its fields, in addition to the credential."""
 
 FETCHED = ("file", "http")
 """Sources that are fetched. A run with code from another is refused."""
@@ -39,7 +39,7 @@ _SCHEMES = MappingProxyType({"http": "http", "https": "http", "gs": "gcs", "s3":
 
 
 def source_of(script: Mapping[str, Any]) -> str:
-    """Where the code of a script lies: what its source says, else what its address begins with."""
+    """The kind of a script's source: its declared type, else derived from the scheme of its address."""
     source: Any = script.get("source")
     found = cast("Mapping[str, Any]", source).get("type") if isinstance(source, Mapping) else None
     if found is not None:

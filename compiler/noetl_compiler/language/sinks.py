@@ -46,7 +46,7 @@ METHOD = "POST"
 """The method of a sink that sends its data, unless it names one."""
 
 KEY_HEADER = "Idempotency-Key"
-"""The header by which a server knows data that a sink sends once more."""
+"""The header by which a server recognises repeated data of a sink."""
 
 EVENT_KINDS = frozenset({"", "event", "event_log"})
 """Kinds that mean the event log, as a v1 ``save`` without any does."""
@@ -77,4 +77,4 @@ VALUE_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 _VALUES = frozenset(name for spellings in VALUE_KEYS.values() for name in spellings)
 FLAT_KEYS = frozenset({*KIND_KEYS, *AUTH_KEYS, "mode", *_VALUES}) - {"type", "kind"}
-"""The keys of a sink that stands flat on a v1 step."""
+"""The keys of a sink that is written directly on a v1 step."""

@@ -31,7 +31,7 @@ EFFECTS: Mapping[Effect, str] = MappingProxyType(
         "rows": "A call takes effect exactly once where a database with a ledger stores the rows: one transaction has "
         "them and the outcome. Elsewhere rows are stored at least once.",
         "service": "A call takes effect at least once: it is repeated when its worker is lost before it has reported.",
-        "run": "A call starts one run, exactly once; the calls of that run have guarantees of their own.",
+        "run": "A call starts one run, exactly once; the calls of that run have their own guarantees.",
     }
 )
 """What each means for a call whose playbook says nothing else, for people."""
@@ -68,7 +68,7 @@ class ToolField(msgspec.Struct, frozen=True):
 
 
 class ToolDescription(msgspec.Struct, frozen=True):
-    """One kind. ``summary`` tells people what a call does.
+    """One kind. ``summary`` describes a call for people.
 
     ``fields`` None accepts any. ``needs`` holds groups of fields of which one must be there, ``renamed`` older names of
     fields, ``ignored`` fields that playbooks have but no engine ever read, ``bound`` those that v1 playbooks give among

@@ -27,20 +27,20 @@ RESPONSE: Mapping[str, ToolField] = MappingProxyType(
     {
         "status_code": ToolField("The status of the response.", ("number",)),
         "headers": ToolField("The headers of the response, their names in lower case.", ("mapping",)),
-        "url": ToolField("The address that answered, with its query.", ("text",)),
-        "elapsed": ToolField("How many seconds it took.", ("number",)),
+        "url": ToolField("The URL of the response, with its query.", ("text",)),
+        "elapsed": ToolField("The duration in seconds.", ("number",)),
         "data": ToolField("The body: JSON as values, text as text, any other as {base64}; null when it is empty."),
     }
 )
 
 ROWS: Mapping[str, ToolField] = MappingProxyType(
     {
-        "status": ToolField("The word success: a failed statement is an error, and has no result.", ("text",)),
+        "status": ToolField("Always success: a failed statement is an error, and has no result.", ("text",)),
         "rows": ToolField("The rows of the last statement, each a mapping of column to value.", ("list",)),
         "columns": ToolField("The names of its columns.", ("list",)),
-        "row_count": ToolField("How many rows it has; of one that has none, how many it changed.", ("number",)),
-        "statement_count": ToolField("How many statements ran.", ("number",)),
-        "statements": ToolField("The rows, columns and row_count of each, where there are several.", ("list",)),
+        "row_count": ToolField("The number of rows, or of changed rows if it returns none.", ("number",)),
+        "statement_count": ToolField("The number of statements that ran.", ("number",)),
+        "statements": ToolField("The rows, columns and row_count of each statement, if there are several.", ("list",)),
     }
 )
 
@@ -50,9 +50,7 @@ DUCKDB_ROWS: Mapping[str, ToolField] = MappingProxyType(
 
 SECRET: Mapping[str, ToolField] = MappingProxyType(
     {
-        "secret_value": ToolField(
-            "A reference to the secret, which the tool that is called with it resolves.", ("text",)
-        ),
+        "secret_value": ToolField("A reference to the secret, resolved in the call that uses it.", ("text",)),
         "value": ToolField("The same.", ("text",)),
     }
 )
@@ -60,20 +58,20 @@ SECRET: Mapping[str, ToolField] = MappingProxyType(
 OUTPUT: Mapping[str, ToolField] = MappingProxyType(
     {
         "exit_code": ToolField(
-            "The exit status of the last command that ran; 128 and the signal's number where a signal ended it.",
+            "The exit status of the last command that ran; 128 plus the number of the signal that ended it.",
             ("number",),
         ),
-        "stdout": ToolField("What the commands have written to standard output, at most 256 KB.", ("text",)),
-        "stderr": ToolField("What they have written to standard error, at most 256 KB.", ("text",)),
+        "stdout": ToolField("The standard output of the commands, at most 256 KB.", ("text",)),
+        "stderr": ToolField("The standard error of the commands, at most 256 KB.", ("text",)),
     }
 )
 
 MEASURED: Mapping[str, ToolField] = MappingProxyType(
     {
         "job_id": ToolField("The id of the job at the provider.", ("text",)),
-        "counts": ToolField("How often each word of bits was measured.", ("mapping",)),
+        "counts": ToolField("How often each bit string was measured.", ("mapping",)),
         "metadata": ToolField(
-            "By what the run can be repeated: provider, backend, backend_version, calibrated_at, shots, seed, params, "
+            "What is needed to repeat the run: provider, backend, backend_version, calibrated_at, shots, seed, params, "
             "tags and transpiler.",
             ("mapping",),
         ),
@@ -82,15 +80,15 @@ MEASURED: Mapping[str, ToolField] = MappingProxyType(
 
 TRANSFERRED: Mapping[str, ToolField] = MappingProxyType(
     {
-        "status": ToolField("The word success: a failed transfer is an error, and has no result.", ("text",)),
-        "rows_transferred": ToolField("How many rows were stored.", ("number",)),
-        "chunks": ToolField("In how many batches they came.", ("number",)),
+        "status": ToolField("Always success: a failed transfer is an error, and has no result.", ("text",)),
+        "rows_transferred": ToolField("The number of rows that were stored.", ("number",)),
+        "chunks": ToolField("The number of batches.", ("number",)),
         "source": ToolField("The type of the source.", ("text",)),
         "target": ToolField("The type of the target.", ("text",)),
     }
 )
 
-NATS_VALUE = "A mapping of the operation, and of what it yields."
+NATS_VALUE = "A mapping with the operation and its result."
 
 PYTHON_VALUE = "The variable result, or what the function main returns: any JSON value."
 
@@ -101,14 +99,14 @@ PLAYBOOK_VALUE = (
     "path and version of the run that was started."
 )
 
-WAIT_VALUE = "The payload of the signal; null after a time."
+WAIT_VALUE = "The payload of the signal; null if the task waited for a time."
 
 DECISION: Mapping[str, ToolField] = MappingProxyType(
     {
         "approved": ToolField("Whether it was approved; a rejection is a success with false here.", ("flag",)),
-        "by": ToolField("Who decided, as they said.", ("text",)),
+        "by": ToolField("The name that the decider gave.", ("text",)),
         "at": ToolField("When, in ISO 8601, UTC.", ("text",)),
-        "reason": ToolField("Why, empty unless given.", ("text",)),
+        "reason": ToolField("The reason, empty by default.", ("text",)),
         "form": ToolField("The fields of the form, null where one was not filled in.", ("mapping",)),
     }
 )

@@ -1,4 +1,4 @@
-"""Parts of a playbook that compile and cannot run yet: what is told of each, at compile time and before a run.
+"""Parts of a playbook that compile and cannot run yet: the message for each, at compile time and before a run.
 
 Kinds of tools are not among them: whether one can run is part of its description, and of what is installed.
 """

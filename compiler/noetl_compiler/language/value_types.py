@@ -39,12 +39,12 @@ class Plain(Enum):
     SECONDS = "a duration such as 30 or 30s, or a template that yields one"
     CONDITION = "a template, or true or false"
     HEADER = "the name of a header"
-    MAPPING = "a mapping, whose keys the author chooses"
-    NAMES = "such a mapping, or a template that yields one"
+    MAPPING = "a mapping with any keys"
+    NAMES = "a mapping with any keys, or a template that yields one"
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One of these words. Where the table of words tells what each does (language/words.py), editors show it."""
+    """One of these words. If the table of words describes them (language/words.py), editors show that."""
 
     words: Mapping[str, object]
 

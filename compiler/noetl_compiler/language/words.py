@@ -1,7 +1,7 @@
 """The words that a playbook writes where it has a choice: each with what it means, and with what that does.
 
-A table is read as a mapping from word to meaning, which is how front ends read a document. ``about`` tells people the
-same, in the JSON Schema and in ``noetl explain``. A word whose meaning is another word is an older spelling.
+A table is read as a mapping from word to meaning, which is how front ends read a document. ``about`` describes it for
+people, in the JSON Schema and in ``noetl explain``. A word whose meaning is another word is an older spelling.
 """
 
 from __future__ import annotations
@@ -93,26 +93,26 @@ ON_STATUS: Words[OnStatus] = Words(
 
 Action: TypeAlias = Literal["continue", "retry", "again", "jump", "break", "fail"]
 ACTIONS: Words[Action] = Words(
-    ("continue", "continue", "Go on with the next task, also after an error."),
-    ("retry", "retry", "Make the call again after a failure, at most attempts times in all."),
-    ("again", "again", "Make the call again after a success: the next page, or another look."),
-    ("jump", "jump", "Go on with the task that to names."),
-    ("break", "break", "End the tasks of the step, in success."),
-    ("fail", "fail", "End the tasks of the step, in failure."),
+    ("continue", "continue", "Continue with the next task, also after an error."),
+    ("retry", "retry", "Call again after a failure, at most attempts times in total."),
+    ("again", "again", "Call again after a success: for the next page, or to poll."),
+    ("jump", "jump", "Continue with the task that to names."),
+    ("break", "break", "End the tasks of the step; the step succeeds."),
+    ("fail", "fail", "End the tasks of the step; the step fails."),
 )
 """What a policy rule does (semantics.md 17)."""
 
 Unmatched: TypeAlias = Literal["continue", "fail"]
 UNMATCHED: Words[Unmatched] = Words(
-    ("continue", "continue", "Go on with the next task, as if there had been no error; the default."),
-    ("fail", "fail", "The task fails, and its step with it."),
+    ("continue", "continue", "Continue with the next task, as if there had been no error; the default."),
+    ("fail", "fail", "The task and its step fail."),
 )
 """What follows an error that no rule matches."""
 
 Backoff: TypeAlias = Literal["none", "linear", "exponential"]
 BACKOFFS: Words[Backoff] = Words(
     ("none", "none", "Every delay is as long as the first; the default."),
-    ("linear", "linear", "The delay grows by itself each time: 2, 4, 6 seconds."),
+    ("linear", "linear", "The delay grows by the first delay each time: 2, 4, 6 seconds."),
     ("exponential", "exponential", "The delay doubles each time: 2, 4, 8 seconds."),
     ("fixed", "none", 'Another word for "none".'),
     ("constant", "none", 'Another word for "none".'),
@@ -124,7 +124,7 @@ STRATEGIES: Words[Strategy] = Words(
     ("append", "append", "The items are appended to a list."),
     ("extend", "append", 'Another word for "append".'),
     ("replace", "replace", "The last result is kept."),
-    ("collect", "collect", "Whole results are listed."),
+    ("collect", "collect", "Whole results are collected in a list."),
     ("merge", "merge", "Mappings are merged."),
 )
 """How the results of repeated calls become one."""
@@ -133,20 +133,20 @@ Gathering: TypeAlias = Literal["append", "extend", "replace"]
 GATHERINGS: Words[Gathering] = Words(
     ("append", "append", "The value is appended as one item; the default."),
     ("extend", "extend", "The items of the value are appended."),
-    ("replace", "replace", "What was there is replaced."),
+    ("replace", "replace", "The previous value is replaced."),
 )
 """How a rule of the case dialect adds a value to a name."""
 
 CaseOnError: TypeAlias = Literal["fail", "continue", "retry"]
 CASE_ON_ERROR: Words[CaseOnError] = Words(
     ("fail", "fail", "The step fails; the default."),
-    ("continue", "continue", "The step goes on."),
-    ("retry", "retry", "The call is made again."),
+    ("continue", "continue", "The step continues."),
+    ("retry", "retry", "The call is repeated."),
 )
 """What follows an error that no rule of the case dialect decides."""
 
 V1_ON_ERROR: Words[Unmatched] = Words(
-    ("continue", "continue", "A failed call is as good as any other."),
+    ("continue", "continue", "A failed call counts as a success."),
     ("fail", "fail", "The step fails."),
     ("stop", "fail", 'Another word for "fail".'),
 )
@@ -172,17 +172,17 @@ NO_MATCH: Words[NoMatch] = Words(
 Join: TypeAlias = Literal["wave", "any", "each"]
 JOINS: Words[Join] = Words(
     ("wave", "wave", "Once, when no other route can still reach it; the default."),
-    ("any", "any", "Once, for the first token that reaches it."),
-    ("each", "each", "Once for each token that reaches it."),
+    ("any", "any", "Once, for the first route that reaches it."),
+    ("each", "each", "Once for each route that reaches it."),
 )
 """When a step that several routes lead to runs."""
 
 BranchFailure: TypeAlias = Literal["best_effort", "fail_fast"]
 BRANCH_FAILURES: Words[BranchFailure] = Words(
-    ("best_effort", "best_effort", "Other branches go on and meet at the final step; the default."),
+    ("best_effort", "best_effort", "Other branches continue and join at the final step; the default."),
     ("fail_fast", "fail_fast", "Other branches are cancelled."),
 )
-"""What an unhandled failure means for the other branches."""
+"""The effect of an unhandled failure on the other branches."""
 
 FailureAction: TypeAlias = Literal["fail", "hold"]
 FAILURE_ACTIONS: Words[FailureAction] = Words(
@@ -196,9 +196,9 @@ FAILURE_ACTIONS: Words[FailureAction] = Words(
 LoopMode: TypeAlias = Literal["sequential", "parallel", "chunked"]
 LOOP_MODES: Words[LoopMode] = Words(
     ("sequential", "sequential", "One iteration after the other, in order; the default."),
-    ("parallel", "parallel", "Several iterations at once, as many as max_in_flight says."),
-    ("chunked", "chunked", "Several items in each iteration, as many as chunk_size says."),
-    ("cursor", "parallel", "For a cursor: several claimers at once, as many as max_in_flight says."),
+    ("parallel", "parallel", "Up to max_in_flight iterations run concurrently."),
+    ("chunked", "chunked", "Each iteration takes up to chunk_size items."),
+    ("cursor", "parallel", "For a cursor: up to max_in_flight claimers run concurrently."),
     ("async", "parallel", 'An older word for "parallel".'),
     ("concurrent", "parallel", 'An older word for "parallel".'),
 )
@@ -206,7 +206,7 @@ LOOP_MODES: Words[LoopMode] = Words(
 
 ItemError: TypeAlias = Literal["continue", "fail_fast"]
 ITEM_ERRORS: Words[ItemError] = Words(
-    ("continue", "continue", "The other iterations go on; the default."),
+    ("continue", "continue", "The other iterations continue; the default."),
     ("fail_fast", "fail_fast", "The first failed iteration ends the loop."),
     ("fail", "fail_fast", 'An older word for "fail_fast".'),
 )
@@ -223,7 +223,7 @@ LOOP_FAILURES: Words[LoopFailure] = Words(
 REDUCERS: Words[str] = Words(
     ("append", "[]", "Each value is appended to a list as one item."),
     ("extend", "[*]", "The items of each value are appended to a list."),
-    ("sum", "[+]", "The values are added up."),
+    ("sum", "[+]", "The values are summed."),
     ("merge", "[|]", "Mappings are merged."),
 )
 """How what iterations set becomes one value; each with what marks such an addition in the target of an assignment."""
@@ -238,13 +238,13 @@ FRAME_PROCESSES: Words[RowProcess] = Words(
 RowError: TypeAlias = Literal["ack", "release"]
 ROW_ERRORS: Words[RowError] = Words(
     ("ack", "ack", "The row is acknowledged as failed; the default."),
-    ("release", "release", "The row is given back, until it has been claimed max_attempts times."),
+    ("release", "release", "The row is released, until it has been claimed max_attempts times."),
 )
 """What happens to a row whose iteration failed."""
 
 FRAME_RETRIES: Words[str] = Words(
-    ("whole_frame", "whole_frame", "The whole frame is done again."),
-    ("row", "row", "The row that failed is done again."),
+    ("whole_frame", "whole_frame", "The whole frame is repeated."),
+    ("row", "row", "The row that failed is repeated."),
 )
 """What is done again after a failure among the rows of a cursor."""
 
@@ -254,8 +254,8 @@ SinkMode: TypeAlias = Literal["insert", "append", "upsert", "replace", "merge"]
 SINK_MODES: Words[SinkMode] = Words(
     ("insert", "insert", "Rows are added; the default."),
     ("append", "append", "Rows are added."),
-    ("upsert", "upsert", "A row whose key is there already is updated, any other is added."),
-    ("replace", "replace", "The new rows stand in place of all others."),
+    ("upsert", "upsert", "A row whose key exists is updated, any other is added."),
+    ("replace", "replace", "The new rows replace all others."),
     ("merge", "merge", "Rows are merged with those of the same key."),
     ("update", "upsert", 'An older word for "upsert".'),
     ("overwrite", "replace", 'An older word for "replace".'),
@@ -264,8 +264,8 @@ SINK_MODES: Words[SinkMode] = Words(
 
 SinkLevel: TypeAlias = Literal["attempt", "task"]
 SINK_LEVELS: Words[SinkLevel] = Words(
-    ("attempt", "attempt", "Each call's result is stored, so each page; the default."),
-    ("task", "task", "The result of all calls together is stored, once."),
+    ("attempt", "attempt", "The result of each call, and so of each page, is stored; the default."),
+    ("task", "task", "The combined result of all calls is stored once."),
 )
 """Which results a sink stores."""
 

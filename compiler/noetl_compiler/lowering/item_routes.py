@@ -1,4 +1,4 @@
-"""Which steps lie on the routes of a loop's items (dev/decisions/0067)."""
+"""Which steps are on the routes of a loop's items (dev/decisions/0067)."""
 
 from __future__ import annotations
 

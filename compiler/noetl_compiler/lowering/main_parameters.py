@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+import msgspec
 from msgspec.structs import replace
 
 from noetl_compiler import syntax
@@ -13,22 +14,37 @@ from noetl_compiler.graph.contents import pointer
 from noetl_compiler.python_code import parsed
 from noetl_compiler.value_merge import names_in, overlay
 
-__all__ = ["seen_by_code", "with_asked_names"]
+__all__ = ["CodeNames", "code_names", "with_asked_names"]
 
 _WHOLE = frozenset({"context", "input_data", "args", "data"})
 """Parameters of ``main`` that take everything."""
 
 
-def seen_by_code(playbook: syntax.Playbook, step: syntax.Step) -> frozenset[str]:
-    """The names of the workload, of the other steps, and of the items of the step's loop."""
-    items = [step.loop.element.text] if step.loop else []
-    steps = (other.name.text for other in playbook.steps if other is not step)
-    return frozenset([*names_in(playbook.workload), *steps, *items]) - _WHOLE
+class CodeNames(msgspec.Struct, frozen=True):
+    """What code may ask for: the names of the workload, and of the other steps."""
+
+    workload: frozenset[str]
+    steps: frozenset[str]
+
+    def sees(self, name: str, step: syntax.Step) -> bool:
+        """Whether the code of a step sees this name; the items of its loop are names too."""
+        is_other_step = name in self.steps and name != step.name.text
+        return name not in _WHOLE and (name in self.workload or is_other_step or name == element_of(step))
 
 
-def with_asked_names(task: syntax.Task, given: Value, seen: frozenset[str], items: frozenset[str]) -> syntax.Task:
-    """The task with its input, and what its ``main`` or its ``context`` asks for: of ``seen`` a parameter, of ``items``
-    what it takes out of the context.
+def code_names(playbook: syntax.Playbook) -> CodeNames:
+    """The names of a playbook, for all of its steps."""
+    return CodeNames(frozenset(names_in(playbook.workload)), frozenset(step.name.text for step in playbook.steps))
+
+
+def element_of(step: syntax.Step) -> str | None:
+    """The name of the items of its loop."""
+    return step.loop.element.text if step.loop else None
+
+
+def with_asked_names(task: syntax.Task, given: Value, step: syntax.Step, names: CodeNames) -> syntax.Task:
+    """The task with its input, and what its ``main`` or its ``context`` asks for: of ``names`` a parameter, of the
+    items of the loop what it takes out of the context.
     """
     code = names_in(task.config).get("code") if task.kind.text == "python" else None
     if not isinstance(code, str) or isinstance(task.input.data, str) or isinstance(given.data, str):
@@ -39,7 +55,8 @@ def with_asked_names(task: syntax.Task, given: Value, seen: frozenset[str], item
     if not isinstance(tree, ast.Module):
         return task
     bound = names_in(given).keys() | names_in(task.input).keys()
-    asked = dict.fromkeys([*(name for name in _parameters(tree) if name in seen), *_of_context(tree, items)])
+    parameters = (name for name in _parameters(tree) if names.sees(name, step))
+    asked = dict.fromkeys([*parameters, *_of_context(tree, element_of(step))])
     missing = [name for name in asked if name not in bound]
     if not missing:
         return task
@@ -58,7 +75,7 @@ def _parameters(tree: ast.Module) -> list[str]:
     return [one.arg for one in (*needed, *keyword)]
 
 
-def _of_context(tree: ast.Module, items: frozenset[str]) -> Iterator[str]:
+def _of_context(tree: ast.Module, element: str | None) -> Iterator[str]:
     """``context.get("item")``, ``context["item"]``."""
     for node in ast.walk(tree):
         if (
@@ -72,5 +89,5 @@ def _of_context(tree: ast.Module, items: frozenset[str]) -> Iterator[str]:
             of, key = node.value, node.slice
         else:
             continue
-        if isinstance(of, ast.Name) and of.id == "context" and isinstance(key, ast.Constant) and key.value in items:
+        if isinstance(of, ast.Name) and of.id == "context" and isinstance(key, ast.Constant) and key.value == element:
             yield str(key.value)

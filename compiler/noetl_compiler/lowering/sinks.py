@@ -21,7 +21,7 @@ def saving_name(loop: str) -> str:
 
 
 def saving_behind(loop: Step, sinks: tuple[Sink, ...]) -> Iterator[Step]:
-    """The loop, leading to the step that stores its results, which goes on where the loop did."""
+    """The loop, leading to the step that stores its results, which has the routes of the loop."""
     name, span = saving_name(loop.name), sinks[0].span
     yield replace(loop, route=Route(arcs=(Arc(name, span),)))
     task = Task(name, "noop", "noop", span, config=_templates({"result": "{{ results }}"}, span), sinks=sinks)

@@ -13,7 +13,7 @@ from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.keys import PREVIOUS
 from noetl_compiler.language.tools import IN_WORKFLOW, sends_headers
 from noetl_compiler.language.words import Dialect, Unmatched
-from noetl_compiler.lowering.main_parameters import seen_by_code, with_asked_names
+from noetl_compiler.lowering.main_parameters import CodeNames, with_asked_names
 from noetl_compiler.lowering.older_package import with_older_package
 from noetl_compiler.lowering.secrets import auth_of_keychain, sinks_of_keychain
 from noetl_compiler.value_merge import names_in, overlay, without
@@ -27,17 +27,17 @@ def lower_tasks(
     playbook: syntax.Playbook,
     workbook: Mapping[str, syntax.Task],
     secrets: frozenset[str],
+    names: CodeNames,
 ) -> tuple[graph.Task, ...]:
     """A step's pipeline. ``args`` are what the step binds; they are given to each task. ``secrets`` are the names of
-    the keychain.
+    the keychain, ``names`` those that Python code may ask for.
 
-    A loop binds them anew in each iteration. Any other step has rendered them once, so its tasks take the values.
+    A loop binds them again in each iteration. Any other step has rendered them once, so its tasks take the values.
     """
     args = args if step.loop else _by_name(args)
     labels = [task.label.text for task in step.tasks]
-    seen, items = seen_by_code(playbook, step), frozenset([step.loop.element.text] if step.loop else [])
     resolved = (_resolve(task, workbook, args) for task in step.tasks)
-    asking = ((with_asked_names(task, given, seen, items), given) for task, given in resolved)
+    asking = ((with_asked_names(task, given, step, names), given) for task, given in resolved)
     return tuple(_lower(*found, playbook.dialect, labels[:index], secrets) for index, found in enumerate(asking))
 
 

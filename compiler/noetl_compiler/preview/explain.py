@@ -12,7 +12,7 @@ from noetl_compiler.language.names import PASSED
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.order import falls_to_final
-from noetl_compiler.preview.origins import Origins
+from noetl_compiler.preview.origins import SourceLookup
 from noetl_compiler.preview.outline import Line, matches_every_error
 from noetl_compiler.preview.phrases import (
     assign_in_words,
@@ -49,7 +49,7 @@ _BOUNDARIES = {
 
 
 def explain(
-    graph: Graph, name: str, origins: Origins | None = None, width: int | None = None, tools: Tools = KINDS
+    graph: Graph, name: str, origins: SourceLookup | None = None, width: int | None = None, tools: Tools = KINDS
 ) -> str:
     """Explain one step as a tree of text, without a trailing newline.
 
@@ -62,8 +62,8 @@ def explain(
 class Explainer:
     """Explains the steps of a graph; predecessors and enclosing loops are computed once."""
 
-    def __init__(self, graph: Graph, origins: Origins | None = None, tools: Tools = KINDS) -> None:
-        self._graph, self._origins, self._tools = graph, origins or Origins(), tools
+    def __init__(self, graph: Graph, origins: SourceLookup | None = None, tools: Tools = KINDS) -> None:
+        self._graph, self._origins, self._tools = graph, origins or SourceLookup(), tools
         self._around = loops_around(graph)
         self._before: dict[str, list[str]] = {}
         for step in graph.steps.values():
@@ -85,7 +85,7 @@ class _Explanation:
         self,
         graph: Graph,
         step: Step,
-        origins: Origins,
+        origins: SourceLookup,
         around: Sequence[str],
         before: Sequence[str],
         tools: Tools,
@@ -111,7 +111,7 @@ class _Explanation:
             loop = graph.steps[name].loop
             yield Line(f"runs in the workflow of the loop {name}, for each {loop.element if loop else ''}".rstrip())
         if step.name == graph.entry:
-            yield Line("a run begins here")
+            yield Line("a run starts here")
         if step.name == graph.final:
             yield Line(
                 "a run ends here when no other branch is active: failed if a failure was not handled, else completed"
@@ -148,12 +148,12 @@ class _Explanation:
             hosted = "activities noetl.frame, which run the items; a lost one resumes at its last heartbeat"
         line.below.append(Line(hosted))
         if loop.enter is not None and not loop.end:
-            line.below += [Line(f"an item goes on {self._edge(arc, 'call').text}") for arc in loop.enter.arcs]
-            line.below.append(Line("an iteration is over when its routes are, and counts as in flight until then"))
+            line.below += [Line(f"an item continues {self._edge(arc, 'call').text}") for arc in loop.enter.arcs]
+            line.below.append(Line("an iteration ends when its routes have ended, and counts as in flight until then"))
         elif loop.enter is not None:
             begins = ", ".join(arc.to for arc in loop.enter.arcs)
             line.below.append(
-                Line(f"an iteration begins at {begins} and ends at {loop.end}, or when no branch is active")
+                Line(f"an iteration starts at {begins} and ends at {loop.end}, or when no branch is active")
             )
         if loop.is_parallel:
             line.below.append(

@@ -31,7 +31,7 @@ __all__ = ["Line", "content", "edges", "heading", "matches_every_error"]
 
 _FAILURES = {
     "fail_fast": "its failure stops the other branches",
-    "best_effort": "its failure leaves the other branches alone",
+    "best_effort": "its failure does not stop the other branches",
 }
 _OUTCOMES = {"ok": "", "error": "on failure", "any": "on success or failure"}
 
@@ -91,7 +91,7 @@ def _entering(rule: EnterRule) -> list[Line]:
 
 
 def _iteration(loop: Loop) -> list[Line]:
-    """How each iteration of a loop over steps begins and ends, or where each item goes on."""
+    """How each iteration of a loop over steps starts and ends, or the routes of each item."""
     if loop.enter is None:
         return []
     if not loop.end:

@@ -7,9 +7,9 @@ from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import Graph, Step
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
+from noetl_compiler.preview.guarantee_table import guarantee_table
 from noetl_compiler.preview.order import reading_order, unreached
 from noetl_compiler.preview.outline import Line, content, edges, heading
-from noetl_compiler.preview.promises import promises
 from noetl_compiler.preview.wrapping import broken
 from noetl_compiler.printable import printable_line
 
@@ -30,13 +30,13 @@ def tree(graph: Graph, width: int | None = None, tools: Tools = KINDS) -> str:
         marks = ", ".join(filter(None, [mark, f"each {loops[0].element}" if loops else ""]))
         margin = "    " * len(loops)
         lines += ["", *drawn(_step(graph, step, marks, tools), margin, margin, width)]
-    found = promises(graph, tools)
+    found = guarantee_table(graph, tools)
     return "\n".join([*lines, *(["", *drawn(found, width=width)] if found else [])])
 
 
 def guarantees(graph: Graph, width: int | None = None, tools: Tools = KINDS) -> str:
     """Return the delivery guarantees of calls and rows, as at the end of the tree."""
-    found = promises(graph, tools)
+    found = guarantee_table(graph, tools)
     return "\n".join(drawn(found, width=width)) if found else "no call has an effect"
 
 

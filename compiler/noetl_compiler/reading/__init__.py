@@ -1,1 +1,1 @@
-"""Inside of the reader: YAML events to nodes, scalars to values, and where in the text each stands."""
+"""Internals of the reader: YAML events to nodes, scalars to values, each with its position in the text."""

@@ -1,8 +1,8 @@
-"""Where the aliases of a text stand.
+"""The positions of the aliases of a text.
 
-The nodes of an alias are those of its anchor, so a finding about them stands at the anchor's text, and once. Where else
-that text is used is found here, by going through the parser's events once more; this is asked only of a text that has
-findings and aliases.
+The nodes of an alias are those of its anchor, so a finding about them is reported once, at the anchor's text. Where
+else that text is used is found here, by going through the parser's events once more; this is asked only of a text that
+has findings and aliases.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["with_alias_places"]
 
 _ALIAS = re.compile(r"(?:^|[\s\[,{])\*[^\s,\[\]{}*]")
 _MOST_TOLD = 3
-"""Aliases that are told with one finding."""
+"""The maximum number of aliases reported with one finding."""
 
 
 class _Alias(NamedTuple):

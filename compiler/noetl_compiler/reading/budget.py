@@ -22,6 +22,7 @@ __all__ = [
     "MAX_NODES",
     "MAX_REPEATED_CHARS",
     "MAX_REPEATED_NODES",
+    "TOO_MANY_LEVELS",
     "Budget",
     "Size",
 ]
@@ -30,7 +31,7 @@ MAX_BYTES = 16_000_000
 """Of a text in UTF-8. A step has 200 to 800."""
 
 MAX_NODES = 1_500_000
-"""Scalars, keys, mappings and sequences that stand in the text. A step has 20 to 70."""
+"""Scalars, keys, mappings and sequences written in the text. A step has 20 to 70."""
 
 MAX_ENTRIES = 100_000
 """Of one mapping or sequence."""
@@ -50,6 +51,7 @@ MAX_REPEATED_CHARS = 2_000_000
 """Characters of scalars that all aliases together repeat."""
 
 MAX_DEPTH = 100
+TOO_MANY_LEVELS = f"there are more than {MAX_DEPTH} levels"
 
 
 class Size(NamedTuple):
@@ -78,7 +80,7 @@ class Budget:
         return Size(self._nodes + self._repeated_nodes, self._chars + self._repeated_chars)
 
     def scalar(self, chars: int, offset: int) -> str:
-        """A scalar that stands in the text, ``offset`` characters from its beginning."""
+        """A scalar written in the text, ``offset`` characters from its beginning."""
         self._nodes += 1
         self._chars += chars
         if self._nodes > MAX_NODES:
@@ -88,8 +90,8 @@ class Budget:
         return ""
 
     def collection(self, depth: int, offset: int) -> str:
-        """A mapping or a sequence that stands in the text, ``depth`` collections around it."""
-        return f"there are more than {MAX_DEPTH} levels" if depth >= MAX_DEPTH else self.scalar(0, offset)
+        """A mapping or a sequence written in the text, ``depth`` collections around it."""
+        return TOO_MANY_LEVELS if depth >= MAX_DEPTH else self.scalar(0, offset)
 
     @staticmethod
     def entries(count: int) -> str:

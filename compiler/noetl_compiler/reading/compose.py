@@ -1,7 +1,7 @@
 """Parser events to nodes, within budgets (see reader.py for how the whole works).
 
-:class:`Composer` takes one event after the other. Findings it can go on from are collected; :class:`Refusal`
-ends it.
+:class:`Composer` takes one event after the other. Recoverable findings are collected; :class:`Refusal` ends
+it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FOREIGN_BREAK = re.compile("[\x85\u2028\u2029\ufeff]")
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a fault
-    """Reading cannot go on; ``diagnostic`` says why."""
+    """Reading cannot continue; ``diagnostic`` is the reason."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic.message)
@@ -93,7 +93,7 @@ class Composer:
         }
 
     def take(self, events: Iterable[yaml.Event]) -> None:
-        """Take what the parser gives; :class:`Refusal` when reading may not go on."""
+        """Take what the parser gives; raises :class:`Refusal` if reading must not continue."""
         takers = self._takers
         for event in events:
             if taker := takers.get(event.__class__):
@@ -161,7 +161,7 @@ class Composer:
     def _close(self, event: yaml.CollectionEndEvent) -> None:
         done, last = self._stack.pop(), self._span(event)
         if (last.line, last.col) == (last.end_line, last.end_col):
-            last = done.last  # a block collection ends where the next token starts, so its last child tells better
+            last = done.last  # a block collection ends where the next token starts: its last child is more exact
         span = Span(done.span.line, done.span.col, last.end_line, last.end_col)
         node: Node = SequenceNode(tuple(done.items), span)
         if done.is_bare_template:
@@ -174,7 +174,7 @@ class Composer:
         self._add(node, span, done.height)
 
     def _add(self, node: Node, span: Span, height: int) -> None:
-        """Give a finished node to the collection it stands in."""
+        """Add a finished node to its collection."""
         if not self._stack:
             self.root = node
             return
@@ -203,13 +203,13 @@ class Composer:
 
     def _complex_key(self, node: Node) -> None:
         if self._source.slice(node.span)[:1] == "{" and self._before(node.span) == "{":
-            self._stack[-1].is_bare_template = True  # told when its end is known
+            self._stack[-1].is_bare_template = True  # reported when its end is known
         else:
             hint = "a key is plain text"
             self._report(Code.UNSUPPORTED_YAML, node.span, "a key is a mapping or a list", hint)
 
     def _template(self, span: Span) -> ScalarNode:
-        """``{{ x }}`` without quotes as what it is meant to be, so that nothing more is told of it."""
+        """``{{ x }}`` without quotes as the template it is meant to be, so that nothing else is reported about it."""
         self._report(Code.UNSUPPORTED_YAML, span, BARE_TEMPLATE, QUOTE_THE_TEMPLATE)
         text = self._source.slice(span)
         return ScalarNode(text, text, span, "plain", expression_spans(self._source, span, text, "plain"))

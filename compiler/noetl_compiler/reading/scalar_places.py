@@ -1,4 +1,4 @@
-"""Where a character of a decoded YAML scalar stands in the text.
+"""The position in the text of a character of a decoded YAML scalar.
 
 How it works. Between a scalar's raw text and its value lie escapes, doubled quotes, indentation and folding. Escapes
 and quotes can be resolved one by one; what folding adds, drops or changes is white space and nothing else. So without
@@ -42,7 +42,9 @@ def span_in_scalar(source: SourceFile, node: ScalarNode, start: int, end: int) -
 
 @lru_cache(maxsize=4)
 def _aligned(source: SourceFile, node: ScalarNode) -> tuple[list[int], list[tuple[int, int]]]:
-    """The offsets of the value's characters, and for each where it stands in the file; none without an answer."""
+    """The offsets of the value's characters, and the position of each in the file; empty if they cannot be
+    determined.
+    """
     if len(node.text) > _LONGEST:
         return [], []
     written = list(_written(source, node))
@@ -53,7 +55,7 @@ def _aligned(source: SourceFile, node: ScalarNode) -> tuple[list[int], list[tupl
 
 
 def _written(source: SourceFile, node: ScalarNode) -> Iterator[tuple[str, int, int]]:
-    """Every character the raw text stands for, with its start and end offset in the file; no white space."""
+    """Every character that the raw text encodes, with its start and end offset in the file; no white space."""
     base, raw = source.offset(node.span.line, node.span.col), source.slice(node.span)
     first, last = 0, len(raw)
     if node.style in ("literal", "folded"):

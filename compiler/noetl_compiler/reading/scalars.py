@@ -27,7 +27,7 @@ _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 
 
 class ScalarError(ValueError):
-    """The scalar has no JSON value; ``hint`` tells the remedy."""
+    """The scalar has no JSON value; ``hint`` is the remedy."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)

@@ -1,6 +1,6 @@
 """What is wrong with a text that is not YAML, and where the mistake was made.
 
-A YAML parser tells where it gave up, in its own words. That is often far from the mistake: a missing quote shows up
+A YAML parser reports where it gave up. That is often far from the mistake: a missing quote shows up
 at the next quote, a line that is indented too little at the end of a list. What can be told from the text itself is
 told at its own place; the rest keeps the parser's words, with a remedy where they suggest one.
 """
@@ -15,12 +15,16 @@ import yaml
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, Severity
+from noetl_compiler.reading.budget import TOO_MANY_LEVELS
 from noetl_compiler.source import SourceFile
 
 __all__ = ["BARE_TEMPLATE", "QUOTE_THE_TEMPLATE", "syntax_error"]
 
 BARE_TEMPLATE = "a template is not quoted"
 QUOTE_THE_TEMPLATE = 'quote the template: "{{ ... }}"'
+
+_TOO_DEEP = "exceeded maximum nesting depth"
+"""Said by libyaml from 0.2.6 on, whose scanner counts brackets before the composer sees them."""
 
 _OPEN_QUOTE = "this quote is never closed"
 _NEEDS_QUOTES = 'text that contains ": " needs quotes'
@@ -59,6 +63,8 @@ def syntax_error(source: SourceFile, error: yaml.YAMLError) -> Diagnostic:
     mark = error.problem_mark or error.context_mark
     offset = mark.index if mark else 0
     words = ": ".join(part for part in (error.context, error.problem) if part)
+    if _TOO_DEEP in words:
+        return _error(source, offset, TOO_MANY_LEVELS, code=Code.BUDGET_EXCEEDED)
     opened = error.context_mark if "end of stream" in words else None
     if opened is not None:
         offset = opened.index
@@ -139,7 +145,7 @@ def _misplaced_key(source: SourceFile, offset: int, words: str) -> Diagnostic | 
 
 
 def _below_a_value(source: SourceFile, key: _Key, offset: int) -> Diagnostic | None:
-    """``tool: http`` with ``method: GET`` below it: the value goes on in the next line."""
+    """``tool: http`` with ``method: GET`` below it: the value continues in the next line."""
     above = next(_lines_above(source, key.line), None)
     is_below = above is not None and above.column < key.column and _PLAIN.match(above.value)
     if above is None or not is_below or source.offset(key.line, key.column + 1 + len(key.text)) < offset - 2:

@@ -37,8 +37,8 @@ DESC = property_of(DESC_KEY)
 CALLED = Property("name", "The name of the workbook task to run.", NAME, older=("task",), required=True)
 
 ASSERT = property_of(tables.ASSERTED)
-RETURN = Property("return", "What the call yields in place of its result.")
-ON_ERROR = Property("on_error", 'Whether a failed call is as good as any other ("continue").', words(*V1_ON_ERROR))
+RETURN = Property("return", "The result of the call, instead of its tool's result.")
+ON_ERROR = Property("on_error", 'Whether a failed call counts as a success ("continue").', words(*V1_ON_ERROR))
 RETURN_AND_ON_ERROR = (RETURN, ON_ERROR)
 """What the calls of v1 say of their own outcome."""
 
@@ -71,12 +71,12 @@ class Calls(msgspec.Struct, frozen=True):
         return (replace(INPUT, older=tuple(name for name in INPUT.older if name not in taken)),)
 
     def flat(self, kind: str, name: str, head: tuple[Property, ...], borrowed: tuple[Model, ...] = ()) -> Model:
-        """A call whose fields stand beside others. ``head`` are the properties that tell its kind and name."""
+        """A call whose fields are beside others. ``head`` are the properties for its kind and name."""
         settings = () if any(one.name == "spec" for one in head) else (_settings(_SPEC),)
         return self._place(kind, name, (*head, *settings), borrowed)
 
     def nested(self, kind: str, name: str, head: tuple[Property, ...]) -> Model:
-        """A call in a mapping of its own, whose fields may also stand in ``spec``."""
+        """A call in its own mapping, whose fields may also be in ``spec``."""
         place = self._place(kind, name, head, ())
         names = words(*dict.fromkeys((*place.names, *_SPEC_WORDS)))
         spec = _SPEC if place.open else {"allOf": [_SPEC], "propertyNames": names}

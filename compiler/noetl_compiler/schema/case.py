@@ -23,7 +23,7 @@ _ABOUT_SPEC = "How the rules are evaluated, and how long the step may take."
 _SPEC = (
     Property(
         "case_mode",
-        'At each event the first rule that matches decides ("exclusive", the default) or all ("inclusive").',
+        'Whether at each event the first matching rule applies ("exclusive", the default) or all ("inclusive").',
         words(*ROUTE_MODES),
     ),
     Property(
@@ -37,19 +37,19 @@ _SPEC = (
 
 _STEP = Model(
     "any_step",
-    "What every step has.",
+    "Keys of every step.",
     (
-        Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
+        Property("step", "The name of the step, as routes and templates use it.", NAME, required=True),
         DESC,
         Property(
             "case", "Rules about the events of the step, tried in order at each event.", list_of(ref("case_rule"))
         ),
         Property("loop", "Runs the step's tool once for each item of a list.", ref("loop")),
-        Property("input", "Names with their values that the tool can use.", NAMES, older=keys.INPUT[1:]),
-        Property("vars", "Names to set when the step is done, usually out of its result.", MAPPING),
+        Property("input", "Names and values for the tool.", NAMES, older=keys.INPUT[1:]),
+        Property("vars", "Names to set when the step has ended, usually from its result.", MAPPING),
         *properties(SET),
-        Property("result", "What the step yields in place of its tool's result."),
-        Property("next", "Where to go on when no rule has led on.", ref("next")),
+        Property("result", "The result of the step, instead of its tool's result."),
+        Property("next", "The next steps when no rule routes.", ref("next")),
         Property("timeout", "How long the step may take.", TIMEOUT),
         Property("retry", "When to call the tool again.", ref("retry")),
         *properties(sink_and_save("Where the tool's result is stored.")),
@@ -65,7 +65,7 @@ def _flat(kind: str, calls: Calls) -> tuple[str, Model]:
 
 
 _IS_FLAT: Schema = {"required": ["tool"], "properties": {"tool": {"type": "string"}}}
-_TOOL = "The call of a tool, or several of them, one after the other."
+_TOOL = "A call of a tool, or several in order."
 
 
 def steps(calls: Calls) -> Models:
@@ -76,7 +76,7 @@ def steps(calls: Calls) -> Models:
         *(place for _, place in kinds),
         Model(
             "nested_step",
-            "A step: it calls its tool, and its rules say what follows.",
+            "A step: it calls its tool, and its rules decide what follows.",
             (
                 Property("tool", _TOOL, any_of(ref("tool_with_loop"), ref("tool"))),
                 Property("spec", _ABOUT_SPEC, ref("step_spec")),
@@ -96,9 +96,9 @@ def steps(calls: Calls) -> Models:
         ),
         Model(
             "step",
-            "A step: it calls its tool, and its rules say what follows.",
+            "A step: it calls its tool, and its rules decide what follows.",
             (
-                Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
+                Property("step", "The name of the step, as routes and templates use it.", NAME, required=True),
                 Property("tool", _TOOL, any_of(ref("tool_with_loop"), ref("tool"), kind_words)),
             ),
             open=True,

@@ -32,18 +32,18 @@ __all__ = ["case_actions"]
 
 _ASSIGNED = any_of(MAPPING, list_of(ref("assignment")))
 _ACTIONS = (
-    Property("next", "The step or steps to go on to.", ref("case_next")),
+    Property("next", "The next step or steps.", ref("case_next")),
     Property("set", "Names to set.", _ASSIGNED),
     Property("vars", "Names to set.", _ASSIGNED),
-    Property("result", "What the step yields in place of its tool's result."),
+    Property("result", "The result of the step, instead of its tool's result."),
     Property("fail", "Fails the step, with this message.", any_of(ref("failure"), {"not": MAPPING})),
-    Property("skip", "Whether the rest of the step is left out.", FLAG),
-    Property("retry", "Makes the call again, with other values if there are any.", any_of(ref("repeat"), ref("calls"))),
-    Property("call", "Another step to run beside the route, or this call again.", ref("another_call")),
+    Property("skip", "Whether the rest of the step is skipped.", FLAG),
+    Property("retry", "Repeats the call, with changed values if there are any.", any_of(ref("repeat"), ref("calls"))),
+    Property("call", "Another step to run in addition to the route, or this call again.", ref("another_call")),
     Property("sink", "Where the result is stored.", one_or_more(ref("case_sink")), older=("save",)),
     Property("collect", "Adds a value to a name, or a page to those of repeated calls.", ref("case_collect")),
     *properties(COLLECT[1:]),
-    without_effect("log", "the events of a run tell what it did"),
+    without_effect("log", "the event log records what a run did"),
 )
 
 _NAMED_TASK: Schema = {"additionalProperties": ref("named_task")}
@@ -66,17 +66,17 @@ _ACTIONS_OF_RULES: Models = (
                 {**CONDITION, "pattern": rf"{CONDITION['pattern']}|^\s*[Ee]lse\s*$"},
             ),
             Property("then", "What to do when the condition holds.", one_or_more(ref("case_action"))),
-            Property("else", "What to do when no rule before matched.", ref("case_otherwise")),
+            Property("else", "What to do when no earlier rule matched.", ref("case_otherwise")),
         ),
         needs=(("then", "else"),),
     ),
     Model("plain_action", "What a rule does.", _ACTIONS, open=True, rules=_NAMED_TASK),
     Model(
         "leading_action",
-        "What a rule does, and the step that it goes on to.",
+        "What a rule does, and the next step.",
         (
             Property("step", "The step to go on to.", NAME, required=True),
-            Property("input", "Names with their values that the next step can use.", NAMES, older=keys.INPUT[1:]),
+            Property("input", "Names and values for the next step.", NAMES, older=keys.INPUT[1:]),
             *_ACTIONS,
         ),
         open=True,
@@ -84,8 +84,8 @@ _ACTIONS_OF_RULES: Models = (
     ),
     Model(
         "otherwise_case",
-        "What to do when no rule before matched.",
-        (Property("then", "What to do when no rule before matched.", one_or_more(ref("case_action")), required=True),),
+        "What to do when no earlier rule matched.",
+        (Property("then", "What to do when no earlier rule matched.", one_or_more(ref("case_action")), required=True),),
     ),
     Model(
         "named_task",
@@ -108,30 +108,30 @@ _ACTIONS_OF_RULES: Models = (
     Model(
         "failure",
         "The failure of the step.",
-        (Property("message", "What the failure is told as.", TEXT),),
+        (Property("message", "The message of the failure.", TEXT),),
     ),
     Model(
         "repeat",
-        "The same call once more.",
+        "The same call again.",
         (
-            Property("max_attempts", "How often to call in total.", AMOUNT, older=("attempts", "max_iterations")),
+            Property("max_attempts", "The maximum number of calls.", AMOUNT, older=("attempts", "max_iterations")),
             Property(
                 "initial_delay",
                 "How long to wait before the next call.",
                 SECONDS,
                 older=("delay", "backoff_seconds"),
             ),
-            Property("backoff_multiplier", "By what the delay grows each time.", NUMBER, older=("multiplier",)),
+            Property("backoff_multiplier", "The factor by which the delay grows.", NUMBER, older=("multiplier",)),
             Property("backoff", "How the delay grows from call to call.", told_words(BACKOFFS.about)),
-            Property("max_delay", "The longest that a growing delay may become.", SECONDS),
-            Property("jitter", "Whether delays are varied at random.", FLAG),
-            Property("args", "The names that are other in the next call.", MAPPING, older=("with", "input")),
+            Property("max_delay", "The upper limit of a growing delay.", SECONDS),
+            Property("jitter", "Whether delays are randomised.", FLAG),
+            Property("args", "The names that change in the next call.", MAPPING, older=("with", "input")),
             Property("url", "The address of the next call.", older=("endpoint",)),
             Property("method", "The HTTP method of the next call."),
             Property("headers", "The HTTP headers of the next call."),
             Property("params", "The query of the next call."),
             Property("query", "The query of the next call."),
-            *(Property(name, "What the next call sends.") for name in ("body", "payload", "data", "form")),
+            *(Property(name, "The data that the next call sends.") for name in ("body", "payload", "data", "form")),
         ),
     ),
     Model(

@@ -1,4 +1,4 @@
-"""What is said of a key that is not known: where it stands instead, or which known key is nearest."""
+"""The hint for an unknown key: where it belongs, or the nearest known key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class KeyPaths:
         return [_last(path) for path in (*self.running, *self.constructs)]
 
     def hint(self, name: str, known: Sequence[str]) -> str:
-        """The hint for an unknown key; ``known`` are the keys that may stand there. "" where nothing is near."""
+        """The hint for an unknown key; ``known`` are the keys allowed there. "" if nothing is near."""
         if name in self.kinds:
             return f"try {name}"
         for path in (*self.running, *self.constructs, *self.others):

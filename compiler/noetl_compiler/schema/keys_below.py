@@ -1,4 +1,4 @@
-"""Which keys may stand below a key, whatever the dialect and the place."""
+"""Which keys are allowed below a key, in any dialect and place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REF = "#/definitions/"
 
 
 class KeysBelow(NamedTuple):
-    """``known`` keys of the language; ``is_open`` where only the author's own names stand."""
+    """``known`` keys of the language; ``is_open`` if only the author's own names are there."""
 
     known: frozenset[str] = frozenset()
     is_open: bool = False

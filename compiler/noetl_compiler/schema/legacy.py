@@ -1,4 +1,4 @@
-"""The steps of the legacy dialect: ``tool`` is a word, and its fields lie flat on the step."""
+"""The steps of the legacy dialect: ``tool`` is a word, and its fields are directly on the step."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _REACHED = "a step's result is reached by the step's name"
 
 _STEP = Model(
     "any_step",
-    "What every step has.",
+    "Keys of every step.",
     (
-        Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
+        Property("step", "The name of the step, as routes and templates use it.", NAME, required=True),
         DESC,
         Property("loop", "Runs the step's tool once for each item of a list.", ref("loop")),
-        Property("next", "Where to go on when the step is done.", ref("next")),
-        Property("vars", "Names to set when the step is done, usually out of its result.", MAPPING),
-        Property("result", "What the step yields in place of its tool's result."),
+        Property("next", "The next steps, with their conditions.", ref("next")),
+        Property("vars", "Names to set when the step has ended, usually from its result.", MAPPING),
+        Property("result", "The result of the step, instead of its tool's result."),
         without_effect("as", _REACHED),
         without_effect("pass", _REACHED),
     ),
@@ -34,9 +34,7 @@ _STEP = Model(
 )
 
 
-_BOUND = Property(
-    "input", "Names with their values that the next steps can use.", NAMES, older=(*keys.INPUT[1:], "data")
-)
+_BOUND = Property("input", "Names and values for the next steps.", NAMES, older=(*keys.INPUT[1:], "data"))
 
 
 def _flat(kind: str, calls: Calls) -> tuple[str, Model]:
@@ -60,7 +58,7 @@ def steps(calls: Calls) -> Models:
         *(place for _, place in kinds),
         Model(
             "bare_step",
-            "A step that calls nothing and only leads on.",
+            "A step that calls nothing and only routes.",
             (_NO_TOOL, _BOUND),
             borrowed=(_STEP,),
         ),
@@ -73,9 +71,9 @@ def steps(calls: Calls) -> Models:
         ),
         Model(
             "step",
-            "A step: it calls its tool and goes on by what its next names.",
+            "A step: it calls its tool, and follows the routes in next.",
             (
-                Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
+                Property("step", "The name of the step, as routes and templates use it.", NAME, required=True),
                 Property(
                     "tool",
                     "The kind of tool to call, with its fields beside it.",

@@ -129,7 +129,7 @@ class _Tables:
         return KeyEntry(name, tool.summary, keys=own_keys, shared=shared_keys, tool=tool)
 
     def unknown(self, name: str, where: str, known: Sequence[str]) -> str:
-        """The message about an unknown key, with where it stands instead or with the nearest key."""
+        """The message about an unknown key, with the place where it belongs or the nearest key."""
         hint = self._paths.hint(name, known)
         return f'unknown key "{name}" {where}{f": {hint}" if hint else ""}'
 

@@ -55,7 +55,7 @@ def _numbered(marks: Mapping[_Key, object]) -> dict[_Key, int]:
 
 
 def _names(alike: Mapping[_Key, int]) -> dict[_Key, str]:
-    """A definition keeps its name, unless others have it too; then it is told apart by its first dialect."""
+    """A definition keeps its name, unless others have it too; then the name of its first dialect is added."""
     first: dict[tuple[str, int], str] = {}
     for (dialect, name), number in alike.items():
         first.setdefault((name, number), dialect)

@@ -17,8 +17,8 @@ Schema: TypeAlias = dict[str, Json]
 class Property(msgspec.Struct, frozen=True):
     """One key of a place. ``about`` is the sentence an editor shows for it, ``older`` are names that mean the same.
 
-    A property that is not ``required`` may be null, which means that it is absent. ``snippet`` is what an editor writes
-    as its value, with ``$1`` where the author goes on; it is written as it is, so templates need quotes of their own.
+    A property that is not ``required`` may be null, which means that it is absent. ``snippet`` is what an editor
+    inserts as its value, with ``$1`` at the cursor; it is written as it is, so templates need quotes of their own.
     """
 
     name: str
@@ -43,7 +43,7 @@ def without_effect(name: str, why: str) -> Property:
 class Model(msgspec.Struct, frozen=True):
     """A mapping of a playbook.
 
-    ``borrowed`` are places whose properties may stand here too. ``needs`` are groups of keys of which one must be
+    ``borrowed`` are places whose properties are allowed here too. ``needs`` are groups of keys of which one must be
     there, or else in one of the mappings ``inside``. Any other key is refused unless the place is ``open``. ``rules``
     are further keywords of JSON Schema.
     """
@@ -59,13 +59,13 @@ class Model(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every key that may stand here, in every spelling."""
+        """Every key allowed here, in every spelling."""
         own = (name for one in self.properties for name in one.names)
         return tuple(dict.fromkeys((*own, *(name for place in self.borrowed for name in place.names))))
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What may stand at several places and is not one mapping: a choice, a list, a word."""
+    """A type used at several places that is not one mapping: a choice, a list, a word."""
 
     name: str
     value: Schema

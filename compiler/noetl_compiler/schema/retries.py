@@ -29,56 +29,56 @@ _BACKOFF = told_words(BACKOFFS.about)
 
 _RETRY_WHEN = Property(
     "when",
-    "The condition, or several of which one suffices, under which a failed call is made again.",
+    "The condition under which a failed call is repeated; of several, one is enough.",
     one_or_more(CONDITION),
     older=("retry_when",),
 )
 _DELAYS = (
     Property(
         "initial_delay",
-        f"How long to wait before the second call, {defaults.DELAY:g} second unless given.",
+        f"How long to wait before the second call, {defaults.DELAY:g} second by default.",
         SECONDS,
         older=("delay", "backoff_seconds", "base_seconds"),
     ),
     Property(
         "backoff_multiplier",
-        f"By what the delay grows each time, {defaults.MULTIPLIER:g} unless given.",
+        f"The factor by which the delay grows, {defaults.MULTIPLIER:g} by default.",
         NUMBER,
         ("multiplier", "factor"),
     ),
     Property(
         "max_delay",
-        f"The longest that a growing delay may become, {defaults.RETRY_MAX_DELAY:g} seconds unless given.",
+        f"The upper limit of a growing delay, {defaults.RETRY_MAX_DELAY:g} seconds by default.",
         SECONDS,
         ("max_seconds",),
     ),
-    Property("jitter", "Whether delays are varied at random.", FLAG),
+    Property("jitter", "Whether delays are randomised.", FLAG),
 )
 _FAILURE = (
     Property(
-        "max_attempts", f"How often to call in total, {defaults.ATTEMPTS} unless given.", AMOUNT, older=("attempts",)
+        "max_attempts", f"The maximum number of calls, {defaults.ATTEMPTS} by default.", AMOUNT, older=("attempts",)
     ),
-    Property("stop_when", "The condition under which the outcome stands, good or bad.", CONDITION),
+    Property("stop_when", "The condition under which the outcome is final, success or failure.", CONDITION),
     Property("retry_on_status", "The HTTP statuses after which to call again.", list_of({"examples": [429, 503]})),
     Property(
         "backoff",
-        "How the delay grows from call to call, exponentially unless given; a number is the delay itself.",
+        "How the delay grows from call to call, exponentially by default; a number is the delay itself.",
         any_of(_BACKOFF, NUMBER, ref("backoff")),
     ),
     *_DELAYS,
-    without_effect("retry_on", 'say it as when: "{{ error.kind in [...] }}"'),
+    without_effect("retry_on", 'write when: "{{ error.kind in [...] }}"'),
 )
 
-_WHILE = Property("while", "As long as this holds after a success, there is another call.", CONDITION, older=("when",))
+_WHILE = Property("while", "There is another call as long as this holds after a success.", CONDITION, older=("when",))
 _REPETITION = (
-    Property("next_call", "The fields of the tool that are other in the next call, such as params.", MAPPING),
+    Property("next_call", "The fields of the tool that change in the next call, such as params.", MAPPING),
     Property(
-        "max_attempts", f"How often to call in total, {defaults.PAGES} unless given.", AMOUNT, older=("max_iterations",)
+        "max_attempts", f"The maximum number of calls, {defaults.PAGES} by default.", AMOUNT, older=("max_iterations",)
     ),
     Property("initial_delay", "How long to wait before the next call.", SECONDS, older=("delay", "interval")),
     *properties(COLLECT),
     Property("per_iteration", "What is done with each single result.", ref("per_iteration")),
-    without_effect("backoff_multiplier", "pages follow each other at the same pace"),
+    without_effect("backoff_multiplier", "the delay between pages is constant"),
 )
 
 _PAGES: Schema = {"allOf": [ref("retry_repetition"), has("next_call", "collect")]}
@@ -95,7 +95,7 @@ RETRIES: Models = (
     Model("rule_repetition", "Calls again after a success: pages, polling.", _REPETITION),
     Model(
         "retry_outcomes",
-        "When to call again, told apart by how the call ended.",
+        "When to call again, after a success and after a failure.",
         (
             Property("on_error", "When and how to call again after a failure.", ref("retry_failure")),
             Property("on_success", "When and how to call again after a success.", ref("retry_repetition")),
@@ -105,7 +105,7 @@ RETRIES: Models = (
         "failure_rule",
         "When and how to call again after a failure.",
         (
-            Property("when", "The condition under which a failed call is made again.", CONDITION),
+            Property("when", "The condition under which a failed call is repeated.", CONDITION),
             Property("then", "How to call again.", ref("rule_failure"), required=True),
         ),
     ),
@@ -113,7 +113,7 @@ RETRIES: Models = (
         "repetition_rule",
         "When and how to call again after a success.",
         (
-            Property("when", "As long as this holds after a success, there is another call.", CONDITION, required=True),
+            Property("when", "There is another call as long as this holds after a success.", CONDITION, required=True),
             Property("then", "How to call again.", ref("rule_repetition"), required=True),
         ),
     ),
@@ -125,7 +125,7 @@ RETRIES: Models = (
     Model(
         "backoff",
         "How the delay grows from call to call.",
-        (Property("type", "How the delay grows from call to call, exponentially unless given.", _BACKOFF), *_DELAYS),
+        (Property("type", "How the delay grows from call to call, exponentially by default.", _BACKOFF), *_DELAYS),
     ),
     Model(
         "per_iteration",

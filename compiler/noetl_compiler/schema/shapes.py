@@ -1,4 +1,4 @@
-"""What may stand at several places of a playbook and is a choice of several forms, told apart by their keys."""
+"""Types used at several places of a playbook that are a choice of forms, distinguished by their keys."""
 
 from __future__ import annotations
 

@@ -22,4 +22,4 @@ SHARED: Models = (
 )
 
 STEP_SPECS: Models = (*map(model_of, CASE_STEP_CONSTRUCTS), OTHERWISE_VERDICT)
-"""What stands below the spec of a step."""
+"""The keys below the spec of a step."""

@@ -28,7 +28,7 @@ def _properties(place: Model, own: Collection[str]) -> Schema:
 
 
 def _lent(place: Model) -> Schema:
-    """What a lender has told of a key is not told again: the key is only allowed."""
+    """A borrowed key is not described again, only allowed."""
     return {name: True for lender in place.borrowed for name in lender.names}
 
 

@@ -1,4 +1,4 @@
-"""The kinds of tools as the schema tells them: those of ``language/tools.py``, or those that a caller has installed."""
+"""The kinds of tools in the schema: those of ``language/tools.py``, or those that a caller has installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl_compiler.schema.values import told_words
 
 __all__ = ["KNOWN_KINDS", "ToolKinds"]
 
-_MARK = ToolDescription("Only marks a step; it calls nothing.", {})
+_MARK = ToolDescription("Marks a step; calls nothing.", {})
 
 
 class ToolKinds:
@@ -40,7 +40,7 @@ class ToolKinds:
         return self._of[kind]
 
     def fields(self, kind: str) -> tuple[Property, ...]:
-        """The kind's own fields, older names with them; a kind that accepts any field has none to tell of."""
+        """The kind's own fields, older names with them; a kind that accepts any field has none."""
         tool = self._of[kind]
         older = {new: tuple(old for old, name in tool.renamed.items() if name == new) for new in tool.renamed.values()}
         told = (

@@ -29,13 +29,13 @@ __all__ = ["OWN_WORDS", "steps"]
 OWN_WORDS = frozenset({"with", "collection", "element", "filter", "save", "task"})
 """What newer dialects have other words for."""
 
-_NAME = Property("step", "The name of the step, by which routes and templates call it.", NAME)
+_NAME = Property("step", "The name of the step, as routes and templates use it.", NAME)
 _NAMED = (("step", "name"),)
-"""A step that tells its type may have its name as "name"."""
+"""A step with a type may have its name in "name"."""
 
 _STEP = Model(
     "any_step",
-    "What every step has.",
+    "Keys of every step.",
     (
         _NAME,
         DESC,
@@ -47,19 +47,19 @@ _STEP = Model(
             ref("loop"),
         ),
         Property("end_loop", "The step whose loop over steps ends here.", NAME),
-        Property("result", "What the step yields in place of its call's result.", older=("return",)),
-        Property("next", "Where to go on when the step is done.", ref("next")),
+        Property("result", "The result of the step, instead of its call's result.", older=("return",)),
+        Property("next", "The next steps, with their conditions.", ref("next")),
         Property(
             "on_error",
-            'Where to go on when the step has failed; "continue" goes on as after a success.',
+            'The next step after a failure; "continue" routes as after a success.',
             any_of(words(*V1_ON_ERROR), list_of(ref("entry"))),
         ),
-        Property("case", 'Where to go on when the step is done; write "next" instead.', ref("next"), deprecated=True),
+        Property("case", 'The next steps, with their conditions; write "next" instead.', ref("next"), deprecated=True),
     ),
     needs=_NAMED,
     open=True,
 )
-_CALL = Property("call", "What the step calls, by its name or with its fields.", ref("called"), required=True)
+_CALL = Property("call", "The call of the step: a name, or a mapping of fields.", ref("called"), required=True)
 _SINKS = properties(sink_and_save("Where the results of the whole loop are stored."))
 
 _NOT_FLAT = ("cursor", "policy", "frame", "distribution")
@@ -101,10 +101,10 @@ def steps(calls: Calls) -> Models:
                     ("tasks",),
                     required=True,
                 ),
-                Property("name", "A name for the step; it has no meaning here.", NAME),
+                Property("name", "A name for the step; it has no effect here.", NAME),
                 INPUT,
                 *_SINKS,
-                without_effect("enumerate", "the index of an iteration is always there as loop.index"),
+                without_effect("enumerate", "the index of an iteration is always available as loop.index"),
             ),
             borrowed=(_STEP,),
             needs=(("collection", "in", "items", "data", "loop"),),
@@ -127,15 +127,15 @@ def steps(calls: Calls) -> Models:
             (Property("loop", "The items, and the name of each.", ref("loop"), required=True), INPUT, *_SINKS),
             borrowed=(_STEP,),
         ),
-        Model("bare_step", "A step that calls nothing and only leads on.", (INPUT,), borrowed=(_STEP,)),
+        Model("bare_step", "A step that calls nothing and only routes.", (INPUT,), borrowed=(_STEP,)),
         Model(
             "step",
-            "A step: it calls something and goes on by what its next names.",
+            "A step: it calls something, and follows the routes in next.",
             (
                 _NAME,
                 Property("type", "What kind of step this is.", any_of(form.words, _ITERATOR)),
                 Property("tool", "The kind of tool to call.", any_of(form.words, _ITERATOR, ref("tool"))),
-                Property("call", "What the step calls, by its name or with its fields.", ref("called")),
+                Property("call", "The call of the step: a name, or a mapping of fields.", ref("called")),
             ),
             needs=_NAMED,
             open=True,

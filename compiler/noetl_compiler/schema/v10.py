@@ -1,4 +1,4 @@
-"""The steps of the v10 dialect: everything about a call stands below ``tool``, everything about routes in arcs."""
+"""The steps of the v10 dialect: everything about a call is below ``tool``, everything about routes in arcs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Calls of the v1 dialect, wherever they stand: flat on a step, in its ``call``, or in the ``task`` of an iterator.
+"""Calls of the v1 dialect, wherever they are: flat on a step, in its ``call``, or in the ``task`` of an iterator.
 
-What is called need not be named by its kind: something with a path is a playbook, something with a name is a task of
+A call need not name its kind: something with a path is a playbook, something with a name is a task of
 the workbook, and what only says where to save just stores.
 """
 
@@ -25,11 +25,11 @@ _OLDER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {kind: tuple(word for word, meant in V1_KINDS.items() if meant == kind) for kind in V1_KINDS.values()}
 )
 _SAVES = tuple(sorted(V1_SAVES))
-_NAME = Property("name", "A name by which the result is known beside that of the step.", NAME)
+_NAME = Property("name", "A second name for the result, in addition to the step's name.", NAME)
 
 
 class Form(msgspec.Struct, frozen=True):
-    """One form of a call: its name, the keys under which the word of its kind may stand, and what stands around it."""
+    """One form of a call: its name, the keys that may hold its kind, and the keys around it."""
 
     name: str
     keys: tuple[str, ...]
@@ -71,7 +71,7 @@ class Form(msgspec.Struct, frozen=True):
 
     def _saving(self) -> Model:
         kinds = words(*_SAVES, *self.calls.kinds.names)  # beside "type" the tool is the kind of store
-        told = (Property(key, "Says that this only stores something.", kinds) for key in self.keys)
+        told = (Property(key, "Marks a step that only stores something.", kinds) for key in self.keys)
         flat = properties(one for one in SINK_KEYS if FLAT_KEYS.issuperset(one.names))
         nested = Property("save", "What to store, and where.", one_or_more(ref("saved")), older=("sink",))
         about = "Only stores something; without a kind of store, what is stored is the step's result."

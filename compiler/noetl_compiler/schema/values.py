@@ -1,4 +1,4 @@
-"""What may stand as the value of a property, as the front ends read it.
+"""The values that a property may have, as the front ends read them.
 
 Where the engine takes a number, a truth or a mapping, a text with a template in it often does as well; where it does
 not, none is allowed here either. A text may always be written as a number or a truth: ``version: 2`` is fine.

@@ -18,8 +18,7 @@ _LABEL = property_of(WORKBOOK_TASK.by_name["name"])
 _KIND = Property("tool", "The kind of tool to call.", older=("kind", "type"), required=True)
 
 _SIGNATURE = tuple(
-    without_effect(name, "what is bound and what a tool returns is known only when it runs")
-    for name in ("accepts", "returns")
+    without_effect(name, "arguments and results are known only at run time") for name in ("accepts", "returns")
 )
 
 _LISTED = list_of({"allOf": [ref("workbook_entry"), has(*_LABEL.names)]})

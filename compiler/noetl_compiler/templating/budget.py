@@ -81,9 +81,9 @@ def check_number(number: float) -> None:
     """Raise :class:`NotDataError` for integers of more than 64 bits, infinity and nan, which are not portable JSON."""
     if isinstance(number, float):
         if not math.isfinite(number):
-            raise NotDataError(f"the template gives {number}, a number that JSON cannot carry")
+            raise NotDataError(f"the template yields {number}, which JSON cannot represent")
     elif not _SMALLEST <= number <= _LARGEST:
-        raise NotDataError("the template gives a number of more than 64 bits")
+        raise NotDataError("the template yields a number of more than 64 bits")
 
 
 class _Weight(NamedTuple):
@@ -138,7 +138,7 @@ class RenderBudget:
         """Charge for characters of text."""
         self._chars -= count
         if self._chars < 0:
-            raise BudgetExceededError(f"the template makes more than {MAX_CHARS:,} characters")
+            raise BudgetExceededError(f"the template produces more than {MAX_CHARS:,} characters")
         self._units -= count
         if self._units < 0:
             self.step(0)
@@ -149,7 +149,7 @@ class RenderBudget:
         self._nodes -= count
         if self._nodes < 0:
             most = MAX_NODES_PASSED_ON if self.is_passing_on else MAX_NODES
-            raise BudgetExceededError(f"the template gives more than {most:,} values")
+            raise BudgetExceededError(f"the template yields more than {most:,} values")
         self._units -= count * _UNITS_A_NODE_PASSED_ON
         if self._units < 0:
             self.step(0)
@@ -157,7 +157,7 @@ class RenderBudget:
     def bits(self, count: int) -> None:
         """Refuse an integer with too many bits; the bits of several integers are not added up."""
         if count > MAX_BITS:
-            raise BudgetExceededError(f"the template makes a number of more than {MAX_BITS:,} bits")
+            raise BudgetExceededError(f"the template produces a number of more than {MAX_BITS:,} bits")
 
     def long_number(self, bits: int) -> None:
         """Charge for computing an integer of ``bits`` bits."""

@@ -40,7 +40,7 @@ _OF_CREDENTIALS = frozenset({"token"})
 
 _CHANCE_HINT = "take it from the request or from execution_id, or compute it in a python task"
 _CLOCK_HINT = "use now(), which is the same in a replay, or compute it in a python task"
-_SETS_HINT = "a set has no order of its own: use a list with | unique, or a python task"
+_SETS_HINT = "a set has no order: use a list with | unique, or a python task"
 
 _INSTEAD = {
     "attr": 'write a["name"]',
@@ -52,7 +52,7 @@ _INSTEAD = {
     "safe": "leave it out: nothing is escaped here",
     "str": "write | string",
     "len": "write | length",
-    "bool": "compare it with something",
+    "bool": "compare it with a value",
     **dict.fromkeys(("int", "float", "list", "sum", "min", "max", "abs", "round", "sorted", "reversed"), ""),
 }
 """Filter or function of other engines -> what to write instead; "" for filters of almost the same name."""
@@ -168,7 +168,7 @@ def _attributes(node: nodes.Expr) -> Iterator[nodes.Getattr]:
 def _inner(source: str, node: nodes.Getattr) -> Problem:
     message = f'access to "{node.attr}" is not allowed'
     return Problem(
-        message, "templates read data only", *find_word(source, node.attr, "attribute", node.lineno), forbidden=True
+        message, "templates can only read data", *find_word(source, node.attr, "attribute", node.lineno), forbidden=True
     )
 
 

@@ -14,7 +14,7 @@ from noetl_compiler.templating.non_boolean import NonBoolean, non_boolean
 from noetl_compiler.templating.outcome_facts import NO_TRUTHS, Truths, truths_of, truths_of_path
 from noetl_compiler.templating.paths import lone_path, survey, unguarded
 from noetl_compiler.templating.program import compiled, forbid_excess, parsed
-from noetl_compiler.templating.template_cache import Remembered
+from noetl_compiler.templating.template_cache import TemplateCache
 from noetl_compiler.templating.truth import lone_expression
 
 __all__ = ["Facts", "Problem", "check", "examine", "free_paths"]
@@ -38,7 +38,7 @@ class Facts(NamedTuple):
     non_boolean: tuple[NonBoolean, ...] = ()
 
 
-_known: Remembered[Facts] = Remembered()
+_known: TemplateCache[Facts] = TemplateCache()
 
 
 def examine(source: str) -> Facts:

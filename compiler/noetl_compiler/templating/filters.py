@@ -1,7 +1,7 @@
 """The filters and tests of templates: Jinja's deterministic ones, and those that NoETL playbooks use.
 
-Each is wrapped to charge the rendering's budget: for its input before the call, for its result after it. prices.py has
-the costs.
+Each is wrapped to charge the rendering's budget: for its input before the call, for its result after it. The costs are
+in operation_costs.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from noetl_compiler.templating.absent import Absent
 from noetl_compiler.templating.budget import NotDataError, RenderBudget
 from noetl_compiler.templating.formats import percent
 from noetl_compiler.templating.materialise import materialise, text_of
-from noetl_compiler.templating.prices import (
+from noetl_compiler.templating.operation_costs import (
     ATTRIBUTE_OF,
     OF_ARGUMENTS,
     searched,
@@ -191,7 +191,7 @@ def _from_json(value: Any) -> Any:
 def _short_integer(digits: str) -> int:
     """Convert digits in time in proportion to their number: those of an integer of 64 bits and some zeros."""
     if len(digits) > _MAX_DIGITS:
-        raise NotDataError("the template gives a number of more than 64 bits")
+        raise NotDataError("the template yields a number of more than 64 bits")
     return int(digits)
 
 

@@ -35,6 +35,8 @@ _STRING = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 _BRACKET = re.compile(rf"{_STRING.pattern}|[()\[\]{{}}]", re.DOTALL)
 _SINGLE_BRACE = re.compile(r"unexpected '\}'")
 """The lexer's message for an unmatched brace."""
+_OPEN_COMMENT = "end of comment tag"
+"""Of the lexer's message for a comment without its end."""
 OFFSET = re.compile(r" at (\d+)$")
 """The offset in the lexer's message for an unknown character."""
 
@@ -77,11 +79,13 @@ def _is_in_string(source: str, expression: tuple[int, int], offset: int) -> bool
 def broken_part(source: str, error: TemplateSyntaxError) -> tuple[int, int]:
     """Return start and end of a syntax error, as precisely as possible.
 
-    In this order: the character that Jinja names, the unexpected token of the first expression that does not parse, an
-    expression on the line, the start of the line.
+    In this order: the character that Jinja names, the comment that is not closed, the unexpected token of the first
+    expression that does not parse, an expression on the line, the start of the line.
     """
     if told := OFFSET.search(error.message or ""):
         return int(told[1]), int(told[1]) + 1
+    if _OPEN_COMMENT in (error.message or ""):
+        return source.rfind("{#"), len(source)
     start = _line_start(source, error.lineno)
     places = [place for place in expressions(source) if place[1] >= start]
     if _SINGLE_BRACE.fullmatch(error.message or "") and (brace := _single_brace(source, places)) is not None:

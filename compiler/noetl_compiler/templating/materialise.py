@@ -181,4 +181,4 @@ def _scalar(value: Any) -> Json:
     for kind, convert in _SCALARS:
         if isinstance(value, kind):
             return convert(value)
-    raise NotDataError(f"the template gives a {type(value).__name__}, which is not data")
+    raise NotDataError(f"the template yields a {type(value).__name__}, which is not data")

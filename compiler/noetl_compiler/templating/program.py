@@ -13,7 +13,7 @@ from noetl_compiler.templating.budget import RenderBudget, current_budget
 from noetl_compiler.templating.instrument import LONE, prepare
 from noetl_compiler.templating.paths import lone_path
 from noetl_compiler.templating.sandbox import ENVIRONMENT, ScopeContext
-from noetl_compiler.templating.template_cache import Remembered
+from noetl_compiler.templating.template_cache import TemplateCache
 
 __all__ = ["PathProgram", "Program", "TemplateError", "TemplateSyntaxError", "compiled", "forbid_excess", "parsed"]
 
@@ -82,7 +82,7 @@ class PathProgram:
         return 1
 
 
-_programs: Remembered[Program | PathProgram] = Remembered()
+_programs: TemplateCache[Program | PathProgram] = TemplateCache()
 
 
 def compiled(source: str) -> Program | PathProgram:

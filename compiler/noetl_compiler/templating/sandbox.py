@@ -33,7 +33,7 @@ from noetl_compiler.templating.budget import BudgetExceededError, RenderBudget, 
 from noetl_compiler.templating.filters import FILTERS, TESTS
 from noetl_compiler.templating.formats import FormatMethod, percent
 from noetl_compiler.templating.materialise import text_of
-from noetl_compiler.templating.prices import text_method
+from noetl_compiler.templating.operation_costs import text_method
 from noetl_compiler.templating.undefined import UndefinedNameError
 
 __all__ = ["ENVIRONMENT", "ScopeContext"]
@@ -234,7 +234,7 @@ def _charged(meter: RenderBudget, method: types.BuiltinMethodType, args: tuple[A
 
 def _check_encoding(name: str = "utf-8", *_errors: str) -> None:
     if name.lower() not in _ENCODINGS:
-        raise SecurityError(f'no template can use the encoding "{name}"')
+        raise SecurityError(f'the encoding "{name}" cannot be used in a template')
 
 
 def _joined(meter: RenderBudget, separator: str, items: Iterable[Any]) -> list[str]:
@@ -284,7 +284,7 @@ _CHARGE = {
 def _range(*bounds: int) -> range:
     numbers = range(*bounds)
     if len(numbers[: MAX_RANGE + 1]) > MAX_RANGE:
-        raise BudgetExceededError(f"the template makes a range of more than {MAX_RANGE:,} numbers")
+        raise BudgetExceededError(f"the template produces a range of more than {MAX_RANGE:,} numbers")
     return numbers
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-__all__ = ["Remembered"]
+__all__ = ["TemplateCache"]
 
 Known = TypeVar("Known")
 
@@ -16,7 +16,7 @@ _CHARS_BESIDE = 500
 """Approximate size of an entry in addition to its source, in characters."""
 
 
-class Remembered(dict[str, Known]):
+class TemplateCache(dict[str, Known]):
     """Template source -> a fact about it."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ Every row that was claimed gets an iteration, also under a stop: then it is canc
 what a stop itself asks for (engine.py, 4), unless a second cancel skips the cleanup; so is the end of a claim in
 flight, whose rows would stay claimed otherwise.
 
-An acknowledgement that changes no row was refused: the lease has expired, and the row is another claimer's. Then the
+An acknowledgement that changes no row was refused: the lease has expired, and another claimer has the row. Then the
 iteration fails, whatever it came to.
 """
 
@@ -193,7 +193,7 @@ class CursorMachine(LoopMachine):
             return may_be_given_back(self._cursor, self._limits, self._statement_scope(run))
         except TemplateFailure as failure:
             message = (
-                f"the row is acknowledged as failed, for nothing tells how often it was claimed: {failure.message}"
+                f"the row is acknowledged as failed, because it is unknown how often it was claimed: {failure.message}"
             )
             self._host(run).warn(message, self._cursor.span)
             return False
@@ -209,7 +209,7 @@ class CursorMachine(LoopMachine):
             return End("error", _told(end.outcome, "ack"), end.task, end.span)
         if given.status == "ok" and not is_held:
             status: Literal["error", "cancelled"] = "error" if end.status == "ok" else "cancelled"
-            message = "the acknowledgement was refused: the lease has expired, and the row is another claimer's"
+            message = "the acknowledgement was refused: the lease has expired, and another claimer has the row"
             return End(status, error_outcome(LEASE_LOST, message), end.task, end.span)
         return End(given.status, given.outcome, given.task, given.span)
 
@@ -269,7 +269,7 @@ class CursorMachine(LoopMachine):
 
 
 def _ended(given: Settlement) -> PlainOutcome:
-    """What the iteration came to, as a statement sees it. One that ended well has no error, though a call of it may
+    """The outcome of the iteration, as a statement sees it. One that ended well has no error, though a call of it may
     have failed with an error after which it went on.
     """
     if given.status != "ok" or given.outcome["status"] == "ok":

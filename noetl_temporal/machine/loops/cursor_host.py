@@ -12,7 +12,7 @@ from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
-from noetl_temporal.machine.undefined import Mistake
+from noetl_temporal.machine.undefined import ConditionWarning
 
 __all__ = ["StatementHost", "statement_plan"]
 
@@ -69,7 +69,7 @@ class StatementHost:
     def warn(self, message: str, span: Span) -> None:
         """Add a warning to the report."""
         if not any(one.span == span for one in self._loop.mistakes):
-            self._loop.mistakes.append(Mistake(message, span))
+            self._loop.mistakes.append(ConditionWarning(message, span))
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """Nothing to do: statements of a cursor set nothing."""

@@ -18,7 +18,7 @@ from noetl_temporal.machine.loops.claims import lease_names, renewal
 from noetl_temporal.machine.scope import Chain, Late
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
-from noetl_temporal.machine.undefined import Mistake
+from noetl_temporal.machine.undefined import ConditionWarning
 
 __all__ = ["IterationHost", "iteration_ids"]
 
@@ -99,7 +99,7 @@ class IterationHost:
     def warn(self, message: str, span: Span) -> None:
         """Add a warning to the report: the playbook knows the warnings of other chunks."""
         if not any(one.span == span for one in self._loop.mistakes):
-            self._loop.mistakes.append(Mistake(message, span))
+            self._loop.mistakes.append(ConditionWarning(message, span))
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """Apply ``set`` entries; those other than ``iter`` are reported to the playbook too."""

@@ -15,7 +15,7 @@ from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.budget import MAX_PENDING, Budget
 from noetl_temporal.machine.scope import Chain
-from noetl_temporal.machine.undefined import Mistake, is_reported, left_out, undefined_name
+from noetl_temporal.machine.undefined import ConditionWarning, is_reported, left_out, undefined_name
 
 __all__ = ["Selection", "body_paths", "collection_of", "in_flight", "mistake_of", "selected"]
 
@@ -73,13 +73,13 @@ def _filtered(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Bu
     return found.position == len(found.items)
 
 
-def mistake_of(loop: Loop, scope: Mapping[str, Any], found: Selection, names: NamesProfile) -> Mistake | None:
+def mistake_of(loop: Loop, scope: Mapping[str, Any], found: Selection, names: NamesProfile) -> ConditionWarning | None:
     """The warning about ``where`` after all items were selected; None if there is none."""
     if loop.where is None or not found.undefined or not is_reported(names, (bool(found.kept),)):
         return None
     seen = _with(loop, scope, found.items[found.example])
     told = left_out(loop.where.source, seen, found.undefined, found.left_out, len(found.items))
-    return Mistake(told, loop.where.span)
+    return ConditionWarning(told, loop.where.span)
 
 
 def _keyed(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> bool:
@@ -109,7 +109,7 @@ def _ordered(loop: Loop, found: Selection) -> list[Json]:
     try:
         order = sorted(range(len(kept)), key=found.keys.__getitem__)
     except TypeError as error:
-        raise TemplateFailure("order_by gives values that cannot be compared", loop.order_by.span) from error
+        raise TemplateFailure("order_by yields values that cannot be compared", loop.order_by.span) from error
     return [found.items[kept[place]] for place in order]
 
 

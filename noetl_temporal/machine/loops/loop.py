@@ -89,7 +89,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         self._regions: dict[str, RegionMachine] = {}
 
     def snapshot(self) -> Json:
-        """See Engine. Machines inside share parts of the state, which stand there once."""
+        """See Engine. Machines inside share parts of the state, which are stored once."""
         found: Json = super().snapshot()
         return found if self._region is None else without_shared(found)
 
@@ -120,11 +120,11 @@ class LoopMachine(Engine[LoopState, Iteration]):
                 super()._take(event)
 
     def returned(self, late: Answered) -> CloseWait:
-        """What tells the playbook that an answer came too late for its wait."""
+        """The message to the playbook that an answer came too late for its wait."""
         return CloseWait(f"{self.input.chunk_id} {late.wait_id}", returned=late.answer.signal)
 
     def _resume(self, event: Resumed) -> None:
-        """What was sent while the run before ended may be lost: the playbook is told again of every wait."""
+        """Messages sent while the previous run ended may be lost: every wait is reported to the playbook again."""
         super()._resume(event)
         for wait in self.state.waits.values():
             self._wait_opened(wait)
@@ -243,7 +243,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             self._begin_route(run, self._region, pipeline, end, kind)
 
     def _begin_route(self, run: Iteration, region: Region, tasks: PipelineState, end: End, kind: str) -> None:
-        """The tasks have ended for the item: it goes on, or its iteration ends as they did."""
+        """The tasks have ended for the item: its routes are followed, or its iteration ends as they did."""
         run.region = new_region(run)
         ended = self._region_machine(run, region).begin_route(tasks, end, kind)
         if ended is not None:
@@ -377,7 +377,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         return IterationHost(self.input, self._plan, self.state, iteration, self._journal)
 
     def journal_of(self, iteration: Iteration) -> Journal:
-        """The journal of this machine, whose events tell the iteration."""
+        """The journal of this machine, whose events have the iteration."""
         ids = iteration_ids(self.input, iteration.index)
         return self._journal.within({name: ids[name] for name in ids if name != "step"})
 
@@ -394,7 +394,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         return InnerLoop(given, state, inside, self)
 
     def _tell_pause(self, type_: str, status: str, by: str, reason: str) -> None:
-        """The playbook tells it, for its loops as well."""
+        """The playbook emits it, for its loops as well."""
 
     # ---- the end --------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
-from noetl_temporal.machine.undefined import Mistake, is_reported
+from noetl_temporal.machine.undefined import ConditionWarning, is_reported
 
 __all__ = ["OK", "StepExit", "Way", "add_deferred", "decide", "enter_region", "record_failure", "route"]
 
@@ -45,7 +45,7 @@ class Way(NamedTuple):
     chosen: Selection = Selection((), ())
     values: tuple[tuple[str, Json], ...] = ()
     raised: End | None = None
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[ConditionWarning, ...] = ()
 
 
 def decide(execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str = "") -> Way | None:
@@ -56,7 +56,7 @@ def decide(execution: Execution, step: Step, run: StepRun, status: str, end: End
     if status == "cancelled" or step.name == execution.graph.final or execution.state.stop is not None:
         return None
     scope = Late(lambda: execution.host(step, run).scope(_names(execution, step, status, end, kind)))
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[ConditionWarning, ...] = ()
     try:
         chosen = select(step, "error" if status == "failed" else "ok", scope)
         mistakes = _reported(execution, chosen) if status == "completed" else ()
@@ -139,7 +139,7 @@ def _emit(execution: Execution, step: Step, run: StepRun, way: Way) -> None:
     )
 
 
-def _reported(execution: Execution, chosen: Selection) -> tuple[Mistake, ...]:
+def _reported(execution: Execution, chosen: Selection) -> tuple[ConditionWarning, ...]:
     """The warnings about conditions that did not match because of an undefined name."""
     matched = (bool(arc.when) for arc in chosen.arcs)
     return chosen.mistakes if is_reported(execution.graph.names, matched) else ()
@@ -158,7 +158,7 @@ def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: t
     if deferred.total:
         _add_log(execution, deferred, handled=handled)
     elif is_of_items and run.loop is not None and run.loop.failures.total:
-        pass  # they are told or deferred already
+        pass  # they are already emitted or deferred
     elif handled and step.loop is not None and step.loop.end:
         _defer(execution, step, FailureLog().with_failure(_failure(execution, step, run, end)))
     else:

@@ -9,8 +9,8 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, NamesProfile, Rule, Task
 from noetl_temporal.machine import policy
 from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolReport
+from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.failures import failed_by_rule
-from noetl_temporal.machine.mistake import Mistake
 from noetl_temporal.machine.stored import result_alone, with_result
 from noetl_temporal.machine.undefined import is_reported
 from noetl_temporal.machine.unhandled import ENDS, unhandled
@@ -34,8 +34,8 @@ class Ruling(NamedTuple):
 
     do: str
     rule: Rule | None
-    delay: float = 0.0
-    calls: int = 1
+    delay: float
+    calls: int
 
 
 def raised(failed: RuleFailure, task: Task) -> templates.TemplateFailure:
@@ -45,10 +45,10 @@ def raised(failed: RuleFailure, task: Task) -> templates.TemplateFailure:
     return templates.TemplateFailure(failed.message, span)
 
 
-def ruled(task: Task, decision: policy.Decision, outcome: PlainOutcome) -> Ruling:
-    """The matching rule, or the default action without one."""
+def ruled(task: Task, decision: policy.Decision, outcome: PlainOutcome, calls: int) -> Ruling:
+    """The matching rule, or the default action without one; ``calls`` as in Ruling."""
     rule = task.policy.rules[decision.rule] if task.policy and decision.rule is not None else None
-    return Ruling(decision.do or _action(task, rule, outcome, decision.exhausted), rule, decision.delay)
+    return Ruling(decision.do or _action(task, rule, outcome, decision.exhausted), rule, decision.delay, calls)
 
 
 def _action(task: Task, rule: Rule | None, outcome: PlainOutcome, exhausted: bool) -> str:
@@ -61,18 +61,18 @@ def _action(task: Task, rule: Rule | None, outcome: PlainOutcome, exhausted: boo
 
 def mistakes(
     task: Task, ruling: Ruling, outcome: PlainOutcome, report: ToolReport, names: NamesProfile
-) -> Sequence[Mistake]:
+) -> Sequence[ConditionWarning]:
     """The warnings: rules that did not match because of an undefined name, and an error that no rule handles."""
     rule = ruling.rule
     if rule is None and not report.mistakes:
         return ()
-    found: list[Mistake] = []
+    found: list[ConditionWarning] = []
     if report.mistakes and is_reported(names, (rule is not None and rule.when is not None,)):
         rules = task.policy.rules if task.policy else ()
         asked = ((one.message, rules[one.rule]) for one in report.mistakes)
-        found = [Mistake(message, one.when.span if one.when else one.span) for message, one in asked]
+        found = [ConditionWarning(message, one.when.span if one.when else one.span) for message, one in asked]
     if rule is not None and (message := unhandled(rule, ruling.do, outcome, task.label)):
-        found.append(Mistake(message, rule.span))
+        found.append(ConditionWarning(message, rule.span))
     return found
 
 

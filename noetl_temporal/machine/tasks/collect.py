@@ -31,13 +31,15 @@ def with_page(how: Collect, so_far: Json, task: Task, outcome: PlainOutcome) -> 
 
 
 def sequence_of(how: Collect | None, progress: TaskProgress) -> Json:
-    """What ``task.done`` tells of all pages: how many, how they were collected, and whether the limit cut them."""
+    """What ``task.done`` reports about all pages: how many, how they were collected, and whether the limit was
+    reached.
+    """
     told: dict[str, Json] = {"pages": progress.page, "strategy": how.strategy if how else None}
     return {**told, "exhausted": True} if progress.is_cut else told
 
 
 def cut_warning(label: str, progress: TaskProgress) -> str:
-    """What is told when pages are missing from a result."""
+    """The warning if pages are missing from a result."""
     return f"{label}: there are more pages than the {progress.page} that this rule allows; raise its attempts"
 
 

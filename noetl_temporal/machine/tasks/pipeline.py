@@ -279,8 +279,7 @@ class Pipeline:
         if not is_decided:
             decided = self._decide(plan, report, outcome)
             report = replace(report, mistakes=decided.mistakes)
-        ruling = ruled(task, decided, outcome)
-        ruling = ruling._replace(calls=max(1, report.calls))
+        ruling = ruled(task, decided, outcome, max(1, report.calls))
         self._record(plan, outcome)
         for one in mistakes(task, ruling, outcome, report, profile):
             self.host.warn(one.message, one.span)

@@ -71,7 +71,7 @@ def end_at_due_time(wait: Wait) -> tuple[Ending, PlainOutcome]:
 
 def _timed_out(wait: Wait) -> PlainOutcome:
     what = "no decision" if wait.kind == "approval" else f"no signal {wait.signal!r}"
-    what = what if wait.kind != "time" else "the time to wait for had not come"
+    what = what if wait.kind != "time" else "the time was not reached"
     came = "" if wait.kind == "time" else " came"
     outcome = error_outcome("timeout", f"{what}{came} within {wait.timeout:g} s")
     return {**outcome, "error": {**outcome["error"], "wait": wait.task}}
@@ -140,7 +140,7 @@ def _due(config: Mapping[str, Json], since: int, plan: TaskPlan) -> int:
         return since + round(quantities.seconds(config["duration"], "duration", span) * 1000)
     until = milliseconds(config.get("until"))
     if until is None:
-        raise TemplateFailure("until is no time, expected ISO 8601 such as 2026-12-24T18:00:00+01:00", span)
+        raise TemplateFailure("until is not a time: expected ISO 8601 such as 2026-12-24T18:00:00+01:00", span)
     quantities.seconds(max(0, until - since) / 1000, "until", span)
     return max(until, since)
 

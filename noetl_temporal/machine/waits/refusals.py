@@ -76,11 +76,11 @@ def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Se
         there_are = f"its signals are {', '.join(sorted(signals))}" if signals else "it waits for no signals"
         return f"no step waits for the signal {signal.name!r}: {there_are}"
     if state.phase == "ended":
-        return "the run is over"
+        return "the run has ended"
     size = _size(signal.data)
     if size > SIGNAL_BYTES:
         allowed = f"at most {SIGNAL_BYTES:,} are allowed"
-        return f"the payload has {size:,} bytes; {allowed}: store it elsewhere and send a reference"
+        return f"the payload has {size:,} bytes; {allowed}: store it elsewhere and send its location"
     if signal.key is not None and len(signal.key) > MOST_KEY_CHARACTERS:
         return f"the key has {len(signal.key):,} characters; at most {MOST_KEY_CHARACTERS:,} are allowed"
     coming = [fact.signal for fact in unfed if isinstance(fact, Signalled)]
@@ -100,9 +100,9 @@ def _keeping_problem(state: PlaybookState, signal: Signal, coming: Iterable[Sign
     if waiting_for(signal, waits) is not None:
         return None
     if sum(one.name == signal.name for one in kept) >= KEPT_SIGNALS:
-        return f"{KEPT_SIGNALS} signals {signal.name!r} are kept already, and no step takes them"
+        return f"{KEPT_SIGNALS} signals {signal.name!r} are kept already, and no step has read them"
     if sum(_size(one.data) for one in kept) + _size(signal.data) > KEPT_BYTES:
-        return f"the signals that are kept have {KEPT_BYTES:,} bytes already, and no step takes them"
+        return f"the kept signals have {KEPT_BYTES:,} bytes already, and no step has read them"
     return None
 
 
@@ -111,9 +111,9 @@ def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Ev
     wait = state.waits.get(decision.wait_id)
     is_decided = any(isinstance(fact, Decided) and fact.wait_id == decision.wait_id for fact in unfed)
     if wait is None or wait.kind != "approval" or is_decided:
-        return "nothing waits for this approval: it was decided, has timed out, or the run is over"
+        return "nothing waits for this approval: it was decided, has timed out, or the run has ended"
     if not decision.by:
-        return "it is not said who decides"
+        return "the decision does not say who decides"
     if wait.approvers and decision.by not in wait.approvers:
         return f"{decision.by!r} may not decide {wait.name}: its approvers are {', '.join(wait.approvers)}"
     if _size(decision.form) > SIGNAL_BYTES:

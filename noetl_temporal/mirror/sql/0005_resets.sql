@@ -12,20 +12,17 @@ ALTER TABLE noetl.cursor
     ADD COLUMN parent_event_id  BIGINT;
 CREATE INDEX cursor_reset ON noetl.cursor (execution_id) WHERE base_run_id IS NOT NULL;
 
--- The rows of an execution that resets superseded (dev/decisions/0038): those that come from events which are in no history
--- of the execution as it stands. Readers may call it, who do not see cursors.
-CREATE FUNCTION noetl.superseded_events(of_execution BIGINT) RETURNS TABLE (event_id BIGINT)
+-- Which histories resets superseded (dev/decisions/0038), and from which of their events on. Of one execution these are few,
+-- however many rows it has.
+CREATE FUNCTION noetl.superseded_streams(of_execution BIGINT) RETURNS TABLE (stream_id TEXT, superseded_from BIGINT)
 LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
-DECLARE
-    streams TEXT[];
-    points  BIGINT[];
 BEGIN
     IF NOT EXISTS (SELECT FROM noetl.cursor WHERE execution_id = of_execution AND base_run_id IS NOT NULL) THEN
         RETURN;
     END IF;
-    WITH RECURSIVE run AS (
+    RETURN QUERY WITH RECURSIVE run AS (
         SELECT c.run_id, c.workflow_id || '/' || c.run_id AS stream_id, c.first_run_id, c.base_run_id, c.base_event_id,
                coalesce(c.base_run_id, c.continued_run_id) AS previous_run_id, c.parent_run_id, c.parent_event_id,
                h.event_time AS began
@@ -60,8 +57,25 @@ BEGIN
         SELECT run.stream_id, CASE WHEN dropped.first_run_id IS NULL THEN cut.superseded_from ELSE 0 END AS superseded_from
         FROM run LEFT JOIN cut USING (run_id) LEFT JOIN dropped USING (first_run_id)
     )
+    SELECT stream_id, min(superseded_from) FROM stream WHERE superseded_from IS NOT NULL GROUP BY stream_id;
+END
+$$;
+
+-- The rows of an execution that resets superseded (dev/decisions/0038): those that come from events which are in no history
+-- of the execution as it stands. Readers may call it, who do not see cursors.
+CREATE FUNCTION noetl.superseded_events(of_execution BIGINT) RETURNS TABLE (event_id BIGINT)
+LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+    streams TEXT[];
+    points  BIGINT[];
+BEGIN
     SELECT array_agg(stream_id), array_agg(superseded_from) INTO streams, points
-    FROM stream WHERE superseded_from IS NOT NULL;
+    FROM noetl.superseded_streams(of_execution);
+    IF streams IS NULL THEN
+        RETURN;
+    END IF;
     -- A statement of its own, planned for as many streams as there are: else each would be looked up in every event.
     RETURN QUERY
     SELECT e.event_id FROM noetl.event e

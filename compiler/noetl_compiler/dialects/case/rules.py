@@ -96,7 +96,7 @@ def _read_entry(node: Node, subject: Subject, around: ParseContext, labels: set[
     when = None if is_else else condition(asked, around.report)
     then, otherwise = fields.node_of("then"), fields.node_of("else")
     fields.close()
-    if then is None and otherwise is None:
+    if then is None and (otherwise is None or asked is not None):
         fields.missing("then")
     if isinstance(otherwise, MappingNode) and len(otherwise.entries) == 1:
         otherwise = otherwise.get("then") or otherwise

@@ -21,7 +21,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.policies import read_assigns
 from noetl_compiler.dialects.routes import read_next
-from noetl_compiler.dialects.tasks import ParseContext, read_task, read_tool
+from noetl_compiler.dialects.tasks import ParseContext, read_task, read_tool, spec_of_task
 from noetl_compiler.dialects.v10 import StepSpec, read_step_spec, with_older_wrappers
 from noetl_compiler.dialects.values import assigns, mapping_value, timeout
 from noetl_compiler.graph import AdmitRule, EnterRule, Value
@@ -82,7 +82,7 @@ def _with_loop_of_tool(fields: Fields) -> Fields:
     moved = [entry for entry in tool.entries if entry[0].text == "loop"] if isinstance(tool, MappingNode) else []
     if not moved or not isinstance(tool, MappingNode) or "loop" in fields:
         return fields
-    message = '"loop" belongs to the step, and not into its tool'
+    message = '"loop" belongs to the step, not to its tool'
     fields.report.warning(Code.DEPRECATED_FORM, moved[0][0].span, message, "move it beside the tool")
     inner = MappingNode(tuple(entry for entry in tool.entries if entry not in moved), tool.span)
     entries = ((key, inner if key.text == "tool" else node) for key, node in fields.node.entries)
@@ -109,7 +109,9 @@ def _read_tasks(fields: Fields, name: Name, around: ParseContext) -> tuple[Task,
     """Read ``tool``: a mapping, a list, or, as in the previous dialect, a word with its fields on the step."""
     tool = fields.node_of("tool")
     if isinstance(tool, ScalarNode):
-        task = read_task(fields, Name(tool.text, tool.span), Name(name.text, name.span), around)
+        found = fields.node_of("spec")  # that of the step too
+        spec = spec_of_task(found) if isinstance(found, MappingNode) else None
+        task = read_task(fields, Name(tool.text, tool.span), Name(name.text, name.span), around, spec_node=spec)
         return (task,) if task else ()
     return with_older_wrappers(fields, read_tool(tool, name, around), around)
 
@@ -121,7 +123,7 @@ def _refuse_unanswerable(rules: tuple[CaseRule, ...], subject: Subject, around: 
         if rule.moment == "enter" and replace(actions, skip=False).needs_call:
             where = "when the step is entered"
         elif rule.moment == "end" and subject.element is not None and actions.needs_call:
-            where = "when the loop is over"
+            where = "when the loop has ended"
         elif not subject.has_tool and actions.repeat is not None:
             where = "in a step without a tool"
         elif actions.tasks and actions.repeat is not None and "ok" in rule.boundaries:

@@ -58,7 +58,7 @@ def _logged(node: MappingNode, report: Report) -> tuple[Value, Guard | None]:
     fields.rest(KIND_KEYS)
     data, when = fields.node_of("data", "args", "payload", "with"), condition(fields.node_of("when"), report)
     others = (key.text for key, _ in fields.rest(FLAT_KEYS))
-    fields.ignore(*others, why="the event log has the result of every task anyway")
+    fields.ignore(*others, why="the event log records the result of every task anyway")
     fields.close()
     guard = Guard("ok", when) if when else None
     if data is None:

@@ -1,6 +1,6 @@
 """The v1 dialect, May to November 2025: what a step does is its ``type``, or a ``call`` of something named.
 
-    type: python, code: ...                           the tool's fields lie flat on the step
+    type: python, code: ...                           the tool's fields are directly on the step
     type: workbook, name: score                       a task of the workbook, by ``name`` or ``task``
     call: {type: workbook, name: score, with: {...}}  the same, as first written
     type: iterator, collection: ..., task: {...}      a loop over a task of its own; first it was ``type: loop``

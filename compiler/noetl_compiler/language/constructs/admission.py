@@ -6,16 +6,16 @@ from noetl_compiler.language.construct import Construct, Key
 from noetl_compiler.language.constructs.policies import MODE, WHEN
 from noetl_compiler.language.value_types import Below, ListOf, Plain
 
-__all__ = ["ADMISSION", "ADMISSIONS", "ADMISSION_RULE", "VERDICT"]
+__all__ = ["ADMISSION", "ADMISSIONS", "ADMISSION_RULE", "OTHERWISE_VERDICT", "VERDICT"]
 
 ADMISSION = Construct(
     "admission",
     "an admission policy",
-    "Whether the step may begin: the first rule that matches decides, and without a match it may.",
+    "Whether the step may start: the first rule that matches decides, and without a match it may.",
     (
         Key(
             "rules",
-            "The rules, tried in order before the step begins.",
+            "The rules, tried in order before the step starts.",
             ListOf(Below("admission_rule")),
             snippet=[{"when": '"{{ $1 }}"', "then": {"allow": True}}, {"else": {"then": {"allow": False}}}],
         ),
@@ -26,11 +26,11 @@ ADMISSION = Construct(
 ADMISSION_RULE = Construct(
     "admission_rule",
     "a policy rule",
-    "A condition, and whether the step may begin when it holds.",
+    "A condition, and whether the step may start when it holds.",
     (
         WHEN,
-        Key("then", "Whether the step may begin when the condition holds.", Below("verdict")),
-        Key("else", "Whether the step may begin when no rule before matched.", Below("otherwise_verdict")),
+        Key("then", "Whether the step may start when the condition holds.", Below("verdict")),
+        Key("else", "Whether the step may start when no earlier rule matched.", Below("otherwise_verdict")),
     ),
     needs=(("then", "else"),),
 )
@@ -38,16 +38,15 @@ ADMISSION_RULE = Construct(
 VERDICT = Construct(
     "verdict",
     "an admission rule",
-    "Whether the step may begin.",
-    (Key("allow", "True lets the step begin; false skips it.", Plain.FLAG, required=True),),
+    "Whether the step may start.",
+    (Key("allow", "True starts the step; false skips it.", Plain.FLAG, required=True),),
 )
 
-_OTHERWISE = Construct(
+OTHERWISE_VERDICT = Construct(
     "otherwise_verdict_then",
     "a policy rule",
-    "Whether the step may begin when no rule before matched.",
-    (Key("then", "Whether the step may begin when no rule before matched.", Below("verdict"), required=True),),
-    open=True,
+    "Whether the step may start when no earlier rule matched.",
+    (Key("then", "Whether the step may start when no earlier rule matched.", Below("verdict"), required=True),),
 )
 
-ADMISSIONS = (ADMISSION, ADMISSION_RULE, VERDICT, _OTHERWISE)
+ADMISSIONS = (ADMISSION, ADMISSION_RULE, VERDICT, OTHERWISE_VERDICT)

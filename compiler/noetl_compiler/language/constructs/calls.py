@@ -37,7 +37,7 @@ ASSERTED = Key(
 
 INPUT = Key(
     "input",
-    "Names with their values that the tool can use: variables of Python code, environment variables of commands.",
+    "Names and values for the tool: variables of Python code, environment variables of commands.",
     Plain.NAMES,
     older=(*keys.INPUT[1:], *keys.LOOSE_INPUT),
     default={},
@@ -62,13 +62,13 @@ _OF_EVERY_CALL = (
     OUTPUT_SELECT,
     *sink_and_save(
         "Where the result is stored, in the same call.",
-        extension=Extension("tool.sink", "that a result is stored by the very call that yields it"),
+        extension=Extension("tool.sink", "that a result is stored by the call that produced it"),
     ),
     GUARDED,
     *SET,
 )
 _LAST = (
-    Key("retry", 'When to call again; v10 says it as rules of "spec.policy".', Below("retry")),
+    Key("retry", 'When to call again; in v10, write rules of "spec.policy".', Below("retry")),
     Key("eval", 'What follows the call; write rules of "spec.policy" instead.', Below("eval"), deprecated=True),
     ASSERTED,
 )
@@ -76,7 +76,7 @@ _LAST = (
 CALL = Construct(
     "call",
     "a task",
-    "What every call of a tool has beside the fields of its tool.",
+    "Keys of every call, in addition to the fields of its tool.",
     (*_OF_EVERY_CALL, *_LAST),
     open=True,
 )
@@ -85,7 +85,7 @@ LABEL = Key(
     "label",
     "The name of this task, for jumps, results and messages.",
     Plain.NAME,
-    extension=Extension("tool.label", "the name of a call beside the name of what it calls"),
+    extension=Extension("tool.label", "a name for the call other than that of the called task"),
 )
 """The name of a task whose tool has a name of its own."""
 
@@ -125,22 +125,20 @@ TASK_SPEC = Construct(
     "the spec of a task",
     "What follows the call, and how long it may take.",
     (
-        Key("policy", "What follows the call: rules that retry, jump, break, fail or go on.", Below("policy")),
+        Key("policy", "What follows the call: rules that retry, jump, break, fail or continue.", Below("policy")),
         Key("timeout", "How long the call may take: seconds, or a text with a unit.", TIMEOUT),
         Key(
             "idempotent",
-            "False says that the call must not be made again when its worker was lost in the middle of it.",
+            "False: the call must not be repeated after its worker was lost during it.",
             Plain.FLAG,
-            extension=Extension("tool.spec.idempotent", "whether a call may be made again when its worker was lost"),
+            extension=Extension("tool.spec.idempotent", "whether a call may be repeated after its worker was lost"),
         ),
         Key(
             "idempotency_key",
             "The header in which an http call sends its key: the same with all attempts of the call, and another "
             "for each call.",
             Plain.HEADER,
-            extension=Extension(
-                "tool.spec.idempotency_key", "that a call sends a key by which the server knows it again"
-            ),
+            extension=Extension("tool.spec.idempotency_key", "that a call sends an idempotency key"),
         ),
         RESULT,
     ),
@@ -160,11 +158,11 @@ ASSERT = Construct(
 TIMEOUTS = Construct(
     "timeout",
     "a timeout",
-    "How long a call may take, by its parts.",
+    "How long the parts of a call may take.",
     (
-        Key("connect", "How long connecting may take.", Plain.SECONDS),
+        Key("connect", "How long opening the connection may take.", Plain.SECONDS),
         Key("read", "How long the server may be silent.", Plain.SECONDS),
-        Key("total", "How long all of it may take.", Plain.SECONDS),
+        Key("total", "How long the whole call may take.", Plain.SECONDS),
     ),
 )
 

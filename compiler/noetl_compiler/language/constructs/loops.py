@@ -35,51 +35,51 @@ _ABOUT_FRAME = (
     "How many items run in one activity, which is much faster than one activity each; with a cursor, how many rows a "
     "claimer takes at a time, and for how long it holds them."
 )
-_ABOUT_REDUCE = "How what the iterations set under a name becomes one value."
+_ABOUT_REDUCE = "How the values that iterations set under one name are combined."
 _REDUCE = Key("reduce", _ABOUT_REDUCE, Below("reduce"))
 
 LOOP_KEYS = (
     Key(
         "in",
-        "The list to go over, usually a template; a text or a mapping is one item.",
+        "The list to iterate over, usually a template; a text or a mapping is one item.",
         Suggested(Plain.ANYTHING, ("{{ workload.items }}",)),
         older=("collection", "items"),
     ),
-    Key("cursor", "Claims rows of a database one after the other, in place of a list.", Below("cursor")),
+    Key("cursor", "Claims rows of a database table, instead of iterating over a list.", Below("cursor")),
     Key(
         "iterator",
-        f'The name of the item in each iteration, "{defaults.ITERATOR}" unless given.',
+        f'The name of the item in each iteration, "{defaults.ITERATOR}" by default.',
         Plain.NAME,
         older=("element", "as"),
     ),
     Key(
         "where",
-        "Only items for which this expression holds; braces may be left out.",
+        "Only items for which this expression holds; braces are optional.",
         Plain.TEXT,
         older=("filter",),
         extension=Extension("loop.where", "which items a loop takes"),
     ),
     Key(
         "order_by",
-        "The expression by whose value the items are sorted; braces may be left out.",
+        "The expression to sort the items by; braces are optional.",
         Plain.TEXT,
         extension=Extension("loop.order_by", "how the items of a loop are sorted"),
     ),
     Key(
         "limit",
-        "At most so many items are taken, counted after the filter.",
+        "The maximum number of items, counted after the filter.",
         Plain.AMOUNT,
         extension=Extension("loop.limit", "how many items a loop takes"),
     ),
     Key(
         "mode",
-        'Whether iterations run one after the other ("sequential", the default), several at once ("parallel"), or in '
+        'Whether iterations run one after the other ("sequential", the default), concurrently ("parallel"), or in '
         'chunks of several items ("chunked").',
         Choice(LOOP_MODES),
     ),
     Key(
         "max_in_flight",
-        f"How many iterations run at once: {defaults.IN_FLIGHT} unless given in a parallel loop, 1 in a chunked one.",
+        f"How many iterations run concurrently; by default {defaults.IN_FLIGHT} (parallel) or 1 (chunked).",
         Plain.COUNT,
         older=("concurrency",),
     ),
@@ -93,7 +93,7 @@ LOOP_KEYS = (
     Key("frame", _ABOUT_FRAME, Below("frame")),
     Key(
         "on_error",
-        'Whether a failed iteration lets the others go on ("continue", the default) or stops them ("fail_fast").',
+        'Whether iterations continue after one failed ("continue", the default) or are stopped ("fail_fast").',
         Choice(ITEM_ERRORS),
         default="continue",
         extension=Extension("loop.spec.on_error", "that a failed iteration ends the loop"),
@@ -101,7 +101,7 @@ LOOP_KEYS = (
     Key("policy", "What failed iterations mean for the step as a whole.", Below("loop_policy")),
     Key(
         "next",
-        "Where each item goes on when the step's tasks are done with it. The loop is over when these routes are.",
+        "Routes that each item takes after the step's tasks. The loop ends when the routes of all items have ended.",
         Below("next"),
         extension=Extension("loop.next", "that an item has routes of its own"),
     ),
@@ -136,7 +136,7 @@ LOOP = Construct(
 LOOP_SPEC = Construct(
     "loop_spec",
     "a loop",
-    "How the iterations run; what stands here counts as standing in the loop.",
+    "How the iterations run; its keys may also be written in the loop itself.",
     (*LOOP_KEYS, *_SETTINGS),
 )
 
@@ -152,8 +152,8 @@ LOOP_POLICY = Construct(
             inert=True,
         ),
         Key("failure", "Whether the step fails when iterations have failed.", Below("loop_failure")),
-        Key("mode", "How the iterations run, where the loop does not say it.", Choice(LOOP_MODES)),
-        Key("max_in_flight", "How many iterations run at once.", Plain.COUNT, older=("concurrency",)),
+        Key("mode", "How the iterations run, where the loop itself does not set it.", Choice(LOOP_MODES)),
+        Key("max_in_flight", "How many iterations run concurrently.", Plain.COUNT, older=("concurrency",)),
         _REDUCE,
         *POLICY_DEFAULTS,
         without_effect("results", "the results of a loop are always a list in order"),
@@ -182,36 +182,36 @@ FRAME = Construct(
     (
         Key(
             "max_rows",
-            "At most so many items or rows; unless given, "
+            "The maximum number of items or rows; by default "
             f"{FRAME_DEFAULTS['max_rows']} of a list and {CLAIM['max_rows']} of a cursor.",
             Plain.COUNT,
         ),
         Key(
             "max_seconds",
-            f"After this no further item begins, {FRAME_DEFAULTS['max_seconds']} s for a list unless given.",
+            f"The time after which no further item starts, {FRAME_DEFAULTS['max_seconds']} s by default for a list.",
             Plain.SECONDS,
         ),
-        Key("max_bytes", "Once the results have so many bytes no further item begins.", Plain.AMOUNT),
+        Key("max_bytes", "No further item starts once the results have this many bytes.", Plain.AMOUNT),
         Key(
             "row_concurrency",
-            "How many items or rows of a frame are worked on at once; unless given, "
+            "How many items or rows of a frame are processed concurrently; by default "
             f"{FRAME_DEFAULTS['row_concurrency']} of a list and {CLAIM['row_concurrency']} of a cursor.",
             Plain.COUNT,
         ),
         Key(
             "lease_seconds",
             "How long the rows of a cursor belong to the claimer unless it renews its lease, "
-            f"{CLAIM['lease_seconds']} s unless given.",
+            f"{CLAIM['lease_seconds']} s by default.",
             Plain.SECONDS,
         ),
         Key(
             "heartbeat_seconds",
-            "How often a running call renews the lease of its row, a third of lease_seconds unless given.",
+            "How often a running call renews the lease of its row, a third of lease_seconds by default.",
             Plain.SECONDS,
         ),
         Key(
             "max_attempts",
-            f"How often a row may be claimed that is given back after a failure, {CLAIM['max_attempts']} times unless "
+            f"How often a row may be claimed that is released after a failure, {CLAIM['max_attempts']} times unless "
             "given.",
             Plain.COUNT,
         ),
@@ -220,7 +220,7 @@ FRAME = Construct(
         ),
         Key(
             "retry_mode",
-            "Whether the row or the whole frame is tried again; each call has its own retries.",
+            "Whether the row or the whole frame is retried; each call has its own retries.",
             Choice(FRAME_RETRIES),
         ),
     ),
@@ -248,9 +248,9 @@ CURSOR = Construct(
         ),
         Key(
             "release",
-            "The statement that gives a row back.",
+            "The statement that releases a row.",
             Plain.TEXT,
-            extension=Extension("loop.cursor.release", "that a row is given back"),
+            extension=Extension("loop.cursor.release", "that a row is released"),
         ),
         Key(
             "on_row_error",
@@ -258,11 +258,11 @@ CURSOR = Construct(
             '("release").',
             Choice(ROW_ERRORS),
             default="ack",
-            extension=Extension("loop.cursor.on_row_error", "that a failed row is given back"),
+            extension=Extension("loop.cursor.on_row_error", "that a failed row is released"),
         ),
         Key(
             "attempts",
-            'How often a row has been claimed, this time included: "{{ row.attempts }}" unless given.',
+            'How often a row has been claimed, including this time; "{{ row.attempts }}" by default.',
             Plain.AMOUNT,
             extension=Extension("loop.cursor.attempts", "how often a row was claimed"),
         ),
@@ -274,20 +274,20 @@ CURSOR = Construct(
 PAGINATION = Construct(
     "pagination",
     "a pagination",
-    "Calls once more after each success, until all pages are there.",
+    "Calls again after each success, until the last page.",
     (
         without_effect("type", "continue_while and next_page define the pagination"),
         Key(
             "continue_while",
-            "As long as this holds after a success, there is another page.",
+            "There is another page as long as this holds after a success.",
             Plain.CONDITION,
             required=True,
         ),
-        Key("next_page", "The fields of the tool that are other for the next page, such as params.", Plain.MAPPING),
-        Key("merge_strategy", "How the pages become one result.", Choice(STRATEGIES)),
+        Key("next_page", "The fields of the tool that change for the next page, such as params.", Plain.MAPPING),
+        Key("merge_strategy", "How the pages are combined into one result.", Choice(STRATEGIES)),
         Key("merge_path", "Where in each page its items are, such as data.items.", Plain.TEXT),
-        Key("max_iterations", f"At most so many pages, {defaults.PAGES} unless given.", Plain.AMOUNT),
-        Key("retry", "When to ask for a page once more.", Below("retry")),
+        Key("max_iterations", f"The maximum number of pages, {defaults.PAGES} by default.", Plain.AMOUNT),
+        Key("retry", "When to retry a page.", Below("retry")),
     ),
 )
 

@@ -28,7 +28,7 @@ _IDENTITY = (
     Key("path", "The path of the playbook in the catalog, by which other playbooks run it.", Plain.TEXT),
     Key("version", "The version of the playbook.", Plain.TEXT),
 )
-_ABOUT_EXECUTOR = "Where the playbook begins and ends, and what a failure means for it."
+_ABOUT_EXECUTOR = "The first and the final step, and the effect of a failure on the run."
 
 PLAYBOOK = Construct(
     "playbook",
@@ -36,8 +36,8 @@ PLAYBOOK = Construct(
     "A NoETL playbook: steps that call tools, and the routes between them.",
     (
         Key("apiVersion", "The version of the format, such as noetl.io/v2.", Plain.TEXT, older=("api_version",)),
-        Key("kind", "Says that this document is a playbook.", Choice({"Playbook": "Playbook"})),
-        Key("metadata", "The playbook's name and path, and whatever a catalog wants to know.", Below("metadata")),
+        Key("kind", "Marks this document as a playbook.", Choice({"Playbook": "Playbook"})),
+        Key("metadata", "The playbook's name and path, and other data for a catalog.", Below("metadata")),
         *(Key(one.name, f'{one.about} Write it below "metadata".', one.type, deprecated=True) for one in _IDENTITY),
         DESC,
         Key("executor", _ABOUT_EXECUTOR, Below("executor")),
@@ -48,10 +48,10 @@ PLAYBOOK = Construct(
             default={},
         ),
         *(
-            Key(name, 'What "ctx" begins with; write it below "workload".', Plain.NAMES, deprecated=True)
+            Key(name, 'The initial "ctx"; write it below "workload".', Plain.NAMES, deprecated=True)
             for name in ("ctx", "vars")
         ),
-        Key("spec", 'Parameters as old files have them; write them below "workload".', Plain.MAPPING, deprecated=True),
+        Key("spec", 'Parameters as in old files; write them below "workload".', Plain.MAPPING, deprecated=True),
         Key("keychain", "The secrets that the playbook uses, by name.", ListOf(Below("keychain_entry")), verbatim=True),
         Key(
             "workbook",
@@ -80,10 +80,10 @@ METADATA = Construct(
     "The playbook's name and path.",
     (
         *_IDENTITY,
-        Key("priority", "Which runs are served first when workers are busy: 1 before 5.", PRIORITIES),
+        Key("priority", "The priority of the run when workers are busy: 1 (first) to 5 (last).", PRIORITIES),
         Key("fairness_key", "Runs with different keys, such as tenants, get equal shares of busy workers.", Plain.NAME),
         Key("fairness_weight", "The share of the runs with this fairness key, relative to others.", FAIRNESS_WEIGHTS),
-        without_effect("inputs", "declare what a run takes under workload, each with its default"),
+        without_effect("inputs", "declare the parameters of a run under workload, with defaults"),
     ),
     needs=(("name", "path"),),
     open=True,
@@ -112,7 +112,7 @@ REQUIREMENTS = Construct(
     "The tools and features that the playbook needs.",
     (
         Key("tools", "The kinds of tools that the playbook calls.", ListOf(Plain.TEXT)),
-        Key("features", "What an engine must be able to do.", ListOf(Plain.TEXT)),
+        Key("features", "The features that an engine must support.", ListOf(Plain.TEXT)),
     ),
 )
 
@@ -121,21 +121,21 @@ EXECUTOR_SPEC = Construct(
     "the executor's spec",
     _ABOUT_EXECUTOR,
     (
-        Key("entry_step", "The step that a run begins with.", Plain.TEXT),
-        Key("final_step", f'The step where all routes meet, "{FINAL_STEP}" unless given.', Plain.TEXT),
+        Key("entry_step", "The first step of a run.", Plain.TEXT),
+        Key("final_step", f'The step where all routes meet, "{FINAL_STEP}" by default.', Plain.TEXT),
         Key("no_next_is_error", "Whether a step without a route is an error.", Plain.FLAG, default=False),
         Key("timeout", "How long a run may take.", TIMEOUT),
         Key(
             "on_failure",
-            "Whether each step that has failed waits for a person, unless the step says otherwise.",
+            "Whether failed steps wait for a person, unless the step sets it itself.",
             FAILED_STEP,
             extension=Extension("executor.spec.on_failure", "that failed steps wait for a person"),
         ),
-        Key("policy", "What a failure means for the rest of the run.", Below("executor_policy")),
+        Key("policy", "The effect of a failure on the rest of the run.", Below("executor_policy")),
         *DEFAULTS,
         Key(
             "dialect",
-            "The dialect that the playbook was migrated from, whose names and defaults count in it.",
+            "The dialect that the playbook was migrated from; its names and defaults apply.",
             Choice(DIALECTS),
             default="v10",
         ),
@@ -145,11 +145,12 @@ EXECUTOR_SPEC = Construct(
 EXECUTOR_POLICY = Construct(
     "executor_policy",
     "the executor's policy",
-    "What a failure means for the rest of the run.",
+    "The effect of a failure on the rest of the run.",
     (
         FAILURE,
         *POLICY_DEFAULTS,
-        *(without_effect(name, KEPT) for name in ("results", "limits")),
+        without_effect("results", KEPT),
+        without_effect("limits", "a run has the limits of its workers, and those that its loops and retries name"),
     ),
 )
 
@@ -158,7 +159,7 @@ KEYCHAIN_ENTRY = Construct(
     "a keychain entry",
     "A secret that the playbook uses.",
     (
-        Key("name", "The name that templates call it by: {{ keychain.name.field }}.", Plain.NAME, required=True),
+        Key("name", "Its name in templates: {{ keychain.name.field }}.", Plain.NAME, required=True),
         Key("kind", "How the secret is found.", Plain.TEXT, older=("type",)),
     ),
     open=True,

@@ -37,11 +37,9 @@ MOMENTS: Mapping[str, str] = MappingProxyType({word: word for word in ("waiting"
 """When a request is sent."""
 
 _STEP = Key("step", "The step that makes the call.", Plain.NAME, required=True)
-_TASK = Key("task", "The task of the step; any, where it is left out.", Plain.NAME)
-_ITERATION = Key(
-    "iteration", "The index of the item of the step's loop, from 0; any, where it is left out.", Plain.INDEX
-)
-_PAGE = Key("page", "The page, from 1, of a call that paginates or polls; any, where it is left out.", Plain.INDEX)
+_TASK = Key("task", "The task of the step; any by default.", Plain.NAME)
+_ITERATION = Key("iteration", "The index of the item of the step's loop, from 0; any by default.", Plain.INDEX)
+_PAGE = Key("page", "The page, from 1, of a call that paginates or polls; any by default.", Plain.INDEX)
 
 TEST_FILE = Construct(
     "test_file",
@@ -53,7 +51,7 @@ TEST_FILE = Construct(
             "The playbook, from the folder of this file. Without it, etl.test.yaml tests etl.yaml beside it.",
             Plain.NAME,
         ),
-        Key("tests", "The tests. Each one is a run of its own.", ListOf(Below("test"), 1), required=True),
+        Key("tests", "The tests. Each is a separate run.", ListOf(Below("test"), 1), required=True),
     ),
 )
 
@@ -66,7 +64,7 @@ TEST = Construct(
         Key("payload", "The request of the run, merged over the defaults of the workload.", Plain.MAPPING),
         Key(
             "stubs",
-            "What the calls return. The first stub that fits is used; a stub that is never used fails the test.",
+            "What the calls return. The first stub that matches is used; a stub that is never used fails the test.",
             ListOf(Below("stub")),
         ),
         Key(
@@ -75,7 +73,7 @@ TEST = Construct(
             "test.",
             ListOf(Below("request")),
         ),
-        Key("expect", "What the run must come to.", Below("expectation"), required=True),
+        Key("expect", "What the run is expected to do.", Below("expectation"), required=True),
     ),
 )
 
@@ -84,9 +82,9 @@ REQUEST = Construct(
     "a request",
     "A signal, a decision, or what an operator does. It is sent as soon as the run waits for it.",
     (
-        Key("do", "What is asked, named as the command of noetl that asks it.", Choice(REQUESTS), required=True),
+        Key("do", "The request, named like the noetl command that sends it.", Choice(REQUESTS), required=True),
         Key("name", "The name of the signal.", Plain.NAME),
-        Key("key", "The key of the signal, where it has one.", Plain.TEXT),
+        Key("key", "The key of the signal, if it has one.", Plain.TEXT),
         Key(
             "step",
             "The step that is approved, rejected, retried or skipped; of a pause, the step whose start it follows.",
@@ -94,13 +92,13 @@ REQUEST = Construct(
         ),
         Key("iteration", "The index of the item of the step's loop, for a decision.", Plain.INDEX),
         Key("data", "The payload of the signal, or the result of the skipped step."),
-        Key("by", "Who asks, but for a signal; test where it is left out.", Plain.TEXT),
+        Key("by", "Who asks, but for a signal; test by default.", Plain.TEXT),
         Key("reason", "Why, but for a signal.", Plain.TEXT),
-        Key("form", "The fields that whoever decides fills in.", Plain.MAPPING),
+        Key("form", "The form fields that the approver fills in.", Plain.MAPPING),
         Key(
             "when",
             "waiting: as soon as the run waits for it, or, to resume, as soon as no call is left. start: as the run "
-            "starts; a signal is kept then. Waiting, where it is left out.",
+            "starts; a signal is kept then. Default: waiting.",
             Choice(MOMENTS),
         ),
         Key("at", "Instead of when: how long after the start of the run it is sent.", Plain.SECONDS),
@@ -116,18 +114,20 @@ STUB = Construct(
         _TASK,
         _ITERATION,
         _PAGE,
-        Key("attempt", "The attempt of the call, from 1; any, where it is left out.", Plain.INDEX),
-        Key("times", "How many attempts the stub answers; any number, where it is left out.", Plain.INDEX),
+        Key("attempt", "The attempt of the call, from 1; any by default.", Plain.INDEX),
+        Key("times", "How many attempts the stub answers; any number by default.", Plain.INDEX),
         Key("result", "The result of the call; of an http call, the body of a response with status 200."),
         Key("rows", "The rows that a statement returns, as the result of a SQL call.", ListOf(Plain.MAPPING)),
         Key("http", "The response to an http call.", Below("http_answer")),
-        Key("error", "How the call fails: a message, or a mapping.", Either((Plain.TEXT, Below("stub_error")))),
+        Key("error", "The error of the call: a message, or a mapping.", Either((Plain.TEXT, Below("stub_error")))),
         Key(
             "sink_error",
-            "How the first sink of the call fails: a message, or a mapping.",
+            "The error of the call's first sink: a message, or a mapping.",
             Either((Plain.TEXT, Below("stub_error"))),
         ),
-        Key("takes", "How long the call takes. The clock of the test moves on by so much at once.", Plain.SECONDS),
+        Key(
+            "takes", "How long the call takes. The clock of the test advances by this time immediately.", Plain.SECONDS
+        ),
     ),
 )
 
@@ -136,7 +136,7 @@ HTTP_ANSWER = Construct(
     "an http response",
     "A response. Any status but 2xx is an error, as it is for the http tool.",
     (
-        Key("status", "The status code; 200 where it is left out.", Plain.INDEX),
+        Key("status", "The status code; 200 by default.", Plain.INDEX),
         Key("headers", "The headers of the response.", Plain.MAPPING),
         Key("body", "The body: text as it is, anything else as JSON."),
     ),
@@ -147,25 +147,25 @@ STUB_ERROR = Construct(
     "an error",
     "The error of a call.",
     (
-        Key("message", "What went wrong.", Plain.TEXT),
-        Key("kind", "The kind of error; exception where it is left out.", Plain.NAME),
+        Key("message", "The error message.", Plain.TEXT),
+        Key("kind", "The kind of error; exception by default.", Plain.NAME),
         Key("code", "The code of the tool, such as an SQLSTATE.", Plain.TEXT),
         Key("retryable", "Whether the same call may succeed later.", Plain.FLAG),
-        Key("retry_after", "How many seconds the server asks to wait.", Plain.NUMBER),
+        Key("retry_after", "The delay in seconds that the server asks for.", Plain.NUMBER),
     ),
 )
 
 EXPECTATION = Construct(
     "expectation",
     "an expectation",
-    'What the run must come to. In all values "..." stands for anything.',
+    'What the run is expected to do. In all values "..." matches anything.',
     (
-        Key("status", "How the run ends; completed where it is left out.", Choice(STATUSES)),
-        Key("route", "The steps that start, in this order.", ListOf(Plain.NAME)),
+        Key("status", "How the run ends; completed by default.", Choice(STATUSES)),
+        Key("route", "The steps that start, in order.", ListOf(Plain.NAME)),
         Key("steps", "The steps that start, in any order.", ListOf(Plain.NAME)),
         Key("result", "The result of the run."),
-        Key("results", "The last result of each step that is named.", Plain.MAPPING),
-        Key("calls", "Calls that are made.", ListOf(Below("expected_call"))),
+        Key("results", "The last result of each named step.", Plain.MAPPING),
+        Key("calls", "Expected calls.", ListOf(Below("expected_call"))),
         Key("stored", "The rows that sinks store, by table, or by statement.", Plain.MAPPING),
         Key(
             "delays",
@@ -177,23 +177,23 @@ EXPECTATION = Construct(
             "Events that the log has in this order; others may stand between them.",
             ListOf(Either((Plain.TEXT, Below("expected_event")))),
         ),
-        Key("failures", "Everything that fails, in this order; [] for nothing.", ListOf(Below("expected_failure"))),
+        Key("failures", "All failures, in order; [] if nothing fails.", ListOf(Below("expected_failure"))),
     ),
 )
 
 EXPECTED_CALL = Construct(
     "expected_call",
     "an expected call",
-    "The calls of a step: there is one at least, and each has what is said here.",
+    "The calls of a step: there is at least one, and each matches the other keys here.",
     (
         _STEP,
         _TASK,
         _ITERATION,
         _PAGE,
-        Key("times", "How many such calls are made, each with all its attempts.", Plain.INDEX),
-        Key("attempts", "How many attempts each of them takes.", Plain.INDEX),
+        Key("times", "The number of such calls; all attempts of a call count as one.", Plain.INDEX),
+        Key("attempts", "The number of attempts of each call.", Plain.INDEX),
         Key("config", "The rendered fields of the call.", Plain.MAPPING),
-        Key("input", "The values that the call has as input.", Plain.MAPPING),
+        Key("input", "The input of the call.", Plain.MAPPING),
     ),
 )
 
@@ -205,8 +205,8 @@ EXPECTED_EVENT = Construct(
         Key("type", "The type, such as step.failed.", Plain.NAME, required=True),
         Key("node", "The step or task, or the path of the playbook.", Plain.TEXT),
         Key("status", "The status.", Plain.TEXT),
-        Key("result", "The result, where it is small."),
-        Key("error", "What went wrong.", Plain.TEXT),
+        Key("result", "The result, if it is small."),
+        Key("error", "The error message.", Plain.TEXT),
         Key("meta", "Further facts.", Plain.MAPPING),
     ),
 )
@@ -214,14 +214,14 @@ EXPECTED_EVENT = Construct(
 EXPECTED_FAILURE = Construct(
     "expected_failure",
     "an expected failure",
-    "Something that fails.",
+    "A failure.",
     (
         Key("step", "The step.", Plain.NAME, required=True),
         Key("task", "The task.", Plain.NAME),
         Key("iteration", "The index of the item.", Plain.INDEX),
         Key("kind", "The kind of error.", Plain.TEXT),
-        Key("message", "What went wrong.", Plain.TEXT),
-        Key("handled", "Whether a route leads on from it.", Plain.FLAG),
+        Key("message", "The error message.", Plain.TEXT),
+        Key("handled", "Whether a route handles it.", Plain.FLAG),
     ),
 )
 

@@ -23,12 +23,14 @@ __all__ = [
     "CIRCUIT",
     "COLLECT",
     "COLLECT_MAPPING",
+    "EVAL_OTHERWISE",
     "EVAL_RULE",
     "FAILED_STEP",
     "FAILURE",
     "FAILURE_MODE",
     "MODE",
     "ON_FAILURE",
+    "OTHERWISE",
     "POLICIES",
     "POLICY",
     "POLICY_DEFAULTS",
@@ -43,9 +45,9 @@ WHEN = Key("when", "The condition under which the rule matches; without one it a
 COLLECT = (
     Key(
         "collect",
-        "How the results of all calls become one.",
+        "How the results of all calls are combined into one.",
         Below("collect"),
-        extension=Extension("rule.then.collect", "how the results of several calls become one"),
+        extension=Extension("rule.then.collect", "how the results of several calls are combined"),
     ),
     Key("merge_path", "Where in each result its items are, such as data.items.", Plain.TEXT),
 )
@@ -54,15 +56,15 @@ COLLECT = (
 _ACTION = (
     Key(
         "do",
-        'Go on with the next task ("continue"), call again after a failure ("retry") or a success ("again"), go to '
-        'another task ("jump"), end the tasks of the step in success ("break") or in failure ("fail").',
+        'Continue with the next task ("continue"), call again after a failure ("retry") or a success ("again"), go to '
+        'another task ("jump"), end the tasks of the step with success ("break") or failure ("fail").',
         Choice(ACTIONS),
         required=True,
     ),
     Key("to", 'The name of the task to jump to, or "previous".', Plain.NAME, older=("target",)),
     Key(
         "attempts",
-        f"How often a retry may call in total, the first call included; {defaults.ATTEMPTS} unless given.",
+        f"The maximum number of calls, including the first; {defaults.ATTEMPTS} by default.",
         Plain.AMOUNT,
     ),
     Key("delay", "How long to wait before the next call: seconds, or a text with a unit.", Plain.SECONDS),
@@ -75,35 +77,35 @@ _ACTION = (
     ),
     Key(
         "multiplier",
-        f"By what an exponential delay grows each time, {defaults.MULTIPLIER:g} unless given.",
+        f"The factor by which an exponential delay grows, {defaults.MULTIPLIER:g} by default.",
         Plain.NUMBER,
         default=defaults.MULTIPLIER,
-        extension=Extension("rule.then.multiplier", "by what a delay grows"),
+        extension=Extension("rule.then.multiplier", "the factor by which a delay grows"),
     ),
     Key(
         "max_delay",
-        "The longest that a growing delay may become.",
+        "The upper limit of a growing delay.",
         Plain.SECONDS,
-        extension=Extension("rule.then.max_delay", "how long a growing delay may become"),
+        extension=Extension("rule.then.max_delay", "the upper limit of a growing delay"),
     ),
     Key(
         "jitter",
-        "Whether delays are varied at random, so that many callers do not return at once.",
+        "Whether delays are randomised, so that many callers do not retry at the same time.",
         Plain.FLAG,
         default=False,
-        extension=Extension("rule.then.jitter", "that a delay varies at random"),
+        extension=Extension("rule.then.jitter", "that a delay is randomised"),
     ),
     Key(
         "patch",
-        "The fields of the tool that are other in the next call, such as params.",
+        "The fields of the tool that change in the next call, such as params.",
         Plain.MAPPING,
-        extension=Extension("rule.then.patch", "what is other in the next call"),
+        extension=Extension("rule.then.patch", "what changes in the next call"),
     ),
     Key(
         "rebind",
-        "The names of the input that are other in the next call.",
+        "The input names that change in the next call.",
         Plain.MAPPING,
-        extension=Extension("rule.then.rebind", "which names are bound anew for the next call"),
+        extension=Extension("rule.then.rebind", "which names are bound again for the next call"),
     ),
     Key(
         "wait_for",
@@ -113,17 +115,17 @@ _ACTION = (
     ),
     Key(
         "timeout",
-        "How long a retry waits for the signal; without one, as long as it takes.",
+        "How long a retry waits for the signal; without it, there is no limit.",
         Plain.SECONDS,
         extension=Extension("rule.then.timeout", "how long a retry waits for a signal"),
     ),
     *COLLECT,
     Key(
         "result",
-        "What the task yields in place of its tool's result.",
+        "The result of the task, instead of its tool's result.",
         extension=Extension("rule.then.result", "that a rule gives a call another result"),
     ),
-    Key("message", "What the failure is told as.", extension=Extension("rule.then.message", "why a rule fails a task")),
+    Key("message", "The message of the failure.", extension=Extension("rule.then.message", "why a rule fails a task")),
     *SET,
 )
 
@@ -141,20 +143,20 @@ POLICY_DEFAULTS = (
     ),
     Key(
         "on_unmatched",
-        'What follows an error that no rule matches: go on ("continue", the default) or fail ("fail").',
+        'After an error that no rule matches, continue ("continue", the default) or fail ("fail").',
         Choice(UNMATCHED),
     ),
     Key(
         "circuit",
-        "When calls fail at once, because those before them did.",
+        "When calls fail immediately, because earlier ones failed.",
         Below("circuit"),
-        extension=Extension("policy.circuit", "when calls fail at once because those before them did"),
+        extension=Extension("policy.circuit", "when calls fail immediately because earlier ones failed"),
     ),
-    Key("defaults", "What else holds for each call inside.", Below("defaults")),
+    Key("defaults", "Other settings of each call inside.", Below("defaults")),
 )
 """What the policy of a step, a loop or the executor says for the calls inside."""
 
-FAILURE = Key("failure", "What an unhandled failure means for the other branches.", Below("failure_mode"))
+FAILURE = Key("failure", "The effect of an unhandled failure on the other branches.", Below("failure_mode"))
 
 FAILED_STEP = Either((Choice(FAILURE_ACTIONS), Below("on_failure")))
 """The value of ``on_failure``."""
@@ -165,7 +167,7 @@ ON_FAILURE = Construct(
     "What follows when a step has failed.",
     (
         Key("do", "What follows.", Choice(FAILURE_ACTIONS), required=True),
-        Key("for", "How long a failed step is held until it fails, 7 days unless given.", Plain.SECONDS),
+        Key("for", "How long a failed step is held before it fails, 7 days by default.", Plain.SECONDS),
     ),
 )
 
@@ -190,11 +192,11 @@ RULE = Construct(
         replace(
             ON_STATUS,
             default="any",
-            extension=Extension("rule.on_status", "that a rule is for successes or for failures alone"),
+            extension=Extension("rule.on_status", "that a rule applies only to successes or only to failures"),
         ),
         WHEN,
         Key("then", "What to do when the condition holds.", Below("action"), snippet={"do": "$1"}),
-        Key("else", "What to do when no rule before matched.", Below("otherwise")),
+        Key("else", "What to do when no earlier rule matched.", Below("otherwise")),
     ),
     needs=(("then", "else"),),
 )
@@ -204,55 +206,53 @@ ACTION = Construct("action", "a policy rule", "What to do after a call.", _ACTIO
 CIRCUIT = Construct(
     "circuit",
     "a circuit breaker",
-    "A circuit breaker: calls fail at once when too many before them have failed.",
+    "A circuit breaker: calls fail immediately after too many have failed.",
     (
-        Key("failures", "After how many failures calls fail at once.", Plain.AMOUNT, required=True),
-        Key("window", "Within which time the failures count.", Plain.SECONDS),
-        Key("probe", "After which time one call may try again.", Plain.SECONDS),
+        Key("failures", "The number of failures after which calls fail immediately.", Plain.AMOUNT, required=True),
+        Key("window", "The time window in which failures count.", Plain.SECONDS),
+        Key("probe", "The time after which one call is made as a probe.", Plain.SECONDS),
     ),
 )
 
 FAILURE_MODE = Construct(
     "failure_mode",
     "the failure policy",
-    "What an unhandled failure means for the other branches.",
+    "The effect of an unhandled failure on the other branches.",
     (
         Key(
             "mode",
-            'They go on ("best_effort", the default) or are cancelled ("fail_fast").',
+            'They continue ("best_effort", the default) or are cancelled ("fail_fast").',
             Choice(BRANCH_FAILURES),
             inert=True,
         ),
     ),
 )
 
-_OTHERWISE = Construct(
+OTHERWISE = Construct(
     "otherwise_then",
     "a policy rule",
-    "What to do when no rule before matched.",
-    (Key("then", "What to do when no rule before matched.", Below("action"), required=True),),
-    open=True,
+    "What to do when no earlier rule matched.",
+    (Key("then", "What to do when no earlier rule matched.", Below("action"), required=True),),
 )
 
 EVAL_RULE = Construct(
     "eval_rule",
     "an eval rule",
-    'What to do after a call, as it was written before "spec.policy" had rules.',
-    (Key("expr", "The condition; braces may be left out.", Plain.TEXT, older=("when",)), *_ACTION),
+    'What to do after a call, in the form used before "spec.policy" had rules.',
+    (Key("expr", "The condition; braces are optional.", Plain.TEXT, older=("when",)), *_ACTION),
 )
 
-_EVAL_OTHERWISE = Construct(
+EVAL_OTHERWISE = Construct(
     "eval_otherwise",
     "an eval rule",
-    "What to do when no rule before matched.",
-    (Key("else", "What to do when no rule before matched.", Below("action"), required=True),),
-    open=True,
+    "What to do when no earlier rule matched.",
+    (Key("else", "What to do when no earlier rule matched.", Below("action"), required=True),),
 )
 
 COLLECT_MAPPING = Construct(
     "collect_mapping",
     "collect",
-    "How the results of all calls become one.",
+    "How the results of all calls are combined into one.",
     (
         Key(
             "strategy",
@@ -269,7 +269,7 @@ COLLECT_MAPPING = Construct(
         ),
         Key(
             "into",
-            f'The name under which templates see what was collected, "{defaults.COLLECTED_AS}" unless given.',
+            f'The name under which templates see what was collected, "{defaults.COLLECTED_AS}" by default.',
             Plain.TEXT,
         ),
     ),
@@ -282,8 +282,8 @@ POLICIES = (
     FAILURE_MODE,
     ON_FAILURE,
     ACTION,
-    _OTHERWISE,
+    OTHERWISE,
     EVAL_RULE,
-    _EVAL_OTHERWISE,
+    EVAL_OTHERWISE,
     COLLECT_MAPPING,
 )

@@ -19,8 +19,8 @@ __all__ = [
 ]
 
 KEPT = "results are stored inline or by reference depending on their size"
-_ABOUT = "Which parts of the result have names of their own, and where the whole is kept."
-_ABOUT_SELECT = "Parts of the result that get names of their own."
+_ABOUT = "Which parts of the result have their own names, and where the whole is stored."
+_ABOUT_SELECT = "Parts of the result that get their own names."
 
 OUTPUT_CONSTRUCT = Construct(
     "output",
@@ -46,8 +46,8 @@ RESULT = Key("result", _ABOUT, _OUTPUT)
 """The same in a spec."""
 
 DEFAULTS = (
-    Key("idempotent", "False says that no call inside may be made again when its worker was lost.", Plain.FLAG),
-    Key("idempotency_key", "The header in which each http call inside sends a key of its own.", Plain.HEADER),
+    Key("idempotent", "False: no call inside may be repeated after its worker was lost.", Plain.FLAG),
+    Key("idempotency_key", "The header in which each http call inside sends its own key.", Plain.HEADER),
     RESULT,
 )
 """What a spec says for the calls inside, beside its policy."""
@@ -58,14 +58,14 @@ PART = Construct(
     "A part of a result, and its name.",
     (
         Key("path", "The path of the part, such as $.data.items[0].", Plain.TEXT, required=True),
-        Key("as", "Its name; the last word of the path unless given.", Plain.NAME, older=("name",)),
+        Key("as", "Its name; the last word of the path by default.", Plain.NAME, older=("name",)),
     ),
 )
 
 CALL_DEFAULTS = Construct(
     "defaults",
     "the defaults of a policy",
-    "What else holds for each call inside.",
+    "Other settings of each call inside.",
     (
         Key("timeout", "How long each call may take.", TIMEOUT, older=("timeout_s", "timeouts")),
         without_effect("resources", "limits on resources are set on the worker"),

@@ -15,7 +15,7 @@ __all__ = ["ARCS", "CHOICE", "FORK", "NEXT_SPEC", "ON_STATUS", "ROUTES", "SET", 
 SET = (
     Key(
         "set",
-        'Names to set when this is done, such as "ctx.page"; all values are evaluated before any is set.',
+        'Names to set afterwards, such as "ctx.page"; all values are evaluated before any is set.',
         Either((Plain.MAPPING, ListOf(Plain.MAPPING))),
         older=keys.SET[1:],
     ),
@@ -30,18 +30,18 @@ ON_STATUS = Key(
     Choice(STATUSES),
 )
 _WHEN = Key("when", "The condition under which this route is followed; without one it always is.", Plain.CONDITION)
-_INPUT = Key("input", "Names with their values that the next step can use.", Plain.NAMES, older=keys.ROUTE_INPUT[1:])
+_INPUT = Key("input", "Names and values for the next step.", Plain.NAMES, older=keys.ROUTE_INPUT[1:])
 
 _ABOUT_SPEC = "Whether one route or all that match are followed, and what happens when none matches."
 ARCS = Construct(
     "arcs",
     '"next"',
-    "The routes from a step, tried in order when it is done.",
+    "The routes from a step, tried in order when it has ended.",
     (
         Key("spec", _ABOUT_SPEC, Below("next_spec"), snippet={"mode": "$1"}),
         Key(
             "arcs",
-            "The routes, in the order in which their conditions are tried.",
+            "The routes; their conditions are tried in order.",
             ListOf(Below("arc")),
             snippet=[{"step": "$1"}],
         ),
@@ -74,23 +74,25 @@ _NO_SETTINGS = "a route has no settings of its own"
 TARGET = Construct(
     "target",
     "a route",
-    "A step to go on to.",
+    "A next step.",
     (
-        Key("step", "The name of the step to go on to.", Plain.NAME, older=("next",), required=True),
+        Key("step", "The name of the next step.", Plain.NAME, older=("next",), required=True),
         replace(_WHEN, older=("condition",)),
-        replace(ON_STATUS, extension=Extension("arc.on_status", "that a way is for successes or for failures alone")),
-        replace(_INPUT, extension=Extension("arc.input", "what a way binds in the step it leads to")),
+        replace(
+            ON_STATUS, extension=Extension("arc.on_status", "that a route is only for successes or only for failures")
+        ),
+        replace(_INPUT, extension=Extension("arc.input", "the names that a route binds in the next step")),
         *SET,
         without_effect("spec", _NO_SETTINGS),
         without_effect("desc", _NO_SETTINGS),
     ),
 )
 
-_ABOUT_CHOICE = "Steps to go on to under a condition, all of them at once."
+_ABOUT_CHOICE = "Next steps under a condition; all of them start."
 _CHOICE = (
     _WHEN,
-    Key("then", "The step or steps to go on to.", one_or_more(Below("route"))),
-    Key("else", "The step or steps to go on to when no condition before held.", one_or_more(Below("route"))),
+    Key("then", "The next step or steps.", one_or_more(Below("route"))),
+    Key("else", "The next step or steps when no earlier condition held.", one_or_more(Below("route"))),
     _INPUT,
 )
 CHOICE = Construct("choice", "a route", _ABOUT_CHOICE, _CHOICE, needs=(("then", "else"),))
@@ -100,7 +102,7 @@ FORK = Construct(
     _ABOUT_CHOICE,
     (
         _WHEN,
-        replace(_CHOICE[1], extension=Extension("arc.then", "that one choice leads to several steps")),
+        replace(_CHOICE[1], extension=Extension("arc.then", "that one condition leads to several steps")),
         *_CHOICE[2:],
     ),
     needs=(("then",),),

@@ -15,18 +15,18 @@ __all__ = ["GUARD", "GUARDED", "SINK", "SINKS", "SINK_KEYS", "SINK_TOOL", "sink_
 GUARD = Construct(
     "guard",
     "a guard",
-    "In which cases this is done.",
+    "When this is done.",
     (
         ON_STATUS,
         Key("when", "The condition under which this is done.", Plain.CONDITION),
-        Key("unless", "Conditions of which none may hold.", ListOf(Plain.CONDITION)),
+        Key("unless", "Conditions that must all be false.", ListOf(Plain.CONDITION)),
     ),
 )
 GUARDED = Key(
     "guard",
-    "In which cases this is done; after every success unless given.",
+    "When this is done; after every success by default.",
     Below("guard"),
-    extension=Extension("guard", "in which cases this is done beside the step's own tasks"),
+    extension=Extension("guard", "when a task runs that is not one of the step's own tasks"),
 )
 
 _KIND = Suggested(Plain.NAME, tuple(sorted(KINDS | EVENT_KINDS - {""})))
@@ -36,15 +36,15 @@ _KIND_OR_FIELDS = Either((_KIND, Below("sink_tool")))
 
 _MEANINGS = {
     "table": "The table that rows are stored in.",
-    "key": "The column or columns that tell one row from another.",
-    "data": "What is stored, usually a template; the whole result unless given.",
-    "statement": "The statement to run in place of one made for the table.",
+    "key": "The column or columns that identify a row.",
+    "data": "What is stored, usually a template; the whole result by default.",
+    "statement": "The statement to run, instead of a generated one.",
     "mapping": "For each column, the field of the data that it is filled from: a name, or a path such as user.id.",
     "params": "The values bound to the statement's parameters.",
-    "batch": "How many rows are stored at a time.",
+    "batch": "The number of rows in a batch.",
     "url": "The address that the data is sent to.",
     "method": "The HTTP method to send the data with.",
-    "headers": "The HTTP headers to send along.",
+    "headers": "The HTTP headers to send.",
     "code": "The Python code that stores the data.",
     "database": "The name or file of the database.",
 }
@@ -65,8 +65,8 @@ SINK_KEYS = (
     ),
     Key(
         "mode",
-        'How rows are stored: added ("insert", the default, or "append"), updated where the key is there already '
-        '("upsert"), in place of all others ("replace"), or merged by key ("merge").',
+        'How rows are stored: added ("insert", the default, or "append"), updated if the key exists ("upsert"), '
+        'replacing all others ("replace"), or merged by key ("merge").',
         Choice(SINK_MODES),
         default="insert",
     ),
@@ -107,7 +107,7 @@ SINKS = (GUARD, SINK, SINK_TOOL)
 
 def sink_and_save(about: str, *, deprecated: bool = False, extension: Extension | None = None) -> tuple[Key, ...]:
     """The sink of a call, and the name that it first had."""
-    said = 'An older name of "sink"; without a kind of store it has no effect.'
+    said = 'An older name of "sink"; it has no effect without a kind of store.'
     return (
         Key("sink", about, Below("sinks"), deprecated=deprecated, extension=extension),
         Key("save", said, Below("saves"), deprecated=True),

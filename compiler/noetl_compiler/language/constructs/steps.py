@@ -23,23 +23,23 @@ __all__ = [
     "STEP_SPEC",
 ]
 
-DESC = Key("desc", "What this is for, in words for people.", Plain.TEXT, older=("description",))
+DESC = Key("desc", "A description for people.", Plain.TEXT, older=("description",))
 
-_NAME = Key("step", "The name of the step, by which routes and templates call it.", Plain.NAME, required=True)
-ANY_STEP = Construct("any_step", "a step", "What every step has.", (_NAME,))
+_NAME = Key("step", "The name of the step, as routes and templates use it.", Plain.NAME, required=True)
+ANY_STEP = Construct("any_step", "a step", "Keys of every step.", (_NAME,))
 """A step of a dialect whose other keys are read by hand."""
 
 STEP = Construct(
     "step",
     "a step",
-    "A step: its tasks run one after the other, then it goes on by its arcs.",
+    "A step: its tasks run in order, then its routes are followed.",
     (
         _NAME,
         DESC,
-        Key("spec", "When the step may begin, and how long it may take.", Below("step_spec")),
+        Key("spec", "When the step may start, and how long it may take.", Below("step_spec")),
         Key(
             "input",
-            "Names with their values that all tasks of the step can use.",
+            "Names and values that all tasks of the step can use.",
             Plain.NAMES,
             older=keys.INPUT[1:],
             default={},
@@ -54,14 +54,14 @@ STEP = Construct(
         *SET,
         Key(
             "next",
-            "Where to go on when the step is done.",
+            "The next steps, with their conditions.",
             Below("next"),
             snippet={"spec": {"mode": "exclusive"}, "arcs": [{"step": "$1"}]},
         ),
         Key("timeout", "How long the step may take.", TIMEOUT),
         Key(
             "on_failure",
-            "Whether the step waits for a person when it has failed.",
+            "Whether the step waits for a person after a failure.",
             FAILED_STEP,
             extension=Extension("step.on_failure", "that a failed step waits for a person"),
         ),
@@ -74,7 +74,7 @@ STEP = Construct(
         ),
         Key(
             "vars",
-            'Names to set when the step is done; write "set" instead.',
+            'Names to set when the step has ended; write "set" instead.',
             Plain.MAPPING,
             deprecated=True,
             successor="write set: {ctx.name: ...}",
@@ -85,13 +85,13 @@ STEP = Construct(
             Below("retry"),
             deprecated=True,
         ),
-        *sink_and_save("Where the last task's result is stored; write it on the task.", deprecated=True),
+        *sink_and_save("Where the last task's result is stored; write it in the task.", deprecated=True),
         OUTPUT,
         RESULT,
     ),
 )
 
-_ABOUT_SPEC = "When the step may begin, and how long it may take."
+_ABOUT_SPEC = "When the step may start, and how long it may take."
 STEP_SPEC = Construct(
     "step_spec",
     "the spec of a step",
@@ -102,7 +102,7 @@ STEP_SPEC = Construct(
             'When a step that several arcs lead to runs: once, when no other route can still reach it ("wave", the '
             'default), once for the first ("any"), or for each ("each").',
             Choice(JOINS),
-            extension=Extension("step.spec.join", "how often a step runs that several ways reach"),
+            extension=Extension("step.spec.join", "how often a step runs that several routes lead to"),
         ),
         Key("timeout", "How long the step may take.", TIMEOUT),
         Key(
@@ -113,8 +113,8 @@ STEP_SPEC = Construct(
         ),
         Key(
             "returns",
-            "What the step yields in place of its tool's result.",
-            extension=Extension("step.spec.returns", "what a step's name stands for afterwards"),
+            "The result of the step, instead of its tool's result.",
+            extension=Extension("step.spec.returns", "what a step's name refers to afterwards"),
         ),
         *sink_and_save(
             "Where the results of the whole loop are stored.",
@@ -128,13 +128,13 @@ STEP_SPEC = Construct(
         ),
         Key(
             "next_mode",
-            'Whether one route of "next" is followed or all; write it below "spec" of "next".',
+            'Whether one route of "next" is followed, or all; write it below "spec" of "next".',
             Choice(ROUTE_MODES),
             deprecated=True,
             successor="write next: {spec: {mode: ...}, arcs: [...]}",
         ),
         *DEFAULTS,
-        Key("policy", "When the step may begin.", Below("step_policy")),
+        Key("policy", "When the step may start.", Below("step_policy")),
     ),
 )
 """What the spec of a step has in v10 and case."""
@@ -142,9 +142,9 @@ STEP_SPEC = Construct(
 STEP_POLICY = Construct(
     "step_policy",
     "the policy of a step",
-    "When the step may begin.",
+    "When the step may start.",
     (
-        Key("admit", "Rules that skip the step or let it begin.", Below("admission")),
+        Key("admit", "Rules that skip the step or let it start.", Below("admission")),
         Key("lifecycle", "How long the step may take.", Below("lifecycle")),
         FAILURE,
         *POLICY_DEFAULTS,
@@ -159,16 +159,16 @@ LIFECYCLE = Construct(
     "How long the step may take.",
     (
         Key("timeout_s", "How long the step may take, in seconds.", Plain.SECONDS),
-        Key("deadline_s", "The same; the shorter of the two holds.", Plain.SECONDS),
+        Key("deadline_s", "The same; the shorter of the two applies.", Plain.SECONDS),
     ),
 )
 
 ENTER = Construct(
     "enter",
-    "what a step sets on entering",
+    "what a step sets on entry",
     "Names to set before the step's loop or its first task.",
     (GUARDED, *SET),
 )
 
 CASE_STEP_CONSTRUCTS = (STEP_POLICY, LIFECYCLE, ENTER, *ADMISSIONS)
-"""What stands below the spec of a step, in v10 and case."""
+"""The keys below the spec of a step, in v10 and case."""

@@ -1,0 +1,142 @@
+"""A pool of Postgres connections, which a worker keeps open for later calls with the same credential.
+
+Connecting costs more than most statements. Before a connection is reused, settings, role, temporary tables, locks and
+prepared statements are discarded (DISCARD ALL), which is why asyncpg must not cache statements. A connection that may
+not be clean, because its call failed, was cancelled or left a transaction open, is closed instead.
+
+At most ``MAX_OPEN`` connections per credential are open; calls that need another one wait. Postgres accepts 100
+connections by default. Fewer are kept idle, and only for a short time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+import asyncpg
+
+from noetl_activities.idle_pool import keep_open
+
+__all__ = ["Connection", "ConnectionPool", "closed", "connection_pool", "pooled_connections"]
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+MAX_OPEN = 64
+MAX_IDLE = 16
+"""Maximum number of open connections per credential and worker."""
+
+IDLE_SECONDS = 10.0
+TRUSTED_SECONDS = 1.0
+"""A connection that was idle for longer is tested before it is reused."""
+
+CLOSE_SECONDS = 5.0
+CHECK_SECONDS = 5.0
+
+_BY_LOOP: WeakKeyDictionary[asyncio.AbstractEventLoop, ConnectionPool] = WeakKeyDictionary()
+
+
+class _Idle(NamedTuple):
+    connection: Connection
+    since: float
+
+
+class ConnectionPool:
+    """The idle connections of one event loop, by their arguments, and the slots for open ones."""
+
+    def __init__(self) -> None:
+        self.keepers = 0
+        self._idle: dict[frozenset[tuple[str, Any]], list[_Idle]] = {}
+        self._slots: WeakValueDictionary[frozenset[tuple[str, Any]], asyncio.Semaphore] = WeakValueDictionary()
+
+    def slots(self, arguments: Mapping[str, Any]) -> asyncio.Semaphore:
+        """The semaphore that limits open connections with these arguments; hold it while one is open."""
+        name = frozenset(arguments.items())
+        found = self._slots.get(name)
+        if found is None:
+            found = self._slots[name] = asyncio.Semaphore(MAX_OPEN)
+        return found
+
+    async def take(self, arguments: Mapping[str, Any]) -> Connection | None:
+        """The most recently used connection that is still alive; None if there is none."""
+        idle = self._idle.get(frozenset(arguments.items()), [])
+        while idle:
+            connection, since = idle.pop()
+            if _now() - since < TRUSTED_SECONDS and not connection.is_closed():
+                return connection
+            if await _answers(connection):
+                return connection
+        return None
+
+    async def give_back(self, arguments: Mapping[str, Any], connection: Connection) -> None:
+        """Keep the connection for the next call, if it can be reset."""
+        if not await _cleaned(connection):
+            return
+        idle = self._idle.setdefault(frozenset(arguments.items()), [])
+        if self.keepers and len(idle) < MAX_IDLE:
+            idle.append(_Idle(connection, _now()))
+        else:
+            await closed(connection)
+
+    async def close_older(self, seconds: float) -> None:
+        """Close connections that have been idle for at least ``seconds``."""
+        for arguments, idle in list(self._idle.items()):
+            old = [one for one in idle if _now() - one.since >= seconds]
+            idle[:] = [one for one in idle if one not in old]
+            if not idle:
+                del self._idle[arguments]
+            await asyncio.gather(*(closed(one.connection) for one in old), return_exceptions=True)
+
+
+@asynccontextmanager
+async def pooled_connections() -> AsyncGenerator[None]:
+    """Keep connections while the block runs; without it each call has one of its own."""
+    kept = _BY_LOOP.setdefault(asyncio.get_running_loop(), ConnectionPool())
+    async with keep_open(kept, IDLE_SECONDS):
+        yield
+
+
+def connection_pool() -> ConnectionPool | None:
+    """The pool of the running event loop; None if connections are not kept."""
+    kept = _BY_LOOP.get(asyncio.get_running_loop())
+    return kept if kept is not None and kept.keepers else None
+
+
+async def closed(connection: Connection) -> None:
+    """Close a connection, and ignore errors: if the server does not respond, asyncpg drops the connection and raises,
+    which would replace the original error or cancellation.
+    """
+    with suppress(Exception):
+        await connection.close(timeout=CLOSE_SECONDS)
+
+
+async def _answers(connection: Connection) -> bool:
+    return await _done(connection, "select")
+
+
+async def _cleaned(connection: Connection) -> bool:
+    if connection.is_in_transaction():
+        await closed(connection)
+        return False
+    return await _done(connection, "discard all")
+
+
+async def _done(connection: Connection, statement: str) -> bool:
+    """Whether the statement was executed; if not, the connection is gone."""
+    if connection.is_closed():
+        return False
+    try:
+        await connection.execute(statement, timeout=CHECK_SECONDS)
+        await connection.reload_schema_state()
+    except BaseException as error:
+        connection.terminate()
+        if not isinstance(error, Exception):
+            raise
+        return False
+    return True
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,44 @@
+"""The context of a migration, and the notes that it collects."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl_compiler.graph import Span
+from noetl_compiler.language.construct import Extension
+from noetl_compiler.migration.extensions import extension_note
+from noetl_compiler.migration.source_lookup import NOWHERE, Entry, SourceLookup
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode
+from noetl_compiler.syntax import Playbook
+
+__all__ = ["Draft", "Note", "mapping", "unless_empty"]
+
+
+class Note(msgspec.Struct, frozen=True, order=True):
+    """Something a person should know about a migration, with its place in the text as it was."""
+
+    span: Span
+    message: str
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """``notes`` grows while the playbook is emitted."""
+
+    playbook: Playbook
+    origins: SourceLookup
+    notes: list[Note] = msgspec.field(default_factory=list[Note])
+
+    def extend(self, extension: Extension, span: Span) -> None:
+        """Note an extension that is used for something that v10 cannot express."""
+        self.notes.append(Note(span, extension_note(extension, self.playbook.dialect)))
+
+
+def mapping(*entries: tuple[ScalarNode, Node | None], span: Span = NOWHERE) -> MappingNode:
+    """The entries that have a value; ``span`` is where the author had a mapping for this."""
+    present: tuple[Entry, ...] = tuple((key, node) for key, node in entries if node is not None)
+    return MappingNode(present, span)
+
+
+def unless_empty(node: MappingNode) -> MappingNode | None:
+    """A mapping that is only written when it has entries."""
+    return node if node.entries else None

@@ -1,0 +1,73 @@
+"""The entries of a construct that is written: in the order of its table, without what would only say a default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from noetl_compiler.graph import Json, Span, Timeout, Value
+from noetl_compiler.language.construct import Construct
+from noetl_compiler.migration.context import Draft
+from noetl_compiler.migration.source_lookup import NOWHERE, Entry, Region, scalar
+from noetl_compiler.migration.values import emit_duration, emit_timeout, emit_value
+from noetl_compiler.nodes import MappingNode, Node
+
+__all__ = ["Entries"]
+
+
+class Entries:
+    """A construct being written. ``region`` is where the author wrote it, ``of`` the place that notes name.
+
+    An entry is at the place where the author has its key, under any name of the table, or ``foreign``: a name of
+    another dialect. ``at`` is its place if it has no key of its own. Without a value there is no entry.
+    """
+
+    def __init__(self, draft: Draft, construct: Construct, region: Region, of: Span) -> None:
+        self._draft = draft
+        self._construct = construct
+        self._region = region
+        self._of = of
+        self._entries: list[Entry] = []
+
+    def node(
+        self, name: str, node: Node | None, *foreign: str, at: Span | None = None, of: Iterable[Span] | None = None
+    ) -> None:
+        """A value that is a node already; ``of`` are the places that a note names in place of the construct's."""
+        if node is None:
+            return
+        key = self._construct.by_name[name]
+        self._entries.append((self._region.key(*key.names, *foreign) if at is None else scalar(name, at), node))
+        if key.extension is not None:
+            for span in (self._of,) if of is None else of:
+                self._draft.extend(key.extension, span)
+
+    def value(self, name: str, value: Value | None, *foreign: str) -> None:
+        """A value as the author wrote it."""
+        names = (*self._construct.by_name[name].names, *foreign)
+        self.node(name, emit_value(self._region, value, *names), *foreign)
+
+    def duration(self, name: str, value: Value | None, *foreign: str) -> None:
+        """Seconds as the author wrote them."""
+        names = (*self._construct.by_name[name].names, *foreign)
+        self.node(name, emit_duration(self._region, value, *names), *foreign)
+
+    def timeout(self, limit: Timeout | None) -> None:
+        """How long the construct may take."""
+        self.node("timeout", emit_timeout(self._region, limit))
+
+    def plain(self, name: str, value: Json, *foreign: str, at: Span | None = None) -> None:
+        """A word, a flag or a number; None and the default of the table are left out."""
+        default = self._construct.by_name[name].default
+        if value is not None and (default is None or value != default):
+            self.node(name, scalar(value), *foreign, at=at)
+
+    def verbatim(self, own: Region) -> None:
+        """What the author's mapping has of the keys that only his words say."""
+        for key in self._construct.keys:
+            found = own.entry(key.name) if key.verbatim else None
+            if found is not None:
+                self.node(key.name, found[1], at=found[0].span)
+
+    def mapping(self, span: Span = NOWHERE) -> MappingNode:
+        """The entries so far; ``span`` is where the author had a mapping for them."""
+        position = self._construct.position
+        return MappingNode(tuple(sorted(self._entries, key=lambda entry: position[entry[0].text])), span)

@@ -1,0 +1,130 @@
+"""What a migration leaves out or leaves as it was, for the person who asked for it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from types import MappingProxyType
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Diagnostic
+from noetl_compiler.migration.context import Note
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.phases import ParsedPlaybook
+from noetl_compiler.source import Span
+from noetl_compiler.syntax import Playbook
+from noetl_compiler.syntax_queries import routes_of
+from noetl_compiler.templating.check import examine
+from noetl_compiler.value_merge import names_in
+
+__all__ = ["migration_notes"]
+
+_SUCCESSORS = MappingProxyType(
+    {
+        "outcome": "output",
+        "response": "output.data",
+        "error": "output.error",
+        "vars": "ctx",
+        "work": "workload",
+        "_loop": "iter",
+        "loop": "iter",
+    }
+)
+"""Names of older dialects in templates -> what v10 calls it. Both are read at run time."""
+
+_LONGEST = 120
+_QUOTED = re.compile('"[^"]*"')
+
+
+def migration_notes(
+    found: ParsedPlaybook, root: MappingNode, document: MappingNode, after: Collection[Diagnostic]
+) -> Iterator[Note]:
+    """What is to be said of a playbook that was understood. ``document`` is its new form, ``after`` what the compiler
+    says of that.
+    """
+    yield from _settled(found.diagnostics, after)
+    yield from _reworded(root, document)
+    yield from _written_out(root)
+    if found.playbook is not None:
+        yield from _older_names(root, _own_names(found.playbook))
+
+
+def _settled(before: Collection[Diagnostic], after: Collection[Diagnostic]) -> Iterator[Note]:
+    """What was said of the old form and nobody will say of the new one, because what it is about is gone."""
+    remaining = Counter(map(_subject, after))
+    for one in before:
+        remaining[_subject(one)] -= 1
+        if remaining[_subject(one)] < 0:
+            yield Note(one.span, f"{'left out' if one.code is Code.IGNORED_FIELD else 'rewritten'}: {one.message}")
+
+
+def _subject(found: Diagnostic) -> tuple[Code | str, ...]:
+    """What is found, without the words for where: a field of a step may have become one of a task."""
+    return (found.code, *_QUOTED.findall(found.message))
+
+
+def _reworded(root: MappingNode, document: MappingNode) -> Iterator[Note]:
+    """Templates that do not say word for word what they said; each has the place of what it came from."""
+    own: dict[Span, str] = {}
+    for node in _walk(root):
+        if isinstance(node, ScalarNode) and node.template_span:
+            own |= {node.template_span: node.text, node.span: node.text}
+    keys = {id(key) for node in _walk(document) if isinstance(node, MappingNode) for key, _ in node.entries}
+    for node in _walk(document):
+        if not isinstance(node, ScalarNode) or id(node) in keys or node.span not in own:
+            continue
+        before, now = (" ".join(text.split()) for text in (own[node.span], node.text))
+        if before != now:
+            same = next((index for index, pair in enumerate(zip(before, now, strict=False)) if len({*pair}) > 1), 0)
+            yield Note(node.span, f'"{_around(same, before)}" is written as "{_around(same, now)}"')
+
+
+def _around(place: int, text: str) -> str:
+    """The text at a place, shortened around it."""
+    if len(text) <= _LONGEST:
+        return text
+    first = max(0, place - _LONGEST // 2)
+    cut = text[first : first + _LONGEST]
+    return f"{'...' * (first > 0)}{cut}{'...' * (first + _LONGEST < len(text))}"
+
+
+def _written_out(root: MappingNode) -> Iterator[Note]:
+    """The canonical form has no anchors."""
+    seen: set[int] = set()
+    for node in _walk(root):
+        if id(node) in seen:
+            yield Note(node.span, "aliases are written out")
+            return
+        seen.add(id(node))
+
+
+def _own_names(playbook: Playbook) -> set[str]:
+    """What the author calls by a name of his own choice."""
+    bound = [playbook.workload]
+    for step in playbook.steps:
+        bound += (step.args, *(task.input for task in step.tasks), *(arc.args for arc in routes_of(step)))
+    return {name for value in bound for name in names_in(value)} | {step.name.text for step in playbook.steps}
+
+
+def _older_names(root: MappingNode, own: set[str]) -> Iterator[Note]:
+    places: dict[str, list[Span]] = defaultdict(list)
+    for node in _walk(root):
+        if isinstance(node, ScalarNode) and (span := node.template_span):
+            for name in {path.partition(".")[0] for path in examine(node.text).reads} - own:
+                places[name].append(span)
+    for name, successor in _SUCCESSORS.items():
+        if found := places.get(name):
+            count = f"{len(found)} templates use" if len(found) > 1 else "a template uses"
+            yield Note(min(found), f'{count} the older name "{name}", which is "{successor}" in v10')
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    if isinstance(node, MappingNode):
+        for key, item in node.entries:
+            yield key
+            yield from _walk(item)
+    elif isinstance(node, SequenceNode):
+        for item in node.items:
+            yield from _walk(item)

@@ -1,0 +1,33 @@
+"""What is said of results as v10 writes it: ``output`` of a task."""
+
+from __future__ import annotations
+
+from noetl_compiler.graph import Output, Select
+from noetl_compiler.language.constructs.results import OUTPUT_CONSTRUCT, PART
+from noetl_compiler.migration.context import Draft
+from noetl_compiler.migration.entries import Entries
+from noetl_compiler.migration.source_lookup import NOWHERE, Region
+from noetl_compiler.nodes import MappingNode, SequenceNode
+
+__all__ = ["emit_output"]
+
+
+def emit_output(draft: Draft, task: Region, output: Output | None) -> MappingNode | None:
+    """Which parts have names, and where the whole is kept."""
+    if output is None:
+        return None
+    region = draft.origins.region(output.span, task)
+    select = SequenceNode(tuple(_part(draft, region, one) for one in output.select), NOWHERE)
+    written = Entries(draft, OUTPUT_CONSTRUCT, region, output.span)
+    written.value("store", output.store if output.store.data else None)
+    written.value("inline_max_bytes", output.inline_max_bytes)
+    written.value("preview_max_bytes", output.preview_max_bytes)
+    written.node("select", select if output.select else None)
+    return written.mapping()
+
+
+def _part(draft: Draft, region: Region, one: Select) -> MappingNode:
+    written = Entries(draft, PART, region, region.span)
+    written.plain("path", f"$.{one.path}", at=NOWHERE)
+    written.plain("as", one.name, at=NOWHERE)
+    return written.mapping()

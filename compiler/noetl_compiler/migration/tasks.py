@@ -1,0 +1,116 @@
+"""Tasks and sinks as v10 writes them: ``{name, kind, ...}``."""
+
+from __future__ import annotations
+
+from noetl_compiler.dialects.tasks import label_of_only_task
+from noetl_compiler.graph import Sink
+from noetl_compiler.language import keys
+from noetl_compiler.language.constructs.calls import LABEL, TASK, TASK_SPEC
+from noetl_compiler.language.constructs.sinks import SINK
+from noetl_compiler.migration.context import Draft, mapping, unless_empty
+from noetl_compiler.migration.entries import Entries
+from noetl_compiler.migration.guards import emit_guard
+from noetl_compiler.migration.outputs import emit_output
+from noetl_compiler.migration.policies import emit_policy
+from noetl_compiler.migration.source_lookup import NOWHERE, Entry, Region, scalar
+from noetl_compiler.migration.values import emit_assigns, emit_auth, emit_names
+from noetl_compiler.nodes import MappingNode, Node, SequenceNode
+from noetl_compiler.syntax import Step, Task
+
+__all__ = ["emit_sinks", "emit_tool", "emit_workbook"]
+
+_NAMED_KINDS = frozenset({"workbook", "secrets"})
+"""Kinds whose ``name`` is not the name of the task."""
+
+
+def emit_tool(draft: Draft, around: Region, step: Step) -> Node | None:
+    """The ``tool`` of a step: one mapping, or a list of them, which the author may have put around a single one."""
+    if not step.tasks:
+        return None
+    own = around.entry("tool")
+    if len(step.tasks) == 1 and not (own and isinstance(own[1], SequenceNode)):
+        return _task(draft, around, step.tasks[0], label_of_only_task(step.name, draft.playbook.dialect))
+    tasks = (_task(draft, around, task, f"task_{index}") for index, task in enumerate(step.tasks))
+    return SequenceNode(tuple(tasks), NOWHERE)
+
+
+def emit_workbook(draft: Draft) -> Node | None:
+    """The workbook, a list of ``{name, tool}``."""
+    tasks = tuple(_workbook_task(draft, task) for task in draft.playbook.workbook)
+    return SequenceNode(tasks, NOWHERE) if tasks else None
+
+
+def _workbook_task(draft: Draft, task: Task) -> MappingNode:
+    name, outer = task.label, draft.origins.around(task.label.span)
+    tool = _task(draft, outer or draft.origins.root, task, name.text)
+    return mapping(
+        (scalar("name"), scalar(name.text, name.span)),
+        *_description(outer),
+        (outer.key("tool") if outer else scalar("tool"), tool),
+    )
+
+
+def _description(region: Region | None) -> tuple[Entry, ...]:
+    """What the author says of a task, which no other part of the compiler reads."""
+    found = region.entry("desc", "description") if region else None
+    return (found,) if found else ()
+
+
+def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> MappingNode:
+    """A task with all that belongs to it. A single one needs no name but the default."""
+    region = draft.origins.region(task.span, around)
+    name_key = "label" if task.kind.text in _NAMED_KINDS else "name"
+    named = task.label.text != default_name
+    if named and name_key == "label" and LABEL.extension:
+        draft.extend(LABEL.extension, task.label.span)
+    return mapping(
+        (scalar(name_key), scalar(task.label.text, task.label.span) if named else None),
+        *(_description(region) if region.span != around.span else ()),
+        (scalar("kind"), scalar(task.kind.text, task.kind.span)),
+        (region.key("name", "task"), scalar(task.workbook.text, task.workbook.span) if task.workbook else None),
+        (region.key(*keys.AUTH), emit_auth(region, task.auth, task.kind.text)),
+        (region.key(*keys.INPUT), emit_names(region, task.input, *keys.INPUT, "data")),
+        *region.entries(task.config),
+        *_of_every_call(draft, region, task),
+    )
+
+
+def _of_every_call(draft: Draft, region: Region, task: Task) -> tuple[Entry, ...]:
+    """The keys after the fields of the tool."""
+    written = Entries(draft, TASK, region, task.span)
+    written.timeout(task.timeout)
+    written.node("output", emit_output(draft, region, task.output), "result")
+    written.node("sink", emit_sinks(draft, region, task.sinks), "save", of=[sink.span for sink in task.sinks])
+    written.node("guard", emit_guard(draft, region, task.guard), at=NOWHERE)
+    written.node("set", emit_assigns(draft, region, task.set), "set_ctx", "set_iter")
+    written.node("spec", _spec(draft, region, task), "retry")
+    if region.span == task.span:
+        written.verbatim(region)
+    return written.mapping().entries
+
+
+def _spec(draft: Draft, region: Region, task: Task) -> MappingNode | None:
+    key = task.idempotency_key
+    written = Entries(draft, TASK_SPEC, region, task.span)
+    written.node("policy", emit_policy(draft, region, task.policy))
+    written.plain("idempotent", task.idempotent)
+    written.node("idempotency_key", scalar(key.text, key.span) if key else None)
+    return unless_empty(written.mapping())
+
+
+def emit_sinks(draft: Draft, around: Region, sinks: tuple[Sink, ...]) -> Node | None:
+    """``sink``, one or a list of them."""
+    nodes = tuple(_sink(draft, draft.origins.region(sink.span, around), sink) for sink in sinks)
+    return nodes[0] if len(nodes) == 1 else SequenceNode(nodes, NOWHERE) if nodes else None
+
+
+def _sink(draft: Draft, region: Region, sink: Sink) -> MappingNode:
+    written = Entries(draft, SINK, region, sink.span)
+    written.node("kind", region.scalar(sink.kind, "kind", "tool", "type", "storage"), at=sink.span)
+    written.node("auth", emit_auth(region, sink.auth, sink.kind), *keys.AUTH)
+    for key, node in region.entries(sink.config):
+        written.node(key.text, node, at=key.span)
+    written.plain("mode", sink.mode)
+    written.plain("level", sink.level, at=NOWHERE)
+    written.node("guard", emit_guard(draft, region, sink.guard), at=NOWHERE)
+    return written.mapping()

@@ -1,0 +1,89 @@
+"""The small parts that many places share: conditions, durations, assignments."""
+
+from __future__ import annotations
+
+from noetl_compiler.dialects.auth import has_alias
+from noetl_compiler.graph import Assign, Template, Timeout, Value
+from noetl_compiler.language import keys
+from noetl_compiler.language.quantities import duration
+from noetl_compiler.migration.context import Draft, mapping
+from noetl_compiler.migration.extensions import SET_ADD, SET_LIST
+from noetl_compiler.migration.source_lookup import NOWHERE, Region, scalar
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+__all__ = ["emit_assigns", "emit_auth", "emit_condition", "emit_duration", "emit_names", "emit_timeout", "emit_value"]
+
+
+def emit_value(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
+    """A value that the author may have left out."""
+    return region.node(value, name, *older) if value else None
+
+
+def emit_auth(region: Region, auth: Value | None, kind: str) -> Node | None:
+    """A credential; one that would be taken for an alias of what it holds gets an alias itself."""
+    found = emit_value(region, auth, *keys.AUTH)
+    if isinstance(found, MappingNode) and has_alias(found, kind):
+        return mapping((scalar("auth"), found))
+    return found
+
+
+def emit_names(region: Region, value: Value, name: str, *older: str) -> Node | None:
+    """What a mapping binds; one that binds nothing is left out."""
+    return region.node(value, name, *older) if value.data else None
+
+
+def emit_condition(when: Template | None) -> ScalarNode | None:
+    """A predicate at its place."""
+    return scalar(when.source, when.span) if when else None
+
+
+def emit_duration(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
+    """Seconds as the author wrote them; a fraction that he did not write gets its unit."""
+    if value is None or not isinstance(value.data, float) or region.kept(value.data, name, *older):
+        return emit_value(region, value, name, *older)
+    own = region.text(name, *older)
+    return region.scalar(own if duration(own) == value.data else _with_unit(value.data), name, *older)
+
+
+def _with_unit(seconds: float) -> str | float:
+    text = repr(int(seconds) if seconds.is_integer() else seconds)
+    return f"{text}s" if duration(text) == seconds else seconds
+
+
+def emit_timeout(region: Region, limit: Timeout | None) -> Node | None:
+    """Seconds as a whole, or ``{connect, read, total}``."""
+    if limit is None:
+        return None
+    total = emit_duration(region, limit.total, "timeout", "total", "timeout_seconds", "timeout_s", "deadline_s")
+    parts = mapping(
+        (region.key("connect"), emit_duration(region, limit.connect, "connect")),
+        (region.key("read"), emit_duration(region, limit.read, "read")),
+        (region.key("total"), total),
+        span=region.place("timeout"),
+    )
+    return total if total and len(parts.entries) == 1 else parts
+
+
+def emit_assigns(draft: Draft, region: Region, assigns: tuple[Assign, ...]) -> Node | None:
+    """``set``, every target with its root. A target that is set twice needs a list, which is read in order."""
+    groups: list[dict[str, Assign]] = [{}]
+    for assign in assigns:
+        if assign.target in groups[-1]:
+            groups.append({})
+        groups[-1][assign.target] = assign
+    if any(one.target.endswith("]") for one in assigns):
+        draft.extend(SET_ADD, region.span)
+    if len(groups) > 1:
+        draft.extend(SET_LIST, assigns[0].span)
+    nodes = [_assignments(region, tuple(group.values())) for group in groups if group]
+    return nodes[0] if len(nodes) == 1 else SequenceNode(tuple(nodes), NOWHERE) if nodes else None
+
+
+def _assignments(region: Region, assigns: tuple[Assign, ...]) -> MappingNode:
+    entries = ((scalar(one.target, one.span), _assigned(region, one)) for one in assigns)
+    return MappingNode(tuple(entries), region.place("set", "set_ctx", "set_iter", "vars"))
+
+
+def _assigned(region: Region, assign: Assign) -> Node:
+    bare = assign.target.partition(".")[2]
+    return region.node(assign.value, assign.target, bare, f"step.{bare}")

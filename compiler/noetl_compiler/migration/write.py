@@ -1,0 +1,163 @@
+"""Nodes to YAML text.
+
+PyYAML's emitter writes, for it knows when a string needs quotes. Its settings: lists are indented, text
+of several lines is written as a block, quotes are double where that needs no escapes, and lines are never folded. The
+author's style is kept where it still fits: a collection on one line stays there, quotes stay what they
+were, and so does a folded text.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from io import StringIO
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+from msgspec.structs import replace
+from yaml.emitter import Emitter
+
+from noetl_compiler.graph import Json
+from noetl_compiler.migration.source_lookup import NOWHERE
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.reading.scalars import ScalarError, is_plain_text, resolve, written
+from noetl_compiler.source import ScalarStyle, SourceFile, Span
+
+__all__ = ["write"]
+
+_SHORT = 80
+_FOLD_AT = 100
+_FOLDABLE = re.compile(r"\S+(?: \S+)*\n?")
+_QUOTES: Mapping[ScalarStyle | None, str] = MappingProxyType({"single": "'", "double": '"'})
+
+_NOT_IN_A_BLOCK = re.compile("[^\n\t\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_BREAK = re.compile("[\n\x85\u2028\u2029]")
+"""In single quotes a break is folded away."""
+_BLOCK = re.compile(r"\n* *[^ \n\t]")
+"""A first line that begins with a tab would be taken for wrong indentation."""
+
+
+def write(document: MappingNode, source: SourceFile, root: Node | None = None) -> str:
+    """The text of a document without comments; ``source`` is the text from which its nodes have their places, ``root``
+    what that text says.
+    """
+    out = StringIO()
+    emitter = _Emitter(out, allow_unicode=True, width=sys.maxsize)
+    for event in _Looks(source, root).events(document):
+        emitter.emit(event)
+    return out.getvalue()
+
+
+class _Looks:
+    """How the author wrote what is written again."""
+
+    def __init__(self, source: SourceFile, root: Node | None) -> None:
+        self._source = source
+        self._styles = dict(_styles(root)) if root else {}
+
+    def events(self, document: MappingNode) -> Iterator[yaml.Event]:
+        yield yaml.StreamStartEvent()
+        yield yaml.DocumentStartEvent(explicit=False)
+        yield from self._node(document)
+        yield yaml.DocumentEndEvent(explicit=False)
+        yield yaml.StreamEndEvent()
+
+    def _node(self, node: Node) -> Iterator[yaml.Event]:
+        if isinstance(node, ScalarNode):
+            yield self._scalar(node.value, node)
+        elif isinstance(node, MappingNode):
+            yield yaml.MappingStartEvent(None, None, True, flow_style=self._is_on_one_line(node))
+            for key, item in node.entries:
+                yield self._scalar(key.text, key if self._is_own(key) else replace(key, span=NOWHERE))
+                yield from self._node(item)
+            yield yaml.MappingEndEvent()
+        else:
+            yield yaml.SequenceStartEvent(None, None, True, flow_style=self._is_on_one_line(node))
+            for item in node.items:
+                yield from self._node(item)
+            yield yaml.SequenceEndEvent()
+
+    def _scalar(self, value: Json, node: ScalarNode) -> yaml.ScalarEvent:
+        if not isinstance(value, str):
+            text = node.text if _means(node.text, value) else written(value)
+            return yaml.ScalarEvent(None, None, (True, False), text)
+        own = self._styles.get(node.span)
+        if own == "folded" and _FOLDABLE.fullmatch(value):
+            style: str | None = ">"
+        elif own in _QUOTES and node.span.line == node.span.end_line:
+            style = _QUOTES[own]
+        else:
+            style = "|" if "\n" in value else None
+        return yaml.ScalarEvent(None, None, (is_plain_text(value), True), value, style=style)
+
+    def _is_own(self, key: ScalarNode) -> bool:
+        """Whether the author wrote this very key there: a new one may have the place of something else."""
+        return self._source.slice(key.span).strip("'\"") == key.text
+
+    def _is_on_one_line(self, node: MappingNode | SequenceNode) -> bool:
+        """Whether the author wrote this on one line, in braces or brackets, and it has not grown too long for that."""
+        if node.span == NOWHERE or node.span.line != node.span.end_line:
+            return False
+        own = self._source.slice(node.span)
+        return own[:1] in ("{", "[") and _length(node) <= max(len(own), _SHORT)
+
+
+def _styles(node: Node) -> Iterator[tuple[Span, ScalarStyle]]:
+    """The style of every scalar, by its place and by that of the templates in it."""
+    if isinstance(node, ScalarNode):
+        yield node.span, node.style
+        if node.template_span:
+            yield node.template_span, node.style
+    elif isinstance(node, MappingNode):
+        yield from (found for entry in node.entries for part in entry for found in _styles(part))
+    else:
+        yield from (found for item in node.items for found in _styles(item))
+
+
+def _length(node: Node) -> int:
+    """About how many characters a node takes on one line."""
+    if isinstance(node, ScalarNode):
+        return len(node.text) + len(": ")
+    children = node.items if isinstance(node, SequenceNode) else [part for entry in node.entries for part in entry]
+    return sum(map(_length, children))
+
+
+def _means(text: str, value: Json) -> bool:
+    """Whether the author's text has this value without the tag or the quotes that it may have had."""
+    try:
+        found = resolve(text, None, (True, False))
+    except ScalarError:
+        return False
+    return bool(text) and type(found) is type(value) and found == value
+
+
+class _Emitter(Emitter):
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> Any:
+        del indentless
+        return super().increase_indent(flow, False)
+
+    def analyze_scalar(self, scalar: str) -> Any:
+        analysis: Any = super().analyze_scalar(scalar)
+        analysis.allow_block = _NOT_IN_A_BLOCK.search(scalar) is None and _BLOCK.match(scalar) is not None
+        return analysis
+
+    def determine_block_hints(self, text: str) -> str:
+        """Omit the indentation indicator if the first non-empty line determines it."""
+        hints: str = super().determine_block_hints(text)
+        return hints if text.lstrip("\n").startswith(" ") else hints.lstrip("123456789")
+
+    def write_folded(self, text: str) -> None:
+        unlimited, self.best_width = self.best_width, _FOLD_AT
+        super().write_folded(text)
+        self.best_width = unlimited
+
+    def choose_scalar_style(self) -> Any:
+        style: Any = super().choose_scalar_style()
+        event: Any = self.event
+        if event.style == style:
+            return style
+        text: str = event.value
+        escapes = '"' in text or "\\" in text
+        return '"' if style == "'" and (not escapes or _BREAK.search(text)) else style

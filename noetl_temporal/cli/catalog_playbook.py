@@ -1,0 +1,85 @@
+"""A playbook of the catalog on the command line: ``path@version``, or ``path@latest``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from noetl_compiler.codes import Code
+from noetl_compiler.graph import Json
+from noetl_temporal.cli.exits import WRONG
+from noetl_temporal.cli.findings import show_findings
+from noetl_temporal.cli.playbook import Playbook
+from noetl_temporal.environment import NO_CATALOG, dsn_from_environment
+from noetl_temporal.stack.errors import NotStartedError, StackError, WrongArgumentError
+
+if TYPE_CHECKING:  # they bring the driver of Postgres along, which a file need not wait for
+    from noetl_compiler import Result
+    from noetl_temporal.catalog_store import CatalogEntry
+
+__all__ = ["catalog_dsn", "entry_fields", "entry_of", "is_registered", "read_registered"]
+
+_NOTHING_STARTED = "nothing was started"
+
+
+def is_registered(file: Path) -> bool:
+    """Whether an argument names a version of the catalog and no file."""
+    return "@" in str(file) and not os.path.exists(file)  # noqa: PTH110 - False also for what no file can be
+
+
+def catalog_dsn() -> str:
+    """The DSN of the catalog, once the environment names a place. Raises StackError."""
+    dsn = dsn_from_environment()
+    if dsn is None:
+        raise StackError(NO_CATALOG)
+    return dsn
+
+
+def entry_fields(entry: CatalogEntry) -> dict[str, object]:
+    """What JSON of a version has, beside its text."""
+    fields = msgspec.structs.asdict(entry)
+    del fields["content"]
+    return fields
+
+
+def read_registered(name: str, request: Mapping[str, Json]) -> Playbook:
+    """The version, compiled for a run with this request; its diagnostics go to stderr. One that is wrong ends the
+    command with status 2. Raises NotStartedError, DeploymentError."""
+    dsn = catalog_dsn()
+    read, problems = asyncio.run(_read(dsn, name, request))
+    for result in problems:
+        show_findings(result, _NOTHING_STARTED)
+    if read is None:
+        sys.exit(WRONG)
+    return read
+
+
+async def _read(dsn: str, name: str, request: Mapping[str, Json]) -> tuple[Playbook | None, tuple[Result, ...]]:
+    from noetl_temporal.catalog_runs import pinned
+    from noetl_temporal.compiling import compile_to_run
+
+    entry = await entry_of(dsn, name, NotStartedError)
+    result = await asyncio.to_thread(compile_to_run, entry.source, request)  # scripts are fetched
+    if result.graph is None:
+        return None, (result,)
+    calls, problems = await pinned(dsn, entry, result.graph)
+    if problems:
+        return None, problems
+    credentials = tuple(found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT)
+    return Playbook(result.graph, entry.content, credentials, calls), (result,)
+
+
+async def entry_of(dsn: str, name: str, error: type[StackError] = WrongArgumentError) -> CatalogEntry:
+    """The version that ``path@version`` names. Raises ``error`` where there is none, DeploymentError."""
+    from noetl_temporal.catalog_store import UnknownPlaybookError, entry, named
+
+    try:
+        return await entry(dsn, *named(name))
+    except UnknownPlaybookError as unknown:
+        raise error(str(unknown)) from None

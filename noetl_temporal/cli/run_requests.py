@@ -1,0 +1,92 @@
+"""Requests to a run that is named on the command line: signals, decisions, and all that people control a run with."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from noetl_activities import json_limits
+from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.importing import importing
+from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.stack.errors import NoSuchRunError, StackError
+
+if TYPE_CHECKING:  # with Temporal, which --help need not wait for
+    from temporalio.client import Client
+
+    from noetl_temporal.request_sending import NoAnswerError
+    from noetl_temporal.runs import RunHandle
+
+__all__ = ["json_argument", "send_request", "user_name"]
+
+
+def send_request(execution: int | str, request: Callable[[RunHandle], Awaitable[Any]]) -> tuple[int, Any]:
+    """The execution id of the run and what the request returns. Raises StackError with the reason of a refusal,
+    NoSuchRunError."""
+    reach_running()
+    with importing():
+        from temporalio.service import RPCError
+
+        from noetl_temporal.cli.named_run import execution_of
+        from noetl_temporal.request_sending import NoAnswerError
+        from noetl_temporal.runs import RequestRefusedError, Runs, UnknownRunError
+        from noetl_temporal.temporal_problems import rpc_problem
+
+    log_nowhere()
+
+    async def ask() -> tuple[int, Any]:
+        runs = await Runs.connect()
+        execution_id = await execution_of(execution)
+        try:
+            handle = await runs.find(execution_id)
+        except UnknownRunError as error:
+            raise NoSuchRunError(str(error)) from None
+        try:
+            return handle.execution_id, await request(handle)
+        except NoAnswerError as error:
+            raise StackError(await _why(error, runs.temporal, handle)) from None
+        except RequestRefusedError as error:
+            raise StackError(f"run {execution_id}: {error}") from None
+        except RPCError as error:
+            raise rpc_problem(error, runs.temporal.namespace) or error from error
+
+    return asyncio.run(ask())
+
+
+async def _why(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
+    """A worker that fails over the run answers as little as one that is not there: what blocks the run, if anything."""
+    from temporalio.service import RPCError
+
+    from noetl_temporal.cli.attention import attention_of
+
+    try:
+        found = await attention_of(client, handle.workflow_id, handle.execution_id)
+    except RPCError:
+        found = []
+    blocked = [one.line() for one in found if one.kind in ("incident", "no_worker")]
+    told = f"{'; '.join(blocked)}. The run may accept this request then" if blocked else str(error)
+    return f"run {handle.execution_id}: {told}"
+
+
+def json_argument(text: str, where: str) -> Any:
+    """The value of a JSON text on the command line. Raises click.UsageError."""
+    if too_much := json_limits.excess(text):
+        raise click.UsageError(f"{where} is too large ({too_much})")
+    try:
+        return msgspec.json.decode(text)
+    except ValueError as error:
+        hint = f": write '\"{text}\"' for a text" if text.isidentifier() else ""
+        raise click.UsageError(f"{where} is not JSON: {error}{hint}") from None
+
+
+def user_name() -> str:
+    """Who asks, where they do not say it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

@@ -1,0 +1,29 @@
+"""The heartbeat of a frame, from the first moment of its activity to the last."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+import msgspec
+from temporalio import activity
+
+from noetl_temporal.frames.wire import FrameDetails
+from noetl_temporal.heartbeats import beating
+
+__all__ = ["FrameHeartbeat"]
+
+
+class FrameHeartbeat:
+    """``details`` are those of the next heartbeat, at first those that the attempt before left."""
+
+    def __init__(self) -> None:
+        found = activity.info().heartbeat_details
+        self.details = msgspec.convert(found[0], FrameDetails) if found else FrameDetails()
+
+    def beat(self) -> None:
+        """Send a heartbeat with the stored progress."""
+        activity.heartbeat(self.details)
+
+    def beating(self) -> AbstractContextManager[None]:
+        """Beat at once and regularly until the block ends."""
+        return beating(self.beat, at_once=True)

@@ -1,0 +1,146 @@
+"""Writes the segments of a frame one after the other, and reports them in heartbeats.
+
+A segment is a snapshot between two facts, so its entries, results and state agree. It is stored concurrently, with
+retries. If the next segment is due before one is stored, the frame *is behind*: its host starts no calls, so that at
+most the calls of two segments can be lost with the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+import msgspec
+from temporalio import activity
+
+from noetl_temporal.call_log import worker_name
+from noetl_temporal.frames.heartbeat import FrameHeartbeat
+from noetl_temporal.frames.segments import InFlight, Segment, packed
+from noetl_temporal.frames.wire import FrameDetails
+from noetl_temporal.machine.call import ToolCall, ToolReport
+from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.state import state_snapshot
+from noetl_temporal.payload_store import SEGMENT
+from noetl_temporal.value_store import ValueStore, until_done
+
+__all__ = ["SegmentWriter"]
+
+SEGMENT_SECONDS = 1.0
+SEGMENT_ENTRIES = 2_000
+"""About 400 items of one task. More segments would not be safer: a heartbeat waits up to two seconds for the next."""
+
+SEGMENT_BYTES = 4_000_000
+"""Of entries, before compression."""
+
+
+class SegmentWriter:
+    """Of one attempt of a frame. ``on_stored`` is called when a segment has been stored; ``heart`` reports it."""
+
+    def __init__(
+        self, machine: LoopMachine, values: ValueStore, heart: FrameHeartbeat, on_stored: Callable[[], None]
+    ) -> None:
+        state = machine.state
+        self._heart = heart
+        self._machine = machine
+        self._values = values
+        self._on_stored = on_stored
+        self._attempt = activity.info().attempt
+        self._entries: list[msgspec.Raw] = []
+        self._bytes = 0
+        self._kept = (len(state.results), len(state.assigns))
+        self._taken_at = self._now()
+        self._storing: asyncio.Task[str] | None = None
+        self._is_new = heart.details.head is not None
+
+    # ---- what the frame tells ---------------------------------------------------------------------------------------
+
+    def event(self, event: DomainEvent) -> None:
+        """The machine wrote an event."""
+        self._add({"event": event})
+
+    def call(self, call: ToolCall, scheduled: int, closed: int, report: ToolReport) -> None:
+        """A call ended; times in milliseconds since the epoch."""
+        self._add({"call": call, "scheduled": scheduled, "closed": closed, "worker": worker_name(), "report": report})
+
+    def _add(self, entry: dict[str, object]) -> None:
+        text = msgspec.json.encode(entry)
+        self._entries.append(msgspec.Raw(text))
+        self._bytes += len(text)
+
+    # ---- segments ---------------------------------------------------------------------------------------------------
+
+    @property
+    def is_due(self) -> bool:
+        """There is enough for another segment, or it is time. Another attempt's first says which calls were lost."""
+        if len(self._entries) >= SEGMENT_ENTRIES or self._bytes >= SEGMENT_BYTES:
+            return True
+        return (self._is_new or bool(self._entries)) and self._now() - self._taken_at >= SEGMENT_SECONDS
+
+    @property
+    def is_behind(self) -> bool:
+        """A segment is due while the one before is not stored yet."""
+        return self._storing is not None and self.is_due
+
+    def take(self, calls: Iterable[InFlight]) -> None:
+        """Write a segment with the events since the last one, if one is due and none is being stored."""
+        if self.is_due and self._storing is None:
+            attempt = self._attempt if self._entries else self._heart.details.attempt
+            self._storing = asyncio.create_task(self._store(self._segment(calls), self._progress(attempt)))
+
+    async def last(self, calls: Iterable[InFlight] = (), report: ChunkReport | None = None) -> str:
+        """Store the last segment, with retries, and with the ``report`` if the frame has ended. Returns its key.
+
+        If interrupted, it continues in the background, because the segment has the only copy of its entries.
+        """
+        while self._storing is not None:
+            await asyncio.shield(self._storing)
+        self._storing = asyncio.create_task(self._store(self._segment(calls, report), self._progress(self._attempt)))
+        return await asyncio.shield(self._storing)
+
+    def close(self) -> None:
+        """Stop storing."""
+        if self._storing is not None:
+            self._storing.cancel()
+
+    def _segment(self, calls: Iterable[InFlight], report: ChunkReport | None = None) -> Segment:
+        state = self._machine.state
+        results, assigns = self._kept
+        bare = msgspec.structs.replace(state, results={}, assigns={})
+        segment = Segment(
+            older=self._heart.details.head,
+            entries=self._entries,
+            results=dict(islice(state.results.items(), results, None)),
+            assigns=dict(islice(state.assigns.items(), assigns, None)),
+            state=state_snapshot(bare),
+            calls=list(calls),
+            report=report,
+        )
+        self._kept = (len(state.results), len(state.assigns))
+        self._entries, self._bytes, self._taken_at, self._is_new = [], 0, self._now(), False
+        return segment
+
+    async def _store(self, segment: Segment, progress: FrameDetails) -> str:
+        data = await asyncio.to_thread(packed, segment)
+        key = await until_done("the progress of a frame cannot be stored", lambda: self._values.put(data, SEGMENT))
+        self._heart.details = msgspec.structs.replace(progress, head=key)
+        self._storing = None
+        self._heart.beat()
+        self._on_stored()
+        return key
+
+    def _progress(self, attempt: int) -> FrameDetails:
+        state = self._machine.state
+        running = [run.index - self._machine.input.first for run in state.runs.values()]
+        return FrameDetails(
+            attempt=attempt,
+            ended=state.next - len(running),
+            below=min(running, default=state.next),
+            total=len(self._machine.input.items),
+        )
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,77 @@
+"""The reasons for which Temporal interrupts an activity, and how its attempt ends then (semantics.md 19a, 22a).
+
+``cancelled``: the call was stopped by a user, a timeout or a failed sibling. It is not retried.
+``paused``, ``reset``: a user did that to the activity. ``shutdown``: its worker stopped and the grace period is over.
+In these three cases the call is retried, and the attempt counts neither as failed nor as lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from temporalio import activity
+
+from noetl_temporal.machine.call import AttemptStatus
+
+__all__ = ["FINISH_SECONDS", "INTERRUPTED", "finished", "not_paused", "stop_reason"]
+
+FINISH_SECONDS = 10.0
+"""How long an attempt whose tool has answered may take to store that, after it is interrupted."""
+
+INTERRUPTED = {
+    "shutdown": ("worker_shutdown", "its worker stopped: the call is retried"),
+    "paused": ("paused", "the activity was paused: the call is retried when it is unpaused"),
+    "reset": ("reset", "the activity was reset: the call is retried"),
+}
+"""Reason -> type and message of the error with which the attempt ends."""
+
+T = TypeVar("T")
+
+
+def stop_reason() -> AttemptStatus | None:
+    """Why the running activity is interrupted; None when Temporal gives no reason: the process is being torn down."""
+    details = activity.cancellation_details()
+    if details is None:
+        return None
+    if details.cancel_requested or details.not_found or details.timed_out:
+        return "cancelled"
+    if details.paused:
+        return "paused"
+    if details.reset:
+        return "reset"
+    return "shutdown" if details.worker_shutdown else None
+
+
+async def not_paused(attempt: Coroutine[Any, Any, T], is_called: asyncio.Event) -> T:
+    """The result of an attempt that a pause does not interrupt once its tool ``is_called``: that call must not be
+    repeated. Temporal tells an activity once that it is to stop, so a cancel after the pause waits for the call.
+    """
+    work = asyncio.create_task(attempt)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        if stop_reason() != "paused" or not is_called.is_set():
+            work.cancel()
+        return await work
+
+
+async def finished(work: asyncio.Task[T]) -> T:
+    """The result of ``work``. When the caller is cancelled, the work has FINISH_SECONDS more and is then cancelled.
+
+    Raises CancelledError when it had to be.
+    """
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        if work.cancelled():
+            raise
+        try:
+            await asyncio.wait([work], timeout=FINISH_SECONDS)
+        finally:
+            work.cancel()
+        await asyncio.wait([work])
+        if work.cancelled():
+            raise
+        return work.result()

@@ -1,0 +1,181 @@
+"""Sends requests to a run, and says why one is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Generator
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import msgspec
+from temporalio.client import (
+    WorkflowHandle,
+    WorkflowQueryRejectedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from noetl_temporal.control_requests import DecisionRequest, HeldRequest, OpenWaits, PauseRequest, SignalRequest
+from noetl_temporal.machine.control import words_problem
+from noetl_temporal.machine.waits.wait import Wait
+from noetl_temporal.naming import WAITS_QUERY
+from noetl_temporal.paused_workflows import unpause_command
+from noetl_temporal.temporal_problems import rpc_problem
+
+__all__ = [
+    "NoAnswerError",
+    "Request",
+    "RequestRefusedError",
+    "RunOverError",
+    "check_reason",
+    "chosen_approval",
+    "of_open_run",
+    "open_approval",
+    "open_waits",
+    "send",
+]
+
+Request: TypeAlias = SignalRequest | DecisionRequest | PauseRequest | HeldRequest
+
+WITHIN = timedelta(seconds=20)
+"""Until a worker has to have accepted a request. One that comes later is accepted all the same."""
+
+_ABORTED = "workflow update was aborted"
+"""What Temporal says of a request that the run has not answered, and that is to be sent again."""
+
+_PAUSED = "Workflow is paused"
+"""What Temporal says of a request to a workflow that was paused in Temporal itself."""
+
+_FULL = "limit on the total number of distinct updates"
+
+_PAUSE = 0.5
+"""Seconds until it is sent again."""
+
+
+class RequestRefusedError(ValueError):
+    """A run refused a request; the message says why."""
+
+
+class RunOverError(RequestRefusedError):
+    """The run has ended."""
+
+    def __init__(self) -> None:
+        super().__init__("the run has ended")
+
+
+class NoAnswerError(RequestRefusedError):
+    """No worker has answered a request in time; it may still do so."""
+
+
+async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request, namespace: str) -> Any:
+    """Return the run's answer when it has accepted the request. Raises RequestRefusedError, DeploymentError."""
+    _check_types(request)
+    try:
+        return await _sent(workflow, update, request)
+    except WorkflowUpdateFailedError as error:
+        cause = error.cause
+        raise RequestRefusedError(cause.message if isinstance(cause, ApplicationError) else str(cause)) from error
+    except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+        raise NoAnswerError(
+            "no worker answers: start one with `noetl worker`. It may then still accept this request: check "
+            "`noetl events` before you send it again"
+        ) from error
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise RunOverError from error
+        if _PAUSED in error.message:
+            raise RequestRefusedError(_paused_in_temporal(workflow)) from error
+        if _FULL in error.message:
+            raise RequestRefusedError("the run has received as many requests as Temporal allows") from error
+        raise rpc_problem(error, namespace) or error from error
+
+
+@contextlib.contextmanager
+def of_open_run() -> Generator[None]:
+    """What is asked inside needs a run that goes on. Raises RunOverError where Temporal has none."""
+    try:
+        yield
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise RunOverError from error
+        raise
+
+
+def check_reason(reason: str) -> None:
+    """Of a stop, which no validator of the run checks. Raises RequestRefusedError."""
+    _check_types(PauseRequest(0, reason=reason))
+    problem = words_problem("", reason)
+    if problem is not None:
+        raise RequestRefusedError(problem)
+
+
+def _check_types(request: Request) -> None:
+    """The run could not read a request of other types. Raises RequestRefusedError."""
+    try:
+        msgspec.json.decode(msgspec.json.encode(request), type=type(request))
+    except UnicodeEncodeError as error:
+        raise RequestRefusedError("it has text that is not Unicode") from error
+    except (TypeError, msgspec.ValidationError) as error:
+        raise RequestRefusedError(str(error)) from error
+
+
+async def _sent(workflow: WorkflowHandle[Any, Any], update: str, request: Request) -> Any:
+    """Temporal aborts requests if many reach a run at the same time, or it continues as new: they are repeated, which
+    is harmless, as a request has an id.
+    """
+    clock = asyncio.get_running_loop().time
+    until = clock() + WITHIN.total_seconds()
+    while True:
+        try:
+            return await workflow.execute_update(update, request, id=str(request.id), rpc_timeout=WITHIN)  # pyright: ignore[reportUnknownMemberType] - the SDK's type
+        except RPCError as error:
+            if _ABORTED not in error.message:
+                raise
+            if clock() > until:
+                busy = "the run has too many requests to answer; it may have accepted this one: see `noetl events`"
+                raise RequestRefusedError(busy) from error
+        await asyncio.sleep(_PAUSE)
+
+
+async def open_waits(workflow: WorkflowHandle[Any, Any], within: timedelta | None = None) -> OpenWaits:
+    """What the run waits for. Raises RPCError where no worker answers in time, RequestRefusedError where the run is
+    paused in Temporal itself.
+    """
+    try:
+        with of_open_run():
+            found: OpenWaits = await workflow.query(WAITS_QUERY, result_type=OpenWaits, rpc_timeout=within)
+    except WorkflowQueryRejectedError as error:
+        raise RequestRefusedError(_paused_in_temporal(workflow)) from error
+    return found
+
+
+def _paused_in_temporal(workflow: WorkflowHandle[Any, Any]) -> str:
+    return f"it is paused in Temporal and accepts no requests; to resume it: {unpause_command(workflow.id)}"
+
+
+async def open_approval(workflow: WorkflowHandle[Any, Any], name: str | None) -> Wait:
+    """The approval that is meant, as ``chosen_approval``. Raises RequestRefusedError, and RPCError as open_waits."""
+    waits = (await open_waits(workflow, WITHIN)).waits
+    if not waits and (await workflow.describe()).close_time is not None:
+        raise RunOverError
+    return chosen_approval(waits, name)
+
+
+def chosen_approval(waits: list[Wait], name: str | None) -> Wait:
+    """The approval that is meant: the only one, or that of a step, ``review``, or of an item of a loop, ``review[3]``.
+
+    Raises RequestRefusedError.
+    """
+    approvals = [wait for wait in waits if wait.kind == "approval"]
+    if not approvals:
+        raise RequestRefusedError("nothing to approve: the run waits for no approval now")
+    named = [wait for wait in approvals if name in (None, wait.name, wait.step)]
+    if len(named) == 1:
+        return named[0]
+    names = ", ".join(wait.name for wait in approvals)
+    if not named:
+        raise RequestRefusedError(f"no approval {name!r} is open: there are {names}")
+    raise RequestRefusedError(f"several approvals are open, name one: {names}")
