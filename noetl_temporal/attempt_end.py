@@ -25,7 +25,7 @@ from noetl_temporal.machine.call import (
     ToolCall,
     ToolReport,
 )
-from noetl_temporal.machine.policy import Decision, RuleError, decide
+from noetl_temporal.machine.policy import Decision, RuleError, decide, is_last_page
 from noetl_temporal.stored_values import with_stored_result
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, until_done
@@ -71,7 +71,7 @@ class AttemptEnd:
             rule=decision.rule,
             do=decision.do,
             delay=decision.delay if decision.do == "retry" else None,
-            exhausted=decision.exhausted,
+            exhausted=decision.exhausted or self._is_last_page(decision, outcome),
             indeterminate=decision.indeterminate,
             sinks=sinks,
             is_called=is_called,
@@ -101,6 +101,10 @@ class AttemptEnd:
         except RuleError as error:
             return Decision("fail", error.rule), RuleFailure(error.message, error.rule)
         return decision, None
+
+    def _is_last_page(self, decision: Decision, outcome: PlainOutcome) -> bool:
+        call = self._call
+        return decision.do == "again" and is_last_page(call.rules or (), decision, self._scope(outcome), call.page)
 
     def _again(self, outcome: PlainOutcome, decision: Decision) -> ApplicationError:
         error = _error_of(outcome)

@@ -1,10 +1,12 @@
 """Performs a machine's commands on Temporal and collects what happened as facts.
 
 How it works. A tool call is an activity, a timer a timer, a loop a child workflow, and so is the call of a playbook
-(sub_playbooks.py). Whatever ends puts a fact into the
-inbox; the host takes the facts one by one and feeds them, and then has all calls and loops started, in order. One that
-is cancelled before is not started at all: Temporal would drop both commands of one workflow task, and the events in
-the first one's header with them. Nothing here decides.
+(sub_playbooks.py). Whatever ends puts a fact into the inbox; the host takes the facts one by one and feeds them, and
+then has all calls and loops started, in order. Nothing here decides.
+
+Temporal drops a call that is cancelled in the workflow task in which it started, and the events in its header with it.
+So one that is cancelled before it is started is not started at all, and one that was started already, by an earlier
+turn of the same workflow task, is cancelled in the next one.
 
 An activity has its call's id and a child its loop's, so that a replay detects two calls that swapped places.
 
@@ -105,6 +107,8 @@ class Performer:
         self.messages = WaitMessages(self.note, now)
         self._tasks: dict[str, _Task] = {}
         self._waiting: dict[str, CallTool | RunChunk | KeepValues | LoadValue] = {}
+        self._started_at: dict[str, int] = {}
+        self._late_cancels: list[str] = []
         self._chunks: set[str] = set()
         self._pause: PauseNotice | None = None
         self._latest = 0
@@ -132,6 +136,17 @@ class Performer:
         """Do what the commands ask for, in order; calls and loops wait for ``start``."""
         for command in commands:
             self._perform(command)
+
+    @property
+    def has_late_cancels(self) -> bool:
+        """Whether a call or loop is to be cancelled in the next workflow task."""
+        return bool(self._late_cancels)
+
+    def cancel_late(self) -> None:
+        """Cancel what was started in an earlier workflow task, and was to be cancelled in the same one."""
+        late, self._late_cancels = self._late_cancels, []
+        for id_ in late:
+            self._cancel_started(id_)
 
     def start(self) -> None:
         """Start the calls and loops that wait, in order."""
@@ -184,11 +199,11 @@ class Performer:
             self.note(ToolFinished(now(), call.id, _undecided("too_large", self._too_large("call", command.size))))
             return
         if call.kind == PLAYBOOK:
-            self._track(call.id, self._sub_playbooks.start(call), lambda task: playbook_finished(call, task))
+            self._track_carrier(call.id, self._sub_playbooks.start(call), lambda task: playbook_finished(call, task))
             return
         text = command.summary if call.iteration is None else None
         handle = self._activity(call.kind, call.id, command.queue, call, ToolReport, text)
-        self._track(call.id, handle, lambda task: _tool_finished(call, task))
+        self._track_carrier(call.id, handle, lambda task: _tool_finished(call, task))
 
     def _activity(self, kind: str, id_: str, queue: str, given: Any, returns: type, text: str | None) -> _Task:
         """Start one that waits for its end also when it is cancelled. ``queue`` is symbolic.
@@ -242,7 +257,7 @@ class Performer:
             self.note(ChunkFinished(now(), command.chunk_id, report))
             return
         task = self._frame(command) if command.input.frame is not None else asyncio.create_task(self._child(command))
-        self._track(command.chunk_id, task, lambda ended: _chunk_finished(command, ended))
+        self._track_carrier(command.chunk_id, task, lambda ended: _chunk_finished(command, ended))
 
     def _frame(self, command: RunChunk) -> _Task:
         given = FrameInput(command.input, limit=self._limit)
@@ -301,8 +316,21 @@ class Performer:
         elif isinstance(waiting, RunChunk):
             report = ChunkReport("cancelled", stats=_none_succeeded(waiting), clock=waiting.input.after)
             self.note(ChunkFinished(now(), command.id, report))
-        elif command.id in self._tasks:
-            self._tasks[command.id].cancel()
+        else:
+            self._cancel_started(command.id)
+
+    def _cancel_started(self, id_: str) -> None:
+        if id_ not in self._tasks:
+            return
+        if self._started_at.get(id_) == _workflow_task():
+            self._late_cancels.append(id_)
+        else:
+            self._tasks[id_].cancel()
+
+    def _track_carrier(self, id_: str, task: _Task, fact: Callable[[_Task], Event | None]) -> None:
+        """Track a call or loop, whose command carries events."""
+        self._started_at[id_] = _workflow_task()
+        self._track(id_, task, fact)
 
     def _track(self, id_: str, task: _Task, fact: Callable[[_Task], Event | None]) -> None:
         self._tasks[id_] = task
@@ -310,11 +338,17 @@ class Performer:
         def ended(done: _Task) -> None:
             if self._tasks.get(id_) is task:  # a load that was cancelled may have been started again
                 del self._tasks[id_]
+                self._started_at.pop(id_, None)
             happened = fact(done)
             if happened is not None:
                 self.note(happened)
 
         task.add_done_callback(ended)
+
+
+def _workflow_task() -> int:
+    """A number that each workflow task has for itself."""
+    return workflow.info().get_current_history_length()
 
 
 def _tool_finished(call: ToolCall, task: _Task) -> Event:

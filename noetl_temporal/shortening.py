@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-__all__ = ["abridged", "head", "unique_within"]
+__all__ = ["abridged", "abridged_map", "head", "unique_within"]
 
 _CUT = re.compile(r"~[0-9a-f]{32}\Z")
 _DIGEST_BYTES = len("~") + 32
@@ -30,6 +31,14 @@ def unique_within(text: str, limit: int) -> str:
 def head(text: str, limit: int) -> str:
     """The beginning of the text in at most ``limit`` bytes."""
     return text.encode()[:limit].decode(errors="ignore")
+
+
+def abridged_map(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    """The mapping; if it has more than ``limit`` bytes of JSON, with its large values abridged."""
+    whole = abridged(dict(values), limit)
+    return (
+        whole if "_truncated" not in whole else {name: abridged(value, limit // 10) for name, value in values.items()}
+    )
 
 
 def abridged(value: Any, limit: int) -> Any:

@@ -17,7 +17,7 @@ from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.read import Database
 
-__all__ = ["CUT_STREAM", "LogLine", "LogTail", "PrintedText", "TaskPlace", "store_printed"]
+__all__ = ["CUT_STREAM", "LogLine", "LogTail", "PrintedText", "TaskPlace", "is_only_task", "store_printed"]
 
 CUT_STREAM = "noetl"
 """The stream of the row that says that the rest of a call's output was left out."""
@@ -39,6 +39,11 @@ class TaskPlace(NamedTuple):
     page: int | None
     attempt: int
     worker_id: str
+
+
+def is_only_task(step: str, task: str) -> bool:
+    """Whether the task has the name of a step's only task, which says no more than the step."""
+    return task in (step, f"{step}_task")
 
 
 class PrintedText(NamedTuple):
@@ -63,8 +68,9 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
 
     def place_and_text(self) -> str:
-        """``fetch[2], attempt 2: the text``; what is not of stdout is marked."""
-        place = self.step if self.iteration is None else f"{self.step}[{self.iteration}]"
+        """``fetch/parse[2], attempt 2: the text``; what is not of stdout is marked."""
+        place = self.step if is_only_task(self.step, self.task) else f"{self.step}/{self.task}"
+        place += "" if self.iteration is None else f"[{self.iteration}]"
         attempt = f", attempt {self.attempt}" if self.attempt > 1 else ""
         stream = "" if self.stream == "stdout" else f" ({self.stream})"
         return f"{place}{attempt}{stream}: {self.text}"

@@ -21,7 +21,7 @@ from noetl_temporal.call_log import CallLog, worker_name
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.mirror.storable import storable_text
-from noetl_temporal.task_log import CUT_STREAM, PrintedText, TaskPlace, store_printed
+from noetl_temporal.task_log import CUT_STREAM, PrintedText, TaskPlace, is_only_task, store_printed
 
 __all__ = ["TaskOutput"]
 
@@ -186,7 +186,7 @@ class TaskOutput:
 def _name(call: ToolCall) -> str:
     """``step fetch, task parse, item 2, page 3``; items count from 0, as in the event log."""
     parts = [f"step {call.step}"]
-    if call.task not in (call.step, f"{call.step}_task"):  # the name of a step's only task
+    if not is_only_task(call.step, call.task):
         parts.append(f"task {call.task}")
     if call.iteration is not None:
         parts.append(f"item {call.iteration}")

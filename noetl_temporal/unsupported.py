@@ -14,13 +14,11 @@ from noetl_compiler.graph import Graph, Json, Span, Step, Task
 from noetl_compiler.graph.pinned import PinnedCalls, call_name, calling_tasks, literal_call
 from noetl_compiler.language.scripts import FETCHED, code_in, source_of
 from noetl_compiler.language.sinks import KINDS
-from noetl_compiler.language.tools import IN_WORKFLOW, PLAYBOOK
+from noetl_compiler.language.tools import IN_WORKFLOW
 from noetl_compiler.language.unsupported import (
     CURSOR,
     CURSOR_REGION,
     CURSORS,
-    FRAMED_CALL,
-    FRAMED_REGION,
     HELD_REGION,
     REMOTE_CODE,
 )
@@ -115,20 +113,11 @@ def _inside_regions(graph: Graph) -> set[str]:
 
 
 def _frames(graph: Graph, has_store: bool) -> Iterator[tuple[Span, str]]:
-    """A frame needs a store for its segments; after a crash it makes the calls of its last seconds again."""
-    inside = _inside_regions(graph)
+    """A frame needs a store for its segments."""
     for step in graph.steps.values():
         frame = step.loop.frame if step.loop is not None else None
-        if frame is not None and (step.name in inside or (step.loop is not None and step.loop.region)):
-            yield frame.span, str(FRAMED_REGION)
         if frame is not None and not has_store:
             yield frame.span, "a frame stores its progress in Postgres: set NOETL_POSTGRES, or remove the frame"
-        for task in step.tasks if frame is not None else ():
-            if task.kind == PLAYBOOK:
-                yield task.span, str(FRAMED_CALL)
-            if not task.idempotent:
-                message = "a call that must not be repeated (idempotent: false) cannot run in a frame: remove the frame"
-                yield task.span, message
 
 
 def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:

@@ -58,6 +58,9 @@ DRAIN_SECONDS = 0.5
 SETTLE_SECONDS = 1.0
 """How long workflows are served after the last call has ended, which may be the end of its run."""
 
+STORED_AT_ONCE = 1
+"""Payloads of a workflow task. With more, each payload would need an asyncio task, and few are stored."""
+
 _log = logging.getLogger(__name__)
 
 UNTIL_DONE = timedelta(days=3650)
@@ -107,7 +110,7 @@ def shared_worker(
         interceptors=[*options.interceptors, *tracing_interceptors(), *interceptors(), CallGuard()],
         max_cached_workflows=1000,
         max_heartbeat_throttle_interval=BEAT,
-        max_workflow_task_external_storage_concurrency=1,
+        max_workflow_task_external_storage_concurrency=STORED_AT_ONCE,
         **options.arguments(tools),
     )
 

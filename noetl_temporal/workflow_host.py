@@ -160,6 +160,7 @@ class WorkflowHost:
     def _turn(self) -> None:
         self._machine.budget.renew()
         self._performer.has_news = False
+        self._performer.cancel_late()
         if self._is_reset:
             self._is_reset = False
             self._performer.terminate_orphans(self._machine.chunks_in_flight)
@@ -193,7 +194,8 @@ class WorkflowHost:
             self.feed(CancelRequested(now(), self._requests.pop(0)))
 
     def _ask_for_next_task(self) -> None:
-        if (self._machine.has_work or self._performer.inbox) and self._next_task is None:
+        has_more = self._machine.has_work or self._performer.inbox or self._performer.has_late_cancels
+        if has_more and self._next_task is None:
             task = asyncio.create_task(workflow.sleep(NEXT_TASK_SECONDS, summary="next workflow task"))
             task.add_done_callback(self._next_task_came)
             self._next_task = task

@@ -20,6 +20,7 @@ __all__ = ["audit", "audit_everything", "audit_execution"]
 Row = Mapping[str, Any]
 
 TERMINAL = ("playbook.completed", "playbook.failed", "playbook.cancelled")
+OPEN = ("RUNNING", "PAUSED")
 STOPPED = ("TERMINATED", "TIMED_OUT")
 """Statuses of executions that were ended from outside."""
 
@@ -81,12 +82,12 @@ def audit(rows: Sequence[Row], *, status: str, stopped: bool) -> list[str]:
     """What is wrong with the rows of one execution, none is good; one line each, the row's id first.
 
     ``status`` is that of noetl.execution. ``stopped`` says that the run was ended from outside (terminated, out of its
-    time): then loops may have learned of it after the playbook's last row. A run that is RUNNING is asked for no ends.
+    time): then loops may have learned of it after the playbook's last row. A run that is open is asked for no ends.
     """
     log = _Log(sorted(map(_decoded, rows), key=lambda row: row["event_id"]))
     if not log.rows:
         return ["the log is empty"]
-    checks = [_ids(log), _parents(log), _ends(log, is_over=status != "RUNNING"), _durations(log)]
+    checks = [_ids(log), _parents(log), _ends(log, is_over=status not in OPEN), _durations(log)]
     checks += [
         _inside(log, stopped=stopped),
         _attempts(log),
@@ -213,7 +214,7 @@ def _last_row(log: _Log, status: str, stopped: bool) -> Iterable[str]:
     turns = [row for row in log.rows if row["event_type"] in (*TERMINAL, "playbook.started", "playbook.resumed")]
     last = turns[-1] if turns and turns[-1]["event_type"] in TERMINAL else None
     if last is None:
-        if status not in ("RUNNING", "PAUSED"):
+        if status not in OPEN:
             yield f"the execution is {status} and no row says so"
         return
     if status != last["status"] or _TYPES.get(status) != last["event_type"]:

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from noetl_compiler import graph, syntax
+from noetl_compiler.framing import unframed_loops
 from noetl_compiler.graph import Arc, Graph, Hold, Route, SourceRef, Step, Value
 from noetl_compiler.language import defaults
 from noetl_compiler.language.names_profile import PROFILES
@@ -65,6 +66,7 @@ class _Lowering:
         self._passed = passed_names(playbook)
         self._code_names = code_names(playbook)
         self._regions = regions_of(playbook, entry_of(playbook), final)
+        self._unframed = unframed_loops(playbook)
         self._inside: dict[str, list[syntax.Step]] = {loop: [] for loop in self._regions.ends}
         for step in playbook.steps:
             if (owner := self._regions.owner.get(step.name.text)) is not None:
@@ -130,6 +132,8 @@ class _Lowering:
         return Route() if ends_run else self._ways_from(step).route(step)
 
     def _loop(self, step: syntax.Step, loop: syntax.Loop) -> graph.Loop:
+        if step.name.text in self._unframed:
+            loop = replace(loop, body=replace(loop.body, frame=None))
         lowered, end = _lower_loop(loop), self._regions.ends.get(step.name.text)
         if end is None:
             return replace(lowered, enter=self._ways_from(step).item_route(step))

@@ -108,7 +108,7 @@ def read(source: SourceFile) -> tuple[Node | None, list[Diagnostic]]:
     except yaml.YAMLError as error:
         return None, _with_syntax_error(composer.diagnostics, syntax_error(source, error))
     if composer.root is None:
-        empty = _error(source, Code.YAML_SYNTAX, 0, "the file contains no YAML", "write a playbook")
+        empty = _error(source, Code.YAML_SYNTAX, 0, "the file contains no YAML", "")
         return None, [empty]
     return composer.root, composer.diagnostics
 

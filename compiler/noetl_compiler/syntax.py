@@ -18,6 +18,7 @@ from noetl_compiler.graph import (
     Circuit,
     EnterRule,
     Guard,
+    Json,
     KeychainEntry,
     Output,
     Priority,
@@ -77,12 +78,15 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The rules of one task. ``unmatched`` decides an error that no rule covers."""
+    """The rules of one task. ``unmatched`` decides an error that no rule covers. ``clause`` is the ``retry`` that they
+    were read from, as written.
+    """
 
     span: Span
     rules: tuple[Rule, ...] = ()
     unmatched: Unmatched | None = None
     circuit: Circuit | None = None
+    clause: Json = None
 
 
 class ForeignText(msgspec.Struct, frozen=True):

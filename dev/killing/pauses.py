@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from temporalio.service import RPCError
 
 from noetl_temporal.client import RunHandle
-from noetl_temporal.request_sending import RequestRefusedError
+from noetl_temporal.request_sending import NoAnswerError, RequestRefusedError
 
 __all__ = ["paused"]
 
@@ -26,6 +26,7 @@ async def paused(run: RunHandle, chance: random.Random) -> AsyncGenerator[bool]:
     except (RequestRefusedError, RPCError, OSError) as error:
         print(f"not paused: {error}"[:120], flush=True)
         yield False
+        await _resume(run)  # a request without an answer may have been accepted later
         return
     await asyncio.sleep(chance.uniform(0.5, 2))
     try:
@@ -40,6 +41,8 @@ async def _resume(run: RunHandle) -> None:
     for _ in range(TRIES):
         try:
             await asyncio.wait_for(run.resume(by="killing"), 30)
+        except NoAnswerError:
+            await asyncio.sleep(AGAIN_SECONDS)
         except RequestRefusedError:
             return
         except (RPCError, OSError, TimeoutError):

@@ -12,7 +12,8 @@ from noetl_temporal.machine.events import CancelRequested, PauseRequested, Timer
 
 __all__ = ["check_pauses", "check_same_without_pauses"]
 
-_OF_PAUSES = ("playbook.paused", "playbook.resumed")
+UNCOMPARED = ("playbook.paused", "playbook.resumed", "signal.received")
+"""Types of rows: a run that is paused lasts longer, so that more signals come before its end."""
 
 COMPARED = 6
 """Every so many seeds a calm run is compared with one that is paused."""
@@ -106,7 +107,5 @@ def _summary(story: Story, order: int, *, paused: bool) -> RunSummary | None:
     if any(isinstance(one, CallTool) and one.call.timeout is not None for one in commands):
         return None
     found = summarize(made)
-    rows = {
-        row: count for row, count in found.rows.items() if not row.startswith(("playbook.paused", "playbook.resumed"))
-    }
+    rows = {row: count for row, count in found.rows.items() if not row.startswith(UNCOMPARED)}
     return found._replace(rows=type(found.rows)(rows))

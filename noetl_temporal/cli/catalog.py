@@ -42,7 +42,7 @@ def catalog_group() -> None:
     """
 
 
-@catalog_group.command("list")
+@catalog_group.command("list", short_help="List playbooks, or the versions of one.")
 @click.argument("path", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and version.")
 def list_command(path: str | None, as_json: bool) -> None:
@@ -88,7 +88,7 @@ def show_command(name: str, as_json: bool) -> None:
         echo_document(found.content)
 
 
-@catalog_group.command("diff")
+@catalog_group.command("diff", short_help="Compare two versions of a playbook.")
 @click.argument("old", metavar="PATH[@VERSION]")
 @click.argument("new", metavar="[PATH@VERSION|FILE]", required=False)
 def diff_command(old: str, new: str | None) -> None:

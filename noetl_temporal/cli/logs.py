@@ -89,4 +89,5 @@ def _log_to(
     logging.getLogger(TASK_OUTPUT).setLevel(logging.INFO)
     forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"))
     core = LoggingConfig(TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding)
-    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=core, metrics=metrics)))
+    telemetry = TelemetryConfig(logging=core, metrics=metrics, attach_service_name=False)
+    Runtime.set_default(Runtime(telemetry=telemetry))

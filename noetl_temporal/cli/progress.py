@@ -44,17 +44,18 @@ class StepLine:
         self.reported_at = self.began
         self.seconds: float | None = None
         self.total: int | None = None
-        self.iterations = self.pages = self.retries = 0
+        self.iterations = self.failed = self.pages = self.retries = 0
         self.loop_began: datetime | None = None
         self.last_ended: datetime | None = None
         self.note = ""
         self.is_after_failure = is_after_failure
 
     def counts(self) -> str:
-        """``12/100 iterations, 40 pages, 2 retries``."""
+        """``12/100 iterations, 3 failed, 40 pages, 2 retries``."""
         parts: list[str] = []
         if self.total is not None:
             parts.append(f"{self.iterations}/{self.total} iterations")
+        parts += [f"{self.failed} failed"] if self.failed else []
         parts += [f"{self.pages} pages"] if self.pages > 1 else []
         parts += [f"{self.retries} retr{'y' if self.retries == 1 else 'ies'}"] if self.retries else []
         return ", ".join(parts)
@@ -145,14 +146,16 @@ def _count(line: StepLine, event: str, row: Row) -> None:
     meta = row.meta
     iterator: dict[str, Any] = meta.get("iterator") or {}
     if event == "loop.started":
-        size = iterator.get("collection_size", iterator.get("total_count"))
+        size = iterator.get("chunks", iterator.get("collection_size", iterator.get("total_count")))
         line.total, line.loop_began = size and size - meta.get("kept", 0), row.event_time
     elif event in ("loop.iteration.done", "loop.iteration.failed"):
         line.iterations += 1
+        line.failed += event == "loop.iteration.failed"
         line.last_ended = max(line.last_ended or row.event_time, row.event_time)
     elif event in ("loop.done", "loop.failed", "loop.cancelled"):
         # The rows of the last iterations may come after this one: they are in other histories.
-        line.iterations = sum(meta["stats"][which] for which in ("success", "failed"))
+        line.failed = meta["stats"]["failed"]
+        line.iterations = meta["stats"]["success"] + line.failed
     elif event == "task.done" and meta.get("page"):
         line.pages += 1
     elif event == "task.attempt.done":

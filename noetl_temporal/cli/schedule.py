@@ -146,7 +146,7 @@ def list_command(path: str | None, as_json: bool) -> None:
         click.echo("no schedules", err=True)
 
 
-@schedule_group.command("show")
+@schedule_group.command("show", short_help="Show the times and the runs of a schedule.")
 @_NAME
 @_JSON
 def show_command(name: str, as_json: bool) -> None:
@@ -184,7 +184,7 @@ def trigger_command(name: str, overlap: Overlap | None) -> None:
     click.echo(f"schedule {name}: triggered; `noetl schedule show {name}` shows its runs")
 
 
-@schedule_group.command("backfill")
+@schedule_group.command("backfill", short_help="Start the runs of a time that has passed.")
 @_NAME
 @click.option(
     "--from", "start", type=MOMENT, required=True, metavar="TIME", help="The first time; UTC unless it has an offset."

@@ -10,10 +10,12 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.commands import Finish
 from noetl_temporal.machine.failures import error_outcome, failure_at
+from noetl_temporal.machine.journal import COMBINED_BYTES
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import add_deferred
 from noetl_temporal.machine.steps.summary import result_of, summary_of
 from noetl_temporal.machine.stored import NotLoaded
+from noetl_temporal.shortening import abridged
 
 __all__ = ["finish"]
 
@@ -34,7 +36,7 @@ def finish(execution: Execution, limit: int) -> Finish:
     is_refused = refused is not None
     status = _status(execution)
     if state.playbook_id:
-        _emit_end(execution, status, is_refused)
+        _emit_end(execution, status, result, is_refused)
     return Finish(
         status,
         result=result,
@@ -66,7 +68,7 @@ def _status(execution: Execution) -> Status:
     return "failed" if state.failures.unhandled else "completed"
 
 
-def _emit_end(execution: Execution, status: Status, is_refused: bool) -> None:
+def _emit_end(execution: Execution, status: Status, result: Json, is_refused: bool) -> None:
     state, emit = execution.state, execution.journal.emit
     ended = summary_of(execution)
     inside = [name for name, one in state.inside.items() if one.status == "failed"]
@@ -96,6 +98,7 @@ def _emit_end(execution: Execution, status: Status, is_refused: bool) -> None:
                 parent=began,
                 ends=began,
                 started=state.started,
+                result=abridged(result, COMBINED_BYTES),
                 error=error,
                 **meta,
             )

@@ -14,10 +14,13 @@ from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.ids import EventIds
 
-__all__ = ["RESULT_BYTES", "Journal"]
+__all__ = ["COMBINED_BYTES", "RESULT_BYTES", "Journal"]
 
 RESULT_BYTES = 1024
 """Larger results are left out of events; the row of the attempt has them."""
+
+COMBINED_BYTES = 10_240
+"""The same for results that no attempt has: those of all pages, of a loop, and of the run."""
 
 
 _NO_META: Mapping[str, Any] = {}  # a plain dict, as it is unpacked for every event
@@ -89,6 +92,7 @@ class Journal:
         result: Json = None,
         error: str | None = None,
         span: Span | None = None,
+        context: Mapping[str, Json] = _NO_META,
         meta: Mapping[str, Any] = _NO_META,
         **more: Any,
     ) -> int:
@@ -112,6 +116,7 @@ class Journal:
             None if started is None else (at - started) / 1000,
             result,
             error[:500] if error else None,
+            context=dict(context),
             meta=found,
         )
         size = len(_encoded(event))

@@ -24,6 +24,7 @@ from noetl_temporal.machine.deferred import Deferred, Names
 from noetl_temporal.machine.events import PayloadRef
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.stored import stored_value
+from noetl_temporal.shortening import abridged
 
 __all__ = ["begin_storing", "finish_storing", "mark_request_values", "values_under", "write"]
 
@@ -40,6 +41,19 @@ def values_under(state: PlaybookState, root: str) -> Mapping[str, Any]:
     if not kept:
         return values
     return Names({**values, **{name: Deferred(partial(stored_value, stored)) for name, stored in kept.items()}})
+
+
+def abridged_values(state: PlaybookState, targets: Sequence[str], limit: int) -> dict[str, Json]:
+    """The values of ``ctx`` and ``vars`` that ``set`` entries have changed, by name, for the log."""
+    found: dict[str, Json] = {}
+    for target in targets:
+        root, path, _ = json_merge.split_target(target)
+        name = path.partition(".")[0]
+        if root in ("ctx", "vars"):
+            stored = state.kept.get(root, {}).get(name)
+            value = _values(state, root).get(name)
+            found[name] = abridged(value, limit) if stored is None else {"_truncated": True, "_size": stored.bytes}
+    return found
 
 
 def mark_request_values(state: PlaybookState) -> None:

@@ -18,7 +18,7 @@ from noetl_temporal.machine import quantities
 from noetl_temporal.machine.call import CallRule, RuleWarning
 from noetl_temporal.machine.undefined import unmatched
 
-__all__ = ["Decision", "RuleError", "allows", "decide", "delay_of"]
+__all__ = ["Decision", "RuleError", "allows", "decide", "delay_of", "is_last_page"]
 
 _NO_RETRY_AFTER = 0.0
 
@@ -95,10 +95,21 @@ def _apply(
 ) -> Decision:
     if rule.do != "retry":
         return Decision(rule.do, rule.index, indeterminate=unknown)
-    if attempts >= _attempts_of(rule.attempts, scope):
+    if attempts >= _count_of(rule.attempts, scope, defaults.ATTEMPTS):
         return Decision("fail", rule.index, exhausted=True, indeterminate=unknown)
     delay = max(delay_of(rule, attempts, jitter, scope), retry_after)
     return Decision("retry", rule.index, delay, indeterminate=unknown)
+
+
+def is_last_page(rules: Sequence[CallRule], decision: Decision, scope: Mapping[str, Any], page: int | None) -> bool:
+    """Whether the rule that matched would call for another page, but allows no more than there are."""
+    if decision.do != "again":
+        return False
+    rule = next(one for one in rules if one.index == decision.rule)
+    try:
+        return (page or 1) >= _count_of(rule.attempts, scope, defaults.PAGES)
+    except TemplateFailure:
+        return False  # the task fails at this rule, and says why
 
 
 def delay_of(rule: CallRule, attempt: int, jitter: float = 0.0, scope: Mapping[str, Any] | None = None) -> float:
@@ -114,10 +125,10 @@ def delay_of(rule: CallRule, attempt: int, jitter: float = 0.0, scope: Mapping[s
     return delay * (0.5 + jitter) if rule.jitter else delay
 
 
-def _attempts_of(value: Value | None, scope: Mapping[str, Any]) -> int:
+def _count_of(value: Value | None, scope: Mapping[str, Any], default: int) -> int:
     found = None if value is None else templates.render(value, scope)
     if value is None or found is None:
-        return defaults.ATTEMPTS
+        return default
     return quantities.count(found, "attempts", _place(value))
 
 

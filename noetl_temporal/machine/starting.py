@@ -13,12 +13,14 @@ from noetl_temporal.machine.events import Earlier, Started
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import failure_at, template_outcome
 from noetl_temporal.machine.holding import Holding
+from noetl_temporal.machine.journal import COMBINED_BYTES
 from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.names import playbook_scope
 from noetl_temporal.machine.reruns import emit_reused, take_over
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.tasks.rendering import seconds_of
 from noetl_temporal.machine.workload import workload_of
+from noetl_temporal.shortening import abridged_map
 
 __all__ = ["DEADLINE", "Observer", "Starting"]
 
@@ -54,7 +56,14 @@ class Starting(Holding):
         except templates.TemplateFailure as failure:
             self._refuse(failure, requested)
             return
-        emit("playbook.request.evaluated", path, "playbook", "COMPLETED", parent=requested)
+        emit(
+            "playbook.request.evaluated",
+            path,
+            "playbook",
+            "COMPLETED",
+            parent=requested,
+            context=self._evaluated(event),
+        )
         state.playbook_id = emit("playbook.started", path, "playbook", "STARTED", parent=requested, meta=origin)
         entry = self.graph.entry if earlier is None else earlier.step
         state.workflow_id = emit(
@@ -64,6 +73,12 @@ class Starting(Holding):
             emit_reused(self._execution, earlier)
         if seconds is not None:
             self._start_timer(DEADLINE, "deadline", "", seconds, f"playbook times out in {seconds:g} s")
+
+    def _evaluated(self, event: Started) -> dict[str, Json]:
+        """The workload, unless it is what the playbook and the request say as they are."""
+        workload, graph = self.state.workload, self.graph.workload
+        is_as_given = workload == {**(graph.data or {}), **event.payload}
+        return {} if is_as_given else {"workload": abridged_map(workload, COMBINED_BYTES)}
 
     def _seconds_of_playbook(self, at: int) -> float | None:
         limit = self.graph.timeout.total if self.graph.timeout else None

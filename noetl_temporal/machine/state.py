@@ -251,12 +251,13 @@ class Settlement(msgspec.Struct, frozen=True):
 
 class Claimer(msgspec.Struct, omit_defaults=True):
     """A claim, which ``asked`` for a number of rows at ``since``, while any of its rows is left: those that wait, and
-    the number being processed.
+    the number being processed. It ``is_overtaken`` if another claimer has processed its rows while it was claiming.
     """
 
     asked: int
     since: int
     is_claiming: bool = True
+    is_overtaken: bool = False
     waiting: list[Json] = []
     running: int = 0
 
@@ -264,7 +265,7 @@ class Claimer(msgspec.Struct, omit_defaults=True):
 class CursorProgress(msgspec.Struct, omit_defaults=True):
     """The progress of a chunk of a loop over a cursor: the ``claims`` that it made, how many of them ``found`` rows
     since one found none, and the number of ``rows`` claimed. ``claimers`` are active, by the number of their claim. It
-    ``is_drained`` after a claim found no rows, until a claimer has processed its rows.
+    ``is_drained`` after a claim that was not overtaken found no rows, until a claimer has processed its rows.
     """
 
     claims: int = 0

@@ -15,9 +15,11 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
-from noetl_temporal.mirror.call import REPEATS, Call, Seen
+from noetl_temporal.mirror.call import Call, Seen
 from noetl_temporal.mirror.event_row import RowWriter, iso
 from noetl_temporal.mirror.payloads import Json, as_map, as_text
+from noetl_temporal.mirror.retry_config import REPEATS, written
+from noetl_temporal.mirror.run_state import Page
 
 __all__ = ["write_attempts"]
 
@@ -36,18 +38,20 @@ _SINK_FIELDS = ("kind", "key", "table", "rows", "duplicate", "warning")
 def write_attempts(writer: RowWriter, call: Call, seen: Seen, records: list[dict[str, Json]], outcome: Json) -> None:
     """Write the rows of a call that ended. ``outcome`` is the last attempt's: None, or a Reference, if not here."""
     pages = writer.state.pages
-    previous = pages.pop(call.sequence, None)
+    page = pages.pop(call.sequence, Page())
+    previous = page.row
     for record, following in zip_longest(records, records[1:]):
-        attempt = _Attempt(writer, call, seen, record, previous, following)
+        attempt = _Attempt(writer, call, seen, record, previous, page.calls, following)
         done = attempt.write(outcome if following is None else None)
         previous = previous or attempt.first
         if record.get("do") == "again" and done is not None:
-            pages[call.sequence] = done
+            pages[call.sequence] = Page(done, page.calls + record["number"])
 
 
 class _Attempt:
-    """One record. ``previous`` is the row that this attempt repeats, ``following`` the record of the attempt after it;
-    ``first`` is this attempt's own first row. An attempt without an end ended when the next one began.
+    """One record. ``previous`` is the row that this attempt repeats, ``calls`` how many calls the pages before took,
+    ``following`` the record of the attempt after it; ``first`` is this attempt's own first row. An attempt without an
+    end ended when the next one began.
     """
 
     def __init__(
@@ -57,9 +61,11 @@ class _Attempt:
         seen: Seen,
         record: dict[str, Json],
         previous: int | None,
+        calls: int,
         following: dict[str, Json] | None,
     ) -> None:
         self.writer, self.call, self.seen, self.record, self.previous = writer, call, seen, record, previous
+        self.calls = calls
         self.is_last = following is None
         self.started = seen.within(record["started"])
         ended = record.get("ended") or (following["started"] if following else seen.closed)
@@ -171,7 +177,7 @@ class _Attempt:
             "attempt": record["number"],
         }
         found = {name: value for name, value in meta.items() if value is not None}
-        if record.get("do") in REPEATS:
+        if record.get("do") in REPEATS and not record.get("exhausted"):
             found["retry"] = self._next()
         self._row("policy.task.evaluated", self.ended, "COMPLETED", meta=found)
 
@@ -183,7 +189,8 @@ class _Attempt:
         found: dict[str, Json] = {
             "has_config": bool(rule),
             "attempt_number": self.record["number"],
-            "max_attempts": rule.get("attempts"),
+            "call_number": self.calls + self.record["number"] if self.call.page is not None else None,
+            "max_attempts": written(rule.get("attempts")),
             "retry_type": _retry_type(rule) if rule else None,
             "parent_event_id": str(self.previous) if self.previous else None,
         }
@@ -192,7 +199,7 @@ class _Attempt:
     def _retried(self) -> dict[str, Json]:
         """The same once the attempt has ended."""
         do = self.record.get("do")
-        follows = do in REPEATS or not self.is_last
+        follows = (do in REPEATS and not self.record.get("exhausted")) or not self.is_last
         return {**self._retry(), "will_retry": follows, **(self._backoff() if do == "retry" else {})}
 
     def _next(self) -> dict[str, Json]:
@@ -201,8 +208,8 @@ class _Attempt:
         is_page = self.record["do"] == "again"
         found: dict[str, Json] = {
             "type": _retry_type(rule),
-            "attempt_number": 1 + ((self.call.page or 1) if is_page else self.record["number"]),
-            "max_attempts": rule.get("attempts"),
+            "attempt_number": 1 + self.record["number"] + (self.calls if is_page else 0),
+            "max_attempts": written(rule.get("attempts")),
             "parent_event_id": str(self.previous or self.first),
         }
         found |= {"continuation": "pagination"} if is_page else self._backoff()
@@ -213,8 +220,7 @@ class _Attempt:
         return {"backoff_seconds": delay, "scheduled_at": iso(self.ended + round(delay * 1000))}
 
     def _short_context(self) -> dict[str, Json]:
-        config = self.call.retry_config()
-        return {"retry_config": config} if config else {}
+        return {"retry_config": self.call.retry_config} if self.call.retry_config else {}
 
     def _seconds(self) -> float | None:
         ended = self.record.get("ended")

@@ -7,11 +7,10 @@ from collections.abc import Callable
 import msgspec
 
 from noetl_temporal.mirror.payloads import Json
+from noetl_temporal.mirror.retry_config import REPEATS, config_of_rules
+from noetl_temporal.mirror.run_state import RunState
 
-__all__ = ["REPEATS", "Call", "Seen"]
-
-REPEATS = ("retry", "again")
-"""The actions that call the tool again: after a failure, after a success."""
+__all__ = ["Call", "Seen"]
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -29,9 +28,9 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Call:
-    """A ToolCall, and what all rows that derive from it share."""
+    """A ToolCall, and what all rows that derive from it share. ``state`` is that of the run that made it."""
 
-    def __init__(self, call: dict[str, Json], loop_id: str) -> None:
+    def __init__(self, call: dict[str, Json], state: RunState) -> None:
         self.json = call
         self.task: str = call["task"]
         self.kind: str = call["kind"]
@@ -39,16 +38,25 @@ class Call:
         self.page: int | None = call.get("page")
         self.rules: list[dict[str, Json]] = call.get("rules") or []
         self.is_store = call.get("store") is not None
-        self._loop_id = loop_id
+        self.retry_config: Json = state.retry_configs.get(f"{call['step']}/{self.task}") or config_of_rules(self.rules)
+        self._loop_id, self._loop_run = state.loop_id, state.loop_run
 
     @property
     def sequence(self) -> str:
         """What the pages of one task have in common: the call's id without its count of executions."""
         return str(self.json["id"]).rpartition(":")[0]
 
+    @property
+    def _step_run(self) -> str:
+        """The run of the step. Calls of a loop over tasks begin with the index of their item instead."""
+        run = self.sequence.removesuffix(f":{self.task}")
+        return run if "#" in run else self._loop_run
+
     def meta(self) -> dict[str, Json]:
         """The correlation ids that the machine's own events of the task have."""
         found: dict[str, Json] = {"step": self.json["step"], "task_run_id": self.json["id"]}
+        if self._step_run:
+            found["step_run_id"] = self._step_run
         iteration = self.json.get("iteration")
         if self.page is not None:
             found["page"] = self.page
@@ -66,13 +74,9 @@ class Call:
             "task": json["task"],
             "input": json.get("input"),
             "config": json.get("config"),
-            "retry_config": self.retry_config(),
+            "retry_config": self.retry_config,
         }
         return {name: value for name, value in found.items() if value}
-
-    def retry_config(self) -> list[Json]:
-        """The rules that repeat the call, in the shape of the loop-and-retry seed."""
-        return [{"when": rule.get("when"), "then": _then(rule)} for rule in self.rules if rule["do"] in REPEATS]
 
     def rule(self, index: int | None) -> dict[str, Json]:
         """The rule with that index in the task's policy; empty when there is none."""
@@ -88,14 +92,3 @@ class Call:
     def _first(self, test: Callable[[dict[str, Json]], bool]) -> dict[str, Json]:
         found: dict[str, Json] = {}
         return next(filter(test, self.rules), found)
-
-
-def _then(rule: dict[str, Json]) -> Json:
-    names = {
-        "do": "do",
-        "attempts": "max_attempts",
-        "backoff": "backoff",
-        "delay": "initial_delay",
-        "max_delay": "max_delay",
-    }
-    return {name: rule[field] for field, name in names.items() if field in rule}

@@ -108,6 +108,8 @@ def _state(around: RunState, loop: dict[str, Json]) -> RunState:
         clock=above(loop["after"]),
         slot=loop["slot"],
         loop_id=loop["loop_id"],
+        loop_run=loop.get("run", ""),
+        retry_configs=around.retry_configs,
         started=loop["event_id"],
     )
 

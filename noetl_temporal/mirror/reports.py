@@ -44,13 +44,13 @@ def write_call(writer: RowWriter, scheduled: HistoryEvent, started: HistoryEvent
     if given is not None and "event_id" in given:
         seen = _seen(scheduled, started, writer.event)
         records, outcome = _report(writer.event, seen)
-        write_attempts(writer, Call(given, writer.state.loop_id), seen, _from_one(records, seen), outcome)
+        write_attempts(writer, Call(given, writer.state), seen, _from_one(records, seen), outcome)
 
 
 def write_report(writer: RowWriter, call: dict[str, Json], seen: Seen, report: Json) -> None:
     """Write the rows of a call that had no activity of its own."""
     records, outcome = _told(report, seen)
-    write_attempts(writer, Call(call, writer.state.loop_id), seen, _from_one(records, seen), outcome)
+    write_attempts(writer, Call(call, writer.state), seen, _from_one(records, seen), outcome)
 
 
 def _seen(scheduled: HistoryEvent, started: HistoryEvent | None, closed: HistoryEvent) -> Seen:

@@ -38,6 +38,8 @@ from noetl_temporal.mirror.frames import is_frame, write_frame
 from noetl_temporal.mirror.payloads import TRAIL, Json, as_map, first, input_of, marked, trail_of, value
 from noetl_temporal.mirror.raw import Run, is_reset
 from noetl_temporal.mirror.reports import references, write_call
+from noetl_temporal.mirror.retry_config import configs_of_run
+from noetl_temporal.mirror.run_context import take_context
 from noetl_temporal.mirror.run_state import RunState, above
 from noetl_temporal.mirror.sanitise import sanitised
 
@@ -73,8 +75,10 @@ def begin(run: Run, event: HistoryEvent, before: RunState | None = None) -> RunS
         clock=above(max(given.get("after", 0), loop.get("after", 0))),
         slot=loop.get("slot", 0),
         loop_id=loop.get("loop_id", ""),
+        loop_run=loop.get("run", ""),
         started=loop.get("event_id"),
         workload={} if loop else _workload(given),
+        retry_configs=configs_of_run(given),
     )
     if before is not None:
         state.follows(before)
@@ -145,8 +149,8 @@ def _trail(writer: RowWriter, trail: Json) -> None:
     for event in trail_of(trail):
         if event["type"] == "playbook.execution.requested":
             state.started = event["id"]
-            event["context"] = {"workload": state.workload}
-            state.workload = {}
+        if not state.loop_id:
+            take_context(state, event)
         state.ended = state.ended or event["type"] in _PLAYBOOK_ENDS
         state.paused = event["type"] == "playbook.paused" or (state.paused and event["type"] != "playbook.resumed")
         state.last = max(state.last, millisecond_of(event["id"]))

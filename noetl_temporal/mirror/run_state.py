@@ -7,7 +7,7 @@ import msgspec
 from noetl_temporal.event_ids import DERIVED, IdClock
 from noetl_temporal.mirror.payloads import Json
 
-__all__ = ["OpenRow", "RunState", "above"]
+__all__ = ["OpenRow", "Page", "RunState", "above"]
 
 
 class OpenRow(msgspec.Struct, frozen=True, array_like=True):
@@ -20,18 +20,27 @@ class OpenRow(msgspec.Struct, frozen=True, array_like=True):
     meta: dict[str, Json] = {}
 
 
+class Page(msgspec.Struct, frozen=True, array_like=True):
+    """The last page of a sequence: the row that told its end, and the calls that the pages took so far."""
+
+    row: int | None = None
+    calls: int = 0
+
+
 class RunState(msgspec.Struct, omit_defaults=True):
     """All that the fold remembers; plain JSON in noetl.cursor.
 
     ``slot`` and ``clock`` give derived rows their ids (event_ids.py); ``last`` is the millisecond of the newest id
     among the run's own events. ``open`` has what began and has not ended, by the id of its row: it is as large as what
     is in flight. ``early`` has what ended before its beginning was read: a marker stands after the commands beside it.
-    ``pages`` maps a paginating task to the row of its last page. ``started`` is the row that a row about
+    ``pages`` maps a paginating task to its last page. ``started`` is the row that a row about
     the run as a whole has as its parent: the playbook's first, or the loop's beginning. ``ended`` says whether the
-    playbook has told its end. A loop's run has a ``loop_id``, and its step's name in ``node``. ``workload`` is kept
-    until the first event, whose context it is. ``task_attempt`` is that of the workflow task that runs, ``task_began``
-    the millisecond in which it was started, ``timeouts`` how many of them timed out in a row, ``incident`` the row
-    of the incident that is open. ``paused`` if the playbook has told that a person paused it.
+    playbook has told its end. A loop's run has a ``loop_id``, its step's name in ``node``, and the run of that step in
+    ``loop_run``. ``workload``, ``vars`` and ``step_results`` are what rows have in their context (run_context.py).
+    ``task_attempt`` is that of the workflow task that runs, ``task_began`` the millisecond in which it was started,
+    ``timeouts`` how many of them timed out in a row, ``incident`` the row of the incident that is open. ``paused`` if
+    the playbook has told that a person paused it.
+    ``retry_configs`` has the retry clauses of tasks (retry_config.py).
     """
 
     namespace: str
@@ -44,17 +53,21 @@ class RunState(msgspec.Struct, omit_defaults=True):
     slot: int = 0
     last: int = 0
     loop_id: str = ""
+    loop_run: str = ""
     started: int | None = None
     ended: bool = False
     open: dict[int, OpenRow] = {}
     early: list[int] = []
-    pages: dict[str, int] = {}
+    pages: dict[str, Page] = {}
     workload: dict[str, Json] = {}
+    vars: dict[str, Json] = {}
+    step_results: dict[str, Json] = {}
     task_attempt: int = 1
     task_began: int = 0
     timeouts: int = 0
     incident: int | None = None
     paused: bool = False
+    retry_configs: dict[str, Json] = {}
 
     @property
     def kind(self) -> str:
@@ -65,7 +78,8 @@ class RunState(msgspec.Struct, omit_defaults=True):
         """Take over from the run that continued as this one: what is open there is open here."""
         self.started, self.ended, self.last = before.started, before.ended, before.last
         self.open, self.early, self.pages = dict(before.open), list(before.early), dict(before.pages)
-        self.workload, self.paused = before.workload, before.paused
+        self.workload, self.vars, self.step_results = before.workload, dict(before.vars), dict(before.step_results)
+        self.paused = before.paused
         if before.clock.ms > self.clock.ms:
             self.clock = IdClock(before.clock.ms, before.clock.used)
 

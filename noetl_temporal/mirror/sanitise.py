@@ -18,6 +18,8 @@ LEVELS = 100
 """Of maps and lists in each other, below which a value is left out."""
 
 _KEPT = "_step_results"
+_MARK = frozenset({"_truncated", "_size"})
+"""The keys of what stands for a value that was too large."""
 _SECRET = re.compile(
     r"(^|[_-])(passw(or)?d|passphrase|secrets?|api[_-]?key|access[_-]?key|private[_-]?key|authorization|auth|credentials?|cookie)($|[_-])"
     r"|(^|[_-])(?<!page[_-])(?<!next[_-])(?<!continuation[_-])tokens?$",
@@ -33,7 +35,7 @@ def sanitised(context: dict[str, Json]) -> dict[str, Json]:
 def _allowed(value: Json, levels: int = LEVELS) -> Json:
     if not levels and isinstance(value, dict | list):
         return {"_truncated": True}
-    if (fields := as_map(value)) is not None:
+    if (fields := as_map(value)) is not None and not fields.keys() <= _MARK:
         return {name: _allowed(inner, levels - 1) for name, inner in fields.items() if _is_safe_name(name)}
     if (items := as_list(value)) is not None:
         return [_allowed(inner, levels - 1) for inner in items]

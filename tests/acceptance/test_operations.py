@@ -102,6 +102,7 @@ def test_calls_and_runs_are_counted(watched: Watched, bare: Site) -> None:
     for status in ("failed", "completed"):
         assert watched.value("noetl_runs_total", path="tests/operations", status=status) == 1
     assert watched.value("temporal_workflow_completed_total") == 1  # the SDK's own are there as well
+    assert "service_name" not in watched.get("/metrics").text  # it would be that of the SDK, the same for all
 
 
 def test_health(watched: Watched) -> None:

@@ -64,14 +64,14 @@ LOOP = [
     [
         ([], ""),
         ([row("task.done")], ""),
-        (LOOP, "2/3 iterations, 2 pages"),
+        (LOOP, "2/3 iterations, 1 failed, 2 pages"),
         (
             [*LOOP, row("loop.done", stats={"total": 3, "success": 2, "failed": 1, "skipped": 0})],
-            "3/3 iterations, 2 pages",
+            "3/3 iterations, 1 failed, 2 pages",
         ),
         (
             [*LOOP, row("loop.failed", stats={"total": 3, "success": 0, "failed": 1, "skipped": 2})],
-            "1/3 iterations, 2 pages",
+            "1/3 iterations, 1 failed, 2 pages",
         ),
         ([retried(True)], "1 retry"),
         ([retried(True), retried(True)], "2 retries"),
@@ -105,6 +105,16 @@ def test_a_retried_loop_counts_what_it_runs(monkeypatch: pytest.MonkeyPatch) -> 
     progress.feed(row("loop.started", iterator={"collection_size": 9}, kept=7))
     clock[0] = 12.0
     assert progress.feed(row("loop.iteration.done")) == "fetch running for 12 s (1/2 iterations)"
+
+
+def test_the_iterations_of_a_loop_of_chunks_are_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    progress = Progress()
+    progress.feed(row("step.started"))
+    progress.feed(row("loop.started", iterator={"collection_size": 90, "chunks": 3}))
+    clock[0] = 12.0
+    assert progress.feed(row("loop.iteration.done")) == "fetch running for 12 s (1/3 iterations)"
 
 
 def test_a_long_loop_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

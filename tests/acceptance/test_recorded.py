@@ -106,6 +106,20 @@ def test_a_run_that_is_not_there(site: Site) -> None:
     assert (done.returncode, done.stderr) == (2, "Error: Temporal has no run 1\n")
 
 
+def test_a_cancelled_run_is_not_recorded(site: Site) -> None:
+    file = site.folder / "waits.yaml"
+    file.write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: waits, path: tests/waits}\n"
+        "workflow: [{step: start, tool: {kind: wait, signal: go}}]\n"
+    )
+    run = json.loads(site.noetl("submit", str(file), "--json").stdout)["execution_id"]
+    site.noetl("cancel", run)
+    site.noetl("wait", run)
+    done = site.noetl("test", "--record", run)
+    message = f"Error: run {run} is cancelled: only a run that completed or failed can be recorded\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
+
+
 def test_recording_runs_no_tests(site: Site) -> None:
     assert "takes no files" in site.noetl("test", "--record", "1", ".").stderr
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from noetl_temporal.cli.commands import COMMANDS, cli
 from tests.acceptance.site import ROOT, Site
 
 HELLO = str(ROOT / "dev/examples/hello.yaml")
@@ -162,10 +165,12 @@ def test_an_address_without_a_port_is_reported(bare: Site, monkeypatch: pytest.M
     assert "localhost has no port, such as localhost:7233" in done.stderr
 
 
-def test_help_of_dev_is_not_cut_off(bare: Site) -> None:
-    commands = bare.noetl("dev", "--help").stdout.partition("Commands:")[2]
-    assert "status" in commands
-    assert "..." not in commands
+def test_no_help_of_a_command_is_cut_off_in_the_list_of_its_group() -> None:
+    with cli.make_context("noetl", ["run"], resilient_parsing=True) as context:
+        groups = {name: one for name in COMMANDS if isinstance(one := cli.get_command(context, name), click.Group)}
+    assert {"dev", "schedule", "catalog"} <= groups.keys()
+    lists = [CliRunner().invoke(group, ["--help"]).stdout.partition("Commands:")[2] for group in groups.values()]
+    assert [line for text in lists for line in text.splitlines() if line.endswith("...")] == []
 
 
 def test_a_folder_without_a_stack_is_named(bare: Site) -> None:

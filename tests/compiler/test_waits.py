@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl_compiler import compile_file, preview
+from noetl_compiler import compile_file, compile_text, preview
 from noetl_compiler.language.moments import iso, milliseconds
 from noetl_compiler.language.payload_schema import form_problem, form_schema, payload_problem, schema_problem
 
@@ -23,6 +23,13 @@ def test_the_tree_says_what_is_waited_for() -> None:
     assert "paid_task [wait] for the signal paid" in text
     assert "review_task [approval] Ship for {{ paid.amount }}?" in text
     assert "up to 5 calls, each after the signal fixed within 600 s" in text
+
+
+@pytest.mark.parametrize("kind", ["wait", "approval", "http"])
+def test_a_tool_that_is_written_as_a_key_of_its_step(kind: str) -> None:
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p}\nworkflow:\n"
+    found = compile_text(f"{head}  - step: start\n    {kind}: {{a: 1}}\n").diagnostics
+    assert f"write tool: {{kind: {kind}, ...}}" in [one.hint for one in found]
 
 
 def test_a_timeout_is_the_first_route_of_its_step() -> None:

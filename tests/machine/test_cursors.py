@@ -208,6 +208,23 @@ def test_a_claim_alone() -> None:
     assert table.said == []
 
 
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_claim_that_looked_before_a_row_was_given_back_does_not_end_the_loop(restored: bool) -> None:
+    table = Table(1, fails=lambda _row, attempt: attempt == 1)
+    claiming = Claiming("spec: {max_in_flight: 2}", table, "on_row_error: release")
+    claiming.answer("claim")
+    looked = report_of(table.answer(claiming.calls["claim-2:claim:1"]))
+    claiming.answer("drain_task")
+    claiming.answer("release")
+    if restored:
+        claiming.restore()
+    claiming.answer("claim-2", looked)
+    while claiming.calls:
+        claiming.answer("")
+    assert claiming.is_over
+    assert table.said == [("RELEASE", "0"), ("ACK", "0", "ok")]
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
@@ -226,7 +243,7 @@ def test_a_claim_that_fails_fails_the_loop(answer: Any, message: str) -> None:
 
 
 class Claiming:
-    """The machine of a chunk, fed by hand. ``calls`` are in flight, by id."""
+    """The machine of a chunk, fed by hand. ``calls`` are in flight, by id; some are ``done`` and not reported yet."""
 
     def __init__(self, settings: str, table: Table, more: str = "on_row_error: ack") -> None:
         machine = Machine(compile_or_raise(drain(settings, more)), execution_id=7)
@@ -235,6 +252,7 @@ class Claiming:
         self.machine = loop_machine(self.given)
         self.table = table
         self.calls: dict[str, ToolCall] = {}
+        self.done: dict[str, ToolReport] = {}
         self.cancelled: list[str] = []
         self.at = 2_000
         self._take(self.machine.feed(Started(self.at)))
@@ -252,7 +270,13 @@ class Claiming:
         id_ = next(id_ for id_ in self.calls if word in id_)
         call = self.calls.pop(id_)
         self.at += 10
-        self.feed(ToolFinished(self.at, id_, report or report_of(self.table.answer(call)), cancelled=cancelled))
+        report = report or self.done.pop(id_, None) or report_of(self.table.answer(call))
+        self.feed(ToolFinished(self.at, id_, report, cancelled=cancelled))
+
+    def do(self, id_: str) -> None:
+        """The call takes effect; its report comes later."""
+        if id_ not in self.done:
+            self.done[id_] = report_of(self.table.answer(self.calls[id_]))
 
     def go_on(self) -> None:
         """In the next workflow task."""
@@ -389,7 +413,7 @@ def test_a_settlement_that_returns_many_rows_loads_none(word: str, ends: int) ->
 
 @pytest.mark.parametrize("seed", range(200))
 def test_whatever_happens_each_claimed_row_is_settled_once(seed: int) -> None:
-    """Calls end in any order, some rows fail, some are lost, snapshots and stops come at any moment."""
+    """Calls take effect and end in any order, some rows fail, snapshots and stops come at any moment."""
     chance = random.Random(seed)
     table = Table(chance.randrange(12), fails=lambda row, attempt: (row * 7 + attempt + seed) % 5 == 0)
     spec = f"max_in_flight: {chance.randrange(1, 5)}, frame: {{max_rows: {chance.randrange(1, 4)}, row_concurrency: 2}}"
@@ -407,6 +431,8 @@ def test_whatever_happens_each_claimed_row_is_settled_once(seed: int) -> None:
             claiming.feed(CancelRequested(claiming.at))
         elif happens < 0.12:
             claiming.feed(RestRequested(claiming.at))
+        elif claiming.calls and happens < 0.4:
+            claiming.do(chance.choice(list(claiming.calls)))
         elif claiming.calls:
             claiming.answer(chance.choice(list(claiming.calls)))
         claiming.go_on()
@@ -418,3 +444,17 @@ def test_whatever_happens_each_claimed_row_is_settled_once(seed: int) -> None:
     assert all(count <= 1 for count in Counter(said[1] for said in table.said if said[0] == "ACK").values())
     stats = report.stats
     assert stats["total"] == sum(table.attempts.values()) == stats["success"] + stats["failed"] + stats["skipped"]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_loop_leaves_no_row_that_was_given_back(seed: int) -> None:
+    """Whatever takes effect first, and is reported first."""
+    chance = random.Random(seed)
+    table = Table(chance.randrange(1, 6), fails=lambda _row, _attempt: chance.random() < 0.5)
+    spec = f"max_in_flight: {chance.randrange(2, 5)}, frame: {{max_rows: {chance.randrange(1, 3)}, max_attempts: 5}}"
+    claiming = Claiming(f"spec: {{{spec}}}", table, "on_row_error: release")
+    while not claiming.is_over:
+        call = chance.choice(list(claiming.calls))
+        claiming.do(call) if chance.random() < 0.5 else claiming.answer(call)
+        claiming.go_on()
+    assert table.pending == []

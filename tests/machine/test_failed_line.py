@@ -120,9 +120,18 @@ def test_the_line_of_the_code(text: str, line: int, place: tuple[int, int]) -> N
     assert (HEAD + text).splitlines()[found.line - 1][found.col - 1 :].strip(), "something stands there"
 
 
-@pytest.mark.parametrize("text", [FOLDED, ESCAPED, QUERIES, SQL.replace("COLUMN", '"a,\\nb"')])
-def test_code_whose_lines_are_none_of_the_yaml(text: str) -> None:
-    assert failure_of(text, 2).line == failure_of(text, None).line
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (FOLDED, (8, 13)),
+        (ESCAPED, (6, 32)),
+        (QUERIES, (7, 7)),
+        (SQL.replace("COLUMN", '"a,\\nb"'), (9, 9)),
+    ],
+)
+def test_code_whose_lines_are_none_of_the_yaml_is_named_by_its_start(text: str, place: tuple[int, int]) -> None:
+    found = failure_of(text, 2)
+    assert (found.line, found.col) == place
 
 
 @pytest.mark.parametrize("line", [None, 0, -1, 4, 10**9, "3", 2.0])

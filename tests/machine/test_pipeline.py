@@ -207,6 +207,14 @@ def test_pages_beyond_the_limit_are_told_of(limit: int, is_cut: bool) -> None:
     assert warnings == ["fetch: there are more pages than the 2 that this rule allows; raise its attempts"] * is_cut
 
 
+def test_a_path_may_name_the_body_of_the_response() -> None:
+    """``response.data.items`` and ``response.items`` are the same in conditions."""
+    text = PAGES.replace("MAX", "9").replace("STRATEGY", "append").replace("PATH", "data.items")
+    run = run_text(text.replace("response.more", "response.data.more"), a_page)
+    assert run.finish.result == [10, 11, 20, 21, 30, 31]
+    assert run.of("task.done")[-1].result == run.finish.result, "the last row of the pages has all of them"
+
+
 def test_a_path_that_is_not_there_fails_the_step() -> None:
     run = run_text(PAGES.replace("MAX", "9").replace("STRATEGY", "append").replace("PATH", "nothing"), a_page)
     assert run.finish.status == "failed"

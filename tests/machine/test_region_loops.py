@@ -73,6 +73,7 @@ def test_an_iteration_runs_the_steps_of_its_region() -> None:
     assert run.finish.status == "completed"
     ended = [event for event in run.events if event.type == "loop.iteration.done"]
     assert [event.meta["iteration"] for event in ended] == [0, 1]
+    assert [set(event.result) for event in ended] == [{"measure"}, {"measure"}], "results of steps, and nothing else"
     begun = [event for event in run.events if event.type == "step.started" and event.node == "measure"]
     assert [event.meta["step_run_id"] for event in begun] == ["each/1/0/measure#1", "each/1/1/measure#1"]
     assert [event.meta["iteration_id"] for event in begun] == ["each/1/0", "each/1/1"]

@@ -189,4 +189,5 @@ def test_the_sdk_copies_no_converter_for_what_a_payload_belongs_to() -> None:
     converter = worker_converter(data_converter("postgresql://nobody@127.0.0.1:1/none", KEY))
     place = WorkflowSerializationContext("default", "w")
     store = StorageDriverStoreContext(target=StorageDriverWorkflowInfo(namespace="default", id="w"))
-    assert converter._with_contexts(place, store) is converter.with_context(place)
+    found = converter._with_contexts(place, store)  # pyright: ignore[reportPrivateUsage] - as the SDK does
+    assert found is converter.with_context(place)

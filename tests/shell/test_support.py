@@ -25,24 +25,10 @@ REGION = """\
 
 REFUSED = [
     ("- step: start\n  tool: {kind: rhai, code: x}\n", "6:9: error: there is no tool 'rhai' here"),
-    (
-        "- step: start\n  loop: {in: [1], frame: {}}\n  tool: {kind: playbook, path: a/b}\n",
-        "7:9: error: a frame cannot call playbooks: remove the frame",
-    ),
     (f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n", "6:9: error: a cursor claims rows of postgres only"),
-    (
-        f"- step: start\n  loop: {{in: [1], iterator: i, frame: {{}}}}\n{REGION}",
-        "6:39: error: frames are not supported in loops over several steps",
-    ),
     (
         f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}".replace("tool:", "on_failure: hold, tool:"),
         "8:30: error: a step inside of a loop over several steps cannot be held",
-    ),
-    (
-        f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}".replace(
-            "tool:", "loop: {in: [2], frame: {}}, tool:"
-        ),
-        "8:41: error: frames are not supported in loops over several steps",
     ),
     (
         "- step: start\n  tool: {kind: noop, sink: {kind: gcs, url: u}}\n",
@@ -84,12 +70,6 @@ def test_a_frame_needs_a_store() -> None:
     assert unsupported(graph, TOOLS) == []
     [found] = unsupported(graph, TOOLS, has_store=False)
     assert found.startswith("p:6:39: error: a frame stores its progress in Postgres: set NOETL_POSTGRES")
-
-
-def test_a_call_that_may_not_be_repeated_is_not_framed() -> None:
-    graph = compile_or_raise(f"{HEAD}workflow:\n{FRAMED.replace('SPEC', '{idempotent: false}')}", "p")
-    [found] = unsupported(graph, TOOLS)
-    assert found.startswith("p:7:9: error: a call that must not be repeated (idempotent: false) cannot run in a frame")
 
 
 def test_the_built_in_tools_are_those_that_this_distribution_registers() -> None:

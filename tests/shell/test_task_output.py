@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -98,6 +99,20 @@ async def test_the_log_tells_step_and_attempt(
     assert logged.messages == [f"execution 7, {place}, attempt 2 printed:\n  | one\n  | \n  | two"]
     fields = {name: getattr(logged.records[0], name) for name in ("execution_id", "step", "iteration", "attempt")}
     assert fields == {"execution_id": 7, "step": "fetch", "iteration": given.get("iteration"), "attempt": 2}
+
+
+@pytest.mark.parametrize(
+    ("task", "iteration", "expected"),
+    [
+        ("fetch_task", None, "fetch: text"),
+        ("fetch", 2, "fetch[2]: text"),
+        ("parse", None, "fetch/parse: text"),
+        ("parse", 2, "fetch/parse[2]: text"),
+    ],
+)
+def test_a_line_names_the_task_where_a_step_has_several(task: str, iteration: int | None, expected: str) -> None:
+    line = LogLine(7, datetime.now(UTC), "fetch", task, iteration, None, 1, "stdout", "text")
+    assert line.place_and_text() == expected
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
@@ -248,8 +263,14 @@ raise ValueError("no")
     call = call_of(execution_id=execution, config={"code": code})
     report = await Attempt(TOOL, call, Credentials(SECRETS), attempts, values, asyncio.Event()).run()
     assert report.outcome["status"] == "error"
-    found = {(line.stream, line.text) for line in await lines_of(log, execution)}
-    assert found == {("stdout", "out"), ("stderr", "err"), ("stderr", "INFO mine: told")}
+    lines = [(line.stream, line.text) for line in await lines_of(log, execution)]
+    assert set(lines[:-4]) == {("stdout", "out"), ("stderr", "err"), ("stderr", "INFO mine: told")}
+    assert [text for _, text in lines[-4:]] == [
+        "Traceback (most recent call last):",
+        '  File "<python task>", line 7, in <module>',
+        '    raise ValueError("no")',
+        "ValueError: no",
+    ]
 
 
 LOOP = """

@@ -41,6 +41,10 @@ def test_random_runs_hold_every_law(first: int) -> None:
     assert not told, "\n".join(told)
 
 
+def test_a_pause_lets_more_signals_come_before_the_end() -> None:
+    assert simulate(7710084).finding is None
+
+
 def test_the_same_seed_is_the_same_run() -> None:
     for seed in range(1, 6):
         one, other = simulate(seed), simulate(seed)

@@ -14,7 +14,7 @@ from noetl_activities.errors import SinkError
 from noetl_activities.http import TOOL as HTTP
 from noetl_activities.http_request import key_digest
 from noetl_activities.python import TOOL as PYTHON
-from noetl_activities.sinks.data import DATA, content_of, rows_of
+from noetl_activities.sinks.data import content_of, rows_of
 from noetl_activities.sinks.ledger import Entry, Stored
 from noetl_activities.tool import Json, Request, Tool, ToolContext
 from noetl_compiler.language.sinks import KEY_HEADER, METHOD
@@ -30,7 +30,7 @@ async def call_tool(
     """Call the tool with ``result``, or with the data in ``config``. Raises SinkError if its outcome is an error, and
     ToolError."""
     content = rows_of(config, result) if config.get("mapping") else content_of(config, result)
-    own: dict[str, Json] = {name: value for name, value in config.items() if name not in (*DATA, "mapping")}
+    own: dict[str, Json] = {name: value for name, value in config.items() if name not in ("data", "mapping")}
     request = _sent(own, content, entry, auth) if kind == "http" else _run(own, content, entry, auth)
     outcome = await TOOLS[kind].run(request, context)
     if outcome.status == "error":

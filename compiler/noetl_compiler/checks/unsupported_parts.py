@@ -6,39 +6,40 @@ from collections.abc import Iterator
 from typing import cast
 
 from noetl_compiler.codes import Code
+from noetl_compiler.framing import repeated_steps, unframed_loops
 from noetl_compiler.graph import Json, Span
-from noetl_compiler.item_routes import steps_on_item_routes
 from noetl_compiler.language.scripts import FETCHED, source_of
-from noetl_compiler.language.tools import PLAYBOOK
 from noetl_compiler.language.unsupported import (
     CURSOR,
     CURSOR_REGION,
     CURSORS,
-    FRAMED_CALL,
-    FRAMED_REGION,
     HELD_REGION,
     REMOTE_CODE,
     Unsupported,
 )
-from noetl_compiler.regions import regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step, Task
-from noetl_compiler.syntax_queries import all_tasks, entry_of, final_of
+from noetl_compiler.syntax_queries import all_tasks
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["warn_of_unsupported_parts"]
 
 
 def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
-    """NT502, once per unsupported part."""
+    """NT502, once per unsupported part, and NT105 for frames that have no effect."""
     for span, part in _found(playbook, report):
         if report.first(f"unsupported {part.problem}"):
             message = f"{part.problem}: the playbook compiles, but a run is refused"
             report.warning(Code.NO_EXECUTOR, span, message, part.remedy)
+    unframed = unframed_loops(playbook)
+    for step in playbook.steps:
+        frame = step.loop.body.frame if step.loop is not None else None
+        if frame is not None and (why := unframed.get(step.name.text)) is not None:
+            report.warning(Code.IGNORED_FIELD, frame.span, f'"frame" has no effect here: {why}', "remove the frame")
 
 
 def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupported]]:
-    inside = _repeated_steps(playbook) if playbook.steps else frozenset[str]()
+    inside = repeated_steps(playbook)
     for step in playbook.steps:
         if not report.has_error_in(step.name.span):
             yield from _of_loop(step, is_inside=step.name.text in inside)
@@ -49,13 +50,6 @@ def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupport
         yield from _of_task(task, report)
 
 
-def _repeated_steps(playbook: Playbook) -> frozenset[str]:
-    """The steps that run in the iterations of a loop, beside its own tasks."""
-    final = final_of(playbook)
-    regions = regions_of(playbook, entry_of(playbook), final)
-    return frozenset(regions.owner).union(*steps_on_item_routes(playbook, regions, final).values())
-
-
 def _of_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, Unsupported]]:
     cursor = step.loop.body.cursor if step.loop is not None else None
     if cursor is not None and cursor.kind not in CURSORS:
@@ -63,10 +57,6 @@ def _of_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, Unsupported
     has_region = step.item_routes is not None or not (step.tasks or step.sinks)
     if cursor is not None and (is_inside or has_region):
         yield cursor.span, CURSOR_REGION
-    if step.loop is not None and step.loop.body.frame is not None:
-        if is_inside or has_region:
-            yield step.loop.body.frame.span, FRAMED_REGION
-        yield from ((task.span, FRAMED_CALL) for task in step.tasks if task.kind.text == PLAYBOOK)
 
 
 def _of_task(task: Task, report: Report) -> Iterator[tuple[Span, Unsupported]]:

@@ -150,6 +150,11 @@ class ConstructFields(Fields):
                 self._close_key(name)
         super().close((*also, *self._known) if also else self._known, spec, step)
 
+    def _unknown(self, key: ScalarNode, hint: str) -> None:
+        if "tool" in self._known and key.text in self.report.tools:
+            hint = f"write tool: {{kind: {key.text}, ...}}"
+        super()._unknown(key, hint)
+
     def _close_key(self, name: str) -> None:
         """Check a key that no reader has requested."""
         known = self._known.get(name)

@@ -43,7 +43,8 @@ def read_repeats(fields: Fields, report: Report) -> Retry | None:
     retry, pages = read_retry(fields, report), read_pages(fields, report)
     if retry is None or pages is None:
         return retry or pages
-    return Retry(Policy(pages.policy.span, (*retry.policy.rules, *pages.policy.rules), "fail"), retry.sinks)
+    rules = (*retry.policy.rules, *pages.policy.rules)
+    return Retry(Policy(pages.policy.span, rules, "fail", clause=retry.policy.clause), retry.sinks)
 
 
 def read_pages(fields: Fields, report: Report) -> Retry | None:

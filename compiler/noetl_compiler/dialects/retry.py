@@ -3,7 +3,7 @@
     retry: true | 5                                    any error, 3 or that many calls
     retry: {max_attempts, initial_delay, ...,          the same, with when to retry and when to stop
             retry_when, stop_when}
-    retry: {max_attempts, when: [...],                 the whitepaper's: any predicate of the list suffices
+    retry: {max_attempts, when: [...],                 the whitepaper's: all predicates must hold
             backoff: {type, base_seconds, ...}}
     retry: {on_error: {when, max_attempts, ...},       errors, and repetition after success
             on_success: {while, next_call, collect}}   (pagination, polling)
@@ -16,6 +16,7 @@ v10, whose default is to continue.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Literal
 
 import msgspec
@@ -26,11 +27,11 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.collecting import read_collect
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.sinks import read_sinks
-from noetl_compiler.dialects.values import amount, condition, forbid_negative, seconds
+from noetl_compiler.dialects.values import amount, both, condition, forbid_negative, seconds
 from noetl_compiler.graph import Sink, Span, Template, Value
 from noetl_compiler.language import defaults
 from noetl_compiler.language.words import BACKOFFS, Backoff
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 from noetl_compiler.templating.check import examine
@@ -60,7 +61,7 @@ def read_retry(fields: Fields, report: Report) -> Retry | None:
         parts = _shorthand(node, report)
     rules = tuple(rule for part in parts for rule in part.rules)
     sinks = tuple(sink for part in parts for sink in part.sinks)
-    return Retry(Policy(node.span, rules, "fail"), sinks) if rules else None
+    return Retry(Policy(node.span, rules, "fail", clause=plain(node)), sinks) if rules else None
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -121,28 +122,26 @@ def _failure(fields: Fields, when: Template | None = None, on: Literal["any", "e
     """
     report = fields.report
     stop = condition(fields.node_of("stop_when"), report)
-    whens = _predicates(fields) if when is None else (when,)
+    when = when or _predicate(fields)
     fields.ignore("retry_on", why='write retry_when: "{{ error.kind in [...] }}"')
     attempts = amount(fields.node_of("max_attempts", "attempts"), report) or Value(defaults.ATTEMPTS)
     pace = _pace(fields)
     fields.close()
-    rules = (
-        Rule(_backing_off(fields.span, attempts, pace, on=on or _boundary(one), when=one)) for one in whens or (None,)
-    )
-    return _Part((*_stopping(stop, fields.span), *rules))
+    rule = Rule(_backing_off(fields.span, attempts, pace, on=on or _boundary(when), when=when))
+    return _Part((*_stopping(stop, fields.span), rule))
 
 
 def _boundary(when: Template | None) -> Literal["any", "error"]:
     return "error" if _is_about_error(when) else "any"
 
 
-def _predicates(fields: Fields) -> tuple[Template, ...]:
-    """Read ``when``, one condition or a list of alternatives, or ``retry_on_status``."""
+def _predicate(fields: Fields) -> Template | None:
+    """Read ``when``, one condition or a list of conditions that must all hold, or ``retry_on_status``."""
     found = fields.node_of("when", "retry_when")
     nodes = found.items if isinstance(found, SequenceNode) else (found,)
-    whens = (condition(node, fields.report) for node in nodes)
+    when = reduce(both, (condition(node, fields.report) for node in nodes), None)
     status = _on_status(fields)
-    return tuple(when for when in whens if when is not None) or ((status,) if status else ())
+    return when or status
 
 
 class _Pace(msgspec.Struct, frozen=True):

@@ -99,9 +99,9 @@ def _with_defaults(task: Task, workbook: Mapping[str, Task], defaults: CallDefau
 def _policy_over(outer: Policy | None, inner: Policy | None) -> Policy | None:
     if outer is None or inner is None:
         return inner or outer
-    return Policy(
-        inner.span, inner.rules or outer.rules, inner.unmatched or outer.unmatched, inner.circuit or outer.circuit
-    )
+    rules = inner if inner.rules else outer
+    circuit = inner.circuit or outer.circuit
+    return Policy(inner.span, rules.rules, inner.unmatched or outer.unmatched, circuit, rules.clause)
 
 
 def _over(outer: Timeout | None, inner: Timeout | None) -> Timeout | None:

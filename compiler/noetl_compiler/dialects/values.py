@@ -12,10 +12,12 @@ from noetl_compiler.language.names import RUN
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration, list_units, numeral
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
+from noetl_compiler.source import expressions
 
 __all__ = [
     "amount",
     "assigns",
+    "both",
     "condition",
     "count",
     "expression",
@@ -49,6 +51,21 @@ def condition(node: Node | None, report: Report) -> Template | None:
         message = f'the condition "{found.text}" has no template, so it is only text'
         report.error(Code.WRONG_VALUE, found.span, message, "put the expression into {{ }}")
     return Template(found.text, found.template_span or found.span)
+
+
+def both(left: Template | None, right: Template | None) -> Template | None:
+    """Combine two conditions with ``and``, so that the second is only evaluated if the first is true."""
+    if left is None or right is None:
+        return left or right
+    return Template(f"{{{{ ({_inner(left)}) and ({_inner(right)}) }}}}", left.span)
+
+
+def _inner(template: Template) -> str:
+    text = template.source.strip()
+    if expressions(text) == ((0, len(text)),) and text.startswith("{{"):
+        return text[2:-2].strip("-+ \n")
+    words = text.lower()
+    return str(words in TRUE_WORDS).lower() if words in TRUE_WORDS | FALSE_WORDS else repr(text)
 
 
 def _compared(node: ScalarNode, span: Span, report: Report) -> Template:

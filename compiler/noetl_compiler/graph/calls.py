@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl_compiler.graph.values import Assign, Span, Template, Timeout, Value
+from noetl_compiler.graph.values import Assign, Json, Span, Template, Timeout, Value
 from noetl_compiler.language.defaults import COLLECTED_AS, MULTIPLIER
 from noetl_compiler.language.words import Action, Backoff, OnStatus, SinkLevel, SinkMode, Strategy, Unmatched
 
@@ -77,11 +77,16 @@ class Circuit(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The first matching rule applies. ``unmatched`` applies to errors that no rule matches (semantics.md 17)."""
+    """The first matching rule applies. ``unmatched`` applies to errors that no rule matches (semantics.md 17).
+
+    ``clause`` is the ``retry`` that the rules were read from, as the playbook has it, for the log; None if they were
+    written as rules.
+    """
 
     rules: tuple[Rule, ...] = ()
     unmatched: Unmatched = "continue"
     circuit: Circuit | None = None
+    clause: Json = None
 
 
 class Select(msgspec.Struct, frozen=True):

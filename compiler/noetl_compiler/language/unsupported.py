@@ -11,8 +11,6 @@ __all__ = [
     "CURSOR",
     "CURSORS",
     "CURSOR_REGION",
-    "FRAMED_CALL",
-    "FRAMED_REGION",
     "HELD_REGION",
     "REMOTE_CODE",
     "Unsupported",
@@ -36,8 +34,6 @@ CURSOR_REGION = Unsupported(
 CURSORS = frozenset({"postgres"})
 """The databases that rows can be claimed from."""
 
-FRAMED_CALL = Unsupported("a frame cannot call playbooks", "remove the frame")
-FRAMED_REGION = Unsupported("frames are not supported in loops over several steps", "remove the frame")
 HELD_REGION = Unsupported(
     "a step inside of a loop over several steps cannot be held", "write on_failure: fail in the step"
 )

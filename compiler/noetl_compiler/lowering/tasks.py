@@ -117,7 +117,7 @@ def _sinks(task: syntax.Task) -> tuple[Sink, ...]:
 def _lower_policy(policy: syntax.Policy, before: list[str], dialect: Dialect) -> graph.Policy:
     unmatched: Unmatched = "continue" if dialect == "v10" else "fail"
     rules = tuple(_lower_rule(rule, before) for rule in policy.rules)
-    return graph.Policy(rules, policy.unmatched or unmatched, policy.circuit)
+    return graph.Policy(rules, policy.unmatched or unmatched, policy.circuit, policy.clause)
 
 
 def _lower_rule(rule: syntax.Rule, before: list[str]) -> graph.Rule:

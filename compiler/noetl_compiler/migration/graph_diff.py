@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from noetl_compiler.graph import Graph, Json, Span, Task, encode
+from noetl_compiler.graph import Graph, Json, Policy, Span, Task, encode
 
 __all__ = ["first_difference", "without_places"]
 
@@ -14,7 +14,9 @@ _NO_SPAN = Span(0, 0, 0, 0)
 
 
 def without_places(graph: Graph) -> Graph:
-    """The graph with every span blank, and without the name of its file and the digest, which depend on them."""
+    """The graph with every span blank, and without what else depends on its spelling: the name of its file, the digest
+    and retry clauses.
+    """
     bare: Graph = _without(graph)
     source = msgspec.structs.replace(bare.source, file="")
     return msgspec.structs.replace(bare, source=source, digest="")
@@ -25,6 +27,8 @@ def _without(value: Any) -> Any:
         return _NO_SPAN
     if isinstance(value, Task):
         value = msgspec.structs.replace(value, code=None)  # SQL has a place only where it is text
+    if isinstance(value, Policy):
+        value = msgspec.structs.replace(value, clause=None)  # the text that the rules were read from
     if isinstance(value, msgspec.Struct):
         fields = value.__struct_fields__
         return msgspec.structs.replace(value, **{name: _without(getattr(value, name)) for name in fields})

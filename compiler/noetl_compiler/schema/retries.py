@@ -29,7 +29,7 @@ _BACKOFF = told_words(BACKOFFS.about)
 
 _RETRY_WHEN = Property(
     "when",
-    "The condition under which a failed call is repeated; of several, one is enough.",
+    "The condition under which a failed call is repeated; of several, all must hold.",
     one_or_more(CONDITION),
     older=("retry_when",),
 )

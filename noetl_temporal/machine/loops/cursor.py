@@ -3,7 +3,8 @@
 How it works. A claim is a call of the database's tool, and a run of the machine like an iteration. Its rows become
 iterations, ``row_concurrency`` of a claim at once, under the lease of the claim; when all of them are done the claimer
 claims again. A claim that finds nothing *drains* the loop: no claimer is added. Those at work claim once more each when
-they are done, since their rows may have been given back, or may have led to others.
+they are done, since their rows may have been given back, or may have led to others. A claim that was in flight when one
+of them was done is *overtaken*: it may have looked before, so that it drains nothing.
 
     claim ──► rows ──► iteration: tasks ──► settlement: ack or release ──► over
                                       └── no statement for it ──────────────┘
@@ -136,7 +137,7 @@ class CursorMachine(LoopMachine):
             claimer.waiting = [rows] if self._cursor.process == "frame" else list(rows)
             return
         del progress.claimers[run.claim]
-        progress.found, progress.is_drained = 0, True
+        progress.found, progress.is_drained = 0, progress.is_drained or not claimer.is_overtaken
 
     def _rows_of(self, end: End) -> list[Json]:
         """The rows that a claim took; a claim that failed fails the loop. Raises NotLoaded."""
@@ -220,6 +221,8 @@ class CursorMachine(LoopMachine):
         if not claimer.running and not claimer.waiting:
             del progress.claimers[run.claim]
             progress.is_drained = False
+            for other in progress.claimers.values():
+                other.is_overtaken = other.is_claiming
         super()._run_ended(run, end, "")
 
     # ---- what the engine asks -------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ from noetl_temporal.machine.tasks.plan import StepPlan
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.matching import may_wait
 from noetl_temporal.machine.waits.wait import Wait
+from noetl_temporal.shortening import abridged
 
 __all__ = ["LoopMachine"]
 
@@ -217,6 +218,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             "iteration",
             "STARTED",
             parent=self.input.event_id,
+            context={"element": abridged(self._element(position, row), RESULT_BYTES)},
             meta=iteration_ids(self.input, index),
         )
         state.runs[iteration.id] = iteration
@@ -225,6 +227,10 @@ class LoopMachine(Engine[LoopState, Iteration]):
         else:
             iteration.region = new_region(iteration)
             self._region_machine(iteration, self._region).begin()
+
+    def _element(self, position: int, row: Json) -> Json:
+        """The item of an iteration; a claimed row has none."""
+        return self.input.items[position] if row is None else row
 
     def _iteration_id(self, index: int) -> str:
         return str(index)

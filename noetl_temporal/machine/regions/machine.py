@@ -158,7 +158,8 @@ class RegionMachine(Machine):
     def _go_on(self, ended: StepExit) -> None:
         record = self.state.records.get(ended.step)
         if ended.step == self._region.end and record is not None and record.status == "completed":
-            self._iteration.arrived.append(whole_result(record.outcome))
+            result = whole_result(record.outcome)
+            self._iteration.arrived += [] if result is None else [result]
         super()._go_on(ended)
 
     def _finish(self) -> None:
@@ -187,10 +188,11 @@ class RegionMachine(Machine):
         return {**{name: part for name, part in tasks.outcome.items() if name != "error"}, "status": "ok"}
 
     def _result(self) -> dict[str, Json]:
-        own = self._outer.input.step.loop
+        own, end = self._outer.input.step.loop, self._region.end
         records = self.state.records
-        found = {name: whole_result(records[name].outcome) for name in (own.region if own else ()) if name in records}
-        return {**found, self._region.end: self._iteration.arrived} if self._iteration.arrived else found
+        names = [name for name in (own.region if own else ()) if name in records and name != end]
+        found = {name: whole_result(records[name].outcome) for name in names}
+        return {**found, end: self._iteration.arrived} if self._iteration.arrived else found
 
     def _fail(self, kind: str, step: str, message: str) -> None:
         span = self._outer.input.step.span

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Step
+from noetl_compiler.graph import Json, Step
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failures import error_outcome, template_outcome
-from noetl_temporal.machine.journal import RESULT_BYTES
+from noetl_temporal.machine.journal import COMBINED_BYTES, RESULT_BYTES
 from noetl_temporal.machine.names import record_view
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.scope import call_names
@@ -20,6 +20,7 @@ from noetl_temporal.machine.stored import preview, with_result
 from noetl_temporal.machine.tally import added
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.shortening import abridged
 
 __all__ = ["completed", "in_time", "leave", "leave_to_next_run", "skip"]
 
@@ -144,10 +145,30 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
         parent=run.event_id,
         ends=run.event_id,
         started=run.started,
-        result=preview(end.outcome, RESULT_BYTES) if status == "completed" else None,
+        result=_result(execution, step, end) if status == "completed" else None,
         error=message_of(end.outcome),
         span=end.span if status == "failed" else None,
         step_run_id=run.id,
         task=end.task if status == "failed" else None,
         synthetic=step.is_synthetic or None,
+        data_type=_type_of(end.outcome) if status == "completed" else None,
     )
+
+
+def _result(execution: Execution, step: Step, end: End) -> Json:
+    """The result for the log. An end step that the compiler added has none; it tells of all steps instead."""
+    if not step.is_synthetic or step.name != execution.graph.final:
+        return preview(end.outcome, RESULT_BYTES)
+    records = {name: one for name, one in execution.state.records.items() if name != step.name}
+    results = {name: preview(one.outcome, RESULT_BYTES) for name, one in records.items() if one.status == "completed"}
+    return {
+        "status": "aggregated",
+        "results": abridged(results, COMBINED_BYTES),
+        "failed_steps": [name for name, one in records.items() if one.status == "failed"],
+    }
+
+
+def _type_of(outcome: PlainOutcome) -> str | None:
+    """The Python type of the result, which a shortened result no longer shows; None if there is none to see."""
+    result = outcome.get("result")
+    return None if result is None else type(result).__name__

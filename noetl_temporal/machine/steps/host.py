@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noetl_compiler.graph import Json, NamesProfile, Span, Step
-from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine import large_values
+from noetl_temporal.machine.journal import RESULT_BYTES, Journal
 from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.names import assign, playbook_scope
 from noetl_temporal.machine.state import PlaybookState, StepRun
@@ -72,15 +73,17 @@ class StepHost:
             assign(self._state, self._run, target, value)
 
     def tell_of_set(self, values: Sequence[tuple[str, Json]]) -> None:
-        """Record ``set`` entries."""
+        """Record ``set`` entries, with the values that they leave."""
         if not values:
             return
+        targets = list(dict.fromkeys(target for target, _ in values))
         self.journal.emit(
             "ctx.updated",
             self.step.name,
             "step",
             "COMPLETED",
             parent=self.parent_id,
-            targets=[target for target, _ in values],
+            context={"vars": large_values.abridged_values(self._state, targets, RESULT_BYTES)},
+            targets=targets,
             **self.meta,
         )

@@ -8,12 +8,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Loop, Step
+from noetl_compiler.graph import Json, Loop, Step, Task
 from noetl_temporal.event_ids import SLOTS
 from noetl_temporal.machine.budget import Budget
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
 from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.journal import COMBINED_BYTES
 from noetl_temporal.machine.loops.chunks import cut, next_chunk
 from noetl_temporal.machine.loops.claims import claim_limits
 from noetl_temporal.machine.loops.frames import frame_limits
@@ -22,9 +23,11 @@ from noetl_temporal.machine.loops.offload import chunk_items_ref
 from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.state import Chunk, LoopProgress, StepRun
 from noetl_temporal.machine.steps.execution import Execution
+from noetl_temporal.machine.stored import preview
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.waits.matching import may_wait
+from noetl_temporal.shortening import abridged
 
 __all__ = [
     "begin_chunk",
@@ -194,7 +197,6 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
     """Emit the start of a loop. A repeated loop has ``kept`` the results of some items. The number of rows of a cursor
     is unknown.
     """
-    size = progress.total if progress.claims is None else None
     run.loop_event_id = execution.journal.emit(
         "loop.started",
         step.name,
@@ -204,13 +206,43 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
         span=loop.span,
         step_run_id=run.id,
         kept=progress.taken_over or None,
-        iterator={
-            "iterator_name": loop.element,
-            "total_count": size,
-            "collection_size": size,
-            "mode": loop.mode,
-        },
+        loop_id=progress.id,
+        iterator=_iterator(loop, progress),
+        context=_described(step, progress),
     )
+
+
+def _iterator(loop: Loop, progress: LoopProgress) -> dict[str, Json]:
+    """The collection's size and how the loop runs. A loop of chunks has ``chunks`` of ``chunk_size`` items."""
+    size = progress.total if progress.claims is None else None
+    found: dict[str, Json] = {
+        "iterator_name": loop.element,
+        "total_count": size,
+        "collection_size": size,
+        "mode": loop.mode,
+        "concurrency": progress.max_in_flight if loop.is_parallel else None,
+    }
+    if loop.is_chunked:
+        count = sum(map(len, progress.items))
+        found |= {"total_count": count, "collection_size": count, "chunks": size}
+        found["chunk_size"] = len(progress.items[0]) if progress.items else None
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _described(step: Step, progress: LoopProgress) -> dict[str, Json]:
+    """The items, if they are few bytes, and what is done with each of them."""
+    tasks = [_nested(task) for task in step.tasks]
+    found: dict[str, Json] = {"nested_task": tasks[0] if len(tasks) == 1 else tasks} if tasks else {}
+    if progress.claims is None:
+        few = 2 * len(progress.items) <= COMBINED_BYTES  # an item has at least two bytes with its comma
+        found["collection"] = abridged(progress.items, COMBINED_BYTES) if few else {"_truncated": True}
+    return found
+
+
+def _nested(task: Task) -> dict[str, Json]:
+    policy = task.policy
+    clause = None if policy is None else policy.clause
+    return {"name": task.label, "tool": task.kind, **({} if clause is None else {"retry": clause})}
 
 
 def own_stats(progress: LoopProgress, report: ChunkReport) -> dict[str, int]:
@@ -230,7 +262,9 @@ def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> N
         parent=run.loop_event_id,
         ends=run.loop_event_id,
         started=run.started,
+        result=preview(end.outcome, COMBINED_BYTES),
         error=message_of(end.outcome),
         stats=end.outcome["meta"]["stats"],
         step_run_id=run.id,
+        loop_id=loop_id(run),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from noetl_compiler.graph import Collect, Json, Task
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import json_merge
@@ -44,7 +46,7 @@ def cut_warning(label: str, progress: TaskProgress) -> str:
 
 
 def _collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
-    page = json_merge.plain(json_merge.read(response_view(kind, result), how.path))
+    page = json_merge.plain(_at(how.path, response_view(kind, result)))
     match how.strategy:
         case "replace":
             return page
@@ -54,3 +56,15 @@ def _collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
             return [*(so_far or []), page]
         case "append":
             return [*(so_far or []), *(page if isinstance(page, list) else [page])]
+
+
+def _at(path: str, view: Any) -> Any:
+    """The value at the path. Conditions may name the body of a response ``data``, as the result of the call does, and
+    so may the path.
+    """
+    try:
+        return json_merge.read(view, path)
+    except (KeyError, IndexError, ValueError, TypeError):
+        if not path.startswith("data."):
+            raise
+        return json_merge.read(view, path.removeprefix("data."))

@@ -6,7 +6,7 @@ from typing import Any
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import PlainOutcome
-from noetl_temporal.machine.journal import RESULT_BYTES
+from noetl_temporal.machine.journal import COMBINED_BYTES, RESULT_BYTES
 from noetl_temporal.machine.policy import Decision
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.stored import preview
@@ -56,6 +56,7 @@ def emit_ended(
     Returns the id of the event.
     """
     meta = _meta(host, state, plan)
+    limit = RESULT_BYTES if sequence is None else COMBINED_BYTES
     return host.journal.emit(
         _ENDS[status],
         plan.task.label,
@@ -64,7 +65,7 @@ def emit_ended(
         parent=state.task.done_id or state.task.event_id,
         ends=state.task.event_id,
         started=state.task.started,
-        result=preview(outcome, RESULT_BYTES) if status == "COMPLETED" else None,
+        result=preview(outcome, limit) if status == "COMPLETED" else None,
         error=message_of(outcome),
         span=failed_at(plan.task, outcome, state.task.config) if status == "FAILED" else None,
         meta=meta if sequence is None else {**meta, "sequence": sequence},

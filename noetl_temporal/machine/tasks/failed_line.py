@@ -16,14 +16,14 @@ _CODE, _SQL = ("code", "script"), (*SQL_COMMANDS, "script")
 
 
 def failed_at(task: Task, outcome: PlainOutcome, called: Mapping[str, Json] | None) -> Span:
-    """The span of the line, else of the task. ``called`` is the configuration of the call: if templates changed the
-    number of lines, its lines are not those of the YAML.
+    """The span of the line, the start of the code if its lines are not those of the YAML (folded, escaped, or changed
+    by templates in ``called``, the configuration of the call), else the span of the task.
     """
-    line, lines = _line_told(outcome), _lines_of(task, names_in(task.config))
-    if task.code is None or line is None or not 1 <= line <= len(lines):
+    line, lines, run = _line_told(outcome), _lines_of(task, names_in(task.config)), _lines_of(task, called or {})
+    if task.code is None or line is None or not 1 <= line <= max(len(lines), len(run)):
         return task.span
-    if task.code.end_line - task.code.line + 1 != len(lines) or len(lines) != len(_lines_of(task, called or {})):
-        return task.span
+    if task.code.end_line - task.code.line + 1 != len(lines) or len(lines) != len(run):
+        return Span(task.code.line, task.code.col, task.code.line, task.code.col + 1)
     number, text = task.code.line + line - 1, lines[line - 1]
     col = task.code.col + len(text) - len(text.lstrip())
     return Span(number, col, number, col + len(text.strip()))

@@ -443,6 +443,8 @@ class Pipeline:
     def _task_done(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         sequence = sequence_of(plan.collect, self.state.task) if plan.paginates else None
         status = "COMPLETED" if outcome["status"] == "ok" else "FAILED"
+        if self.state.task.has_collected:
+            outcome = self.state.records[plan.task.label].outcome
         self.state.task.done_id = self._task_ended(plan, status, outcome, sequence)
 
     def _task_ended(self, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None) -> int:

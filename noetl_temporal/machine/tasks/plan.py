@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Policy, Rule, Sink, Step, Task
+from noetl_compiler.graph import Policy, Rule, Sink, Step, Task, Value
 from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.language.tools import WAITS
 from noetl_temporal.machine.call import CallRule
@@ -96,8 +96,14 @@ def scope_paths(rules: Iterable[CallRule], sinks: Iterable[Sink]) -> tuple[str, 
     sources: set[str] = set()
     for rule in rules:
         sources.update(() if rule.when is None else (rule.when,))
-        numbers = (rule.attempts, rule.delay, rule.max_delay) if rule.do == "retry" else ()
-        sources.update(one.source for one in templates_in(numbers))
+        sources.update(one.source for one in templates_in(_numbers(rule)))
     for sink in sinks:
         sources.update(one.source for one in templates_in((sink.config, sink.guard)))
     return tuple(sorted({path for source in sources for path in templates.paths(source)}))
+
+
+def _numbers(rule: CallRule) -> tuple[Value | None, ...]:
+    """Those that the activity reads when the rule applies."""
+    if rule.do == "again":
+        return (rule.attempts,)
+    return (rule.attempts, rule.delay, rule.max_delay) if rule.do == "retry" else ()

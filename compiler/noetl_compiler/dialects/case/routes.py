@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from noetl_compiler.dialects.case.rules import CaseRule, Subject
 from noetl_compiler.dialects.case.tasks import sets_on_arcs
 from noetl_compiler.dialects.tasks import ParseContext
+from noetl_compiler.dialects.values import both
 from noetl_compiler.graph import Template
 from noetl_compiler.language.words import OnStatus
-from noetl_compiler.source import expressions
 from noetl_compiler.syntax import Arc, Name, Next
 
 __all__ = ["read_item_routes", "read_routes"]
@@ -80,7 +80,7 @@ def _with_others(rules: list[CaseRule], subject: Subject) -> list[CaseRule]:
 def _with_turns(rule: CaseRule, ending: list[CaseRule], own: tuple[Group, ...], subject: Subject) -> list[Group]:
     """Return the edges of a rule about the call; without targets, rules about the end precede ``next``."""
     if not rule.actions.next:
-        turns = [replace(one, when=_both(rule.when, one.when)) for one in ending if "ok" in one.boundaries]
+        turns = [replace(one, when=both(rule.when, one.when)) for one in ending if "ok" in one.boundaries]
         if "ok" in rule.boundaries:
             taken = [_with_sets(group, rule, subject) for one in turns for group in _ways(one, own, subject)]
             return [*taken, *_ways(rule, own, subject)]
@@ -94,7 +94,7 @@ def _ways(rule: CaseRule, own: tuple[Group, ...], subject: Subject) -> list[Grou
         return [_with_sets(_under(rule.when, rule.on, (*actions.next, *actions.beside)), rule, subject)]
     if "ok" not in rule.boundaries:
         return []
-    groups = [_under(_both(rule.when, group[0].when), "ok", (*group, *actions.beside)) for group in own]
+    groups = [_under(both(rule.when, group[0].when), "ok", (*group, *actions.beside)) for group in own]
     return [_with_sets(group, rule, subject) for group in groups]
 
 
@@ -106,17 +106,3 @@ def _with_sets(group: Group, rule: CaseRule, subject: Subject) -> Group:
     if not rule.actions.set or not sets_on_arcs(rule, subject):
         return group
     return (replace(group[0], set=(*rule.actions.set, *group[0].set)), *group[1:])
-
-
-def _both(left: Template | None, right: Template | None) -> Template | None:
-    """Combine two conditions with ``and``, so that the second is only evaluated if the first is true."""
-    if left is None or right is None:
-        return left or right
-    return Template(f"{{{{ ({_inner(left)}) and ({_inner(right)}) }}}}", left.span)
-
-
-def _inner(template: Template) -> str:
-    text = template.source.strip()
-    if expressions(text) == ((0, len(text)),) and text.startswith("{{"):
-        return text[2:-2].strip("-+ \n")
-    return repr(text)

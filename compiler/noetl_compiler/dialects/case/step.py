@@ -29,7 +29,7 @@ from noetl_compiler.language import defaults, keys
 from noetl_compiler.language.constructs.steps import STEP_SPEC
 from noetl_compiler.language.words import CASE_ON_ERROR, ROUTE_MODES, CaseOnError
 from noetl_compiler.nodes import MappingNode, ScalarNode, value_of
-from noetl_compiler.syntax import Name, Policy, Rule, Step, Task
+from noetl_compiler.syntax import Name, Rule, Step, Task
 
 __all__ = ["read_step"]
 
@@ -167,7 +167,7 @@ def _with_rules(
     own = tasks[-1]
     policy = policy_of(rules, subject, own.span, _last_rules(on_error, own))
     if own.policy and policy:
-        policy = Policy(own.policy.span, (*own.policy.rules, *policy.rules), "fail")
+        policy = replace(own.policy, rules=(*own.policy.rules, *policy.rules), unmatched="fail")
     own = replace(own, policy=policy or own.policy, sinks=(*own.sinks, *guarded_sinks(rules)))
     return (*tasks[:-1], own, *asides(rules, subject, step))
 

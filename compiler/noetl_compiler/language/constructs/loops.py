@@ -211,8 +211,7 @@ FRAME = Construct(
         ),
         Key(
             "max_attempts",
-            f"How often a row may be claimed that is released after a failure, {CLAIM['max_attempts']} times unless "
-            "given.",
+            f"How often a row may be claimed that is released after a failure, {CLAIM['max_attempts']} by default.",
             Plain.COUNT,
         ),
         Key(

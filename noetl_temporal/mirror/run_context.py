@@ -1,0 +1,51 @@
+"""The context of rows about a playbook, its workflow and its steps (loop-and-retry design, Context).
+
+Rows of calls and iterations are many: theirs is their own input, and the views add that of the row before them.
+"""
+
+from __future__ import annotations
+
+from noetl_temporal.mirror.payloads import Json, as_map
+from noetl_temporal.mirror.run_state import RunState
+from noetl_temporal.mirror.sanitise import LARGE, sanitised
+from noetl_temporal.shortening import abridged, abridged_map
+
+__all__ = ["take_context"]
+
+_KINDS = frozenset({"playbook", "workflow", "step"})
+
+_STATUSES = {
+    "step.done": "success",
+    "step.failed": "failed",
+    "step.skipped": "skipped",
+    "step.cancelled": "cancelled",
+}
+
+
+def take_context(state: RunState, event: dict[str, Json]) -> None:
+    """Note what an event of the playbook changes, and give the event the context as it then is."""
+    meta, own = event.get("meta", {}), event.get("context", {})
+    is_inside = "iteration" in meta
+    if "workload" in own:
+        state.workload = sanitised(own["workload"])
+    if not is_inside:
+        state.vars |= {name: abridged(value, LARGE) for name, value in own.get("vars", {}).items()}
+        if event["type"] in _STATUSES:
+            state.step_results[event["node"]] = _result(event, meta)
+    if event["kind"] in _KINDS and not is_inside:
+        event["context"] = {
+            **own,
+            "job_id": str(state.execution_id),
+            "workload": abridged_map(state.workload, LARGE),
+            "vars": abridged_map(state.vars, LARGE),
+            "_step_results": dict(state.step_results),
+        }
+
+
+def _result(event: dict[str, Json], meta: dict[str, Json]) -> Json:
+    """What is told of a step: whether it has a result and of which type, not the result."""
+    result = event.get("result")
+    is_shortened = "_truncated" in (as_map(result) or {})
+    found: dict[str, Json] = {"has_data": result is not None, "status": _STATUSES[event["type"]]}
+    type_ = meta.get("data_type") or (None if result is None or is_shortened else type(result).__name__)
+    return found if type_ is None else {**found, "data_type": type_}

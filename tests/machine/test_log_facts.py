@@ -1,0 +1,126 @@
+"""What the log tells of loops, assignments, the workload and the end, for those who read it alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_compiler.graph import Span, Value
+from noetl_temporal.machine.call import CallRule, ToolCall, ToolReport
+from noetl_temporal.machine.policy import Decision, is_last_page
+
+from .driver import error, ok, run_text
+
+HEAD = "apiVersion: noetl.io/v1\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"
+
+
+def _echo(call: ToolCall) -> ToolReport:
+    if call.input.get("item") == "bad":
+        return error("exception", "bad")
+    return ok(call.input.get("item", 1))
+
+
+def _legacy(workflow: str, workload: str = "{}") -> str:
+    return f"{HEAD}workload: {workload}\nworkflow:\n{workflow}"
+
+
+LOOP = """
+  - step: start
+    tool: python
+    code: "def main(item): return item"
+    loop: {collection: COLLECTION, element: item, MODE}
+    retry: {max_attempts: 2, when: "{{ error.kind == 'timeout' }}"}
+"""
+
+
+def test_a_loop_tells_its_items_and_what_is_done_with_each() -> None:
+    text = _legacy(LOOP.replace("COLLECTION", "[a, bad]").replace("MODE", "mode: async, concurrency: 3"))
+    run = run_text(text, _echo)
+    [started] = run.of("loop.started")
+    assert started.context == {
+        "collection": ["a", "bad"],
+        "nested_task": {
+            "name": "start",
+            "tool": "python",
+            "retry": {"max_attempts": 2, "when": "{{ error.kind == 'timeout' }}"},
+        },
+    }
+    assert started.meta["iterator"] == {
+        "iterator_name": "item",
+        "total_count": 2,
+        "collection_size": 2,
+        "mode": "parallel",
+        "concurrency": 3,
+    }
+    assert started.meta["loop_id"] == "start/1"
+    assert [event.context for event in run.of("loop.iteration.started")] == [{"element": "a"}, {"element": "bad"}]
+    assert run.of("loop.failed")[0].result == ["a", None], "of all items, though one failed"
+
+
+def test_a_large_collection_is_not_told() -> None:
+    text = _legacy(LOOP.replace("COLLECTION", '"{{ range(6000) | list }}"').replace("MODE", "mode: async"))
+    [started] = run_text(text, _echo).of("loop.started")
+    assert started.context["collection"] == {"_truncated": True}
+
+
+def test_chunks_are_counted_beside_their_items() -> None:
+    text = _legacy(LOOP.replace("COLLECTION", "[1, 2, 3]").replace("MODE", "mode: chunked, chunk_size: 2"))
+    facts = run_text(text, _echo).of("loop.started")[0].meta["iterator"]
+    assert (facts["collection_size"], facts["chunks"], facts["chunk_size"]) == (3, 2, 2)
+
+
+def test_an_update_tells_the_values_that_it_leaves() -> None:
+    workflow = """
+  - step: start
+    tool: python
+    code: "def main(): return 1"
+    vars: {n: "{{ result }}", deep: {er: 2}}
+"""
+    assert run_text(_legacy(workflow), _echo).of("ctx.updated")[0].context == {"vars": {"n": 1, "deep": {"er": 2}}}
+
+
+def test_what_the_items_of_a_loop_set_is_told_at_its_end() -> None:
+    text = """
+metadata: {name: t, path: tests/t}
+workflow:
+  - step: start
+    loop: {in: [1, 2, 3], iterator: n, spec: {mode: parallel}}
+    tool: {kind: noop, set: {ctx.last: "{{ iter.n }}"}}
+"""
+    run = run_text(text, lambda _: ok(1))
+    assert run.of("ctx.updated")[-1].context == {"vars": {"last": 3}}
+    assert run.of("ctx.updated")[-1].id < run.of("loop.done")[0].id
+
+
+@pytest.mark.parametrize(
+    ("workload", "told"),
+    [("{a: 1}", {}), ('{a: "{{ 1 + 1 }}"}', {"workload": {"a": 2}})],
+)
+def test_a_workload_is_told_as_it_was_rendered(workload: str, told: dict[str, object]) -> None:
+    run = run_text(_legacy('  - {step: start, tool: python, code: "def main(): return 1"}\n', workload), _echo)
+    assert run.of("playbook.request.evaluated")[0].context == told
+
+
+def test_an_end_that_was_added_tells_of_all_steps() -> None:
+    workflow = """
+  - {step: start, tool: python, code: "def main(): return 1", next: fails}
+  - {step: fails, tool: python, args: {item: bad}, code: "def main(item): return 1"}
+"""
+    run = run_text(_legacy(workflow), _echo)
+    assert run.of("step.done")[-1].result == {
+        "status": "aggregated",
+        "results": {"start": 1},
+        "failed_steps": ["fails"],
+    }
+
+
+def test_the_last_rows_have_the_result_of_the_run() -> None:
+    run = run_text(_legacy('  - {step: start, tool: python, code: "def main(): return 1"}\n'), _echo)
+    assert [run.of(name)[0].result for name in ("workflow.finished", "playbook.completed")] == [1, 1]
+
+
+@pytest.mark.parametrize(("page", "is_last"), [(None, False), (1, False), (2, True), (3, True)])
+def test_a_page_is_the_last_where_the_rule_allows_no_more(page: int | None, is_last: bool) -> None:
+    most = Value("{{ workload.most }}", {"": Span(1, 1, 1, 1)})
+    rules = [CallRule(0, "fail", on="error"), CallRule(1, "again", on="ok", attempts=most)]
+    assert is_last_page(rules, Decision("again", 1), {"workload": {"most": 2}}, page) == is_last
+    assert not is_last_page(rules, Decision("continue"), {}, page)
