@@ -105,6 +105,9 @@ def test_a_retried_loop_counts_what_it_runs(monkeypatch: pytest.MonkeyPatch) -> 
     progress.feed(row("loop.started", iterator={"collection_size": 9}, kept=7))
     clock[0] = 12.0
     assert progress.feed(row("loop.iteration.done")) == "fetch running for 12 s (1/2 iterations)"
+    clock[0] = 24.0
+    ended = row("loop.done", stats={"success": 9, "failed": 0})
+    assert progress.feed(ended) == "fetch running for 24 s (2/2 iterations)"
 
 
 def test_the_iterations_of_a_loop_of_chunks_are_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +191,7 @@ def test_a_loop_is_a_bar_that_stays() -> None:
     shown = on_screen([row("step.started"), *LOOP, retried(True), row("step.done", duration=2.0)])
     assert "fetch" in shown
     assert "━" in shown
-    assert "2/3 iterations, 2 pages, 1 retry" in shown
+    assert "2/3 iterations, 1 failed, 2 pages, 1 retry" in shown
 
 
 def test_rows_of_a_step_that_never_began_are_ignored() -> None:
