@@ -113,7 +113,7 @@ def test_a_schedule_follows_its_path(site: Site, path: str, tmp_path: Path) -> N
 
 
 def test_a_schedule_that_cannot_be_is_refused(site: Site, path: str, tmp_path: Path) -> None:
-    assert "say when" in told(site, "schedule", "add", path, status=2)
+    assert "--cron or --every is required" in told(site, "schedule", "add", path, status=2)
     assert "the catalog has no playbook" in told(site, "schedule", "add", path, "--every", "1h", status=2)
     told(site, "register", write(tmp_path, path, "one"))
     assert "Temporal refuses" in told(site, "schedule", "add", path, "--cron", "99 * * * *", status=2)
