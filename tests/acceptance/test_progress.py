@@ -168,7 +168,7 @@ def test_a_loop_is_a_bar_that_stays() -> None:
     shown = on_screen([row("step.started"), *LOOP, retried(True), row("step.done", duration=2.0)])
     assert "fetch" in shown
     assert "━" in shown
-    assert "2/3 iterations, 2 pages, 1 retry" in shown
+    assert "2/3 iterations, 1 failed, 2 pages, 1 retry" in shown
 
 
 def test_rows_of_a_step_that_never_began_are_ignored() -> None:
