@@ -49,11 +49,13 @@ from noetl_temporal.runs import (
 from noetl_temporal.schedule_client import Moved, PlaybookSchedules
 from noetl_temporal.schedule_facts import PlaybookSchedule, ScheduleError
 from noetl_temporal.search_attributes import attributes_of_run
+from noetl_temporal.stored_request import with_lists_stored
 from noetl_temporal.submissions import KeyTakenError, Submission, claim, digest_of, note_started
 from noetl_temporal.temporal_problems import rpc_problem
 from noetl_temporal.tracing import submission_span
 from noetl_temporal.ui_summary import playbook_details, playbook_summary
 from noetl_temporal.unsupported import UnsupportedError
+from noetl_temporal.value_store import ValueStore
 
 if TYPE_CHECKING:  # with what a worker needs
     from noetl_temporal.earlier_run import EarlierRun
@@ -210,7 +212,9 @@ class NoetlClient(Runs):
         playbook = await self._preparation.ready(graph, request, content=content, catalog=calls)
         execution_id = execution_id or new_execution_id()
         given = self._preparation.input(playbook, request, execution_id, queues or {})
-        given = msgspec.structs.replace(given, return_step=earlier.given.return_step, rerun=earlier.facts)
+        given = msgspec.structs.replace(
+            given, kept=earlier.given.kept, return_step=earlier.given.return_step, rerun=earlier.facts
+        )
         return await self._started(given, playbook, execution_timeout)
 
     async def _submit_once(
@@ -241,6 +245,7 @@ class NoetlClient(Runs):
         self, given: RunInput, playbook: Playbook, execution_timeout: timedelta | None
     ) -> WorkflowHandle[Any, RunReport]:
         source = playbook.graph.source
+        given = await with_lists_stored(given, playbook.graph, ValueStore(self.temporal.data_converter))
         with submission_span(given):
             return await self.temporal.start_workflow(
                 PLAYBOOK_WORKFLOW,

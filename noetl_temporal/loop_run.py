@@ -64,7 +64,7 @@ def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) 
     """
     if own.kept_items is None:
         return items, scope
-    return reference(own.kept_items.key), reference(own.kept_scope)
+    return reference(own.kept_items.key), reference(own.kept_scope) if own.kept_scope else scope
 
 
 def joined(own: ChunkItems, body: LoopBody, items: list[Json], scope: dict[str, Json]) -> ChunkInput:

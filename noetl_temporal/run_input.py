@@ -7,6 +7,7 @@ import msgspec
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls
 from noetl_temporal.limits import INLINE_BYTES
+from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.events import Earlier
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.packed_trail import PackedTrail
@@ -29,7 +30,8 @@ class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
     its own. ``path``, ``version`` and ``digest``, the graph's, name the playbook. ``queues`` maps a symbolic queue to a
     real one; a queue not named there is ``noetl-<kind>``. ``limit`` is the bytes that a value may have. A run that
     another has called has that one's ``parent_execution_id``, is one deeper than it (``depth``), and yields the result
-    of its ``return_step``, where it is told one. A ``rerun`` goes on from what an earlier run had. ``state``,
+    of its ``return_step``, where it is told one. A ``rerun`` goes on from what an earlier run had. Large lists of the
+    ``payload`` are stored: they are null there, and references in ``kept``. ``state``,
     ``trail`` and ``after``, the millisecond above which ids of this run stand, are set by continue-as-new only."""
 
     execution_id: int
@@ -47,6 +49,7 @@ class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
     state: Json = None
     trail: PackedTrail | None = None
     after: int = 0
+    kept: dict[str, StoredRef] = {}
 
 
 class RunReport(msgspec.Struct, frozen=True, omit_defaults=True):

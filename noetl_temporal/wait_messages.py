@@ -1,6 +1,9 @@
 """Tells the workflows of one playbook of each other's waits and pauses, by signals between them.
 
 A workflow ends, or continues as new, only when what it sent has arrived: Temporal drops a message that is not sent yet.
+
+Temporal delivers signals that one workflow task sends in any order. So a message about a subject, which is a wait or
+the pause of a workflow, is sent when the one before it has arrived.
 """
 
 from __future__ import annotations
@@ -20,16 +23,13 @@ __all__ = ["WaitMessages"]
 
 
 class WaitMessages:
-    """Those that one workflow sends. ``note`` takes the fact of one that could not arrive.
-
-    Temporal delivers signals of one workflow in any order, so of messages about the same thing each is sent when the
-    one before has arrived."""
+    """Those that one workflow sends. ``note`` takes the fact of one that could not arrive."""
 
     def __init__(self, note: Callable[[WaitClosed], None], now: Callable[[], int]) -> None:
         self._note = note
         self._now = now
         self._unsent: set[asyncio.Task[None]] = set()
-        self._latest: dict[str, asyncio.Task[None]] = {}
+        self._latest: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def tell_playbook(self, command: OpenWait | CloseWait) -> None:
         """From a chunk: a playbook that is over needs to know nothing."""
@@ -37,40 +37,41 @@ class WaitMessages:
         if parent is None:
             return
         if isinstance(command, OpenWait):
-            self._send(command.wait.id, parent.workflow_id, OPEN_SIGNAL, command.wait, None)
+            self._send(parent.workflow_id, command.wait.id, OPEN_SIGNAL, command.wait)
         else:
             told = ClosedWait(command.wait_id, command.is_answered, command.returned)
-            self._send(command.wait_id, parent.workflow_id, CLOSE_SIGNAL, told, None)
+            self._send(parent.workflow_id, command.wait_id, CLOSE_SIGNAL, told)
 
     def tell_chunk(self, command: AnswerWait, workflow_id: str) -> None:
         """From a playbook: what a chunk that is over cannot take comes back."""
         wait_id = f"{command.chunk_id} {command.wait_id}"
         back = WaitClosed(self._now(), wait_id, returned=command.answer.signal)
-        self._send(wait_id, workflow_id, ANSWER_SIGNAL, HandedAnswer(command.wait_id, command.answer), back)
+        handed = HandedAnswer(command.wait_id, command.answer)
+        self._send(workflow_id, command.wait_id, ANSWER_SIGNAL, handed, back)
 
     def tell_paused(self, workflow_id: str, notice: PauseNotice) -> None:
         """To a chunk or a called playbook: one that is over has nothing to pause."""
-        self._send(workflow_id, workflow_id, PAUSE_SIGNAL, notice, None)
+        self._send(workflow_id, PAUSE_SIGNAL, PAUSE_SIGNAL, notice)
 
-    def _send(self, about: str, workflow_id: str, name: str, value: Any, otherwise: WaitClosed | None) -> None:
-        before = self._latest.get(about)
+    def _send(self, workflow_id: str, subject: str, name: str, value: Any, otherwise: WaitClosed | None = None) -> None:
+        before = self._latest.get((workflow_id, subject))
 
         async def send() -> None:
             if before is not None:
-                await workflow.wait_condition(before.done)
+                await workflow.wait([before])
             await workflow.get_external_workflow_handle(workflow_id).signal(name, value)
 
         def sent(task: asyncio.Task[None]) -> None:
             self._unsent.discard(task)
-            if self._latest[about] is task:
-                del self._latest[about]
+            if self._latest.get((workflow_id, subject)) is task:
+                del self._latest[workflow_id, subject]
             has_failed = task.cancelled() or task.exception() is not None
             if has_failed and otherwise is not None:
                 self._note(otherwise)
 
         task = asyncio.create_task(send())
         self._unsent.add(task)
-        self._latest[about] = task
+        self._latest[workflow_id, subject] = task
         task.add_done_callback(sent)
 
     async def sent(self) -> None:

@@ -108,14 +108,14 @@ class PlaybookWorkflow(ControlledWorkflow):
         if not given.execution_id:
             given = identified(given)
             _upsert([EXECUTION_ID.value_set(given.execution_id)])
-        start = Started(now(), given.payload, given.return_step, given.rerun)
+        start = Started(now(), given.payload, given.return_step, given.rerun, given.kept)
         self._host.feed(start if given.state is None else Resumed(now()))
         finish = await self._host.drive()
         if finish is None:
             kept = {"machine": self._machine.snapshot(), "overview": self._overview.rows}
             after = self._machine.state.ids.last
             rerun = given.rerun and msgspec.structs.replace(given.rerun, state=None)
-            given = msgspec.structs.replace(given, payload={}, rerun=rerun, state=kept)
+            given = msgspec.structs.replace(given, payload={}, kept={}, rerun=rerun, state=kept)
             given = msgspec.structs.replace(given, after=after, trail=self.trail.take())
             workflow.continue_as_new(args=[given, playbook], memo={}, initial_versioning_behavior=upgrade())
         return self._end(given, finish)

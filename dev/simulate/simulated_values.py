@@ -21,6 +21,9 @@ from noetl_temporal.machine.stored import assembled, stored_in, with_result
 
 __all__ = ["SimulatedValues"]
 
+PAGE_ROWS = 7
+"""Of a list of the request that is stored."""
+
 
 class SimulatedValues:
     """``limit`` is the maximum size of a value in bytes; INLINE_BYTES means that no payload store is available."""
@@ -63,6 +66,15 @@ class SimulatedValues:
         """The decoded value with this key."""
         return msgspec.json.decode(self._values[key])
 
+    def request(self, rows: int) -> tuple[dict[str, Any], dict[str, StoredRef]]:
+        """The payload of a request with a list of so many ``rows``, and the values of it that are stored."""
+        if not self._likely:
+            return {"given": 1, "rows": list(range(rows))}, {}
+        pages = [list(range(rows))[first : first + PAGE_ROWS] for first in range(0, rows, PAGE_ROWS)]
+        kept = [self.keep(page) for page in pages]
+        parts = [Part(one.key, 0, len(page)) for one, page in zip(kept, pages, strict=True)]
+        return {"given": 1, "rows": None}, {"rows": StoredRef(tuple(parts), sum(one.bytes for one in kept))}
+
     def load(self, stored: StoredRef) -> Any:
         """The value that a machine refers to as stored."""
         if stored.is_one:
@@ -98,4 +110,5 @@ class SimulatedValues:
         if given.kept_items is None:
             return given
         items = cast("list[Any]", self.value(given.kept_items.key))
-        return with_items(given, items, self.value(given.kept_scope))
+        scope = self.value(given.kept_scope) if given.kept_scope else given.scope
+        return with_items(given, items, scope)

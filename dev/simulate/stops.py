@@ -89,8 +89,10 @@ def _loop_stops(tale: Tale) -> Iterator[tuple[int, int, str]]:
         elif isinstance(turn.fact, LimitReached):
             yield number, 0, "a limit"
         for place, command in enumerate(turn.commands):
-            is_failure = isinstance(command, Emit) and command.event.type == "loop.iteration.failed"
-            if is_failure and loop is not None and loop.on_error == "fail_fast":
+            if not isinstance(command, Emit) or command.event.type != "loop.iteration.failed":
+                continue
+            is_own = command.event.meta["loop_id"] == tale.given.loop_id  # not of a loop inside
+            if is_own and loop is not None and loop.on_error == "fail_fast":
                 yield number, place, "fail_fast of the loop"
 
 

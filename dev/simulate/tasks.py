@@ -164,6 +164,10 @@ def _delays(chance: Chance) -> dict[str, Any]:
     return made
 
 
+ROWS = 20
+"""The number of items in the list that the request has. They are the numbers from 0 on."""
+
+
 def a_loop(chance: Chance) -> dict[str, Any]:
     """Over some items, in any mode."""
     size = chance.of(0, 1, 2, 3, 5, 8, 20)
@@ -179,10 +183,11 @@ def a_loop(chance: Chance) -> dict[str, Any]:
         spec["policy"] = {"failure": {"mode": "best_effort"}}
     if chance.once(0.15):
         spec["timeout"] = some_seconds(chance, 10)
-    made: dict[str, Any] = {"in": f"{{{{ range({size}) | list }}}}", "iterator": "item", "spec": spec}
+    made: dict[str, Any] = {"iterator": "item", "spec": spec}
     if chance.once(0.5):
         spec["frame"] = _a_frame(chance)
         size = chance.of(size, 20, 40)
+    made["in"] = "{{ workload.rows }}" if size == ROWS else f"{{{{ range({size}) | list }}}}"
     if chance.once(0.15):
         made["limit"] = an_amount(chance, 1, 4)
     if chance.once(0.15):

@@ -21,6 +21,7 @@ from dev.simulate.answers import Answers
 from dev.simulate.playbooks import playbook
 from dev.simulate.run_summary import DERIVED, RunSummary, differences, failure_of, row_of, summarize
 from dev.simulate.story import Finding, Story
+from dev.simulate.tasks import ROWS
 from dev.simulate.world import World
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import Outcome
@@ -70,7 +71,7 @@ async def _compared(addresses: Addresses, count: int, first: int) -> int:
         client = await NoetlClient.connect(addresses.temporal, dsn=addresses.postgres, tools=tools)
         await _empty_tables(addresses.playbooks)
         async with serving(client.temporal, tools, credentials):
-            run = await client.submit(story.graph, {"given": 1}, content=story.text)
+            run = await client.submit(story.graph, {"given": 1, "rows": list(range(ROWS))}, content=story.text)
             report = await asyncio.wait_for(run.result(), RUN_SECONDS)
         await follow_execution(client.temporal, addresses.postgres, run.workflow_id)
         rows = await _rows(addresses.postgres, run.execution_id)

@@ -21,6 +21,7 @@ from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.statements import Statement, is_statement
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.tables import Tables
+from dev.simulate.tasks import ROWS
 from dev.simulate.waits import Mail, People
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
@@ -197,7 +198,8 @@ class World:
 
         main = Host(self, tale, make, lambda _: None)
         self._hosts.insert(0, main)
-        main.feed(Started(self.now, {"given": 1}))
+        payload, kept = self.store.request(ROWS)
+        main.feed(Started(self.now, payload, kept=kept))
         self._attend(main)
         while self._queue:
             at, _, alarm = heapq.heappop(self._queue)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
-from rich.table import Table
+from rich.cells import cell_len
 
 from noetl_temporal.cli.arguments import RUN_ID
+from noetl_temporal.cli.column_writer import Column, ColumnWriter
 from noetl_temporal.cli.connection import reach_running
-from noetl_temporal.cli.console import print_table
 from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.text_ids import with_text_ids
@@ -20,12 +20,11 @@ from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
 if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
     from noetl_temporal.cli.logged_run import EventPage
-    from noetl_temporal.mirror.read import EventWidths, LoggedEvent
 
-__all__ = ["events_command"]
+__all__ = ["EventTable", "events_command", "print_json"]
 
 WIDEST = 60
-"""The most characters of a column; narrower columns are as wide as their longest text on all pages."""
+"""The most characters of a column; a longer text moves the rest of its line."""
 
 SUPERSEDED = "superseded by a reset"
 """The mark of a superseded row in the table."""
@@ -57,58 +56,73 @@ async def _show(run: int | str | None, last: int | None, *, as_json: bool) -> No
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no event log to read: set NOETL_POSTGRES to the DSN of its Postgres")
-    execution, is_first = await execution_of(run), True
+    execution, is_empty = await execution_of(run), True
+    table: EventTable | None = None
     async with aclosing(logged_events(dsn, execution or await latest_in_temporal(), last)) as pages:
         async for page in pages:
             if as_json:
-                _print_json(page)
+                print_json(page)
             else:
-                print_table(_table(page, has_header=is_first))
-            is_first = False
-    if is_first:
+                table = table or EventTable(page)
+                table.write(page)
+            is_empty = False
+    if is_empty:
         raise NoSuchRunError("the event log is empty" if execution is None else f"the event log has no run {execution}")
 
 
-def _print_json(page: EventPage) -> None:
+def print_json(page: EventPage) -> None:
+    """Print each row as one line of JSON."""
     for row in page.rows:
         fields = {**msgspec.structs.asdict(row.event), "superseded": row.is_superseded}
         echo_json(msgspec.json.encode(with_text_ids(fields)).decode())
 
 
-def _table(page: EventPage, *, has_header: bool) -> Table:
-    """The columns of all pages are equally wide."""
-    table = Table(box=None, pad_edge=False, header_style="dim", show_header=has_header)
-    time, event, node, status, seconds = _least_widths(page.widths)
-    table.add_column("time", no_wrap=True, min_width=time)
-    table.add_column("event", no_wrap=True, min_width=event)
-    table.add_column("node", no_wrap=True, min_width=node)
-    table.add_column("status", no_wrap=True, min_width=status)
-    table.add_column("seconds", justify="right", min_width=seconds)
-    table.add_column("")
-    for row in page.rows:
-        _add_row(table, row)
-    return table
+class EventTable:
+    """The table of all pages. Its columns are as wide as the longest text on any of them, up to WIDEST."""
+
+    def __init__(self, first: EventPage) -> None:
+        event, node, status, seconds = _widths(first)
+        self._lines = ColumnWriter(
+            (
+                Column("time", len("00:00:00.000")),
+                Column("event", event),
+                Column("node", node),
+                Column("status", status),
+                Column("seconds", seconds, is_number=True),
+            )
+        )
+        self._lines.write_header()
+
+    def write(self, page: EventPage) -> None:
+        """Write the rows of a page."""
+        for row in page.rows:
+            event = row.event
+            self._lines.write(
+                event.event_time.strftime("%H:%M:%S.%f")[:-3],
+                event.event_type,
+                event.node_name,
+                event.status,
+                _seconds(event.duration),
+                ", ".join(filter(None, [SUPERSEDED if row.is_superseded else "", event_words(event)])),
+                style="dim" if row.is_superseded else "",
+            )
+        self._lines.flush()
 
 
-def _least_widths(widths: EventWidths | None) -> tuple[int | None, ...]:
-    """Of the columns time, event, node, status and seconds; none if a single page determines them."""
+def _widths(first: EventPage) -> tuple[int, int, int, int]:
+    """Of the columns event, node, status and seconds."""
+    events, widths = [row.event for row in first.rows], first.widths
     if widths is None:
-        return (None,) * 5
-    texts = widths.event_type, widths.node_name, max(widths.status, len("status"))
-    return (None, *(min(WIDEST, one) for one in texts), max(len("seconds"), len(_seconds(widths.duration))))
-
-
-def _add_row(table: Table, row: LoggedEvent) -> None:
-    event = row.event
-    table.add_row(
-        event.event_time.strftime("%H:%M:%S.%f")[:-3],
-        event.event_type,
-        event.node_name,
-        event.status,
-        _seconds(event.duration),
-        ", ".join(filter(None, [SUPERSEDED if row.is_superseded else "", event_words(event)])),
-        style="dim" if row.is_superseded else None,
-    )
+        found = (
+            max(cell_len(event.event_type) for event in events),
+            max(cell_len(event.node_name) for event in events),
+            max(cell_len(event.status) for event in events),
+            max(len(_seconds(event.duration)) for event in events),
+        )
+    else:
+        found = widths.event_type, widths.node_name, widths.status, len(_seconds(widths.duration))
+    event, node, status, seconds = (min(WIDEST, one) for one in found)
+    return max(len("event"), event), max(len("node"), node), max(len("status"), status), max(len("seconds"), seconds)
 
 
 def _seconds(duration: float | None) -> str:

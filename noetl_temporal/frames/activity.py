@@ -118,9 +118,10 @@ class _Frame:
         own = given.input
         if own.kept_items is None:
             return given
-        keys = [own.kept_items.key, own.kept_scope]
+        part, keys = own.kept_items, [own.kept_items.key, *([own.kept_scope] if own.kept_scope else ())]
         found = await until_done("the frame's items cannot be read", lambda: self._values.get_all(keys))
-        items, scope = (msgspec.json.decode(found[key]) for key in keys)
+        items = msgspec.json.decode(found[part.key])
+        scope = msgspec.json.decode(found[own.kept_scope]) if own.kept_scope else own.scope
         return replace(given, input=with_items(own, items, scope))
 
     async def _kept(self, end: FrameEnd) -> FrameEnd:

@@ -4,6 +4,8 @@ When a run is asked to hold before continue-as-new, its large top-level values o
 ``vars`` are stored. The state then has null and a reference instead. Templates that read such a value wait until it is
 loaded (stored.py), and it is not copied any more.
 
+Large lists of the request are stored before the run begins (stored_request.py).
+
 A value is measured once after each write, and only before continue-as-new. A list that a playbook appends to is not
 measured on every append.
 """
@@ -26,7 +28,7 @@ from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.stored import stored_value
 from noetl_temporal.shortening import abridged
 
-__all__ = ["begin_storing", "finish_storing", "mark_request_values", "values_under", "write"]
+__all__ = ["begin_storing", "finish_storing", "keep_request_values", "mark_request_values", "values_under", "write"]
 
 LARGE_BYTES = STORE_FROM_BYTES
 """A value is stored from this size on, as JSON."""
@@ -41,6 +43,14 @@ def values_under(state: PlaybookState, root: str) -> Mapping[str, Any]:
     if not kept:
         return values
     return Names({**values, **{name: Deferred(partial(stored_value, stored)) for name, stored in kept.items()}})
+
+
+def keep_request_values(state: PlaybookState, kept: Mapping[str, StoredRef], *, has_workload: bool) -> None:
+    """Note which values of the request are stored; with ``has_workload`` they are values of the workload too."""
+    for root in ("payload", "workload") if has_workload else ("payload",):
+        if kept:
+            state.kept = {**state.kept, root: dict(kept)}
+            state.has_stored = True
 
 
 def abridged_values(state: PlaybookState, targets: Sequence[str], limit: int) -> dict[str, Json]:

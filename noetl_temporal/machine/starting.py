@@ -51,6 +51,7 @@ class Starting(Holding):
                 state.arrivals.append((self.graph.entry, ""))
             else:
                 take_over(state, earlier, self._keychain.key)
+            large_values.keep_request_values(state, event.kept, has_workload=earlier is None)
             large_values.mark_request_values(state)
             seconds = self._seconds_of_playbook(event.at)
         except templates.TemplateFailure as failure:

@@ -10,6 +10,7 @@ The intake rolls the fact back, and applies it again once the value is loaded (i
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple, cast
@@ -33,12 +34,15 @@ __all__ = [
     "result_alone",
     "result_in",
     "stored_in",
+    "stored_list",
     "stored_value",
     "view_of",
     "whole_result",
     "with_result",
     "with_stored",
 ]
+
+_STAND_IN = ["in the place of a list that is not loaded"]
 
 _RESULT_KEYS = ("result", "stored")
 """The keys of an outcome that are about its result."""
@@ -171,6 +175,27 @@ def preview(outcome: Mapping[str, Any], limit: int) -> Json:
 def assembled(stored: StoredRef, value: Any) -> Any:
     """The result whose stored part is ``value``."""
     return {stored.under: value, **stored.beside} if stored.under else value
+
+
+def stored_list(read: Callable[[], Json]) -> StoredRef | None:
+    """The stored list that ``read`` returns as it is, without loading it; None for any other value.
+
+    Raises TemplateFailure.
+    """
+    with ReadingFrom(LoadedValues({}, sys.maxsize)):
+        try:
+            read()
+        except NotLoaded as found:
+            stored = found.stored
+        else:
+            return None
+    if stored.is_one or not all(part.key and part.count for part in stored.parts):
+        return None
+    with ReadingFrom(LoadedValues({load_id(stored): LoadedValue(_STAND_IN)}, sys.maxsize)):
+        try:
+            return stored if read() == _STAND_IN else None
+        except (NotLoaded, TemplateFailure):
+            return None
 
 
 def stored_value(stored: StoredRef) -> Json:

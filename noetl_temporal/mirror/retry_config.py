@@ -7,6 +7,7 @@ they show ``[{when, then}]`` with what the rules add to the next call and collec
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 from noetl_temporal.mirror.payloads import Json
 
@@ -50,7 +51,10 @@ def config_of_rules(rules: Iterable[dict[str, Json]]) -> list[Json]:
 
 def written(value: Json) -> Json:
     """What a graph.Value says, with its templates as text."""
-    return value["data"] if isinstance(value, dict) and set(value) == {"data", "templates"} else value
+    if not isinstance(value, dict):
+        return value
+    mapping = cast("dict[str, Json]", value)
+    return mapping["data"] if mapping.keys() == {"data", "templates"} else mapping
 
 
 def _config_of(policy: dict[str, Json]) -> Json:
@@ -60,14 +64,15 @@ def _config_of(policy: dict[str, Json]) -> Json:
 
 def _without_sinks(clause: Json) -> Json:
     if isinstance(clause, list):
-        return [_without_sinks(one) for one in clause]
+        return [_without_sinks(one) for one in cast("list[Json]", clause)]
     if isinstance(clause, dict):
-        return {key: _without_sinks(one) for key, one in clause.items() if key not in _SINKS}
+        mapping = cast("dict[str, Json]", clause)
+        return {key: _without_sinks(one) for key, one in mapping.items() if key not in _SINKS}
     return clause
 
 
 def _source(when: Json) -> Json:
-    return when["source"] if isinstance(when, dict) else when
+    return cast("dict[str, Json]", when)["source"] if isinstance(when, dict) else when
 
 
 def _then(rule: dict[str, Json]) -> Json:

@@ -86,8 +86,11 @@ def begin(run: Run, event: HistoryEvent, before: RunState | None = None) -> RunS
 
 
 def _workload(given: dict[str, Json]) -> dict[str, Json]:
-    """The playbook's defaults, templates as written, under what the request set."""
-    return sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})})
+    """The playbook's defaults, templates as written, under what the request set. Of a stored value only its size."""
+    kept: dict[str, dict[str, Json]] = given.get("kept", {})
+    sizes = {name: {"_truncated": True, "_size": one.get("bytes", 0)} for name, one in kept.items()}
+    found = sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})})
+    return {**found, **{name: size for name, size in sizes.items() if name in found}}
 
 
 def needs(events: Iterable[HistoryEvent]) -> set[int]:

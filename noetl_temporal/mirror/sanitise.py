@@ -18,8 +18,6 @@ LEVELS = 100
 """Of maps and lists in each other, below which a value is left out."""
 
 _KEPT = "_step_results"
-_MARK = frozenset({"_truncated", "_size"})
-"""The keys of what stands for a value that was too large."""
 _SECRET = re.compile(
     r"(^|[_-])(passw(or)?d|passphrase|secrets?|api[_-]?key|access[_-]?key|private[_-]?key|authorization|auth|credentials?|cookie)($|[_-])"
     r"|(^|[_-])(?<!page[_-])(?<!next[_-])(?<!continuation[_-])tokens?$",
@@ -35,11 +33,18 @@ def sanitised(context: dict[str, Json]) -> dict[str, Json]:
 def _allowed(value: Json, levels: int = LEVELS) -> Json:
     if not levels and isinstance(value, dict | list):
         return {"_truncated": True}
-    if (fields := as_map(value)) is not None and not fields.keys() <= _MARK:
+    if (fields := as_map(value)) is not None:
+        if _is_cut(fields):
+            return fields
         return {name: _allowed(inner, levels - 1) for name, inner in fields.items() if _is_safe_name(name)}
     if (items := as_list(value)) is not None:
         return [_allowed(inner, levels - 1) for inner in items]
     return value
+
+
+def _is_cut(fields: dict[str, Json]) -> bool:
+    """Whether this stands for a value that was left out before."""
+    return fields == {"_truncated": True, **({"_size": fields["_size"]} if type(fields.get("_size")) is int else {})}
 
 
 def _is_safe_name(name: str) -> bool:

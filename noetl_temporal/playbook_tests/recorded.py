@@ -22,7 +22,7 @@ from noetl_temporal.naming import PLAYBOOK_WORKFLOW, activity_type
 from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest, recorded_requests
 from noetl_temporal.replay import histories_of
 from noetl_temporal.run_input import Playbook, RunInput
-from noetl_temporal.stored_values import with_result_loaded
+from noetl_temporal.stored_values import load_json, with_result_loaded
 from noetl_temporal.value_store import ValueStore
 
 __all__ = ["RecordedCall", "RecordedRun", "recorded_run"]
@@ -93,7 +93,8 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
         if started.workflow_type.name == PLAYBOOK_WORKFLOW and history.workflow_id == workflow_id:
             given, playbook = await converter.decode(started.input.payloads[:2], [RunInput, Playbook])
             found = found or RecordedRun(playbook.graph, {}, history.events[0].event_time.ToMilliseconds())
-            found.graph, found.payload = playbook.graph, given.payload or found.payload
+            payload = {**given.payload, **await _loaded(given, values)}
+            found.graph, found.payload = playbook.graph, payload or found.payload
             if given.rerun is not None:
                 found.rerun_of, found.rerun_from = given.rerun.execution_id, given.rerun.step
             async for request in recorded_requests(history, converter, playbook.graph):
@@ -105,6 +106,11 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
         found.calls[one.call.key] = one
     found.requests = sorted(requests.values(), key=lambda request: request.at)
     return found
+
+
+async def _loaded(given: RunInput, values: ValueStore) -> dict[str, Json]:
+    """The values of the request that are stored."""
+    return {name: msgspec.json.decode(await load_json(values, one)) for name, one in given.kept.items()}
 
 
 async def _calls(

@@ -84,6 +84,14 @@ def test_the_help_of_a_command_needs_neither_temporal_nor_a_database(bare: Site,
     assert loaded(bare, name, "--help") & (SERVING | {"asyncpg", "temporalio"}) == set()
 
 
+FRONT_ENDS = {"noetl_compiler.dialects.v1.step", "noetl_compiler.dialects.legacy", "noetl_compiler.dialects.case.step"}
+
+
+def test_only_the_front_end_of_the_dialect_is_loaded(bare: Site) -> None:
+    found = loaded(bare, "compile", str(bare.write(HELLO)))
+    assert found & (FRONT_ENDS | {"noetl_compiler.dialects.v10"}) == {"noetl_compiler.dialects.v10"}
+
+
 def test_compiling_needs_the_compiler_alone(bare: Site) -> None:
     found = loaded(bare, "compile", str(bare.write(HELLO)))
     assert found >= COMPILER

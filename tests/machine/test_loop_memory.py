@@ -11,10 +11,14 @@ import pytest
 
 from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Loop
-from noetl_temporal.limits import INLINE_BYTES
+from noetl_temporal.event_ids import EPOCH_MS
+from noetl_temporal.limits import INLINE_BYTES, STORED_BYTES
 from noetl_temporal.machine.budget import Budget
+from noetl_temporal.machine.call import Part, StoredRef
+from noetl_temporal.machine.events import Started
 from noetl_temporal.machine.loops.chunks import cut
 from noetl_temporal.machine.loops.items import collection_of, selected
+from noetl_temporal.machine.playbook import Machine
 
 from .playbooks import playbook
 
@@ -56,3 +60,24 @@ def test_a_collection_that_is_taken_whole_is_not_copied(more: str) -> None:
 
     opened()
     assert _peak(opened) < 10 * ITEMS, "8 bytes an item are the list that the template gives"
+
+
+def test_a_stored_list_costs_the_machine_the_references_to_its_ranges() -> None:
+    text = """
+  - step: start
+    loop: {in: "{{ workload.found }}", iterator: item, spec: {frame: {max_rows: 2000}}}
+    tool: {kind: noop}
+"""
+    graph = compile_or_raise(playbook(text))
+    pages = tuple(Part(f"{page:064x}", 0, 10_000) for page in range(ITEMS // 10_000))
+    kept = {"found": StoredRef(pages, 7 * ITEMS)}
+
+    def begun() -> None:
+        machine = Machine(graph, execution_id=1, limit=STORED_BYTES)
+        machine.feed(Started(EPOCH_MS, {"found": None}, kept=kept))
+        progress = machine.state.runs["start#1"].loop
+        assert progress is not None
+        assert len(progress.ranges) == ITEMS // 2_000 - 1
+
+    begun()
+    assert _peak(begun) < ITEMS

@@ -68,6 +68,13 @@ def test_what_only_sounds_secret_stays(name: str) -> None:
     assert sanitised({name: "x"}) == {name: "x"}
 
 
+def test_what_was_left_out_before_stays_left_out() -> None:
+    found = sanitised({"large": "x" * 20_000, "outer": {"_truncated": {"x": "hush"}, "_size": 1}})
+    assert found["large"] == {"_truncated": True, "_size": 20_002}
+    assert found["outer"] == {}
+    assert sanitised({"workload": found}) == {"workload": found}
+
+
 def test_a_value_is_abridged_above_its_limit() -> None:
     longest = "x" * (LARGE - 2)
     assert abridged(longest, LARGE) == longest

@@ -86,7 +86,7 @@ async def test_a_paused_workflow_is_understood(servers: Addresses, shell: Shell)
 
         # requests
         for request in (handle.pause(), handle.signal("paid"), handle.approve(by="ann")):
-            with pytest.raises(RequestRefusedError, match=f"it is paused in Temporal .* go on: {unpause}"):
+            with pytest.raises(RequestRefusedError, match=f"it is paused in Temporal .* to resume it: {unpause}"):
                 await request
         assert gate.called == ["start"]
 

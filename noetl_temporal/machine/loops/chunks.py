@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Literal
 
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.circuits import latest
 from noetl_temporal.machine.commands import FrameLimits
 from noetl_temporal.machine.events import ChunkReport
@@ -28,7 +29,7 @@ from noetl_temporal.machine.records import later
 from noetl_temporal.machine.state import Chunk, LoopProgress
 from noetl_temporal.machine.tally import tallied
 
-__all__ = ["CHUNK_ITEMS", "begin_no_more", "cut", "joined", "next_chunk", "take_report"]
+__all__ = ["CHUNK_ITEMS", "begin_no_more", "cut", "cut_stored", "joined", "next_chunk", "take_report"]
 
 CHUNK_ITEMS = 400
 WHOLE_ITEMS = 1_000
@@ -67,6 +68,24 @@ def cut(
     if _fits(items, max_bytes):
         return ranges
     return [part for first, size in ranges for part in _fitting(items, first, size, max_bytes)]
+
+
+def cut_stored(
+    stored: StoredRef, max_in_flight: int, max_bytes: int, frame: FrameLimits | None = None
+) -> dict[int, Part]:
+    """The ranges of a loop over a stored list by their first item, each within one part of the list."""
+    total = sum(part.count for part in stored.parts)
+    ranges = _even(total, max_in_flight) if frame is None else _frames(total, max_in_flight, frame)
+    most = max(1, max_bytes * total // max(1, stored.bytes))
+    starts = sorted({first + more for first, size in ranges for more in range(0, size, most)})
+    found: dict[int, Part] = {}
+    place = 0
+    for part in stored.parts:
+        inside = [place, *(one for one in starts if place < one < place + part.count), place + part.count]
+        for first, end in pairwise(inside):
+            found[first] = Part(part.key, part.start + first - place, end - first)
+        place += part.count
+    return found
 
 
 def _fits(items: list[Json], max_bytes: int) -> bool:

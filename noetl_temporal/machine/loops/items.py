@@ -12,12 +12,15 @@ from noetl_compiler.graph import Json, Loop, NamesProfile, Step
 from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.language import defaults
 from noetl_compiler.templates import TemplateFailure
+from noetl_compiler.templating.paths import lone_path
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.budget import MAX_PENDING, Budget
+from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.scope import Chain
+from noetl_temporal.machine.stored import stored_list
 from noetl_temporal.machine.undefined import ConditionWarning, is_reported, left_out, undefined_name
 
-__all__ = ["Selection", "body_paths", "collection_of", "in_flight", "mistake_of", "selected"]
+__all__ = ["Selection", "body_paths", "collection_of", "in_flight", "mistake_of", "selected", "stored_collection"]
 
 ITEM_WORK = 6
 """Cost of selecting one item (budget.py)."""
@@ -43,6 +46,19 @@ def collection_of(loop: Loop, scope: Mapping[str, Any]) -> Selection:
     if loop.collection is None:
         return Selection([])
     return Selection(_listed(templates.render(loop.collection, scope)))
+
+
+def stored_collection(loop: Loop, scope: Mapping[str, Any]) -> StoredRef | None:
+    """The collection of a loop that runs over all of a stored list, which need not be loaded; else None.
+
+    Raises TemplateFailure.
+    """
+    collection = loop.collection
+    if collection is None or loop.is_chunked or loop.where or loop.order_by or loop.limit is not None:
+        return None
+    if list(collection.templates) != [""] or lone_path(str(collection.data)) is None:
+        return None
+    return stored_list(lambda: templates.render(collection, scope))
 
 
 def selected(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> list[Json] | None:

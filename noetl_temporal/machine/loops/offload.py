@@ -39,11 +39,13 @@ STORE_RESULTS_FROM_BYTES = 4096
 
 
 def items_to_store(progress: LoopProgress, limit: int) -> tuple[Json, ...] | None:
-    """The items of each range, then the scope. None if they are small, or if there is no payload store (``limit`` is at
-    most INLINE_BYTES then).
+    """The items of each range, unless they are stored already, then the scope. None if they are small, or if there is
+    no payload store (``limit`` is at most INLINE_BYTES then).
     """
-    if limit <= INLINE_BYTES or not progress.items:
+    if limit <= INLINE_BYTES or not (progress.items or progress.kept):
         return None
+    if progress.kept:
+        return (progress.scope,) if _size(progress.scope) * len(progress.ranges) >= LARGE_BYTES else None
     if len(progress.ranges) < 2 and _size(progress.items) + _size(progress.scope) < LARGE_BYTES:
         return None
     ranges = [progress.items[first : first + size] for first, size in progress.ranges]
@@ -53,7 +55,7 @@ def items_to_store(progress: LoopProgress, limit: int) -> tuple[Json, ...] | Non
 def replace_by_refs(progress: LoopProgress, kept: Sequence[PayloadRef]) -> None:
     """Replace the items and the scope by references to them."""
     *ranges, scope = kept
-    for (first, size), one in zip(progress.ranges, ranges, strict=True):
+    for (first, size), one in zip(progress.ranges if ranges else (), ranges, strict=True):
         progress.kept[first] = Part(one.key, 0, size)
     progress.kept_scope = scope.key
     progress.items, progress.scope = [], {}
@@ -62,7 +64,8 @@ def replace_by_refs(progress: LoopProgress, kept: Sequence[PayloadRef]) -> None:
 def chunk_items_ref(progress: LoopProgress, chunk: Chunk) -> Part:
     """The reference to the items of a chunk, which are all or the last of one range."""
     first = max(one for one in progress.kept if one <= chunk.first)
-    return Part(progress.kept[first].key, chunk.first - first, chunk.size)
+    part = progress.kept[first]
+    return Part(part.key, part.start + chunk.first - first, chunk.size)
 
 
 def results_to_store(given: ChunkItems, state: LoopState, limit: int) -> list[Json] | None:

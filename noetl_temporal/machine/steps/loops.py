@@ -11,14 +11,22 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, Loop, Step, Task
 from noetl_temporal.event_ids import SLOTS
 from noetl_temporal.machine.budget import Budget
+from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
 from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.journal import COMBINED_BYTES
-from noetl_temporal.machine.loops.chunks import cut, next_chunk
+from noetl_temporal.machine.loops.chunks import cut, cut_stored, next_chunk
 from noetl_temporal.machine.loops.claims import claim_limits
 from noetl_temporal.machine.loops.frames import frame_limits
-from noetl_temporal.machine.loops.items import body_paths, collection_of, in_flight, mistake_of, selected
+from noetl_temporal.machine.loops.items import (
+    body_paths,
+    collection_of,
+    in_flight,
+    mistake_of,
+    selected,
+    stored_collection,
+)
 from noetl_temporal.machine.loops.offload import chunk_items_ref
 from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.state import Chunk, LoopProgress, StepRun
@@ -64,6 +72,10 @@ def open_loop(
     scope = execution.host(step, run).scope()
     if loop.cursor is not None:
         return _open_cursor(execution, step, loop, run, scope)
+    is_whole = _may_wait(execution, step, loop)
+    stored = None if run.selection is not None or is_whole else stored_collection(loop, scope)
+    if stored is not None:
+        return _open_stored(execution, step, loop, run, scope, stored, limit)
     run.selection = run.selection or collection_of(loop, scope)
     items = selected(loop, scope, run.selection, budget)
     if items is None:
@@ -75,8 +87,29 @@ def open_loop(
     at_once = in_flight(loop, scope)
     needed = templates.project(scope, body_paths(step, steps_within(execution.graph.steps, loop)))
     frame = frame_limits(loop, scope, at_once)
-    ranges = cut(items, at_once, limit // 2, frame, is_whole=_may_wait(execution, step, loop))
+    ranges = cut(items, at_once, limit // 2, frame, is_whole=is_whole)
     run.loop = LoopProgress(loop_id(run), len(items), items, needed, at_once, ranges, frame=frame)
+    emit_loop_started(execution, step, loop, run, run.loop)
+    return run.loop
+
+
+def _open_stored(
+    execution: Execution,
+    step: Step,
+    loop: Loop,
+    run: StepRun,
+    scope: Mapping[str, Any],
+    stored: StoredRef,
+    limit: int,
+) -> LoopProgress:
+    """Open a loop over a stored list, whose items stay where they are. Raises TemplateFailure."""
+    at_once = in_flight(loop, scope)
+    needed = templates.project(scope, body_paths(step, steps_within(execution.graph.steps, loop)))
+    frame = frame_limits(loop, scope, at_once)
+    parts = cut_stored(stored, at_once, limit // 2, frame)
+    ranges = [(first, part.count) for first, part in parts.items()]
+    total = sum(part.count for part in parts.values())
+    run.loop = LoopProgress(loop_id(run), total, [], needed, at_once, ranges, frame=frame, kept=parts)
     emit_loop_started(execution, step, loop, run, run.loop)
     return run.loop
 

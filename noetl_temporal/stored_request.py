@@ -1,0 +1,67 @@
+"""Large lists of a request are stored before its run begins (dev/decisions/0073).
+
+The input of a workflow is in the memory of its worker, several times, for as long as the run is cached there. So the
+client stores a large list page by page, and the input has references to the pages. A loop over the list gives each of
+its chunks a reference to a part of a page, and no process has the whole list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import msgspec
+
+from noetl_compiler.graph import Graph, Json
+from noetl_compiler.graph.contents import templates_in
+from noetl_temporal.machine.call import Part, StoredRef
+from noetl_temporal.run_input import RunInput
+from noetl_temporal.value_store import ValueStore
+
+__all__ = ["pages_of", "with_lists_stored"]
+
+LARGE_BYTES = 256_000
+"""A list is stored from this size on, as JSON."""
+
+PAGE_ITEMS = 10_000
+PAGE_BYTES = 1_000_000
+"""Maximum size of a page. A page of a single item may be larger."""
+
+
+async def with_lists_stored(given: RunInput, graph: Graph, values: ValueStore) -> RunInput:
+    """The input with references in place of the large lists of its payload. Raises the driver's errors.
+
+    The start of a run waits for no stored value: if the playbook's defaults or its timeout have templates, which are
+    rendered then, the payload stays as it is.
+    """
+    if not values.is_available or any(templates_in((graph.workload, graph.timeout))):
+        return given
+    payload, kept = dict(given.payload), dict(given.kept)
+    for name, value in given.payload.items():
+        if isinstance(value, list) and len(msgspec.json.encode(value)) >= LARGE_BYTES:
+            payload[name], kept[name] = None, await _stored(cast("list[Json]", value), values)
+    return msgspec.structs.replace(given, payload=payload, kept=kept)
+
+
+async def _stored(items: list[Json], values: ValueStore) -> StoredRef:
+    parts: list[Part] = []
+    size = 0
+    for page in pages_of(items):
+        data = msgspec.json.encode(page)
+        parts.append(Part(await values.put(data), 0, len(page)))
+        size += len(data)
+    return StoredRef(tuple(parts), size)
+
+
+def pages_of(items: list[Json]) -> Iterator[list[Json]]:
+    """The items in their order, cut into pages."""
+    page: list[Json] = []
+    size = 0
+    for item in items:
+        bytes_ = len(msgspec.json.encode(item))
+        if page and (len(page) >= PAGE_ITEMS or size + bytes_ > PAGE_BYTES):
+            yield page
+            page, size = [], 0
+        page.append(item)
+        size += bytes_
+    yield page

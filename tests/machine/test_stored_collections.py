@@ -1,0 +1,174 @@
+"""A loop over a stored list gives its chunks references to parts of the list; only what reads the items loads them."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_temporal.event_ids import EPOCH_MS
+from noetl_temporal.limits import STORED_BYTES
+from noetl_temporal.machine.call import Part, StoredRef
+from noetl_temporal.machine.commands import CallTool, Command, FrameLimits, KeepValues, LoadValue, RunChunk
+from noetl_temporal.machine.events import (
+    ChunkFinished,
+    ChunkReport,
+    Continued,
+    PayloadRef,
+    Started,
+    ValueLoaded,
+    ValuesKept,
+)
+from noetl_temporal.machine.loops import chunks
+from noetl_temporal.machine.loops.chunks import cut_stored
+from noetl_temporal.machine.playbook import Machine
+
+from .playbooks import playbook
+
+PAGES = StoredRef((Part("a", 0, 6), Part("b", 0, 6)), 100)
+LOOP = """
+  - step: start
+    loop: {{in: "{{{{ {collection} }}}}", iterator: item, spec: {{{options}mode: parallel, max_in_flight: 4}}}}
+    tool: {{kind: noop, message: "{{{{ {read} }}}}"}}
+    next: {{arcs: [{{step: again}}]}}
+  - step: again
+    loop: {{in: "{{{{ start.results }}}}", iterator: item, spec: {{mode: parallel, max_in_flight: 4}}}}
+    tool: {{kind: noop}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_ITEMS", 4)
+
+
+class Run:
+    """A run whose request has a stored list of twelve items; its machine is restored before every fact."""
+
+    def __init__(self, collection: str, options: str = "", read: str = "item", **payload: Any) -> None:
+        self.graph = compile_or_raise(playbook(LOOP.format(collection=collection, options=options, read=read)))
+        self.now = EPOCH_MS
+        self.machine = Machine(self.graph, execution_id=1, limit=STORED_BYTES)
+        begun = Started(self.now, {"items": None, **payload}, kept={"items": PAGES})
+        self.commands = self.machine.feed(begun)
+
+    def feed(self, fact: Any, *given: Any) -> list[Command]:
+        self.now += 10
+        state = self.machine.snapshot()
+        self.machine = Machine(self.graph, execution_id=1, state=state, limit=STORED_BYTES)
+        self.commands = self.machine.feed(fact(self.now, *given))
+        return self.commands
+
+    @property
+    def parts(self) -> list[Part | None]:
+        """Of the chunks that began with the last fact."""
+        return [one.input.kept_items for one in self.commands if isinstance(one, RunChunk)]
+
+    def end_chunk(self, size: int, key: str, number: int) -> None:
+        [first, *_] = [id_ for id_, one in self.machine.state.pending.items() if one.kind == "chunk"]
+        stats = {"total": size, "success": size, "failed": 0, "skipped": 0}
+        stored = StoredRef((Part(key, 0, size),), 50)
+        self.feed(ChunkFinished, first, ChunkReport("ok", [], stats, clock=self.now + number, stored=stored))
+
+
+def loads(commands: list[Command]) -> list[LoadValue]:
+    return [one for one in commands if isinstance(one, LoadValue)]
+
+
+@pytest.mark.parametrize("collection", ["workload.items", "payload.items"])
+def test_chunks_get_parts_of_the_pages_and_nothing_is_loaded(collection: str) -> None:
+    run = Run(collection)
+    assert run.parts == [Part("a", 0, 3), Part("a", 3, 3)]
+    assert loads(run.commands) == []
+    assert not any(isinstance(one, KeepValues) for one in run.commands)
+    [first, second] = [one.input for one in run.commands if isinstance(one, RunChunk)]
+    assert [(one.first, one.size, one.total, one.items) for one in (first, second)] == [(0, 3, 12, []), (3, 3, 12, [])]
+
+
+@pytest.mark.parametrize(
+    ("collection", "options", "first"),
+    [
+        ("workload.items | reverse | list", "", 11),
+        ("workload.items", "limit: 5, ", 0),
+        ("workload.items", "where: '{{ item > 4 }}', ", 5),
+        ("workload.items", "order_by: '{{ -item }}', ", 11),
+    ],
+)
+def test_a_list_that_is_not_taken_as_it_is_is_loaded(collection: str, options: str, first: int) -> None:
+    run = Run(collection, options)
+    [load] = loads(run.commands)
+    run.feed(ValueLoaded, load.id, list(range(12)))
+    [keep] = [one for one in run.commands if isinstance(one, KeepValues)]
+    assert keep.values[0][0] == first
+
+
+def test_an_item_of_the_list_is_not_taken_for_the_list() -> None:
+    run = Run("workload.items.0")
+    [load] = loads(run.commands)
+    run.feed(ValueLoaded, load.id, [[7], *range(11)])
+    [chunk] = [one.input for one in run.commands if isinstance(one, RunChunk)]
+    assert chunk.items == [7]
+
+
+def test_a_body_that_reads_the_whole_list_gets_it() -> None:
+    run = Run("workload.items", read="workload.items | length")
+    [load] = loads(run.commands)
+    run.feed(ValueLoaded, load.id, list(range(12)))
+    inputs = [one.input for one in run.commands if isinstance(one, RunChunk)]
+    assert {len(one.scope["workload"]["items"]) for one in inputs} == {12}
+    assert run.parts == [Part("a", 0, 3), Part("a", 3, 3)]
+
+
+def test_a_large_scope_is_stored_once_for_all_chunks() -> None:
+    run = Run("workload.items", read="workload.text", text="x" * 70_000)
+    [keep] = [one for one in run.commands if isinstance(one, KeepValues)]
+    assert keep.values == ({"workload": {"text": "x" * 70_000}},)
+    run.feed(ValuesKept, keep.id, (PayloadRef("scope", 70_020),))
+    inputs = [one.input for one in run.commands if isinstance(one, RunChunk)]
+    assert {(one.kept_scope, len(one.scope)) for one in inputs} == {("scope", 0)}
+    assert run.parts == [Part("a", 0, 3), Part("a", 3, 3)]
+
+
+def test_items_that_a_chunk_returns_are_the_next_of_its_part() -> None:
+    run = Run("workload.items")
+    stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
+    run.feed(ChunkFinished, "start/1/3", ChunkReport("ok", [1], stats, rest=2, clock=run.now))
+    assert run.parts == [Part("a", 4, 2)]
+
+
+def test_a_loop_over_the_results_of_a_loop_has_their_parts() -> None:
+    run = Run("workload.items")
+    for number in range(4):
+        run.end_chunk(3, f"result{number}", number)
+    assert run.parts == [Part("result0", 0, 3), Part("result1", 0, 3)]
+    assert loads(run.commands) == []
+
+
+def test_the_first_call_waits_for_no_list_that_it_does_not_read() -> None:
+    graph = compile_or_raise(playbook("  - step: start\n    tool: {kind: noop, message: '{{ workload.name }}'}\n"))
+    machine = Machine(graph, execution_id=1, limit=STORED_BYTES)
+    found = machine.feed(Started(EPOCH_MS, {"items": None, "name": "x"}, kept={"items": PAGES}))
+    assert any(isinstance(one, CallTool) for one in found)
+    assert machine.feed(Continued(EPOCH_MS + 1)) == []
+
+
+@pytest.mark.parametrize(
+    "frame", [None, FrameLimits(max_rows=7, max_seconds=60, max_bytes=1_000_000, row_concurrency=3)]
+)
+def test_ranges_are_within_parts_and_cover_the_list(frame: FrameLimits | None) -> None:
+    drawn = random.Random(0)
+    for _ in range(300):
+        counts = [drawn.randint(1, 30) for _ in range(drawn.randint(1, 6))]
+        starts = [drawn.randint(0, 5) for _ in counts]
+        parts = tuple(Part(f"k{n}", start, count) for n, (start, count) in enumerate(zip(starts, counts, strict=True)))
+        total, size = sum(counts), drawn.randint(1, 2_000)
+        most = drawn.randint(1, 2_000)
+        found = cut_stored(StoredRef(parts, size), drawn.randint(1, 9), most, frame)
+        assert list(found) == sorted(found)
+        items = [(part.key, place) for part in parts for place in range(part.start, part.start + part.count)]
+        ranges = [(part.key, place) for part in found.values() for place in range(part.start, part.start + part.count)]
+        assert ranges == items
+        assert list(found) == [sum(part.count for part in list(found.values())[:n]) for n in range(len(found))]
+        assert max(part.count for part in found.values()) <= max(1, most * total // size)

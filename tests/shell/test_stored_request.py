@@ -1,0 +1,152 @@
+"""Large lists of a request: stored by the client, looped over by reference, loaded only where a template reads them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import msgspec
+import pytest
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
+from noetl_compiler import compile_or_raise
+from noetl_temporal import stored_request
+from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.config import reading_converter
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.playbook_tests.recorded import recorded_run
+from noetl_temporal.run_input import RunInput
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.worker import serving
+from tests.audit import audit_execution
+from tests.shell.conftest import HEAD
+
+ITEMS = [f"item {number}" for number in range(50)]
+LOOP = """\
+  - step: start
+    loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel, max_in_flight: 8}FRAME}
+    tool: {kind: noop, input: {n: "{{ item }}"}}
+    next: {arcs: [{step: after}]}
+  - step: after
+    tool: {kind: noop, input: {n: "{{ start.results | length }} {{ workload.items | length }} {{ payload.items[49] }}"}}
+"""
+CASES = {"chunks": "", "frames": ", frame: {max_rows: 9}"}
+AFTER = "50 50 item 49"
+
+
+def answer(request: Request, _context: ToolContext) -> Any:
+    return request.input["n"]
+
+
+@pytest.fixture(autouse=True)
+def pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of this size are large."""
+    monkeypatch.setattr(stored_request, "LARGE_BYTES", 100)
+    monkeypatch.setattr(stored_request, "PAGE_ITEMS", 20)
+    monkeypatch.setattr("noetl_temporal.machine.loops.chunks.CHUNK_ITEMS", 8)
+
+
+@asynccontextmanager
+async def serving_client(servers: Addresses) -> AsyncGenerator[NoetlClient]:
+    await migrate(servers.postgres)
+    tools = {"noop": FakeTool("noop", answer)}
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+    async with serving(client.temporal, tools, CredentialSource(environment={})):
+        yield client
+
+
+async def submit(client: NoetlClient, frame: str = "", head: str = "", **more: Any) -> RunHandle:
+    text = f"{HEAD}{head}workflow:\n{LOOP.replace('FRAME', frame)}"
+    return await client.submit(compile_or_raise(text), {"items": ITEMS, "name": "x"}, content=text, **more)
+
+
+async def input_of(servers: Addresses, handle: RunHandle) -> RunInput:
+    started = (await handle.workflow.fetch_history()).events[0].workflow_execution_started_event_attributes
+    converter = await reading_converter(servers.postgres)
+    found: list[RunInput] = await converter.decode(started.input.payloads[:1], [RunInput])
+    return found[0]
+
+
+@pytest.mark.parametrize("frame", CASES.values(), ids=CASES)
+async def test_a_loop_runs_over_the_list_and_templates_read_it(servers: Addresses, frame: str) -> None:
+    async with serving_client(servers) as client:
+        handle = await submit(client, frame)
+        report = await handle.result()
+        assert (report.status, report.result) == ("completed", AFTER)
+        given = await input_of(servers, handle)
+        assert given.payload == {"items": None, "name": "x"}
+        assert [(part.start, part.count) for part in given.kept["items"].parts] == [(0, 20), (0, 20), (0, 10)]
+        await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
+        assert await audit_execution(servers.postgres, handle.execution_id) == []
+        found = await recorded_run(client.temporal, await reading_converter(servers.postgres), handle.workflow_id)
+        assert found.payload == {"items": ITEMS, "name": "x"}
+
+
+async def test_the_event_log_owns_the_pages_and_has_their_size(servers: Addresses) -> None:
+    async with serving_client(servers) as client:
+        handle = await submit(client)
+        await handle.result()
+        await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
+        kept = (await input_of(servers, handle)).kept["items"]
+    log = await asyncpg.connect(servers.postgres)
+    try:
+        owned = await log.fetch("SELECT key FROM noetl.payload_owner WHERE execution_id = $1", handle.execution_id)
+        query = (
+            "SELECT context FROM noetl.event WHERE execution_id = $1 AND event_type = 'playbook.execution.requested'"
+        )
+        context = msgspec.json.decode(await log.fetchval(query, handle.execution_id))
+    finally:
+        await log.close()
+    assert {part.key for part in kept.parts} <= {row["key"] for row in owned}
+    assert context["workload"]["items"] == {"_truncated": True, "_size": kept.bytes}
+
+
+async def test_a_rerun_has_the_same_list(servers: Addresses) -> None:
+    async with serving_client(servers) as client:
+        handle = await submit(client)
+        await handle.result()
+        for step in ("after", "start"):
+            report = await (await client.rerun(handle.execution_id, step)).result()
+            assert (report.status, report.result) == ("completed", AFTER)
+
+
+async def test_a_run_that_continues_as_new_keeps_the_references(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 15)
+    async with serving_client(servers) as client:
+        handle = await submit(client)
+        assert (await handle.result()).result == AFTER
+        last = await input_of(servers, handle)
+    kept = last.state["machine"]["kept"]
+    assert len(kept["workload"]["items"]["parts"]) == 3
+    assert kept["payload"] == kept["workload"]
+
+
+async def test_a_key_stands_for_the_whole_list(servers: Addresses) -> None:
+    async with serving_client(servers) as client:
+        first = await submit(client, key="stored request")
+        again = await submit(client, key="stored request")
+        assert (again.execution_id, again.is_new) == (first.execution_id, False)
+        await first.result()
+
+
+async def test_what_the_start_of_a_run_may_read_is_not_stored(servers: Addresses) -> None:
+    head = "workload: {size: '{{ payload.items | length }}'}\n"
+    async with serving_client(servers) as client:
+        handle = await submit(client, head=head)
+        assert (await handle.result()).result == AFTER
+        given = await input_of(servers, handle)
+    assert (given.payload["items"], given.kept) == (ITEMS, {})
+
+
+def test_a_page_has_a_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = [["x" * size] for size in (1, 400, 3, 900, 900, 2, 1)]
+    monkeypatch.setattr(stored_request, "PAGE_BYTES", 1_000)
+    found = list(stored_request.pages_of(items))
+    assert found == [items[:3], items[3:4], items[4:]]
