@@ -26,6 +26,7 @@ from noetl_temporal.machine.call import (
     ToolReport,
 )
 from noetl_temporal.machine.policy import Decision, RuleError, decide, is_last_page
+from noetl_temporal.machine.scope import Late
 from noetl_temporal.stored_values import with_stored_result
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, until_done
@@ -103,8 +104,8 @@ class AttemptEnd:
         return decision, None
 
     def _is_last_page(self, decision: Decision, outcome: PlainOutcome) -> bool:
-        call = self._call
-        return decision.do == "again" and is_last_page(call.rules or (), decision, self._scope(outcome), call.page)
+        call, scope = self._call, Late(lambda: self._scope(outcome))
+        return is_last_page(call.rules or (), decision, scope, call.page)
 
     def _again(self, outcome: PlainOutcome, decision: Decision) -> ApplicationError:
         error = _error_of(outcome)
