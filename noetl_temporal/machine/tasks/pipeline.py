@@ -42,7 +42,7 @@ from noetl_temporal.machine.failures import error_outcome, template_outcome
 from noetl_temporal.machine.policy import Decision, RuleError, decide
 from noetl_temporal.machine.records import TaskRecord
 from noetl_temporal.machine.state import PipelineState, TaskProgress
-from noetl_temporal.machine.stored import with_result
+from noetl_temporal.machine.stored import logged_in, with_result
 from noetl_temporal.machine.tasks import breaker, guarded_tasks
 from noetl_temporal.machine.tasks.call_result import (
     Ruling,
@@ -269,7 +269,9 @@ class Pipeline:
     def _settled(self, plan: TaskPlan, report: ToolReport) -> None:
         """See ``_settle``. Templates see the values from before any of these assignments. Raises TemplateFailure."""
         task, profile = plan.task, self.host.names
-        outcome = with_selected(task.output, task.kind, report.outcome)
+        is_attempt = report.is_decided and report.outcome["status"] == "ok"
+        outcome = logged_in(report.outcome, self.state.task.event_id) if is_attempt else report.outcome
+        outcome = with_selected(task.output, task.kind, outcome)
         self._warn_of_result(plan, outcome)
         if report.failed is not None:
             self._record(plan, outcome)
@@ -450,7 +452,11 @@ class Pipeline:
     def _task_ended(self, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None) -> int:
         """End a task execution. Returns the id of its event."""
         self.state.task.is_open = False
-        return emit_ended(self.host, self.state, plan, status, outcome, sequence)
+        row = emit_ended(self.host, self.state, plan, status, outcome, sequence)
+        if status == "COMPLETED":
+            record = self.state.records[plan.task.label]
+            self.state.records[plan.task.label] = TaskRecord(record.kind, logged_in(record.outcome, row))
+        return row
 
     def _begin_store(self, plan: TaskPlan) -> None:
         host, state = self.host, self.state
