@@ -126,6 +126,10 @@ async def test_rows_have_results_whole_up_to_10_kb(servers: Addresses, dsn: str,
     assert pages[1]["result"]["context"] == {"value": [1, 2]}
     large = [row for row in rows if row["event_type"] == "task.attempt.done" and row["meta"].get("page") == 2]
     assert large[0]["result"]["reference"]["size"] > LARGE
+    legacy = {row["event_id"]: row["data"] for row in await log.rows(run.execution_id, "event_legacy")}
+    for index, size in enumerate((SMALL, MEDIUM)):
+        assert legacy[iterations[index]["event_id"]]["result"] == {"value": "x" * size}
+    assert legacy[iterations[2]["event_id"]]["result"] == {"reference": iterations[2]["result"]["reference"]}
     assert not [row for row in rows if "_truncated" in str(row["result"]) and row["node_name"] != "end"]
     await rebuild(dsn, client.temporal.data_converter)
     assert await log.everything() == stored

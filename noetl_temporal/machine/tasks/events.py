@@ -14,7 +14,7 @@ from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan
 
-__all__ = ["emit_decided", "emit_ended", "emit_started", "message_of"]
+__all__ = ["emit_decided", "emit_ended", "emit_started", "message_of", "warn_of_result"]
 
 _ENDS = {"COMPLETED": "task.done", "CANCELLED": "task.cancelled", "FAILED": "task.failed"}
 
@@ -68,6 +68,13 @@ def emit_ended(
         meta=meta if sequence is None else {**meta, "sequence": sequence},
         **logged(outcome) if status == "COMPLETED" else {},
     )
+
+
+def warn_of_result(host: Host, plan: TaskPlan, outcome: PlainOutcome) -> None:
+    """Record the warnings of the tool about values that it changed."""
+    warning = outcome.get("meta", {}).get("warning")
+    if isinstance(warning, str):
+        host.warn(f"{plan.task.label}: {warning}", plan.task.span)
 
 
 def _meta(host: Host, state: PipelineState, plan: TaskPlan) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from noetl_temporal.machine.stored import logged_in, with_result
 from noetl_temporal.machine.tasks import breaker, guarded_tasks
 from noetl_temporal.machine.tasks.call_result import (
     Ruling,
+    attempt_outcome,
     last_page,
     mistakes,
     raised,
@@ -56,7 +57,7 @@ from noetl_temporal.machine.tasks.call_result import (
 )
 from noetl_temporal.machine.tasks.calls import store_call, summary, timer_id, tool_call
 from noetl_temporal.machine.tasks.collect import cut_warning, sequence_of, with_page
-from noetl_temporal.machine.tasks.events import emit_decided, emit_ended, emit_started
+from noetl_temporal.machine.tasks.events import emit_decided, emit_ended, emit_started, warn_of_result
 from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
@@ -269,10 +270,8 @@ class Pipeline:
     def _settled(self, plan: TaskPlan, report: ToolReport) -> None:
         """See ``_settle``. Templates see the values from before any of these assignments. Raises TemplateFailure."""
         task, profile = plan.task, self.host.names
-        is_attempt = report.is_decided and report.outcome["status"] == "ok"
-        outcome = logged_in(report.outcome, self.state.task.event_id) if is_attempt else report.outcome
-        outcome = with_selected(task.output, task.kind, outcome)
-        self._warn_of_result(plan, outcome)
+        outcome = with_selected(task.output, task.kind, attempt_outcome(report, self.state.task.event_id))
+        warn_of_result(self.host, plan, outcome)
         if report.failed is not None:
             self._record(plan, outcome)
             raise raised(report.failed, task)
@@ -293,12 +292,6 @@ class Pipeline:
             if is_replaced and task.guard is None:
                 self.state.last = task.label
         self._act(plan, ruling, with_rule_message(ruling, given, names), names)
-
-    def _warn_of_result(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
-        """Record the warnings of the tool about values that it changed."""
-        warning = outcome.get("meta", {}).get("warning")
-        if isinstance(warning, str):
-            self.host.warn(f"{plan.task.label}: {warning}", plan.task.span)
 
     def _decide(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
         """Evaluate the rules, for a call that no activity reported. A retry is a new call."""
