@@ -16,6 +16,7 @@ import msgspec
 from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.event_ids import DERIVED, event_id, millisecond_of
+from noetl_temporal.limits import PREVIEW_BYTES
 from noetl_temporal.mirror.payloads import Json, Reference, as_map
 from noetl_temporal.mirror.raw import milliseconds
 from noetl_temporal.mirror.run_state import OpenRow, RunState
@@ -24,9 +25,6 @@ from noetl_temporal.mirror.sanitise import LARGE, sanitised
 __all__ = ["ROW", "EventRow", "RowWriter", "iso"]
 
 _MESSAGE = 500
-_PREVIEW = 500
-"""Bytes of JSON."""
-
 ROW = "row"
 """The type of a reference to another row, whose result this row has as well (results.py)."""
 
@@ -182,7 +180,7 @@ def _result(status: str, event_id: int, result: Json) -> dict[str, Json] | None:
         return {"status": status, "reference": {"type": result.driver, **result.claim}}
     text = msgspec.json.encode(result)
     if len(text) > LARGE:
-        preview = text[:_PREVIEW].decode(errors="ignore")
+        preview = text[:PREVIEW_BYTES].decode(errors="ignore")
         reference = {"type": "history", "event_id": str(event_id), "size": len(text), "preview": preview}
         return {"status": status, "reference": reference}
     context = as_map(result)

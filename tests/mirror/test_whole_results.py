@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+import asyncpg
 import pytest
 
 from noetl_activities.tool import Request, ToolContext
@@ -16,7 +17,7 @@ from noetl_temporal.stack.addresses import Addresses
 from tests.mirror.conftest import Log
 from tests.shell.conftest import Shell
 
-SMALL, MEDIUM, LARGE = 500, 5_000, 50_000
+SMALL, MEDIUM, LARGE, STORED = 500, 5_000, 50_000, 100_000
 
 WORKFLOW = f"""
   - step: small
@@ -27,6 +28,9 @@ WORKFLOW = f"""
     next: {{arcs: [{{step: large}}]}}
   - step: large
     tool: {{kind: noop, input: {{n: {LARGE}}}}}
+    next: {{arcs: [{{step: stored}}]}}
+  - step: stored
+    tool: {{kind: noop, input: {{n: {STORED}}}}}
     next: {{arcs: [{{step: each}}]}}
   - step: each
     loop: {{in: [{SMALL}, {MEDIUM}, {LARGE}], iterator: item, spec: {{FRAME}}}}
@@ -110,6 +114,11 @@ async def test_rows_have_results_whole_up_to_10_kb(servers: Addresses, dsn: str,
         for row in rows:
             if row["event_type"] in ("task.done", "task.attempt.done") and row["meta"]["step"] == name:
                 shows(row, "x" * size)
+    [done] = _of(rows, "step.done", "stored")
+    found = done["result"]["reference"]
+    assert (found["type"], found["size"], found["preview"]) == ("payload", STORED + 2, '"' + "x" * 499)
+    async with asyncpg.create_pool(servers.postgres, max_size=1) as pool:
+        assert await pool.fetchval("SELECT count(*) FROM noetl.payload WHERE key = $1", found["key"]) == 1
     iterations = {row["meta"]["iteration"]: row for row in _of(rows, "loop.iteration.done", "each")}
     for index, size in enumerate((SMALL, MEDIUM, LARGE)):
         shows(iterations[index], "x" * size)
