@@ -16,6 +16,7 @@ from noetl_temporal.machine.control import (
     resume_problem,
     retry_problem,
     skip_problem,
+    words_problem,
 )
 from noetl_temporal.machine.events import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.playbook import Machine
@@ -50,6 +51,7 @@ class ControlledWorkflow:
     def check_pause(self, request: PauseRequest) -> None:
         """Raises ApplicationError with the reason for what cannot be."""
         if self._is_new(request.id):
+            refuse(words_problem(request.by, request.reason))
             refuse(pause_problem(self._machine.state, self._host.unfed))
 
     @workflow.update(name=RESUME_UPDATE, description="Resume a paused run.")
@@ -62,6 +64,7 @@ class ControlledWorkflow:
     def check_resume(self, request: PauseRequest) -> None:
         """Raises ApplicationError with the reason for what cannot be."""
         if self._is_new(request.id):
+            refuse(words_problem(request.by, request.reason))
             refuse(resume_problem(self._machine.state, self._host.unfed))
 
     @workflow.update(name=RETRY_UPDATE, description="Retry a held step.")
@@ -77,6 +80,7 @@ class ControlledWorkflow:
     def check_retry(self, request: HeldRequest) -> None:
         """Raises ApplicationError with the reason for what cannot be."""
         if self._is_new(request.id):
+            refuse(words_problem(request.by, request.reason))
             refuse(retry_problem(self._machine.state, self._host.unfed))
             self._held(request)
 
@@ -93,6 +97,7 @@ class ControlledWorkflow:
     def check_skip(self, request: HeldRequest) -> None:
         """Raises ApplicationError with the reason for what cannot be."""
         if self._is_new(request.id):
+            refuse(words_problem(request.by, request.reason))
             refuse(skip_problem(request.data))
             self._held(request)
 

@@ -55,6 +55,4 @@ def scheduled_execution_id(began: datetime, first_run_id: str) -> int:
 
 def exact_id(text: str) -> int | None:
     """The execution id that the text is, without any look-up; None for what may be the beginning of several IDs."""
-    if text.isdecimal() and not SHORTEST_PREFIX <= len(text) < LENGTHS[0]:
-        return int(text)
-    return None
+    return int(text) if text.isdecimal() and len(text) >= LENGTHS[0] else None

@@ -8,13 +8,14 @@ In these three cases the call is retried, and the attempt counts neither as fail
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from temporalio import activity
 
 from noetl_temporal.machine.call import AttemptStatus
 
-__all__ = ["FINISH_SECONDS", "INTERRUPTED", "finished", "stop_reason"]
+__all__ = ["FINISH_SECONDS", "INTERRUPTED", "finished", "not_paused", "stop_reason"]
 
 FINISH_SECONDS = 10.0
 """How long an attempt whose tool has answered may take to store that, after it is interrupted."""
@@ -41,6 +42,19 @@ def stop_reason() -> AttemptStatus | None:
     if details.reset:
         return "reset"
     return "shutdown" if details.worker_shutdown else None
+
+
+async def not_paused(attempt: Coroutine[Any, Any, T], is_called: asyncio.Event) -> T:
+    """The result of an attempt that a pause does not interrupt once its tool ``is_called``: that call must not be
+    repeated. Temporal tells an activity once that it is to stop, so a cancel after the pause waits for the call.
+    """
+    work = asyncio.create_task(attempt)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        if stop_reason() != "paused" or not is_called.is_set():
+            work.cancel()
+        return await work
 
 
 async def finished(work: asyncio.Task[T]) -> T:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Generator
 from datetime import timedelta
 from typing import Any, TypeAlias
 
+import msgspec
 from temporalio.client import (
     WorkflowHandle,
     WorkflowQueryRejectedError,
@@ -16,12 +19,24 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.control_requests import DecisionRequest, HeldRequest, OpenWaits, PauseRequest, SignalRequest
+from noetl_temporal.machine.control import words_problem
 from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.naming import WAITS_QUERY
 from noetl_temporal.paused_workflows import unpause_command
 from noetl_temporal.temporal_problems import rpc_problem
 
-__all__ = ["NoAnswerError", "Request", "RequestRefusedError", "chosen_approval", "open_approval", "open_waits", "send"]
+__all__ = [
+    "NoAnswerError",
+    "Request",
+    "RequestRefusedError",
+    "RunOverError",
+    "check_reason",
+    "chosen_approval",
+    "of_open_run",
+    "open_approval",
+    "open_waits",
+    "send",
+]
 
 Request: TypeAlias = SignalRequest | DecisionRequest | PauseRequest | HeldRequest
 
@@ -44,12 +59,20 @@ class RequestRefusedError(ValueError):
     """A run refused a request; the message says why."""
 
 
+class RunOverError(RequestRefusedError):
+    """The run has ended."""
+
+    def __init__(self) -> None:
+        super().__init__("the run has ended")
+
+
 class NoAnswerError(RequestRefusedError):
     """No worker has answered a request in time; it may still do so."""
 
 
 async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request, namespace: str) -> Any:
     """Return the run's answer when it has accepted the request. Raises RequestRefusedError, DeploymentError."""
+    _check_types(request)
     try:
         return await _sent(workflow, update, request)
     except WorkflowUpdateFailedError as error:
@@ -62,12 +85,41 @@ async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request
         ) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
-            raise RequestRefusedError("the run has ended") from error
+            raise RunOverError from error
         if _PAUSED in error.message:
             raise RequestRefusedError(_paused_in_temporal(workflow)) from error
         if _FULL in error.message:
             raise RequestRefusedError("the run has received as many requests as Temporal allows") from error
         raise rpc_problem(error, namespace) or error from error
+
+
+@contextlib.contextmanager
+def of_open_run() -> Generator[None]:
+    """What is asked inside needs a run that goes on. Raises RunOverError where Temporal has none."""
+    try:
+        yield
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise RunOverError from error
+        raise
+
+
+def check_reason(reason: str) -> None:
+    """Of a stop, which no validator of the run checks. Raises RequestRefusedError."""
+    _check_types(PauseRequest(0, reason=reason))
+    problem = words_problem("", reason)
+    if problem is not None:
+        raise RequestRefusedError(problem)
+
+
+def _check_types(request: Request) -> None:
+    """The run could not read a request of other types. Raises RequestRefusedError."""
+    try:
+        msgspec.json.decode(msgspec.json.encode(request), type=type(request))
+    except UnicodeEncodeError as error:
+        raise RequestRefusedError("it has text that is not Unicode") from error
+    except (TypeError, msgspec.ValidationError) as error:
+        raise RequestRefusedError(str(error)) from error
 
 
 async def _sent(workflow: WorkflowHandle[Any, Any], update: str, request: Request) -> Any:
@@ -93,7 +145,8 @@ async def open_waits(workflow: WorkflowHandle[Any, Any], within: timedelta | Non
     paused in Temporal itself.
     """
     try:
-        found: OpenWaits = await workflow.query(WAITS_QUERY, result_type=OpenWaits, rpc_timeout=within)
+        with of_open_run():
+            found: OpenWaits = await workflow.query(WAITS_QUERY, result_type=OpenWaits, rpc_timeout=within)
     except WorkflowQueryRejectedError as error:
         raise RequestRefusedError(_paused_in_temporal(workflow)) from error
     return found
@@ -107,7 +160,7 @@ async def open_approval(workflow: WorkflowHandle[Any, Any], name: str | None) ->
     """The approval that is meant, as ``chosen_approval``. Raises RequestRefusedError, and RPCError as open_waits."""
     waits = (await open_waits(workflow, WITHIN)).waits
     if not waits and (await workflow.describe()).close_time is not None:
-        raise RequestRefusedError("the run has ended")
+        raise RunOverError
     return chosen_approval(waits, name)
 
 

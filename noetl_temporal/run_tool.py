@@ -46,7 +46,7 @@ from noetl_temporal.call_log import CallLog
 from noetl_temporal.call_sinks import CallSinks
 from noetl_temporal.codec import Unread
 from noetl_temporal.encryption_codec import Locked
-from noetl_temporal.interruptions import finished
+from noetl_temporal.interruptions import finished, not_paused
 from noetl_temporal.late_cancel import until_passed_on
 from noetl_temporal.leases import held
 from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
@@ -95,9 +95,9 @@ def tool_activity(
                 found = await _read(call, values, log)
                 if isinstance(found, str):
                     return ToolReport(refusal("internal", found))
-                return await Attempt(
-                    tool, found, Credentials(source, found.secrets_key), log, values, is_called, client
-                ).run()
+                credentials = Credentials(source, found.secrets_key)
+                attempt = Attempt(tool, found, credentials, log, values, is_called, client)
+                return await (attempt.run() if found.idempotent else not_paused(attempt.run(), is_called))
             except asyncio.CancelledError:
                 return await interrupted(log, is_called.is_set())
 

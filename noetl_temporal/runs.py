@@ -35,7 +35,7 @@ from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import Event, EventTail, execution
 from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, REPORT_MEMO, RunStatus
 from noetl_temporal.past_reports import past_report, past_run
-from noetl_temporal.request_sending import RequestRefusedError
+from noetl_temporal.request_sending import RequestRefusedError, RunOverError, check_reason, of_open_run
 from noetl_temporal.run_control import RunControl
 from noetl_temporal.run_ids import AmbiguousIdError, named_run
 from noetl_temporal.run_input import RunReport
@@ -50,6 +50,7 @@ __all__ = [
     "NoEventLogError",
     "RequestRefusedError",
     "RunHandle",
+    "RunOverError",
     "RunStatus",
     "Runs",
     "UnknownRunError",
@@ -249,17 +250,26 @@ class RunHandle(RunControl):
     async def cancel(self, reason: str = "") -> bool:
         """Ask the run to stop, after the cleanup in ``end``; ``result`` waits for that.
 
-        A second request skips the cleanup; then True is returned."""
-        if self._was_cancelled or _is_cancelled(await self.workflow.describe()):
-            await self.workflow.signal(CANCEL_SIGNAL, reason)
-            return True
+        A second request skips the cleanup; then True is returned. Raises RequestRefusedError with the reason."""
+        check_reason(reason)
+        with of_open_run():
+            found = await self.workflow.describe()
+            if found.close_time is not None:  # Temporal accepts the cancel of a closed workflow
+                raise RunOverError
+            if self._was_cancelled or _is_cancelled(found):
+                await self.workflow.signal(CANCEL_SIGNAL, reason)
+                return True
+            await self.workflow.cancel(reason=reason)
         self._was_cancelled = True
-        await self.workflow.cancel(reason=reason)
         return False
 
     async def terminate(self, reason: str = "") -> None:
-        """End the run immediately, without cleanup. Calls in progress are abandoned."""
-        await self.workflow.terminate(reason=reason)
+        """End the run immediately, without cleanup. Calls in progress are abandoned.
+
+        Raises RequestRefusedError with the reason."""
+        check_reason(reason)
+        with of_open_run():
+            await self.workflow.terminate(reason=reason)
 
     async def progress(self, within: timedelta | None = None) -> dict[str, dict[str, Json]]:
         """The steps so far, from a query of the workflow. Raises RPCError if no worker responds in time."""

@@ -221,7 +221,10 @@ class TemporalSchedules:
         return before[0] if before else None
 
     async def pause(self, name: str, note: str | None = None) -> None:
-        """No run is started until it is resumed. Raises ScheduleError, DeploymentError."""
+        """No run is started until it is resumed. Without a note a paused one keeps its own. Raises ScheduleError,
+        DeploymentError."""
+        if note is None and (found := await self._read(name)) is not None and found.is_paused:
+            return
         await self._ask(name, self._handle(name).pause(note=note or _NO_REASON))
 
     async def resume(self, name: str, note: str | None = None) -> None:

@@ -30,6 +30,7 @@ from noetl_temporal.control_requests import (
 from noetl_temporal.controlled_workflow import ControlledWorkflow, fact_of_pause, refuse
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, joined
 from noetl_temporal.machine.commands import Emit, Finish
+from noetl_temporal.machine.control import words_problem
 from noetl_temporal.machine.events import (
     Answered,
     Decided,
@@ -190,6 +191,7 @@ class PlaybookWorkflow(ControlledWorkflow):
     def check_decision(self, request: DecisionRequest) -> None:
         """Raises ApplicationError with the reason for what cannot be."""
         if self._is_new(request.id):
+            refuse(words_problem(request.by, request.reason))
             refuse(decision_problem(self._machine.state, _decided(request), self._host.unfed))
 
     @workflow.signal(name=OPEN_SIGNAL, description="An item of a loop has started to wait.")
@@ -210,7 +212,8 @@ class PlaybookWorkflow(ControlledWorkflow):
             for run in self._machine.held_runs
             if run.held is not None
         ]
-        return OpenWaits(list(self._machine.state.waits.values()), held, self._machine.state.pause)
+        waits = sorted(self._machine.state.waits.values(), key=lambda wait: wait.age)
+        return OpenWaits(waits, held, self._machine.state.pause)
 
     @workflow.query
     def progress(self) -> Json:

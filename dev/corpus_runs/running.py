@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ import httpx
 from dev.corpus_runs.table import Expected
 from noetl_compiler import CompileError
 from noetl_temporal.client import NoetlClient
+from noetl_temporal.runs import RunOverError
 from noetl_temporal.unsupported import UnsupportedError
 
 __all__ = ["Corpus", "Ended"]
@@ -85,7 +87,8 @@ class Corpus:
         try:
             report = await handle.wait(self._limit)
         except TimeoutError:
-            await handle.terminate("took too long")
+            with suppress(RunOverError):
+                await handle.terminate("took too long")
             return "running", f"for {self._limit.total_seconds():g} s"
         return report.status, "; ".join(f"{one.line}: {one.step}: {one.message}" for one in report.failures.kept[:3])
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from noetl_temporal.cli.arguments import RUN_ID
+from noetl_temporal.cli.arguments import NAME, RUN_ID
 from noetl_temporal.cli.payload import cut, read_value
 from noetl_temporal.cli.run_requests import json_argument, send_request, user_name
 
@@ -19,11 +19,11 @@ __all__ = ["approve_command", "reject_command", "signal_command"]
 
 _DECISION = (
     click.argument("execution", metavar="ID", type=RUN_ID),
-    click.argument("step", metavar="[STEP]", required=False),
+    click.argument("step", metavar="[STEP]", required=False, type=NAME),
     click.option(
         "--form", "fields", metavar="FIELD=VALUE", multiple=True, help="Fill in a field of the form; VALUE is YAML."
     ),
-    click.option("--as", "by", metavar="WHO", help="Who decides; the user's name by default."),
+    click.option("--as", "by", metavar="WHO", type=NAME, help="Who decides; the user's name by default."),
     click.option("--reason", metavar="TEXT", default="", help="Why; recorded in the result and the event log."),
 )
 
@@ -36,11 +36,11 @@ def _decision(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command("signal")
 @click.argument("execution", metavar="ID", type=RUN_ID)
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", type=NAME)
 @click.option(
     "--data", metavar="JSON", default="null", help="The payload as JSON; it is the result of the waiting task."
 )
-@click.option("--key", metavar="KEY", help="The key of the wait, if several wait for this name.")
+@click.option("--key", metavar="KEY", type=NAME, help="The key of the wait, if several wait for this name.")
 def signal_command(execution: int | str, name: str, data: str, key: str | None) -> None:
     """Send the signal NAME to the run ID.
 

@@ -15,11 +15,13 @@ __all__ = [
     "HOST_AND_PORT",
     "LARGEST_SIZE",
     "MOMENT",
+    "NAME",
     "RUN_ID",
     "Seconds",
     "moment_of",
     "read_amounts",
     "read_sizes",
+    "require_unicode",
 ]
 
 LONGEST_NAME = 1000
@@ -46,7 +48,9 @@ class _RunId(click.ParamType[Any]):
         whole = exact_id(text)
         if whole is not None:
             return whole
-        if len(text) < SHORTEST_PREFIX or len(text) > LONGEST_NAME or not text.isprintable():
+        if 0 < len(text) < SHORTEST_PREFIX:
+            return self.fail(f"{_shown(text)} is too short: give at least {SHORTEST_PREFIX} characters", param, ctx)
+        if not text or len(text) > LONGEST_NAME or not text.isprintable():
             return self.fail(
                 f"{_shown(text)} is not a run ID, such as 754318462739161088, or its first "
                 f"{SHORTEST_PREFIX} characters",
@@ -61,6 +65,51 @@ RUN_ID = _RunId()
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}...")
+
+
+class _Text(click.ParamType[Any]):
+    """Text of a command line that may have bytes outside of UTF-8, which no server can be sent."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Raises click.BadParameter."""
+        text = str(value)
+        return text if _is_unicode(text) else self.fail(f"{_shown(text)} is not UTF-8", param, ctx)
+
+
+class _Name(_Text):
+    """The name of something: not empty, as an unset variable of a script is."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Raises click.BadParameter."""
+        text = super().convert(value, param, ctx)
+        if not 0 < len(text) <= LONGEST_NAME:
+            return self.fail(f"a name has 1 to {LONGEST_NAME:,} characters", param, ctx)
+        return text
+
+
+NAME = _Name()
+
+
+def require_unicode(command: click.Command) -> None:
+    """Check all texts that the command takes, but those with a type of their own, such as paths of files."""
+    for parameter in command.params:
+        if parameter.type is click.STRING:
+            parameter.type = _Text()
+    if isinstance(command, click.Group):
+        for nested in command.commands.values():
+            require_unicode(nested)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Seconds(click.FloatRange):

@@ -179,10 +179,9 @@ def _paused_run(found: DescribeWorkflowExecutionResponse) -> Iterator[Attention]
     if is_paused(info):
         told = found.workflow_extended_info.pause_info
         since, workflow_id = _time(told.paused_time), info.execution.workflow_id
-        reason = f" ({told.reason})" if told.reason else ""
         yield Attention(
             "paused_run",
-            f"{workflow_id} is paused in Temporal since {since:%Y-%m-%d %H:%M:%S} UTC by {told.identity}{reason}",
+            f"{workflow_id} is paused in Temporal {_since_by(since, told.identity, told.reason)}",
             since.isoformat(timespec="seconds"),
             f"`{unpause_command(workflow_id)}`",
         )
@@ -193,13 +192,18 @@ def _paused_calls(found: DescribeWorkflowExecutionResponse) -> Iterator[Attentio
     workflow_id = found.workflow_execution_info.execution.workflow_id
     for call in found.pending_activities:
         if call.paused and call.pause_info.manual.reason != PAUSE_REASON:
-            since = _time(call.pause_info.pause_time)
+            since, told = _time(call.pause_info.pause_time), call.pause_info.manual
             yield Attention(
                 "paused_call",
-                f"the call {call.activity_id} is paused in Temporal since {since:%Y-%m-%d %H:%M:%S} UTC",
+                f"the call {call.activity_id} is paused in Temporal {_since_by(since, told.identity, told.reason)}",
                 since.isoformat(timespec="seconds"),
                 f"`temporal activity unpause --workflow-id {workflow_id} --activity-id {call.activity_id}`",
             )
+
+
+def _since_by(since: datetime, by: str, reason: str) -> str:
+    told = f"since {since:%Y-%m-%d %H:%M:%S} UTC" + (f" by {by}" if by else "")
+    return f"{told} ({reason})" if reason else told
 
 
 # ---- workflow tasks that fail ------------------------------------------------------------------------------------

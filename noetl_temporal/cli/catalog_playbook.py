@@ -17,7 +17,7 @@ from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.playbook import Playbook
 from noetl_temporal.environment import NO_CATALOG, dsn_from_environment
-from noetl_temporal.stack.errors import NotStartedError, StackError
+from noetl_temporal.stack.errors import NotStartedError, StackError, WrongArgumentError
 
 if TYPE_CHECKING:  # they bring the driver of Postgres along, which a file need not wait for
     from noetl_compiler import Result
@@ -75,7 +75,7 @@ async def _read(dsn: str, name: str, request: Mapping[str, Json]) -> tuple[Playb
     return Playbook(result.graph, entry.content, credentials, calls), (result,)
 
 
-async def entry_of(dsn: str, name: str, error: type[StackError] = StackError) -> CatalogEntry:
+async def entry_of(dsn: str, name: str, error: type[StackError] = WrongArgumentError) -> CatalogEntry:
     """The version that ``path@version`` names. Raises ``error`` where there is none, DeploymentError."""
     from noetl_temporal.catalog_store import UnknownPlaybookError, entry, named
 

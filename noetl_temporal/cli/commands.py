@@ -12,11 +12,12 @@ from typing import NamedTuple, NoReturn
 
 import click
 
+from noetl_temporal.cli.arguments import require_unicode
 from noetl_temporal.cli.causes import cause_of
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.printable_stream import print_safely
-from noetl_temporal.stack.errors import NoSuchRunError, NotStartedError, StackError
+from noetl_temporal.stack.errors import NoSuchRunError, NotStartedError, StackError, WrongArgumentError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.tracing import export_all
 
@@ -118,6 +119,7 @@ class LazyGroup(click.Group):
         module, _, name = COMMANDS[cmd_name].target.partition(":")
         with importing():
             command: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+        require_unicode(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -179,13 +181,16 @@ def _report_error(raised: BaseException) -> int:
         error = _of_the_folder(error)
     if isinstance(error, StackError) or _is_of_the_deployment(error):
         click.echo(f"Error: {error}", err=True, color=True)
-        is_wrong = isinstance(error, NotStartedError | NoSuchRunError) or not isinstance(error, StackError)
+        is_wrong = isinstance(error, _WRONG) or not isinstance(error, StackError)
         return WRONG if is_wrong else FAILED
     if os.environ.get("NOETL_DEBUG"):
         traceback.print_exception(error)
     message = f"{type(error).__name__}: {error}"
     click.echo(f"Error: {message}\nThis is a bug; NOETL_DEBUG=1 shows where.", err=True, color=True)
     return FAILED
+
+
+_WRONG = (NotStartedError, NoSuchRunError, WrongArgumentError)
 
 
 def _of_the_folder(error: OSError) -> Exception:

@@ -35,7 +35,7 @@ _FOR_REQUEST = "For --forecast and scripts: "
 
 
 @click.command("compile")
-@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...", type=click.Path())
 @click.option("--format", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="Output format.")
 @click.option("-o", "--output", type=click.Path(), help="Output file; for several playbooks, output folder.")
 @click.option(

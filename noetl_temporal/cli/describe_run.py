@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from msgspec.structs import replace
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -14,15 +16,15 @@ from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.log_reading import reading_of
 from noetl_temporal.cli.run_report import RunSummary
-from noetl_temporal.cli.standstill import standstill_of
-from noetl_temporal.cli.waiting import open_wait
+from noetl_temporal.cli.standstill import Standstill, standstill_of
+from noetl_temporal.cli.waiting import OpenWait, open_wait
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
-from noetl_temporal.mirror.read import StepSummary, steps_of
+from noetl_temporal.mirror.read import CalledRun, StepSummary, steps_of
 from noetl_temporal.paused_workflows import is_paused
 from noetl_temporal.run_input import RunReport
-from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs
+from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs, UnknownRunError
 from noetl_temporal.search_attributes import PATH
 
 __all__ = ["describe_run", "steps_from_log"]
@@ -48,6 +50,7 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
     has_worker = is_running and all(one.kind == "paused_call" for one in attention)
     open_ = await _open(handle) if has_worker else OpenWaits([])
     standstill = tuple(standstill_of(handle.execution_id, open_))
+    asked_below = await _asked_below(runs, read.called if has_worker else ())
     until = found.close_time or datetime.datetime.now(datetime.UTC)
     return RunSummary(
         execution_id=handle.execution_id,
@@ -71,9 +74,33 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
         attention=(*attention, *read.problems),
         cancelling=is_cancelling,
-        waits=tuple(open_wait(handle.execution_id, wait) for wait in open_.waits),
-        standstill=standstill,
+        waits=(*(open_wait(handle.execution_id, wait) for wait in open_.waits), *asked_below.waits),
+        standstill=(*standstill, *asked_below.standstill),
     )
+
+
+class _Asked(NamedTuple):
+    """What playbooks that a run has called ask of people."""
+
+    waits: list[OpenWait]
+    standstill: list[Standstill]
+
+
+async def _asked_below(runs: Runs, called: Sequence[CalledRun]) -> _Asked:
+    """Each with the path of its playbook, and the command for its own run."""
+    asked = _Asked([], [])
+    for one in called:
+        if one.status not in ("running", "paused"):
+            continue
+        try:
+            open_ = await _open(await runs.find(one.execution_id))
+        except UnknownRunError:  # it has ended, and was removed meanwhile
+            continue
+        for wait in (open_wait(one.execution_id, found) for found in open_.waits):
+            asked.waits.append(replace(wait, name=f"{one.path}: {wait.name}"))
+        held = [found for found in standstill_of(one.execution_id, open_) if found.run]
+        asked.standstill.extend(replace(found, run=f"{one.path}: {found.run}") for found in held)
+    return asked
 
 
 async def _open(handle: RunHandle) -> OpenWaits:

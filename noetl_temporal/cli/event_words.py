@@ -30,7 +30,16 @@ def event_words(row: Event) -> str:
         f"{name.removesuffix('_number').replace('_', ' ')} {meta[name]}" for name in TOLD if meta.get(name) is not None
     ]
     details += [_routed(row.meta)] if row.event_type == "next.evaluated" else []
+    details += _decided(meta)
     return ", ".join([*details, *([row.error] if row.error else [])])
+
+
+def _decided(meta: dict[str, Any]) -> list[str]:
+    """What a person decided: ``approved by ann``, ``retry by bob``."""
+    approved = meta.get("approved")
+    what = meta.get("action") or ("" if approved is None else "approved" if approved else "rejected")
+    by = f"by {meta['by']}" if meta.get("by") else ""
+    return [told] if (told := f"{what} {by}".strip()) else []
 
 
 def _routed(meta: dict[str, Any]) -> str:

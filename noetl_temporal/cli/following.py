@@ -13,7 +13,7 @@ from collections.abc import Generator
 from typing import Any
 
 import msgspec
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from noetl_compiler.graph import Graph
 from noetl_temporal.cli.attention import attention_of
@@ -32,7 +32,7 @@ from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.raw import Run
 from noetl_temporal.mirror.read import EventTail
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
-from noetl_temporal.runs import RunHandle, Runs
+from noetl_temporal.runs import RunHandle, RunOverError, Runs
 from noetl_temporal.task_log import LogTail
 
 __all__ = ["Following"]
@@ -144,7 +144,8 @@ class Following:
         await self._stop()
         if not await self._ends(ended, left, SETTLE_SECONDS):
             self._view.say("the run does not stop: terminating it")
-            await self._handle.terminate("did not stop after its timeout")
+            with _already_ended():
+                await self._handle.terminate("did not stop after its timeout")
 
     @staticmethod
     async def _ends(ended: asyncio.Future[Any], left: asyncio.Future[Any], seconds: float | None) -> bool:
@@ -237,8 +238,5 @@ class Following:
 @contextlib.contextmanager
 def _already_ended() -> Generator[None]:
     """A run that ends while it is being stopped is no error."""
-    try:
+    with contextlib.suppress(RunOverError):
         yield
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise

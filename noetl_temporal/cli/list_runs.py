@@ -12,7 +12,7 @@ import click
 import msgspec
 from rich.table import Table
 
-from noetl_temporal.cli.arguments import moment_of
+from noetl_temporal.cli.arguments import NAME, moment_of
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.console import print_table, styled
 from noetl_temporal.cli.exits import FAILED
@@ -49,7 +49,9 @@ def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> date
 
 
 @click.command("list")
-@click.option("--path", metavar="PATH", help="Only runs of this playbook; 'etl/*' matches all paths below etl.")
+@click.option(
+    "--path", metavar="PATH", type=NAME, help="Only runs of this playbook; 'etl/*' matches all paths below etl."
+)
 @click.option(
     "--status",
     "statuses",

@@ -24,7 +24,7 @@ _NOTHING = "nothing was written"
 
 
 @click.command("migrate")
-@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...", type=click.Path())
 @click.option("--write", "in_place", is_flag=True, help="Rewrite the files instead of printing.")
 @click.option(
     "-o",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from noetl_temporal.cli.arguments import RUN_ID
+from noetl_temporal.cli.arguments import NAME, RUN_ID
 from noetl_temporal.cli.run_requests import json_argument, send_request, user_name
 
 __all__ = ["pause_command", "resume_command", "retry_command", "skip_command"]
 
 _RUN = click.argument("execution", metavar="ID", type=RUN_ID)
-_BY = click.option("--as", "by", metavar="WHO", help="Who makes the request; the user's name by default.")
+_BY = click.option("--as", "by", metavar="WHO", type=NAME, help="Who makes the request; the user's name by default.")
 _REASON = click.option("--reason", metavar="TEXT", default="", help="Why; recorded in the event log.")
 
 
@@ -52,10 +52,10 @@ def resume_command(execution: int | str, by: str | None, reason: str) -> None:
 
 @click.command("retry")
 @_RUN
-@click.option("--step", metavar="STEP", default="", help="The step; optional if only one is held.")
+@click.option("--step", metavar="STEP", type=NAME, help="The step; optional if only one is held.")
 @_BY
 @_REASON
-def retry_command(execution: int | str, step: str, by: str | None, reason: str) -> None:
+def retry_command(execution: int | str, step: str | None, by: str | None, reason: str) -> None:
     """Retry a held step of the run ID: a step that failed and has on_failure: hold.
 
     Of a loop, only the items that failed or never ran are repeated; the others keep their results.
@@ -65,13 +65,13 @@ def retry_command(execution: int | str, step: str, by: str | None, reason: str) 
     noetl retry 754318462739161088 --step load --reason "the table exists now"
     """
     who = by or user_name()
-    execution_id, run = send_request(execution, lambda handle: handle.retry(step, by=who, reason=reason))
+    execution_id, run = send_request(execution, lambda handle: handle.retry(step or "", by=who, reason=reason))
     click.echo(f"run {execution_id}: retrying {run}")
 
 
 @click.command("skip")
 @_RUN
-@click.argument("step", metavar="STEP")
+@click.argument("step", metavar="STEP", type=NAME)
 @click.option("--data", metavar="JSON", default="null", help="The result of the step, as JSON.")
 @_BY
 @_REASON

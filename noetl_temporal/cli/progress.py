@@ -44,7 +44,7 @@ class StepLine:
         self.reported_at = self.began
         self.seconds: float | None = None
         self.total: int | None = None
-        self.iterations = self.failed = self.pages = self.retries = 0
+        self.iterations = self.kept = self.failed = self.pages = self.retries = 0
         self.loop_began: datetime | None = None
         self.last_ended: datetime | None = None
         self.note = ""
@@ -146,7 +146,9 @@ def _count(line: StepLine, event: str, row: Row) -> None:
     meta = row.meta
     iterator: dict[str, Any] = meta.get("iterator") or {}
     if event == "loop.started":
-        line.total, line.loop_began = iterator.get("collection_size", iterator.get("total_count")), row.event_time
+        size = iterator.get("chunks", iterator.get("collection_size", iterator.get("total_count")))
+        line.kept, line.loop_began = meta.get("kept", 0), row.event_time
+        line.total = size and size - line.kept
     elif event in ("loop.iteration.done", "loop.iteration.failed"):
         line.iterations += 1
         line.failed += event == "loop.iteration.failed"
@@ -154,7 +156,7 @@ def _count(line: StepLine, event: str, row: Row) -> None:
     elif event in ("loop.done", "loop.failed", "loop.cancelled"):
         # The rows of the last iterations may come after this one: they are in other histories.
         line.failed = meta["stats"]["failed"]
-        line.iterations = meta["stats"]["success"] + line.failed
+        line.iterations = meta["stats"]["success"] + line.failed - line.kept
     elif event == "task.done" and meta.get("page"):
         line.pages += 1
     elif event == "task.attempt.done":

@@ -32,7 +32,7 @@ MAX_BYTES = 500_000_000
 
 
 @click.command("replay")
-@click.argument("targets", metavar="[ID|FILE]...", nargs=-1)
+@click.argument("targets", metavar="[ID|FILE]...", nargs=-1, type=click.Path())
 @click.option("--open", "of_open", is_flag=True, help="Check all playbooks and loops that are running.")
 def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
     """Check that this build can continue runs started by an earlier build.

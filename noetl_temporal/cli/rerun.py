@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from noetl_temporal.cli.arguments import RUN_ID
+from noetl_temporal.cli.arguments import NAME, RUN_ID
 from noetl_temporal.cli.connection import reach_to_submit
 from noetl_temporal.cli.exits import INTERRUPTED
 from noetl_temporal.cli.importing import importing
@@ -31,7 +31,7 @@ __all__ = ["rerun_command"]
 
 @click.command("rerun")
 @click.argument("execution", metavar="ID", type=RUN_ID)
-@click.option("--from", "step", metavar="STEP", required=True, help="The first step that runs again.")
+@click.option("--from", "step", metavar="STEP", type=NAME, required=True, help="The first step that runs again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the new run.")
 def rerun_command(execution: int | str, step: str, as_json: bool) -> None:
     """Run STEP of the run ID and all steps after it again, in a new run.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from noetl_temporal.cli.arguments import DURATION, MOMENT
+from noetl_temporal.cli.arguments import DURATION, MOMENT, NAME
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.importing import importing
@@ -19,7 +19,7 @@ from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import OVERLAPS, Overlap
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.errors import StackError, WrongArgumentError
 
 if TYPE_CHECKING:  # they bring Temporal along, which --help need not wait for
     from noetl_temporal.client import NoetlClient, PlaybookSchedule
@@ -47,7 +47,7 @@ def schedule_group() -> None:
 
 @schedule_group.command("add")
 @click.argument("playbook", metavar="PATH[@VERSION]")
-@click.option("--name", help="The name of the schedule; PATH by default.")
+@click.option("--name", type=NAME, help="The name of the schedule; PATH by default.")
 @click.option("--cron", "cron", multiple=True, metavar="FIELDS", help='Cron expression, such as "0 6 * * 1-5".')
 @click.option("--every", type=DURATION, metavar="DURATION", help="Interval, such as 15m, aligned to midnight UTC.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set a workload value of every run.")
@@ -130,7 +130,7 @@ def add_command(
 
 
 @schedule_group.command("list")
-@click.option("--path", help="Only schedules of this playbook.")
+@click.option("--path", type=NAME, help="Only schedules of this playbook.")
 @_JSON
 def list_command(path: str | None, as_json: bool) -> None:
     """List the schedules of playbooks.
@@ -204,7 +204,7 @@ def backfill_command(name: str, start: datetime, end: datetime, overlap: Overlap
     noetl schedule backfill etl/load --from 2026-11-20 --to 2026-11-23
     """
     _asked(lambda client: client.schedules.backfill(name, start, end, overlap))
-    click.echo(f"schedule {name}: the runs from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} are started")
+    click.echo(f"schedule {name}: the runs from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} will be started")
 
 
 @schedule_group.command("delete")
@@ -228,7 +228,9 @@ def _asked(ask: Callable[[NoetlClient], Awaitable[T]]) -> T:
 
     try:
         return asyncio.run(answer())
-    except (ScheduleError, UnknownPlaybookError, NoEventLogError) as error:
+    except (ScheduleError, UnknownPlaybookError) as error:
+        raise WrongArgumentError(str(error)) from None
+    except NoEventLogError as error:
         raise StackError(str(error)) from None
     except (CompileError, UnsupportedError) as error:
         click.echo(str(error), err=True)

@@ -59,10 +59,10 @@ class _Stopped(NamedTuple):
 
 
 async def _stop(run: int | str, reason: str, *, at_once: bool) -> _Stopped:
-    from temporalio.service import RPCError, RPCStatusCode
+    from temporalio.service import RPCError
 
     from noetl_temporal.cli.named_run import execution_of
-    from noetl_temporal.runs import Runs, UnknownRunError
+    from noetl_temporal.runs import RequestRefusedError, RunOverError, Runs, UnknownRunError
     from noetl_temporal.temporal_problems import rpc_problem
 
     log_nowhere()
@@ -70,15 +70,15 @@ async def _stop(run: int | str, reason: str, *, at_once: bool) -> _Stopped:
     execution = await execution_of(run)
     try:
         handle = await runs.find(execution)
-        if (await handle.workflow.describe()).close_time is not None:
-            raise StackError(f"run {execution} has already ended: noetl status {execution}")
         if not at_once:
             return _Stopped(execution, await handle.cancel(reason))
         await handle.terminate(reason)
     except UnknownRunError as error:
         raise NoSuchRunError(str(error)) from None
+    except RunOverError:
+        raise StackError(f"run {execution} has already ended: noetl status {execution}") from None
+    except RequestRefusedError as error:
+        raise StackError(f"run {execution}: {error}") from None
     except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND:
-            raise StackError(f"run {execution} has already ended: noetl status {execution}") from None
         raise rpc_problem(error, runs.temporal.namespace) or error from error
     return _Stopped(execution)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from noetl_temporal.cli.arguments import RUN_ID
+from noetl_temporal.cli.arguments import NAME, RUN_ID
 from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
@@ -25,7 +25,7 @@ __all__ = ["logs_command"]
 @click.command("logs")
 @click.argument("run", metavar="[ID]", type=RUN_ID, required=False)
 @click.option("--follow", "-f", is_flag=True, help="Print new lines until the run ends.")
-@click.option("--step", metavar="NAME", help="Only the tasks of this step.")
+@click.option("--step", metavar="NAME", type=NAME, help="Only the tasks of this step.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def logs_command(run: int | str | None, follow: bool, step: str | None, as_json: bool) -> None:
     """Show what the tasks of the run ID print. Without ID: of the latest run.

@@ -14,11 +14,32 @@ from noetl_temporal.machine.events import Event, PauseRequested, RetryRequested,
 from noetl_temporal.machine.state import PlaybookState, StepRun
 from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES
 
-__all__ = ["RefusedError", "chosen_held", "pause_problem", "resume_problem", "retry_problem", "skip_problem"]
+__all__ = [
+    "RefusedError",
+    "chosen_held",
+    "pause_problem",
+    "resume_problem",
+    "retry_problem",
+    "skip_problem",
+    "words_problem",
+]
+
+MOST_NAME_CHARACTERS = 200
+MOST_REASON_CHARACTERS = 4_000
+"""State and events keep who asks and why."""
 
 
 class RefusedError(ValueError):
     """A request is refused; the message says why."""
+
+
+def words_problem(by: str, reason: str) -> str | None:
+    """Why a request cannot say so who asks and why; None if it can."""
+    if len(by) > MOST_NAME_CHARACTERS:
+        return f"the name of who asks has {len(by):,} characters; at most {MOST_NAME_CHARACTERS} are allowed"
+    if len(reason) > MOST_REASON_CHARACTERS:
+        return f"the reason has {len(reason):,} characters; at most {MOST_REASON_CHARACTERS:,} are allowed"
+    return None
 
 
 def pause_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
@@ -47,7 +68,9 @@ def skip_problem(data: Json) -> str | None:
     size = len(msgspec.json.encode(data))
     if size <= SIGNAL_BYTES:
         return None
-    return f"the data has {size:,} bytes, over {SIGNAL_BYTES:,}: store it elsewhere and send its location"
+    return (
+        f"the data has {size:,} bytes; at most {SIGNAL_BYTES:,} are allowed: store it elsewhere and send its location"
+    )
 
 
 def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Event]) -> StepRun:

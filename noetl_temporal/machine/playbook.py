@@ -147,7 +147,8 @@ class Machine(Starting):
         if progress.chunks or progress.ranges:
             return False
         report = joined(progress)
-        run.loop_attempts, run.loop_retries, run.loop_stats = report.attempts, report.retries, report.stats
+        run.loop_attempts, run.loop_retries = report.attempts, report.retries
+        run.loop_stats = step_loops.own_stats(progress, report)
         self.state.inside = tallied(self.state.inside, report.steps)
         self.state.left |= {name: record for name, (_, record) in report.left.items()}
         end, host = self._loop_end(step, run, progress, report), self._host(run)

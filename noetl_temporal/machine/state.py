@@ -5,6 +5,8 @@ Every snapshot has a ``VERSION``. It is increased when the format changes incomp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -26,6 +28,7 @@ from noetl_temporal.machine.undefined import ConditionWarning
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
 __all__ = [
+    "FOLLOWING_PHASES",
     "VERSION",
     "Chunk",
     "Claimer",
@@ -37,6 +40,7 @@ __all__ = [
     "LoopState",
     "MachineState",
     "Pending",
+    "PipelinePhase",
     "PipelineState",
     "PlaybookState",
     "Run",
@@ -54,6 +58,19 @@ VERSION = 3
 S = TypeVar("S", bound="MachineState")
 
 TimerKind: TypeAlias = Literal["delay", "deadline", "wait", "hold"]
+PipelinePhase: TypeAlias = Literal["ready", "call", "delay", "wait", "answered", "done"]
+
+FOLLOWING_PHASES: Mapping[PipelinePhase, tuple[PipelinePhase, ...]] = MappingProxyType(
+    {
+        "ready": ("call", "wait", "answered", "done"),
+        "call": ("ready", "delay", "wait", "done"),
+        "delay": ("ready", "done"),
+        "wait": ("answered", "ready", "done"),
+        "answered": ("ready", "delay", "wait", "done"),
+        "done": (),
+    }
+)
+"""Phase of a pipeline -> the phases that may follow it."""
 
 
 class TaskProgress(msgspec.Struct, omit_defaults=True):
@@ -92,7 +109,7 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
     the outcome with which the pipeline ends after them, and ``failed`` the index of its task.
     """
 
-    phase: Literal["ready", "call", "delay", "wait", "answered", "done"] = "ready"
+    phase: PipelinePhase = "ready"
     answer: PlainOutcome | None = None
     pending: str = ""
     index: int = 0
@@ -189,7 +206,8 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     nothing more begins. Once the ``items`` (``total`` of them) and the scope of a large loop are stored, they are not
     here: ``kept`` has the references to the items of each range, by its first item, and ``kept_scope`` the key of the
     scope. A loop with ``claims`` has no items: its ranges are the rows that it may still claim, and ``total`` counts
-    the claimed ones. ``circuits`` are their states after the finished chunks.
+    the claimed ones. A loop that is retried has ``taken_over`` the results of so many items of the failed one.
+    ``circuits`` are their states after the finished chunks.
     """
 
     id: str
@@ -208,6 +226,7 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     kept: dict[int, Part] = {}
     kept_scope: str = ""
     unbegun: list[tuple[int, int]] = []
+    taken_over: int = 0
     circuits: dict[str, CircuitState] = {}
 
 

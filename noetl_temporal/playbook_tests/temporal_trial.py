@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import msgspec
 from temporalio.client import Client, WorkflowHandle
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from noetl_compiler.graph import Graph
 from noetl_compiler.language.tool_description import Tools
@@ -44,7 +44,7 @@ from noetl_temporal.playbook_tests.stubbed_worker import StubbedRun, StubbedRuns
 from noetl_temporal.playbook_tests.stubs import StubbedWorld
 from noetl_temporal.playbook_tests.timers import delays_of_timers
 from noetl_temporal.playbook_tests.trial import Verdict, problems_of, stuck, without_stub
-from noetl_temporal.request_sending import RequestRefusedError, send
+from noetl_temporal.request_sending import RequestRefusedError, RunOverError, send
 from noetl_temporal.runs import RunHandle
 
 __all__ = ["not_on_temporal", "run_on_temporal"]
@@ -140,7 +140,7 @@ class _Trial:
             for task in (steering, ending):
                 task.cancel()
             await asyncio.gather(steering, ending, return_exceptions=True)
-            with suppress(RPCError):  # it has ended
+            with suppress(RunOverError):
                 await handle.terminate("the test has ended")
 
     async def _fill(self, handle: RunHandle, report: Any) -> None:
@@ -217,9 +217,7 @@ class _Trial:
         """None for a run that has ended meanwhile."""
         try:
             standing = await handle.standstill(timedelta(seconds=10))
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
+        except RunOverError:
             return None
         started = frozenset(one.node for one in self._stubbed.run.events if one.type == "step.started")
         seconds = _time_of(found).timestamp() - self._began

@@ -174,11 +174,14 @@ def test_logs_are_shown_while_the_run_goes_on(site: Site, playbook: str) -> None
     assert {one["execution_id"] for one in each} == {execution}
     nothing = site.noetl("logs", execution, "--step", "other")
     assert (nothing.stdout, nothing.stderr) == ("", f"step 'other' of run {execution} has printed nothing\n")
-    unknown = site.noetl("logs", "7")
-    assert (unknown.returncode, unknown.stderr) == (2, "Error: neither Temporal nor the event log has a run 7\n")
+    unknown = site.noetl("logs", "123456789012345678")
+    assert (unknown.returncode, unknown.stderr) == (
+        2,
+        "Error: neither Temporal nor the event log has a run 123456789012345678\n",
+    )
 
 
-@pytest.mark.parametrize("run", ["7", "nowhere/at/all"])
+@pytest.mark.parametrize("run", ["123456789012345678", "nowhere/at/all"])
 @pytest.mark.parametrize(
     "command",
     [

@@ -8,11 +8,14 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
+from noetl_temporal.cli.arguments import NAME
+from noetl_temporal.cli.commands import cli
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.credential_source import credential_source
 from noetl_temporal.deployment import DeploymentError
@@ -194,6 +197,30 @@ def test_endless_standard_input_is_read_up_to_the_limit(bare: Site, command: str
 def test_numbers_and_names_beyond_all_are_refused(bare: Site, args: tuple[str, ...]) -> None:
     bare.write(HELLO, "hello.yaml")
     assert refused(bare, *args)
+
+
+def parameters_of(command: click.Command) -> Iterator[click.Parameter]:
+    yield from command.params
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            nested = command.get_command(click.Context(command), name)
+            assert nested is not None
+            yield from parameters_of(nested)
+
+
+def test_text_that_is_not_unicode_is_refused_wherever_it_is_not_a_path_of_a_file() -> None:
+    texts = [one for one in parameters_of(cli) if not isinstance(one.type, click.Path | click.types.BoolParamType)]
+    assert {"reason", "by", "step", "name", "fields", "settings"} <= {one.name for one in texts}
+    for parameter in texts:
+        with pytest.raises(click.BadParameter):
+            parameter.type.convert("abcdef\udcff", parameter, None)
+
+
+@pytest.mark.parametrize("name", ["step", "by", "key", "path"])
+def test_a_name_is_not_empty(name: str) -> None:
+    for parameter in (one for one in parameters_of(cli) if one.name == name and one.type is NAME):
+        with pytest.raises(click.BadParameter, match="1 to 1,000 characters"):
+            parameter.type.convert("", parameter, None)
 
 
 def test_a_pipe_is_refused_as_credentials_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,29 @@ def test_lines_tell_beginnings_retries_and_ends() -> None:
     ]
 
 
+def test_a_retried_loop_counts_what_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    progress = Progress()
+    progress.feed(row("step.started"))
+    progress.feed(row("loop.started", iterator={"collection_size": 9}, kept=7))
+    clock[0] = 12.0
+    assert progress.feed(row("loop.iteration.done")) == "fetch running for 12 s (1/2 iterations)"
+    clock[0] = 24.0
+    ended = row("loop.done", stats={"success": 9, "failed": 0})
+    assert progress.feed(ended) == "fetch running for 24 s (2/2 iterations)"
+
+
+def test_the_iterations_of_a_loop_of_chunks_are_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    progress = Progress()
+    progress.feed(row("step.started"))
+    progress.feed(row("loop.started", iterator={"collection_size": 90, "chunks": 3}))
+    clock[0] = 12.0
+    assert progress.feed(row("loop.iteration.done")) == "fetch running for 12 s (1/3 iterations)"
+
+
 def test_a_long_loop_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])

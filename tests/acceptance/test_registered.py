@@ -109,14 +109,14 @@ def test_a_schedule_follows_its_path(site: Site, path: str, tmp_path: Path) -> N
     assert path in told(site, "list", "--path", path)
     for command, word in (("pause", "paused"), ("resume", "resumed"), ("delete", "deleted")):
         assert told(site, "schedule", command, path) == f"schedule {path}: {word}\n"
-    assert "there is no schedule" in told(site, "schedule", "show", path, status=1)
+    assert "there is no schedule" in told(site, "schedule", "show", path, status=2)
 
 
 def test_a_schedule_that_cannot_be_is_refused(site: Site, path: str, tmp_path: Path) -> None:
-    assert "say when" in told(site, "schedule", "add", path, status=2)
+    assert "--cron or --every is required" in told(site, "schedule", "add", path, status=2)
     assert "the catalog has no playbook" in told(site, "schedule", "add", path, "--every", "1h", status=2)
     told(site, "register", write(tmp_path, path, "one"))
-    assert "Temporal refuses" in told(site, "schedule", "add", path, "--cron", "99 * * * *", status=1)
+    assert "Temporal refuses" in told(site, "schedule", "add", path, "--cron", "99 * * * *", status=2)
     assert "is not a duration" in told(site, "schedule", "add", path, "--every", "soon", status=2)
     assert "is not a time" in told(site, "schedule", "backfill", path, "--from", "x", "--to", "y", status=2)
 
@@ -129,4 +129,4 @@ def test_a_schedule_needs_the_credentials_of_its_playbook(site: Site, path: str,
     refused = told(site, "schedule", "add", path, "--every", "1h", status=2)
     assert refused.startswith(f"{path}@1:7:")
     assert "warehouse" in refused
-    assert "there is no schedule" in told(site, "schedule", "show", path, status=1)
+    assert "there is no schedule" in told(site, "schedule", "show", path, status=2)

@@ -106,9 +106,9 @@ def test_a_refusal_says_why_and_starts_nothing(load: Load) -> None:
     assert unknown.stderr == f"Error: run {failed}: the playbook has no step 'laod': did you mean \"load\"?\n"
     nowhere = site.noetl("rerun", "tests/rerun/nowhere", "--from", "load")
     assert (nowhere.returncode, "no run has an ID that begins with" in nowhere.stderr) == (2, True)
-    gone = site.noetl("rerun", "7", "--from", "load")
+    gone = site.noetl("rerun", "123456789012345678", "--from", "load")
     assert gone.returncode == 2
-    assert "Temporal has no run 7, or has removed it, so its results cannot be reused" in gone.stderr
+    assert "Temporal has no run 123456789012345678, or has removed it, so its results cannot be reused" in gone.stderr
     assert site.noetl("rerun", failed).returncode == 2
     assert site.noetl("list", "--path", load.path, "--json").stdout == before
 

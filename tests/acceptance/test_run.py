@@ -82,7 +82,7 @@ def test_status_and_events_tell_of_a_run_later(site: Site) -> None:
     assert (len(events), told["events_complete"]) == (told["events"], True)
     assert events[0]["event_type"] == "playbook.execution.requested"
     assert events[-1]["event_type"] == "playbook.completed"
-    assert site.noetl("status", "1").returncode == 2
+    assert site.noetl("status", "123456789012345678").returncode == 2
 
 
 def test_a_run_that_takes_too_long_is_cancelled(site: Site, api: Api) -> None:

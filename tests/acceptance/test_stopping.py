@@ -117,7 +117,7 @@ def test_cancel_from_another_terminal(site: Site, api: Api) -> None:
     assert "stopped by cancel, reason wrong table" in site.noetl("events", run.id).stdout
     again = site.noetl("cancel", run.id)
     assert (again.returncode, "has already ended" in again.stderr) == (1, True)
-    assert "has no run 1" in site.noetl("cancel", "1").stderr
+    assert "has no run 123456789012345678" in site.noetl("cancel", "123456789012345678").stderr
 
 
 def test_terminate_from_another_terminal(site: Site, api: Api) -> None:
@@ -180,7 +180,8 @@ def test_a_run_that_nobody_serves_says_so_and_is_left_at_the_third_ctrl_c(unserv
 
 
 @pytest.mark.parametrize(
-    "command", [["status"], ["run", str(HELLO)], ["worker"], ["mirror"], ["setup"], ["prune"], ["cancel", "7"]]
+    "command",
+    [["status"], ["run", str(HELLO)], ["worker"], ["mirror"], ["setup"], ["prune"], ["cancel", "7" * 18]],
 )
 def test_an_unreachable_temporal_is_reported(bare: Site, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")

@@ -66,8 +66,47 @@ workflow:
 """
 
 
+ASKS = """\
+workflow:
+  - step: start
+    tool: {kind: approval}
+    next: {arcs: [{step: fails}]}
+  - step: fails
+    on_failure: hold
+    tool: {kind: python, code: "1 / 0"}
+"""
+CALL_ASKS = """\
+workflow:
+  - step: asks
+    tool: {kind: playbook, path: tests/asks}
+"""
+
+
 def book(site: Site, name: str, body: str) -> str:
     return str(site.write(HEAD.format(name=name) + body, f"{name}.yaml"))
+
+
+def test_status_shows_what_a_called_playbook_asks_of_people(site: Site) -> None:
+    book(site, "asks", ASKS)
+    run: str = json.loads(site.noetl("submit", book(site, "asker", CALL_ASKS), "--json").stdout)["execution_id"]
+
+    def asked(kind: str) -> dict[str, Any]:
+        found: list[dict[str, Any]] = json.loads(site.noetl("status", run, "--json").stdout)[kind]
+        return found[0] if found else {}
+
+    wait_until(lambda: bool(asked("waits")))
+    child = json.loads(site.noetl("status", run, "--json").stdout)["called"][0]["execution_id"]
+    answer = f"noetl approve {child} start"
+    assert f"tests/asks: start waits for an approval: {answer}, or noetl reject" in site.noetl("status", run).stdout
+    assert site.noetl(*answer.split()[1:], "--as", "ann", "--reason", "fine").returncode == 0
+    wait_until(lambda: bool(asked("standstill")))
+    assert (asked("standstill")["run"], asked("waits")) == ("tests/asks: fails#1", {})
+    assert f"noetl skip {child} 'fails#1'" in asked("standstill")["answer"]
+    assert site.noetl("skip", child, "fails", "--as", "bob").returncode == 0
+    assert site.noetl("wait", run).returncode == 0
+    events = site.noetl("events", child).stdout
+    assert "reason fine, approved by ann" in events
+    assert "skip by bob" in events
 
 
 def test_the_playbook_beside_it_is_run(site: Site) -> None:

@@ -105,7 +105,7 @@ def test_an_invalid_noetl_credentials_is_reported(
     assert not bare.home.root.exists(), "a stack was started"
 
 
-@pytest.mark.parametrize("command", [["status"], ["events"], ["status", "7"], ["dev", "down"], ["dev", "status"]])
+@pytest.mark.parametrize("command", [["status"], ["events"], ["status", "7" * 18], ["dev", "down"], ["dev", "status"]])
 def test_looking_where_nothing_runs(bare: Site, command: list[str]) -> None:
     done = bare.noetl(*command)
     assert done.returncode == (0 if command == ["dev", "down"] else 1)

@@ -135,6 +135,7 @@ def test_a_retried_loop_runs_the_items_that_did_not_succeed(
     results = [f"{'again' if n in (2, 3, 7) else 'first'} {n}" for n in range(10)]
     assert run.finish.result["results"] == results
     assert run.finish.result["stats"] == {"total": 10, "success": 10, "failed": 0, "skipped": 0}
+    assert run.finish.steps["start"]["iterations"] == {"total": 13, "success": 10, "failed": 3, "skipped": 0}
     assert run.machine.state.ctx["last"] == 9
     assert run.finish.failures.unhandled == 0
 
@@ -168,4 +169,4 @@ def test_what_cannot_be_is_refused() -> None:
     assert retry_problem(state, []) is None
     run.pause()
     assert retry_problem(run.machine.state, []) == "the run is paused: resume it first"
-    assert "over 16,384" in str(skip_problem("x" * SIGNAL_BYTES))
+    assert "at most 16,384 are allowed" in str(skip_problem("x" * SIGNAL_BYTES))

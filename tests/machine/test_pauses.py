@@ -6,7 +6,7 @@ import pytest
 
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, PauseChildren, RunChunk, StartTimer
-from noetl_temporal.machine.control import pause_problem, resume_problem
+from noetl_temporal.machine.control import pause_problem, resume_problem, words_problem
 from noetl_temporal.machine.events import (
     CancelRequested,
     PauseRequested,
@@ -181,6 +181,12 @@ def test_what_cannot_be_is_refused() -> None:
     assert pause_problem(run.machine.state, []) == "the run is stopping"
     run.ends(error("cancelled", "cancelled"))
     assert pause_problem(run.machine.state, []) == resume_problem(run.machine.state, []) == "the run has ended"
+
+
+def test_who_asks_and_why_have_limits() -> None:
+    assert words_problem("a" * 200, "r" * 4_000) is None
+    assert words_problem("a" * 201, "") == "the name of who asks has 201 characters; at most 200 are allowed"
+    assert words_problem("", "r" * 4_001) == "the reason has 4,001 characters; at most 4,000 are allowed"
 
 
 def test_a_repeated_request_changes_nothing() -> None:

@@ -48,6 +48,20 @@ FIXED = """\
           rules:
             - {when: "{{ output.status == 'error' }}", then: {do: retry, wait_for: fixed, timeout: 10m, attempts: 3}}
 """
+REMIND = """\
+  - step: start
+    tool:
+      - {name: ask, kind: noop}
+      - name: review
+        kind: approval
+        timeout: 1d
+        spec:
+          policy:
+            rules:
+              - when: "{{ output.error.kind == 'timeout' and (ctx.reminders | default(0)) < 2 }}"
+                then: {do: jump, to: ask, set: {ctx.reminders: "{{ (ctx.reminders | default(0)) + 1 }}"}}
+            on_unmatched: fail
+"""
 snapshots = pytest.mark.parametrize("snapshots", [False, True], ids=["in memory", "restored"])
 
 
@@ -66,6 +80,27 @@ def test_a_signal_ends_the_wait_with_its_payload(snapshots: bool) -> None:
         "wait.done",
         "task.done",
     ]
+
+
+@snapshots
+def test_a_rule_reminds_and_waits_again(snapshots: bool) -> None:
+    run = Waited(REMIND, snapshots=snapshots)
+    run.call_ends()
+    first = run.waits[0]
+    run.timer_fires()
+    assert (run.waits, len(run.of(CallTool))) == ([], 2)
+    assert decision_problem(run.machine.state, Decided(0, 9, first.id, True, "ann"), []) is not None
+    run.call_ends()
+    run.decide(run.waits[0])
+    assert (run.finish.status, run.finish.result["by"]) == ("completed", "ann")
+
+
+def test_reminders_end() -> None:
+    run = Waited(REMIND)
+    for _ in range(3):
+        run.call_ends()
+        run.timer_fires()
+    assert (run.finish.status, len(run.of(CallTool))) == ("failed", 3)
 
 
 @snapshots

@@ -163,6 +163,23 @@ async def test_calls_that_are_paused_at_once_are_made_again(shell: Shell) -> Non
     assert (found.status, gate.called) == ("completed", ["start", "start", "after"])
 
 
+async def test_a_call_that_must_not_be_repeated_is_not_interrupted(shell: Shell) -> None:
+    gate = Gate()
+    once = STEPS.replace("kind: noop", "kind: noop, spec: {idempotent: false}", 1)
+    assert once != STEPS
+    async with shell.client(gate.answer) as client:
+        handle = await shell.submit(client, once)
+        await until(lambda: gate.called == ["start"])
+        await handle.pause(now=True)
+        await asyncio.sleep(4)  # the call hears of it with a heartbeat
+        gate.open()
+        await asyncio.sleep(1)
+        assert gate.called == ["start"]
+        await handle.resume()
+        found = await asyncio.wait_for(handle.result(), 60)
+    assert (found.status, gate.called) == ("completed", ["start", "after"])
+
+
 async def test_a_held_loop_is_retried_and_a_held_step_skipped(shell: Shell) -> None:
     gate = Gate()
     gate.failing = {"b", "after"}
@@ -217,6 +234,22 @@ async def test_a_called_playbook_pauses_with_its_caller(shell: Shell) -> None:
         await handle.resume()
         found = await asyncio.wait_for(handle.result(), 30)
     assert (found.status, gate.called) == ("completed", ["start", "after"])
+
+
+async def test_called_playbooks_and_loops_hear_of_pauses_in_their_order(shell: Shell) -> None:
+    gate = Gate()
+    child = book("tests/child", "workflow:\n" + STEPS)
+    called = CALL % "" + "    loop: {in: [1, 2, 3, 4], iterator: n, spec: {mode: parallel}}\n"
+    async with shell.client(gate.answer) as client:
+        handle = await client.submit(caller(called), {}, catalog={"tests/child": child})
+        await until(lambda: gate.called == ["start"] * 4)
+        for _ in range(20):
+            await asyncio.gather(handle.pause(), handle.resume(), return_exceptions=True)
+        if (await handle.standstill()).pause is not None:
+            await handle.resume()
+        gate.open()
+        found = await asyncio.wait_for(handle.result(), 30)
+    assert (found.status, gate.called.count("after")) == ("completed", 4)
 
 
 @asynccontextmanager

@@ -260,6 +260,8 @@ async def test_pause_and_resume(site: Site, schedule: PlaybookSchedule) -> None:
     await schedules.pause(schedule.name, "source is down")
     found = await schedules.get(schedule.name)
     assert (found.is_paused, found.note) == (True, "source is down")
+    await schedules.pause(schedule.name)
+    assert (await schedules.get(schedule.name)).note == "source is down"
     await schedules.resume(schedule.name)
     assert not (await schedules.get(schedule.name)).is_paused
     await schedules.delete(schedule.name)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, cast
 
 import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client, Interceptor, OutboundInterceptor, StartWorkflowUpdateInput
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -17,7 +20,7 @@ from noetl_temporal.client import NoetlClient
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.waits.wait import Wait
-from noetl_temporal.runs import RequestRefusedError, RunHandle
+from noetl_temporal.runs import RequestRefusedError, RunHandle, RunOverError
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from tests.shell.conftest import Shell
@@ -174,6 +177,59 @@ async def test_items_of_a_loop_are_handed_their_signals(
         await handle.signal("paid", "for whom")
         found = await asyncio.wait_for(handle.result(), 60)
     assert (found.status, found.result["results"]) == ("completed", ["for whom", "for b", "for c"])
+
+
+async def test_a_request_that_no_run_could_read_is_refused(shell: Shell) -> None:
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, PAID)
+        unreadable: list[tuple[Callable[[], Awaitable[Any]], str]] = [
+            (lambda: handle.signal("paid", "\ud800"), "not Unicode"),
+            (lambda: handle.signal("paid", cast("str", object())), "type object is unsupported"),
+            (lambda: handle.signal("paid", key=cast("str", 7)), r"Expected `str \| null`, got `int`"),
+            (lambda: handle.signal("paid", key="k" * 1001), "at most 1,000 are allowed"),
+            (lambda: handle.pause(by="a" * 201), "at most 200 are allowed"),
+            (lambda: handle.pause(reason="r" * 4001), "at most 4,000 are allowed"),
+            (lambda: handle.cancel("\ud800"), "not Unicode"),
+            (lambda: handle.terminate("r" * 4001), "at most 4,000 are allowed"),
+        ]
+        for request, why in unreadable:
+            with pytest.raises(RequestRefusedError, match=why):
+                await request()
+        await handle.signal("paid")
+        assert (await handle.result()).status == "completed"
+        stops: list[Callable[[], Awaitable[Any]]] = [handle.cancel, handle.terminate]
+        for late in stops:
+            with pytest.raises(RunOverError):
+                await late()
+        await remove(client.temporal, handle)
+        for late in [*stops, handle.standstill, lambda: handle.approve(by="ann")]:
+            with pytest.raises(RunOverError):
+                await late()
+
+
+async def remove(client: Client, handle: RunHandle) -> None:
+    run = WorkflowExecution(workflow_id=handle.workflow_id)
+    request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=run)
+    await client.workflow_service.delete_workflow_execution(request)
+    with suppress(RPCError):
+        while await handle.workflow.describe():
+            await asyncio.sleep(0.1)
+
+
+async def test_signals_without_a_key_go_to_the_oldest_item_first(shell: Shell) -> None:
+    workflow = """\
+  - step: start
+    loop: {in: [0, 1, 2, 3, 4, 5, 6, 7], iterator: n, spec: {mode: parallel}}
+    tool: {kind: wait, signal: paid}
+"""
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, workflow)
+        await until(handle, lambda found: len(found) == 8)
+        assert [wait.iteration for wait in await handle.waits()] == list(range(8))
+        for number in range(8):
+            await handle.signal("paid", number)
+        found = await asyncio.wait_for(handle.result(), 60)
+    assert found.result["results"] == list(range(8))
 
 
 async def test_an_item_that_times_out_gives_no_signal_away(shell: Shell) -> None:

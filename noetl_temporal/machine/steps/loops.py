@@ -45,6 +45,7 @@ __all__ = [
     "loop_id",
     "moved_slot",
     "open_loop",
+    "own_stats",
     "record_slot",
 ]
 
@@ -229,8 +230,6 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
     """Emit the start of a loop. A repeated loop has ``kept`` the results of some items. The number of rows of a cursor
     is unknown.
     """
-    size = progress.total if progress.claims is None else None
-    kept = 0 if size is None else size - sum(count for _, count in progress.ranges)
     run.loop_event_id = execution.journal.emit(
         "loop.started",
         step.name,
@@ -239,7 +238,7 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
         parent=run.event_id,
         span=loop.span,
         step_run_id=run.id,
-        kept=kept or None,
+        kept=progress.taken_over or None,
         loop_id=progress.id,
         iterator=_iterator(loop, progress),
         context=_described(step, progress),
@@ -277,6 +276,12 @@ def _nested(task: Task) -> dict[str, Json]:
     policy = task.policy
     clause = None if policy is None else policy.clause
     return {"name": task.label, "tool": task.kind, **({} if clause is None else {"retry": clause})}
+
+
+def own_stats(progress: LoopProgress, report: ChunkReport) -> dict[str, int]:
+    """The counts of the items that this run of the loop ran."""
+    taken = {"total": progress.taken_over, "success": progress.taken_over}
+    return {name: count - taken.get(name, 0) for name, count in report.stats.items()}
 
 
 def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> int:

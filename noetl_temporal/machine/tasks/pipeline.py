@@ -41,7 +41,7 @@ from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failures import error_outcome, template_outcome
 from noetl_temporal.machine.policy import Decision, RuleError, decide
 from noetl_temporal.machine.records import TaskRecord
-from noetl_temporal.machine.state import PipelineState, TaskProgress
+from noetl_temporal.machine.state import FOLLOWING_PHASES, PipelinePhase, PipelineState, TaskProgress
 from noetl_temporal.machine.stored import logged_in, with_result
 from noetl_temporal.machine.tasks import breaker, guarded_tasks
 from noetl_temporal.machine.tasks.call_result import (
@@ -71,16 +71,6 @@ __all__ = ["MAX_EXECUTIONS", "End", "Pipeline"]
 
 MAX_EXECUTIONS = 1_000_000
 """Task executions of one pipeline (semantics.md 20)."""
-
-FOLLOWS: Mapping[str, tuple[str, ...]] = {
-    "ready": ("call", "wait", "answered", "done"),
-    "call": ("ready", "delay", "wait", "done"),
-    "delay": ("ready", "done"),
-    "wait": ("answered", "ready", "done"),
-    "answered": ("ready", "delay", "wait", "done"),
-    "done": (),
-}
-"""Phase -> the phases that may follow it."""
 
 
 class End(NamedTuple):
@@ -199,8 +189,8 @@ class Pipeline:
             state.index += 1
         return state.index < len(plans)
 
-    def _move(self, phase: Literal["ready", "call", "delay", "wait", "answered", "done"]) -> None:
-        if phase not in FOLLOWS[self.state.phase]:
+    def _move(self, phase: PipelinePhase) -> None:
+        if phase not in FOLLOWING_PHASES[self.state.phase]:
             raise ProtocolError(f"a pipeline that is {self.state.phase} cannot become {phase}")
         self.state.phase = phase
 

@@ -18,8 +18,8 @@ __all__ = ["may_wait", "signals_of", "take_kept", "waiting_for"]
 
 
 def waiting_for(signal: Signal, waits: Iterable[Wait]) -> Wait | None:
-    """The wait that the signal ends. ``waits`` are sorted by age, the oldest first."""
-    named = [wait for wait in waits if wait.signal == signal.name]
+    """The wait that the signal ends."""
+    named = sorted((wait for wait in waits if wait.signal == signal.name), key=lambda wait: wait.age)
     if signal.key is None:
         return named[0] if named else None
     keys = (signal.key, None)

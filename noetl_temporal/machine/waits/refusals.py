@@ -43,6 +43,8 @@ KEPT_SIGNALS = 100
 SIGNAL_BYTES = 16_384
 """Maximum size of the payload of a signal, or of a form, as JSON."""
 
+MOST_KEY_CHARACTERS = 1_000
+
 KEPT_BYTES = 500_000
 """Maximum size of all kept payloads: they are copied when a run continues as new."""
 
@@ -77,7 +79,10 @@ def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Se
         return "the run has ended"
     size = _size(signal.data)
     if size > SIGNAL_BYTES:
-        return f"the payload has {size:,} bytes, over {SIGNAL_BYTES:,}: store it elsewhere and send its location"
+        allowed = f"at most {SIGNAL_BYTES:,} are allowed"
+        return f"the payload has {size:,} bytes; {allowed}: store it elsewhere and send its location"
+    if signal.key is not None and len(signal.key) > MOST_KEY_CHARACTERS:
+        return f"the key has {len(signal.key):,} characters; at most {MOST_KEY_CHARACTERS:,} are allowed"
     coming = [fact.signal for fact in unfed if isinstance(fact, Signalled)]
     return payload_problem(signal.data, signals[signal.name]) or _keeping_problem(state, signal, coming)
 
@@ -107,6 +112,8 @@ def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Ev
     is_decided = any(isinstance(fact, Decided) and fact.wait_id == decision.wait_id for fact in unfed)
     if wait is None or wait.kind != "approval" or is_decided:
         return "nothing waits for this approval: it was decided, has timed out, or the run has ended"
+    if not decision.by:
+        return "the decision does not say who decides"
     if wait.approvers and decision.by not in wait.approvers:
         return f"{decision.by!r} may not decide {wait.name}: its approvers are {', '.join(wait.approvers)}"
     if _size(decision.form) > SIGNAL_BYTES:

@@ -59,6 +59,11 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
         return replace(self, id=f"{chunk_id} {self.id}", chunk=chunk_id)
 
     @property
+    def age(self) -> tuple[int, int]:
+        """Sorts waits from the oldest on: those of a loop are reported in any order."""
+        return self.since, self.event_id
+
+    @property
     def id_in_chunk(self) -> str:
         """The id in the chunk's machine."""
         return self.id.removeprefix(f"{self.chunk} ")

@@ -367,7 +367,9 @@ WITH standing AS NOT MATERIALIZED (
            bool_or(event_type = 'step.reused') AND NOT bool_or(event_type = 'step.started') AS reused,
            count(*) FILTER (WHERE event_type = 'task.attempt.failed' AND (meta #>> '{retry,will_retry}')::boolean) AS retries,
            count(*) FILTER (WHERE event_type = 'task.done' AND meta ? 'page') AS pages,
-           sum((meta #>> '{iterator,collection_size}')::int) FILTER (WHERE event_type = 'loop.started') AS iterations_total,
+           sum(coalesce(meta #>> '{iterator,chunks}', meta #>> '{iterator,collection_size}')::int
+               - coalesce((meta->>'kept')::int, 0))
+               FILTER (WHERE event_type = 'loop.started') AS iterations_total,
            count(*) FILTER (WHERE event_type IN ('loop.iteration.done', 'loop.iteration.failed')) AS iterations_ended,
            count(*) FILTER (WHERE event_type = 'loop.iteration.failed') AS iterations_failed
     FROM standing
