@@ -22,7 +22,12 @@ __all__ = [
     "PauseNotice",
     "PauseRequest",
     "SignalRequest",
+    "text_problem",
 ]
+
+MOST_NAME_CHARACTERS = 200
+MOST_REASON_CHARACTERS = 4_000
+"""Of who makes a request and why, which state and events keep."""
 
 
 class SignalRequest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -101,3 +106,12 @@ class HandedAnswer(msgspec.Struct, frozen=True):
 
     wait_id: str
     answer: Answer
+
+
+def text_problem(by: str, reason: str) -> str | None:
+    """What is wrong with the name of who makes a request, or with its reason; None if nothing."""
+    if len(by) > MOST_NAME_CHARACTERS:
+        return f"the name has {len(by):,} characters; at most {MOST_NAME_CHARACTERS} are allowed"
+    if len(reason) > MOST_REASON_CHARACTERS:
+        return f"the reason has {len(reason):,} characters; at most {MOST_REASON_CHARACTERS:,} are allowed"
+    return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
-from noetl_temporal.control_requests import HeldRequest, PauseNotice, PauseRequest
+from noetl_temporal.control_requests import HeldRequest, PauseNotice, PauseRequest, text_problem
 from noetl_temporal.machine.control import (
     RefusedError,
     chosen_held,
@@ -16,7 +16,6 @@ from noetl_temporal.machine.control import (
     resume_problem,
     retry_problem,
     skip_problem,
-    words_problem,
 )
 from noetl_temporal.machine.events import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.playbook import Machine
@@ -51,7 +50,7 @@ class ControlledWorkflow:
     def check_pause(self, request: PauseRequest) -> None:
         """Raises ApplicationError with the reason for what cannot be."""
         if self._is_new(request.id):
-            refuse(words_problem(request.by, request.reason))
+            refuse(text_problem(request.by, request.reason))
             refuse(pause_problem(self._machine.state, self._host.unfed))
 
     @workflow.update(name=RESUME_UPDATE, description="Resume a paused run.")
@@ -64,7 +63,7 @@ class ControlledWorkflow:
     def check_resume(self, request: PauseRequest) -> None:
         """Raises ApplicationError with the reason for what cannot be."""
         if self._is_new(request.id):
-            refuse(words_problem(request.by, request.reason))
+            refuse(text_problem(request.by, request.reason))
             refuse(resume_problem(self._machine.state, self._host.unfed))
 
     @workflow.update(name=RETRY_UPDATE, description="Retry a held step.")
@@ -80,7 +79,7 @@ class ControlledWorkflow:
     def check_retry(self, request: HeldRequest) -> None:
         """Raises ApplicationError with the reason for what cannot be."""
         if self._is_new(request.id):
-            refuse(words_problem(request.by, request.reason))
+            refuse(text_problem(request.by, request.reason))
             refuse(retry_problem(self._machine.state, self._host.unfed))
             self._held(request)
 
@@ -97,7 +96,7 @@ class ControlledWorkflow:
     def check_skip(self, request: HeldRequest) -> None:
         """Raises ApplicationError with the reason for what cannot be."""
         if self._is_new(request.id):
-            refuse(words_problem(request.by, request.reason))
+            refuse(text_problem(request.by, request.reason))
             refuse(skip_problem(request.data))
             self._held(request)
 

@@ -322,7 +322,7 @@ class Performer:
     def _cancel_started(self, id_: str) -> None:
         if id_ not in self._tasks:
             return
-        if self._started_at.get(id_) == _workflow_task():
+        if id_ in self._started_at and self._started_at[id_] == _workflow_task():
             self._late_cancels.append(id_)
         else:
             self._tasks[id_].cancel()

@@ -8,6 +8,7 @@ from typing import cast
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_temporal.unicode_text import is_unicode
 
 __all__ = ["PayloadError", "check_payload"]
 
@@ -34,22 +35,14 @@ def check_payload(payload: Mapping[str, Json], limit: int) -> None:
 
 def _broken(value: Json, place: str) -> Iterator[str]:
     """Places of the texts, and of the mappings with a name, that are not Unicode."""
-    if isinstance(value, str) and not _is_unicode(value):
+    if isinstance(value, str) and not is_unicode(value):
         yield place
     elif isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, Json]", value).items():
-            if _is_unicode(name):
+            if is_unicode(name):
                 yield from _broken(inner, f"{place}.{name}")
             else:
                 yield f"a name in {place}"
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(cast("list[Json]", value)):
             yield from _broken(inner, f"{place}[{index}]")
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

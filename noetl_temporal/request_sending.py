@@ -18,8 +18,14 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.control_requests import DecisionRequest, HeldRequest, OpenWaits, PauseRequest, SignalRequest
-from noetl_temporal.machine.control import words_problem
+from noetl_temporal.control_requests import (
+    DecisionRequest,
+    HeldRequest,
+    OpenWaits,
+    PauseRequest,
+    SignalRequest,
+    text_problem,
+)
 from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.naming import WAITS_QUERY
 from noetl_temporal.paused_workflows import unpause_command
@@ -107,7 +113,7 @@ def of_open_run() -> Generator[None]:
 def check_reason(reason: str) -> None:
     """Of a stop, which no validator of the run checks. Raises RequestRefusedError."""
     _check_types(PauseRequest(0, reason=reason))
-    problem = words_problem("", reason)
+    problem = text_problem("", reason)
     if problem is not None:
         raise RequestRefusedError(problem)
 

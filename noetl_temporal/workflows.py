@@ -26,11 +26,11 @@ from noetl_temporal.control_requests import (
     OpenWaits,
     PauseNotice,
     SignalRequest,
+    text_problem,
 )
 from noetl_temporal.controlled_workflow import ControlledWorkflow, fact_of_pause, refuse
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, joined
 from noetl_temporal.machine.commands import Emit, Finish
-from noetl_temporal.machine.control import words_problem
 from noetl_temporal.machine.events import (
     Answered,
     Decided,
@@ -191,7 +191,7 @@ class PlaybookWorkflow(ControlledWorkflow):
     def check_decision(self, request: DecisionRequest) -> None:
         """Raises ApplicationError with the reason for what cannot be."""
         if self._is_new(request.id):
-            refuse(words_problem(request.by, request.reason))
+            refuse(text_problem(request.by, request.reason))
             refuse(decision_problem(self._machine.state, _decided(request), self._host.unfed))
 
     @workflow.signal(name=OPEN_SIGNAL, description="An item of a loop has started to wait.")

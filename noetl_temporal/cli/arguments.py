@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from noetl_temporal.cli.text_arguments import Text, shown
 from noetl_temporal.ids import LARGEST_ID, LENGTHS, SHORTEST_PREFIX, exact_id
 
 __all__ = [
@@ -21,13 +22,10 @@ __all__ = [
     "moment_of",
     "read_amounts",
     "read_sizes",
-    "require_unicode",
 ]
 
 LONGEST_NAME = 1000
 """Characters of a workflow id that Temporal takes."""
-
-LONGEST_SHOWN = 200
 
 LARGEST_SIZE = 10**12
 """The largest number of items, pages or bytes in a forecast."""
@@ -44,16 +42,15 @@ class _RunId(click.ParamType[Any]):
             return value
         text = str(value)
         if text.isdecimal() and len(text) >= LENGTHS[0] and (len(text) > LENGTHS[-1] or int(text) > LARGEST_ID):
-            return self.fail(f"{_shown(text)} is not a run ID: these have 64 bits", param, ctx)
+            return self.fail(f"{shown(text)} is not a run ID: these have 64 bits", param, ctx)
         whole = exact_id(text)
         if whole is not None:
             return whole
         if 0 < len(text) < SHORTEST_PREFIX:
-            return self.fail(f"{_shown(text)} is too short: give at least {SHORTEST_PREFIX} characters", param, ctx)
+            return self.fail(f"{shown(text)} is too short: give at least {SHORTEST_PREFIX} characters", param, ctx)
         if not text or len(text) > LONGEST_NAME or not text.isprintable():
             return self.fail(
-                f"{_shown(text)} is not a run ID, such as 754318462739161088, or its first "
-                f"{SHORTEST_PREFIX} characters",
+                f"{shown(text)} is not a run ID, such as 754318462739161088, or its first {SHORTEST_PREFIX} characters",
                 param,
                 ctx,
             )
@@ -63,22 +60,7 @@ class _RunId(click.ParamType[Any]):
 RUN_ID = _RunId()
 
 
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}...")
-
-
-class _Text(click.ParamType[Any]):
-    """Text of a command line that may have bytes outside of UTF-8, which no server can be sent."""
-
-    name = "text"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Raises click.BadParameter."""
-        text = str(value)
-        return text if _is_unicode(text) else self.fail(f"{_shown(text)} is not UTF-8", param, ctx)
-
-
-class _Name(_Text):
+class _Name(Text):
     """The name of something: not empty, as an unset variable of a script is."""
 
     name = "name"
@@ -92,24 +74,6 @@ class _Name(_Text):
 
 
 NAME = _Name()
-
-
-def require_unicode(command: click.Command) -> None:
-    """Check all texts that the command takes, but those with a type of their own, such as paths of files."""
-    for parameter in command.params:
-        if parameter.type is click.STRING:
-            parameter.type = _Text()
-    if isinstance(command, click.Group):
-        for nested in command.commands.values():
-            require_unicode(nested)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 class Seconds(click.FloatRange):
@@ -140,7 +104,7 @@ class _Duration(click.ParamType[Any]):
             return value
         seconds = duration(str(value))
         if seconds is None or not 0 < seconds <= LONGEST_DURATION.total_seconds():
-            return self.fail(f"{_shown(str(value))} is not a duration, such as 30s, 15m or 1h", param, ctx)
+            return self.fail(f"{shown(str(value))} is not a duration, such as 30s, 15m or 1h", param, ctx)
         return timedelta(seconds=seconds)
 
 
@@ -163,7 +127,7 @@ class _Moment(click.ParamType[Any]):
         try:
             return value if isinstance(value, datetime) else moment_of(str(value))
         except ValueError:
-            return self.fail(f"{_shown(str(value))} is not a time, such as 2026-11-23 or 2026-11-23T08:00", param, ctx)
+            return self.fail(f"{shown(str(value))} is not a time, such as 2026-11-23 or 2026-11-23T08:00", param, ctx)
 
 
 MOMENT = _Moment()
@@ -209,7 +173,7 @@ class _HostAndPort(click.ParamType[Any]):
         """Raises click.BadParameter."""
         host, _, port = str(value).rpartition(":")
         if not port.isdecimal() or not port.isascii() or int(port) > LARGEST_PORT:
-            return self.fail(f"{_shown(str(value))} is not HOST:PORT, such as 127.0.0.1:9100", param, ctx)
+            return self.fail(f"{shown(str(value))} is not HOST:PORT, such as 127.0.0.1:9100", param, ctx)
         return host.strip("[]") or "127.0.0.1", int(port)
 
 

@@ -12,11 +12,11 @@ from typing import NamedTuple, NoReturn
 
 import click
 
-from noetl_temporal.cli.arguments import require_unicode
 from noetl_temporal.cli.causes import cause_of
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.printable_stream import print_safely
+from noetl_temporal.cli.text_arguments import require_unicode
 from noetl_temporal.stack.errors import NoSuchRunError, NotStartedError, StackError, WrongArgumentError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.tracing import export_all
@@ -69,7 +69,7 @@ COMMANDS = {
         "pause:skip_command",
         "Skip the held STEP of the run ID: a step that failed and has on_failure: hold.",
     ),
-    "rerun": LazyCommand("rerun:rerun_command", "Run a step of the run ID and all steps after it again, in a new run."),
+    "rerun": LazyCommand("rerun:rerun_command", "Run STEP of the run ID and all steps after it again, in a new run."),
     "cancel": LazyCommand("stop:cancel_command", "Ask the run ID to stop."),
     "terminate": LazyCommand("stop:terminate_command", "End the run ID immediately, without cleanup."),
     "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running for this folder."),

@@ -17,7 +17,6 @@ import click
 from temporalio.service import RPCError
 
 from noetl_compiler.graph import Json
-from noetl_temporal.cli import local_worker
 from noetl_temporal.cli.causes import cause_of
 from noetl_temporal.cli.connection import Reach
 from noetl_temporal.cli.credentials import check_names, check_names_of_workers
@@ -151,6 +150,7 @@ async def _serve(served: AsyncExitStack, client: NoetlClient, order: Order, reac
     if not reach.serve and not order.credentials:
         await check_names_of_workers(order.playbook.graphs, client.temporal)
         return {}
+    from noetl_temporal.cli import local_worker  # imports all tools and Temporal's worker, which takes long
 
     check_names(order.playbook.graphs, credential_source(order.credentials))
     if not reach.serve:

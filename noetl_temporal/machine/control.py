@@ -21,25 +21,11 @@ __all__ = [
     "resume_problem",
     "retry_problem",
     "skip_problem",
-    "words_problem",
 ]
-
-MOST_NAME_CHARACTERS = 200
-MOST_REASON_CHARACTERS = 4_000
-"""State and events keep who asks and why."""
 
 
 class RefusedError(ValueError):
     """A request is refused; the message says why."""
-
-
-def words_problem(by: str, reason: str) -> str | None:
-    """Why a request cannot say so who asks and why; None if it can."""
-    if len(by) > MOST_NAME_CHARACTERS:
-        return f"the name of who asks has {len(by):,} characters; at most {MOST_NAME_CHARACTERS} are allowed"
-    if len(reason) > MOST_REASON_CHARACTERS:
-        return f"the reason has {len(reason):,} characters; at most {MOST_REASON_CHARACTERS:,} are allowed"
-    return None
 
 
 def pause_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:

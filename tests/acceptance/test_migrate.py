@@ -21,7 +21,8 @@ def test_it_prints_rewrites_and_writes_elsewhere(bare: Site) -> None:
     printed = bare.noetl("migrate", "old.yaml")
     assert printed.returncode == 0
     assert "apiVersion: noetl.io/v2" in printed.stdout
-    assert "old.yaml:2:1: note: names in templates and defaults stay those of the legacy dialect" in printed.stderr
+    kept = '"executor.spec.dialect" keeps the names and defaults of the legacy dialect'
+    assert f"old.yaml:2:1: note: {kept}" in printed.stderr
     assert old.read_text() == OLD
     assert bare.noetl("migrate", "old.yaml", "-o", "new.yaml").stdout == ""
     assert bare.noetl("migrate", "old.yaml", "--write").returncode == 0

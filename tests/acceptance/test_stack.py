@@ -237,7 +237,7 @@ def test_a_cluster_of_another_postgres_is_told_at_once(home: Home) -> None:
     with home.owner_lock("run"):
         stack = Stack(home, told.append)
         try:
-            with pytest.raises(StackError, match=r"made by Postgres 17, and this is Postgres 18.*`noetl dev rm`"):
+            with pytest.raises(StackError, match=r"created by Postgres 17, and this is Postgres 18.*`noetl dev rm`"):
                 stack.start("run")
         finally:
             stack.stop()

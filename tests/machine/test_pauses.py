@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from noetl_temporal.control_requests import text_problem
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, PauseChildren, RunChunk, StartTimer
-from noetl_temporal.machine.control import pause_problem, resume_problem, words_problem
+from noetl_temporal.machine.control import pause_problem, resume_problem
 from noetl_temporal.machine.events import (
     CancelRequested,
     PauseRequested,
@@ -184,9 +185,9 @@ def test_what_cannot_be_is_refused() -> None:
 
 
 def test_who_asks_and_why_have_limits() -> None:
-    assert words_problem("a" * 200, "r" * 4_000) is None
-    assert words_problem("a" * 201, "") == "the name of who asks has 201 characters; at most 200 are allowed"
-    assert words_problem("", "r" * 4_001) == "the reason has 4,001 characters; at most 4,000 are allowed"
+    assert text_problem("a" * 200, "r" * 4_000) is None
+    assert text_problem("a" * 201, "") == "the name has 201 characters; at most 200 are allowed"
+    assert text_problem("", "r" * 4_001) == "the reason has 4,001 characters; at most 4,000 are allowed"
 
 
 def test_a_repeated_request_changes_nothing() -> None:

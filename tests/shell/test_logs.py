@@ -11,6 +11,7 @@ from temporalio.runtime import Runtime
 
 from noetl_temporal.cli.commands import cli
 
+RUN = "766377181459998035"
 FULL = """
 import logging
 from pathlib import Path
@@ -28,7 +29,7 @@ def test_a_disk_that_is_full_is_no_traceback_on_the_terminal() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("command", [["status", "--json"], ["cancel", "7"], ["terminate", "7"], ["setup"], ["prune"]])
+@pytest.mark.parametrize("command", [["status", "--json"], ["cancel", RUN], ["terminate", RUN], ["setup"], ["prune"]])
 def test_temporals_core_does_not_print_beside_what_a_command_prints(
     monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:

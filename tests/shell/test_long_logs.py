@@ -67,7 +67,7 @@ def environment(dsn: str, servers: Addresses, monkeypatch: pytest.MonkeyPatch) -
 
 async def shown(*arguments: str) -> list[str]:
     """The lines that ``noetl events 7`` prints."""
-    result = await asyncio.to_thread(CliRunner().invoke, events_command, ["7", *arguments])
+    result = await asyncio.to_thread(CliRunner().invoke, events_command, [f"{7:018}", *arguments])
     assert result.exit_code == 0, result.output
     return result.output.splitlines()
 

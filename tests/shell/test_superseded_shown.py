@@ -56,7 +56,7 @@ async def _write(dsn: str) -> None:
 
 async def test_events_that_a_reset_superseded_are_marked(dsn: str) -> None:
     del dsn
-    shown = await asyncio.to_thread(CliRunner().invoke, events_command, ["1", "--json"])
+    shown = await asyncio.to_thread(CliRunner().invoke, events_command, [f"{1:018}", "--json"])
     rows = [msgspec.json.decode(line) for line in shown.output.splitlines()]
     assert [(row["event_type"], row["superseded"]) for row in rows] == [
         ("playbook.execution.requested", False),
@@ -68,7 +68,7 @@ async def test_events_that_a_reset_superseded_are_marked(dsn: str) -> None:
         ("playbook.resumed", False),
         ("loop.iteration.started", True),
     ]
-    shown = await asyncio.to_thread(CliRunner().invoke, events_command, ["1", "--last", "2"])
+    shown = await asyncio.to_thread(CliRunner().invoke, events_command, [f"{1:018}", "--last", "2"])
     resumed, iteration = shown.output.splitlines()[1:]
     assert "superseded" not in resumed
     assert "superseded by a reset" in iteration
