@@ -19,7 +19,7 @@ from temporalio.common import RawValue, RetryPolicy
 from temporalio.converter import JSONProtoPayloadConverter
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from noetl_temporal.limits import STORE_FROM_BYTES
+from noetl_temporal.limits import PREVIEW_BYTES, STORE_FROM_BYTES
 from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.commands import KeepValues, LoadValue
 from noetl_temporal.machine.events import PayloadRef, ValueLoaded, ValuesKept
@@ -144,7 +144,7 @@ async def with_stored_result(report: ToolReport, values: ValueStore) -> ToolRepo
         return report
     stored = StoredRef((Part(await values.put(data)),), len(data), is_one=True)
     outcome = {name: value for name, value in report.outcome.items() if name != "result"}
-    return replace(report, outcome=outcome, stored=stored)
+    return replace(report, outcome=outcome, stored=stored, preview=data[:PREVIEW_BYTES].decode(errors="ignore"))
 
 
 async def with_result_loaded(outcome: PlainOutcome, values: ValueStore) -> PlainOutcome:

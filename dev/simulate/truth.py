@@ -230,7 +230,7 @@ def _results(tale: Tale, store: SimulatedValues) -> None:
         return
     for event in (one for one in tale.events if one.meta.get("loop_id") == tale.given.loop_id):
         result: Any = event.result
-        if event.type == "loop.iteration.done" and "_truncated" not in str(result):
+        if event.type == "loop.iteration.done" and "left_out" not in event.meta:
             found = results[event.meta["iteration"] - first]
             if found != result:
                 raise Finding("a result is not its item's", f"{event.meta['iteration']}: {found} for {result}")

@@ -229,7 +229,7 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     the known ones, always including the last; ``counts`` covers all, and is left out if all are known and count.
     ``is_decided`` is False for a call that no activity reported, because it was lost or called a playbook: then the
     machine evaluates the rules. ``mistakes`` are those of the last attempt's rules. A large result is ``stored``, and
-    the outcome then has none.
+    the outcome then has none; ``preview`` is its beginning as JSON, for the log.
     """
 
     outcome: PlainOutcome
@@ -241,6 +241,7 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     is_decided: bool = True
     mistakes: tuple[RuleWarning, ...] = ()
     stored: StoredRef | None = None
+    preview: str = ""
 
     @property
     def calls(self) -> int:

@@ -11,12 +11,10 @@ from noetl_compiler.graph import Json, Span
 from noetl_compiler.language.words import RunResult
 from noetl_temporal.machine.commands import Finish
 from noetl_temporal.machine.failures import error_outcome, failure_at
-from noetl_temporal.machine.journal import COMBINED_BYTES
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import add_deferred
 from noetl_temporal.machine.steps.summary import result_of, summary_of
-from noetl_temporal.machine.stored import NotLoaded
-from noetl_temporal.shortening import abridged
+from noetl_temporal.machine.stored import NotLoaded, logged
 
 __all__ = ["finish"]
 
@@ -112,7 +110,7 @@ def _emit_end(execution: Execution, status: Status, result: Json, is_refused: bo
                 parent=began,
                 ends=began,
                 started=state.started,
-                result=abridged(result, COMBINED_BYTES),
                 error=error,
                 **meta,
+                **logged({"result": result}),
             )

@@ -47,6 +47,7 @@ from noetl_temporal.machine.steps.execution import Execution, ends_of
 from noetl_temporal.machine.steps.exits import completed, in_time, leave, skip
 from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred
+from noetl_temporal.machine.stored import logged_in
 from noetl_temporal.machine.tally import tallied
 from noetl_temporal.machine.tasks.pipeline import End
 
@@ -381,8 +382,8 @@ class Machine(Starting):
     def _end_loop(self, run: StepRun, end: End) -> None:
         step = self.graph.steps[run.step]
         end = in_time(step, run, end)
-        step_loops.emit_loop_end(self._execution, step, run, end)
-        self._leave(run, end, LOOP)
+        row = step_loops.emit_loop_end(self._execution, step, run, end)
+        self._leave(run, end._replace(outcome=logged_in(end.outcome, row)), LOOP)
 
     def _run_ended(self, run: StepRun, end: End, kind: str) -> None:
         self._leave(run, end, kind)

@@ -22,11 +22,10 @@ from msgspec.structs import replace
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.secret_references import MARK, references_in, written
 from noetl_temporal.machine.events import Earlier
-from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRun, restored, state_snapshot
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.stored import preview
+from noetl_temporal.machine.stored import logged, without_row
 from noetl_temporal.machine.tally import StepTally
 from noetl_temporal.machine.tasks.events import message_of
 
@@ -108,10 +107,10 @@ def emit_reused(execution: Execution, earlier: Earlier) -> None:
             "step",
             record.status.upper(),
             parent=execution.state.workflow_id,
-            result=preview(record.outcome, RESULT_BYTES) if record.status == "completed" else None,
             error=message_of(record.outcome) if record.status == "failed" else None,
             span=step.span,
             rerun_of=str(earlier.execution_id),
+            **logged(without_row(record.outcome)) if record.status == "completed" else {},
         )
 
 

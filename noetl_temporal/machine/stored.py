@@ -21,6 +21,7 @@ from noetl_compiler.graph import Json
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.deferred import Deferred, Names
+from noetl_temporal.machine.journal import COMBINED_BYTES, RESULT_BYTES
 from noetl_temporal.shortening import abridged
 
 __all__ = [
@@ -30,6 +31,8 @@ __all__ = [
     "ReadingFrom",
     "assembled",
     "load_id",
+    "logged",
+    "logged_in",
     "preview",
     "result_alone",
     "result_in",
@@ -40,12 +43,17 @@ __all__ = [
     "whole_result",
     "with_result",
     "with_stored",
+    "without_row",
 ]
 
 _STAND_IN = ["in the place of a list that is not loaded"]
 
-_RESULT_KEYS = ("result", "stored")
-"""The keys of an outcome that are about its result."""
+_RESULT_KEYS = ("result", "stored", "row")
+"""The keys of an outcome that are about its result: ``row`` is the row of the log that has it (``logged_in``)."""
+
+_REFERENCES = ("stored", "row")
+
+_PREVIEW_BYTES = 200
 
 
 class NotLoaded(BaseException):
@@ -132,7 +140,8 @@ def with_result(outcome: PlainOutcome, result: Json) -> PlainOutcome:
 def with_stored(outcome: PlainOutcome, stored: StoredRef | None) -> PlainOutcome:
     """The outcome with this reference instead of its result. References in the outcome of a tool are removed."""
     if stored is None:
-        return {name: value for name, value in outcome.items() if name != "stored"} if "stored" in outcome else outcome
+        given = outcome.keys().isdisjoint(_REFERENCES)
+        return outcome if given else {name: value for name, value in outcome.items() if name not in _REFERENCES}
     return {**{name: value for name, value in outcome.items() if name not in _RESULT_KEYS}, "stored": _builtins(stored)}
 
 
@@ -162,6 +171,47 @@ def whole_result(outcome: Mapping[str, Any]) -> Json:
     if stored is None:
         return outcome.get("result")
     return assembled(stored, stored_value(stored))
+
+
+def logged_in(outcome: PlainOutcome, row: int) -> PlainOutcome:
+    """The outcome with the row of the log that has its result: for a task that started the row of its last attempt.
+
+    Small results have none, as later events repeat them; an outcome that has a row keeps it.
+    """
+    is_small = "row" in outcome or _size_over(outcome, RESULT_BYTES) is None
+    return outcome if is_small else {**outcome, "row": row}
+
+
+def without_row(outcome: PlainOutcome) -> PlainOutcome:
+    """The outcome of another run, whose rows are in the log of that run."""
+    return {name: value for name, value in outcome.items() if name != "row"}
+
+
+def logged(outcome: Mapping[str, Any]) -> dict[str, Json]:
+    """The fields of an event that are about the result: the ``result``, or ``left_out`` with its size, and the row that
+    has it or, without one, its beginning.
+    """
+    size = _size_over(outcome, COMBINED_BYTES if "row" not in outcome else RESULT_BYTES)
+    if size is None:
+        return {"result": outcome.get("result")}
+    if "row" in outcome:
+        return {"left_out": {"size": size, "row": str(outcome["row"])}}
+    if "stored" in outcome:
+        return {"left_out": {"size": size}}
+    text = msgspec.json.encode(outcome["result"])[:_PREVIEW_BYTES].decode(errors="ignore")
+    return {"left_out": {"size": size, "preview": text}}
+
+
+def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:
+    """The size of the result as JSON; None if it has at most ``limit`` bytes."""
+    stored = stored_in(outcome)
+    if stored is not None:
+        return stored.bytes
+    result = outcome.get("result")
+    if result is None or isinstance(result, bool | int | float):
+        return None
+    size = len(msgspec.json.encode(result))
+    return size if size > limit else None
 
 
 def preview(outcome: Mapping[str, Any], limit: int) -> Json:

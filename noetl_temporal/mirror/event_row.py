@@ -16,15 +16,18 @@ import msgspec
 from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.event_ids import DERIVED, event_id, millisecond_of
+from noetl_temporal.limits import PREVIEW_BYTES
 from noetl_temporal.mirror.payloads import Json, Reference, as_map
 from noetl_temporal.mirror.raw import milliseconds
 from noetl_temporal.mirror.run_state import OpenRow, RunState
 from noetl_temporal.mirror.sanitise import LARGE, sanitised
-from noetl_temporal.shortening import abridged
 
-__all__ = ["EventRow", "RowWriter", "iso"]
+__all__ = ["ROW", "EventRow", "RowWriter", "iso"]
 
 _MESSAGE = 500
+ROW = "row"
+"""The type of a reference to another row, whose result this row has as well (results.py)."""
+
 _CORRELATION = ("step", "step_run_id", "task_run_id", "loop_id", "iteration", "iteration_id", "page")
 """Keys in the meta of a start that its end repeats."""
 
@@ -76,6 +79,7 @@ class RowWriter:
         """Copy a domain event; its fields are those of machine.domain.DomainEvent."""
         at, status, error = event["at"], event["status"], event.get("error")
         meta = {"execution": _execution(at, status, event.get("duration")), **event.get("meta", {})}
+        left_out = meta.pop("left_out", None)
         if event.get("ends") is not None:
             meta["ends"] = str(event["ends"])
         if error is not None:
@@ -92,7 +96,7 @@ class RowWriter:
                 status=status,
                 duration=event.get("duration"),
                 context=sanitised({"execution_id": str(self.state.execution_id), **event.get("context", {})}),
-                result=_result(status, event.get("result")),
+                result=_left_out(status, left_out) if left_out else _result(status, event["id"], event.get("result")),
                 meta=meta | {"temporal": self._temporal()},
                 error=error,
                 worker_id=worker,
@@ -166,12 +170,25 @@ def _error(at: int, error: str, trace: str | None, told: dict[str, Json]) -> dic
     return {**told, "message": error[:_MESSAGE], "has_stack_trace": bool(trace), "failed_at": iso(at)}
 
 
-def _result(status: str, result: Json) -> dict[str, Json] | None:
-    """In the shape that the table's CHECK asks for: an output that is no map is wrapped."""
+def _result(status: str, event_id: int, result: Json) -> dict[str, Json] | None:
+    """In the shape that the table's CHECK asks for: an output that is no map is wrapped. Of a large one there is a
+    preview; the whole is in the event of Temporal's history that meta.temporal of the row ``event_id`` names.
+    """
     if result is None:
         return None
     if isinstance(result, Reference):
         return {"status": status, "reference": {"type": result.driver, **result.claim}}
-    output = abridged(result, LARGE)
-    context = as_map(output)
-    return {"status": status, "context": {"value": output} if context is None else context}
+    text = msgspec.json.encode(result)
+    if len(text) > LARGE:
+        preview = text[:PREVIEW_BYTES].decode(errors="ignore")
+        reference = {"type": "history", "event_id": str(event_id), "size": len(text), "preview": preview}
+        return {"status": status, "reference": reference}
+    context = as_map(result)
+    return {"status": status, "context": {"value": result} if context is None else context}
+
+
+def _left_out(status: str, left_out: dict[str, Json]) -> dict[str, Json]:
+    """A result that the interpreter did not repeat: another row has it (results.py), or other rows have its parts."""
+    if "row" in left_out:
+        return {"status": status, "reference": {"type": ROW, "event_id": left_out["row"], "size": left_out["size"]}}
+    return {"status": status, "reference": {"type": "rows", **left_out}}

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
 
 import asyncpg
 import msgspec
-from asyncpg.pool import PoolConnectionProxy
 
 from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.payloads import Json
 from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.results import with_results
 from noetl_temporal.mirror.storable import storable, storable_text
 
-__all__ = ["ConflictError", "Connection", "UnknownExecutionError", "add_events", "to_json"]
-
-Connection: TypeAlias = "asyncpg.Connection | PoolConnectionProxy"
+__all__ = ["ConflictError", "UnknownExecutionError", "add_events", "to_json"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -45,8 +43,9 @@ async def add_events(connection: Connection, run: Run, rows: Sequence[EventRow])
     execution_id = rows[0].execution_id
     catalog_id, parent = await _execution(connection, execution_id)
     checksums = [row.checksum() for row in rows]
-    columns = zip(*map(_columns, rows, checksums), strict=True)
     stream = f"{run.workflow_id}/{run.run_id}"
+    filled = await with_results(connection, stream, rows)
+    columns = zip(*map(_columns, filled, checksums), strict=True)
     try:
         stored = await connection.fetch(sql.query("add_events"), execution_id, catalog_id, parent, stream, *columns)
     except asyncpg.UniqueViolationError as error:

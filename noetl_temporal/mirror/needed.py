@@ -22,7 +22,7 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescri
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.mirror import sql
-from noetl_temporal.mirror.event_table import Connection
+from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.owners import references
 from noetl_temporal.mirror.raw import LOOP, PLAYBOOK
 from noetl_temporal.mirror.storable import storable_text

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror import sql
-from noetl_temporal.mirror.event_table import Connection
+from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.raw import LOOP, Run, continues, is_reset
 
 __all__ = ["note_origin", "note_parent"]

@@ -14,8 +14,8 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.decryption import parts_of
-from noetl_temporal.mirror.event_table import Connection
 from noetl_temporal.mirror.payloads import REFERENCE, Reference, value
 
 __all__ = ["ReadEvent", "keys_in", "keys_in_json", "own", "payload_keys", "references"]

@@ -57,10 +57,10 @@ REFERENCE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A value in external storage that was not fetched."""
+    """A value in storage that was not fetched."""
 
     driver: str
-    claim: dict[str, str]
+    claim: dict[str, Json]
 
 
 def value(payload: Payload) -> Json:

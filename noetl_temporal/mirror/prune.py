@@ -24,7 +24,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.mirror import sql
-from noetl_temporal.mirror.event_table import Connection
+from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.needed import BlockingRun, Needed, needed, retention
 

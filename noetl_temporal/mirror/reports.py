@@ -10,7 +10,7 @@ from noetl_temporal.mirror.attempt_record import error_of, records_of
 from noetl_temporal.mirror.attempts import write_attempts
 from noetl_temporal.mirror.call import Call, Seen
 from noetl_temporal.mirror.event_row import RowWriter
-from noetl_temporal.mirror.payloads import Json, as_list, as_map, first
+from noetl_temporal.mirror.payloads import Json, Reference, as_list, as_map, as_text, first
 from noetl_temporal.mirror.raw import milliseconds
 
 __all__ = ["references", "write_call", "write_report"]
@@ -86,9 +86,18 @@ def _told(given: Json, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
     if report is None:
         return [_record(seen, "ok")], given
     outcome = as_map(report.get("outcome")) or {}
+    if (stored := as_map(report.get("stored"))) is not None:
+        claim = {"size": stored.get("bytes"), "preview": as_text(report.get("preview"))}
+        outcome = {**outcome, "result": Reference("payload", {**claim, "key": _key_of(stored)})}
     status = "ok" if outcome.get("status") == "ok" else "error"
     alone = _record(seen, status, error_of(outcome.get("error")))
     return records_of(report.get("attempts")) or [alone], outcome
+
+
+def _key_of(stored: dict[str, Json]) -> Json:
+    """The key under which noetl.payload has the result."""
+    parts = as_list(stored.get("parts"))
+    return (as_map(parts[0]) or {}).get("key") if parts else None
 
 
 def _failed(failure: Failure, seen: Seen) -> list[dict[str, Json]]:

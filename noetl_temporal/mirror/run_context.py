@@ -5,7 +5,7 @@ Rows of calls and iterations are many: theirs is their own input, and the views 
 
 from __future__ import annotations
 
-from noetl_temporal.mirror.payloads import Json, as_map
+from noetl_temporal.mirror.payloads import Json
 from noetl_temporal.mirror.run_state import RunState
 from noetl_temporal.mirror.sanitise import LARGE, sanitised
 from noetl_temporal.shortening import abridged, abridged_map
@@ -45,7 +45,7 @@ def take_context(state: RunState, event: dict[str, Json]) -> None:
 def _result(event: dict[str, Json], meta: dict[str, Json]) -> Json:
     """What is told of a step: whether it has a result and of which type, not the result."""
     result = event.get("result")
-    is_shortened = "_truncated" in (as_map(result) or {})
-    found: dict[str, Json] = {"has_data": result is not None, "status": _STATUSES[event["type"]]}
-    type_ = meta.get("data_type") or (None if result is None or is_shortened else type(result).__name__)
+    has_data = result is not None or "left_out" in meta
+    found: dict[str, Json] = {"has_data": has_data, "status": _STATUSES[event["type"]]}
+    type_ = meta.get("data_type") or (None if result is None else type(result).__name__)
     return found if type_ is None else {**found, "data_type": type_}

@@ -17,8 +17,9 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
 from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.decryption import decrypted
-from noetl_temporal.mirror.event_table import ConflictError, Connection, UnknownExecutionError, add_events, to_json
+from noetl_temporal.mirror.event_table import ConflictError, UnknownExecutionError, add_events, to_json
 from noetl_temporal.mirror.frames import with_entries
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.origins import note_origin, note_parent

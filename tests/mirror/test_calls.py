@@ -83,7 +83,15 @@ async def test_no_secret_and_nothing_large_stands_in_a_row(
         scripts, dsn, log, execution_id, call(execution_id, 1, {"report": report}, (PARENT,), config=config)
     )
     assert started["context"]["config"] == {"headers": {}, "params": {"page_token": "p2"}}
-    assert done["result"]["context"] == {"_truncated": True, "_size": 11_011}
+    reference = done["result"]["reference"]
+    assert reference == {
+        "type": "history",
+        "event_id": str(done["event_id"]),
+        "size": 11_011,
+        "preview": '{"text":"' + "x" * 491,
+    }
+    [legacy] = [row for row in await log.rows(execution_id, "event_legacy") if row["event_type"] == "action_completed"]
+    assert legacy["data"]["result"] == {"reference": reference}
 
 
 async def test_a_character_that_postgres_has_not_is_replaced(

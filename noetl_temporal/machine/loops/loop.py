@@ -46,7 +46,7 @@ from noetl_temporal.machine.regions.machine import RegionMachine
 from noetl_temporal.machine.regions.region import Region, new_region, region_of, share, without_shared
 from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import Iteration, LoopState, Pending, PipelineState, restored
-from noetl_temporal.machine.stored import preview, stored_in, whole_result
+from noetl_temporal.machine.stored import logged, stored_in, whole_result
 from noetl_temporal.machine.tally import tallied
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.pipeline import End
@@ -300,10 +300,10 @@ class LoopMachine(Engine[LoopState, Iteration]):
             parent=run.event_id,
             ends=run.event_id,
             started=run.started,
-            result=preview(end.outcome, RESULT_BYTES) if end.status == "ok" else None,
             error=str(error["message"]) if "message" in error else None,
             span=end.span if end.status == "error" else None,
             meta=iteration_ids(self.input, run.index),
+            **logged(end.outcome) if end.status == "ok" else {},
         )
 
     def _is_exempt(self, run: Iteration) -> bool:

@@ -18,7 +18,7 @@ from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.entry import emit_started
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import OK, StepExit, Way, decide, route
-from noetl_temporal.machine.stored import preview, with_result
+from noetl_temporal.machine.stored import logged, preview, with_result
 from noetl_temporal.machine.tally import added
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
@@ -151,27 +151,28 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
         parent=run.event_id,
         ends=run.event_id,
         started=run.started,
-        result=_result(execution, step, end) if status == "completed" else None,
         error=message_of(end.outcome),
         span=end.span if status == "failed" else None,
         step_run_id=run.id,
         task=end.task if status == "failed" else None,
         synthetic=step.is_synthetic or None,
         data_type=_type_of(end.outcome) if status == "completed" else None,
+        **_result(execution, step, end) if status == "completed" else {},
     )
 
 
-def _result(execution: Execution, step: Step, end: End) -> Json:
+def _result(execution: Execution, step: Step, end: End) -> dict[str, Json]:
     """The result for the log. An end step that the compiler added has none; it tells of all steps instead."""
     if not step.is_synthetic or step.name != execution.graph.final:
-        return preview(end.outcome, RESULT_BYTES)
+        return logged(end.outcome)
     records = {name: one for name, one in execution.state.records.items() if name != step.name}
     results = {name: preview(one.outcome, RESULT_BYTES) for name, one in records.items() if one.status == "completed"}
-    return {
+    aggregated = {
         "status": "aggregated",
         "results": abridged(results, COMBINED_BYTES),
         "failed_steps": [name for name, one in records.items() if one.status == "failed"],
     }
+    return {"result": aggregated}
 
 
 def _type_of(outcome: PlainOutcome) -> str | None:

@@ -31,7 +31,7 @@ from noetl_temporal.machine.loops.offload import chunk_items_ref
 from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.state import Chunk, LoopProgress, StepRun
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.stored import preview
+from noetl_temporal.machine.stored import logged
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.waits.matching import may_wait
@@ -284,10 +284,10 @@ def own_stats(progress: LoopProgress, report: ChunkReport) -> dict[str, int]:
     return {name: count - taken.get(name, 0) for name, count in report.stats.items()}
 
 
-def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> None:
-    """Emit the end of a loop, with its counts."""
+def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> int:
+    """Emit the end of a loop, with its counts. Returns the id of the event."""
     name, status = _ENDS[end.status]
-    execution.journal.emit(
+    return execution.journal.emit(
         name,
         step.name,
         LOOP,
@@ -295,9 +295,9 @@ def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> N
         parent=run.loop_event_id,
         ends=run.loop_event_id,
         started=run.started,
-        result=preview(end.outcome, COMBINED_BYTES),
         error=message_of(end.outcome),
         stats=end.outcome["meta"]["stats"],
         step_run_id=run.id,
         loop_id=loop_id(run),
+        **logged(end.outcome),
     )

@@ -11,12 +11,13 @@ from noetl_temporal.machine import policy
 from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolReport
 from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.failures import failed_by_rule
-from noetl_temporal.machine.stored import result_alone, with_result
+from noetl_temporal.machine.stored import logged_in, result_alone, with_result
 from noetl_temporal.machine.undefined import is_reported
 from noetl_temporal.machine.unhandled import ENDS, unhandled
 
 __all__ = [
     "Ruling",
+    "attempt_outcome",
     "last_page",
     "mistakes",
     "raised",
@@ -36,6 +37,12 @@ class Ruling(NamedTuple):
     rule: Rule | None
     delay: float
     calls: int
+
+
+def attempt_outcome(report: ToolReport, task_row: int) -> PlainOutcome:
+    """The outcome; a large result of an attempt is logged in the row of that attempt, below ``task_row``."""
+    is_attempt = report.is_decided and report.outcome["status"] == "ok"
+    return logged_in(report.outcome, task_row) if is_attempt else report.outcome
 
 
 def raised(failed: RuleFailure, task: Task) -> templates.TemplateFailure:

@@ -6,16 +6,15 @@ from typing import Any
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import PlainOutcome
-from noetl_temporal.machine.journal import COMBINED_BYTES, RESULT_BYTES
 from noetl_temporal.machine.policy import Decision
 from noetl_temporal.machine.state import PipelineState
-from noetl_temporal.machine.stored import preview
+from noetl_temporal.machine.stored import logged
 from noetl_temporal.machine.tasks.calls import call_id
 from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan
 
-__all__ = ["emit_decided", "emit_ended", "emit_started", "message_of"]
+__all__ = ["emit_decided", "emit_ended", "emit_started", "message_of", "warn_of_result"]
 
 _ENDS = {"COMPLETED": "task.done", "CANCELLED": "task.cancelled", "FAILED": "task.failed"}
 
@@ -56,7 +55,6 @@ def emit_ended(
     Returns the id of the event.
     """
     meta = _meta(host, state, plan)
-    limit = RESULT_BYTES if sequence is None else COMBINED_BYTES
     return host.journal.emit(
         _ENDS[status],
         plan.task.label,
@@ -65,11 +63,18 @@ def emit_ended(
         parent=state.task.done_id or state.task.event_id,
         ends=state.task.event_id,
         started=state.task.started,
-        result=preview(outcome, limit) if status == "COMPLETED" else None,
         error=message_of(outcome),
         span=failed_at(plan.task, outcome, state.task.config) if status == "FAILED" else None,
         meta=meta if sequence is None else {**meta, "sequence": sequence},
+        **logged(outcome) if status == "COMPLETED" else {},
     )
+
+
+def warn_of_result(host: Host, plan: TaskPlan, outcome: PlainOutcome) -> None:
+    """Record the warnings of the tool about values that it changed."""
+    warning = outcome.get("meta", {}).get("warning")
+    if isinstance(warning, str):
+        host.warn(f"{plan.task.label}: {warning}", plan.task.span)
 
 
 def _meta(host: Host, state: PipelineState, plan: TaskPlan) -> dict[str, Any]:

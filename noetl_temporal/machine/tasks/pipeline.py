@@ -42,10 +42,11 @@ from noetl_temporal.machine.failures import error_outcome, template_outcome
 from noetl_temporal.machine.policy import Decision, RuleError, decide
 from noetl_temporal.machine.records import TaskRecord
 from noetl_temporal.machine.state import FOLLOWING_PHASES, PipelinePhase, PipelineState, TaskProgress
-from noetl_temporal.machine.stored import with_result
+from noetl_temporal.machine.stored import logged_in, with_result
 from noetl_temporal.machine.tasks import breaker, guarded_tasks
 from noetl_temporal.machine.tasks.call_result import (
     Ruling,
+    attempt_outcome,
     last_page,
     mistakes,
     raised,
@@ -56,7 +57,7 @@ from noetl_temporal.machine.tasks.call_result import (
 )
 from noetl_temporal.machine.tasks.calls import store_call, summary, timer_id, tool_call
 from noetl_temporal.machine.tasks.collect import cut_warning, sequence_of, with_page
-from noetl_temporal.machine.tasks.events import emit_decided, emit_ended, emit_started
+from noetl_temporal.machine.tasks.events import emit_decided, emit_ended, emit_started, warn_of_result
 from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
@@ -259,8 +260,8 @@ class Pipeline:
     def _settled(self, plan: TaskPlan, report: ToolReport) -> None:
         """See ``_settle``. Templates see the values from before any of these assignments. Raises TemplateFailure."""
         task, profile = plan.task, self.host.names
-        outcome = with_selected(task.output, task.kind, report.outcome)
-        self._warn_of_result(plan, outcome)
+        outcome = with_selected(task.output, task.kind, attempt_outcome(report, self.state.task.event_id))
+        warn_of_result(self.host, plan, outcome)
         if report.failed is not None:
             self._record(plan, outcome)
             raise raised(report.failed, task)
@@ -281,12 +282,6 @@ class Pipeline:
             if is_replaced and task.guard is None:
                 self.state.last = task.label
         self._act(plan, ruling, with_rule_message(ruling, given, names), names)
-
-    def _warn_of_result(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
-        """Record the warnings of the tool about values that it changed."""
-        warning = outcome.get("meta", {}).get("warning")
-        if isinstance(warning, str):
-            self.host.warn(f"{plan.task.label}: {warning}", plan.task.span)
 
     def _decide(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
         """Evaluate the rules, for a call that no activity reported. A retry is a new call."""
@@ -440,7 +435,11 @@ class Pipeline:
     def _task_ended(self, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None) -> int:
         """End a task execution. Returns the id of its event."""
         self.state.task.is_open = False
-        return emit_ended(self.host, self.state, plan, status, outcome, sequence)
+        row = emit_ended(self.host, self.state, plan, status, outcome, sequence)
+        if status == "COMPLETED":
+            record = self.state.records[plan.task.label]
+            self.state.records[plan.task.label] = TaskRecord(record.kind, logged_in(record.outcome, row))
+        return row
 
     def _begin_store(self, plan: TaskPlan) -> None:
         host, state = self.host, self.state

@@ -79,7 +79,7 @@ WITH named AS (
                ELSE r.legacy
            END AS legacy_type,
            e.event_type LIKE 'loop.iteration.%' AS is_iteration,
-           e.result->'context' AS output
+           coalesce(e.result->'context', nullif(e.result - 'status', '{}')) AS output
     FROM noetl.event e
     LEFT JOIN noetl.event_name r USING (event_type)
 )
@@ -207,7 +207,7 @@ SELECT e.execution_id,
        e.context AS input,
        CASE WHEN e.meta ? 'sink' THEN jsonb_strip_nulls(jsonb_build_object(
                 'row_count', coalesce(e.meta #> '{sink,rows}', '0'), 'table', e.meta #> '{sink,table}'))
-            ELSE e.result->'context'
+            ELSE coalesce(e.result->'context', nullif(e.result - 'status', '{}'))
        END AS output,
        CASE WHEN e.error IS NOT NULL THEN coalesce(e.meta->'error', '{}') || jsonb_build_object('message', e.error) END AS error,
        e.meta || CASE WHEN e.context ? 'element' THEN jsonb_build_object('iterator_value', e.context->'element')

@@ -192,6 +192,18 @@ FROM unnest($5::bigint[], $6::bigint[], $7::timestamptz[], $8::text[], $9::text[
 ON CONFLICT (execution_id, event_id) DO NOTHING
 RETURNING event_id
 
+-- name: results
+-- Of rows, and of the last attempt of tasks that rows began; after a reset those of the run $3 first.
+SELECT DISTINCT ON (named) named, result FROM (
+    SELECT e.event_id AS named, e.event_id, e.stream_id, e.result FROM noetl.event e
+    WHERE e.execution_id = $1 AND e.event_id = ANY($2::bigint[])
+    UNION ALL
+    SELECT e.parent_event_id, e.event_id, e.stream_id, e.result FROM noetl.event e
+    WHERE e.execution_id = $1 AND e.parent_event_id = ANY($2::bigint[]) AND e.event_type = 'task.attempt.done'
+) found
+WHERE result IS NOT NULL
+ORDER BY named, stream_id = $3 DESC, event_id DESC
+
 -- name: checksums
 SELECT event_id, event_type, node_name, stream_id, stream_version, envelope_checksum FROM noetl.event
 WHERE execution_id = $1 AND event_id = ANY($2::bigint[])

@@ -1,0 +1,47 @@
+"""Results that several rows have: the interpreter writes one over 1 KB once, and later events name the row that has it.
+
+Here those rows get the result itself. If the named row began a task, it is the result of its last attempt. The named
+row is of the same workflow, and stored before or in the same batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.connection import Connection
+from noetl_temporal.mirror.event_row import ROW, EventRow
+from noetl_temporal.mirror.payloads import Json
+
+__all__ = ["with_results"]
+
+_ATTEMPT = "task.attempt.done"
+
+
+async def with_results(connection: Connection, stream: str, rows: Sequence[EventRow]) -> list[EventRow]:
+    """The rows with the results to which they refer; where none is found, the reference stays."""
+    wanted = {int(row_id) for row in rows if (row_id := _named(row)) is not None}
+    if not wanted:
+        return list(rows)
+    execution_id = rows[0].execution_id
+    records = await connection.fetch(sql.query("results"), execution_id, sorted(wanted), stream)
+    found: dict[int, dict[str, Json]] = {record["named"]: msgspec.json.decode(record["result"]) for record in records}
+    filled: list[EventRow] = []
+    for row in sorted(rows, key=lambda row: row.event_type != _ATTEMPT):
+        named = _named(row)
+        if named is not None and int(named) in found:
+            row = replace(row, result={**found[int(named)], "status": row.status})
+        own = row.parent_event_id if row.event_type == _ATTEMPT else row.event_id
+        if own in wanted and row.result is not None:
+            found[own] = row.result
+        filled.append(row)
+    return sorted(filled, key=lambda row: (row.position, row.ordinal))
+
+
+def _named(row: EventRow) -> str | None:
+    """The id of the row that has the result of this one."""
+    reference = (row.result or {}).get("reference", {})
+    return reference["event_id"] if reference.get("type") == ROW else None
