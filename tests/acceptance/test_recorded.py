@@ -102,7 +102,7 @@ def test_a_rerun_is_recorded_with_what_it_took_over(site: Site) -> None:
 
 
 def test_a_run_that_is_not_there(site: Site) -> None:
-    done = site.noetl("test", "--record", "1")
+    done = site.noetl("test", "--record", f"{1:018}")
     assert (done.returncode, done.stderr) == (2, "Error: Temporal has no run 1\n")
 
 
@@ -121,7 +121,7 @@ def test_a_cancelled_run_is_not_recorded(site: Site) -> None:
 
 
 def test_recording_runs_no_tests(site: Site) -> None:
-    assert "takes no files" in site.noetl("test", "--record", "1", ".").stderr
+    assert "takes no files" in site.noetl("test", "--record", f"{1:018}", ".").stderr
 
 
 def test_a_run_of_the_catalog_is_a_test_of_its_text(site: Site) -> None:

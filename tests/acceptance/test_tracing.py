@@ -135,7 +135,10 @@ def traced_run(site: Site) -> str:
     finally:
         worker.terminate()
         _, log = worker.communicate(timeout=60)
-        assert "Traceback" not in log
+        assert "opentelemetry" not in log, log
+        assert log.count("Traceback") == log.count('File "<python task>"'), (
+            "only that of the task which fails on purpose"
+        )
 
 
 def test_the_spans_of_a_run_are_one_tree(cluster: None, collector: Collector, bare: Site) -> None:

@@ -147,7 +147,7 @@ def test_a_misspelt_command_is_told_with_the_nearest(bare: Site) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["cancel", "abc"], "'abc' is not a run ID, such as 754318462739161088, or its first 6 characters"),
+        (["cancel", "abc"], "'abc' is too short: give at least 6 characters"),
         (["worker", "--tools="], "--tools names no tool"),
         (["worker", "--tools", " , "], "--tools names no tool"),
     ],

@@ -145,14 +145,12 @@ def test_a_loop_without_a_task_has_no_routes_of_items() -> None:
     assert Code.CONFLICTING_FIELDS in errors(V10 + steps)
 
 
-@pytest.mark.parametrize("where", ["frame: {max_rows: 10}", "on_failure: hold"])
-def test_what_cannot_run_on_a_route(where: str) -> None:
-    frame, hold = (where, "") if where.startswith("frame") else ("", f", {where}")
-    steps = f"""\
+def test_a_held_step_cannot_run_on_a_route() -> None:
+    steps = """\
   - step: start
-    loop: {{in: [1], iterator: n, spec: {{{frame}}}, next: {{arcs: [{{step: told}}]}}}}
-    tool: {{kind: noop}}
-  - {{step: told, tool: {{kind: noop}}{hold}}}
+    loop: {in: [1], iterator: n, next: {arcs: [{step: told}]}}
+    tool: {kind: noop}
+  - {step: told, tool: {kind: noop}, on_failure: hold}
 """
     assert Code.NO_EXECUTOR in warnings(V10 + steps)
 

@@ -13,6 +13,7 @@ from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.source import expressions
+from noetl_compiler.templating.check import examine
 
 __all__ = [
     "amount",
@@ -54,9 +55,14 @@ def condition(node: Node | None, report: Report) -> Template | None:
 
 
 def both(left: Template | None, right: Template | None) -> Template | None:
-    """Combine two conditions with ``and``, so that the second is only evaluated if the first is true."""
+    """Combine two conditions with ``and``, so that the second is only evaluated if the first is true.
+
+    One with mistakes stays alone: they are reported at its own place.
+    """
     if left is None or right is None:
         return left or right
+    if wrong := next((one for one in (left, right) if examine(one.source).problems), None):
+        return wrong
     return Template(f"{{{{ ({_inner(left)}) and ({_inner(right)}) }}}}", left.span)
 
 
