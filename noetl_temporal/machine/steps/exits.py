@@ -80,9 +80,8 @@ def in_time(step: Step, run: StepRun, end: End) -> End:
 
 
 def completed(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
-    """The end with the step's own result, after its ``set`` and the
-    ``status`` that it gives to the run. The step fails if a template cannot be evaluated, if it
-    has timed out, or if the loop that it ends has failed.
+    """The end with the step's own result, after its ``set`` and the ``status`` that it gives to the run. The step fails
+    if a template cannot be evaluated, if it has timed out, or if the loop that it ends has failed.
     """
     end = in_time(step, run, end)
     end = _with_own_result(execution, step, run, end, kind) if end.status == "ok" else end
