@@ -80,7 +80,7 @@ def run_command(
     noetl run etl/load@3
 
     Ctrl-C cancels the run and waits for its cleanup (the tools of step end); a second one skips the cleanup,
-    a third exits without waiting. --timeout cancels in the same way.
+    a third exits without waiting. --timeout cancels in the same way: the status is cancelled.
 
     \b
     Exit status:
