@@ -149,11 +149,12 @@ def _status_term(status: RunStatus) -> str:
 
 
 def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
-    """None for one whose status means nothing to us. A run that continued as new began with its id."""
+    """None for one whose status means nothing to us. A submitted run that continued as new began with its id."""
     status = _OF_TEMPORAL.get(one.status) if one.status else None
     if status is None:
         return None
-    started = datetime.fromtimestamp(millisecond_of(execution_id) / 1000, UTC)
+    submitted = datetime.fromtimestamp(millisecond_of(execution_id) / 1000, UTC)
+    started = submitted if one.parent_id is None else one.start_time
     found = one.typed_search_attributes
     if status == "running" and (found.get(STATUS) == "paused" or is_paused(one.raw_info)):
         status = "paused"

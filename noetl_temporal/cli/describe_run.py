@@ -131,7 +131,9 @@ async def _started(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescri
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
-        # Closed runs are kept for a while only; the execution id has the moment of the submission.
+        # Closed runs are kept for a while only; the execution id has the moment of the submission, if it was submitted.
+        if found.parent_id is not None:
+            return found.start_time
         return datetime.datetime.fromtimestamp(millisecond_of(handle.execution_id) / 1000, datetime.UTC)
 
 

@@ -26,6 +26,7 @@ NOT_AFTER_A_LOSS = "its policy retries errors, and a call may fail after it has 
 POST = "kind: http, url: 'http://x', method: POST"
 FROM = "kind: transfer, source: {type: http, url: u}"
 COMMITTED = "exactly once: the rows and the outcome of the call are committed together"
+AGAIN = "started again after a reset of its caller, as the same execution"
 CODE = "kind: python, code: 'result = 1'"
 
 
@@ -99,6 +100,19 @@ def sql(kind: str, text: str, more: str = "") -> str:
             "at most once: not repeated when a worker is lost: it fails with kind unknown_outcome",
         ),
         ("kind: rhai, code: x", "None"),
+        ("kind: playbook, path: p", f"at least once: {AGAIN}, whose calls keep their guarantees"),
+        (
+            f"kind: playbook, path: p, spec: {{{RETRY}}}",
+            f"at least once: {AGAIN}, whose calls keep their guarantees; its policy starts another after an error",
+        ),
+        (
+            "kind: playbook, path: p, wait: false",
+            "exactly once: one run is started, whose calls have their own guarantees",
+        ),
+        (
+            "kind: playbook, path: p, spec: {idempotent: false}",
+            "at most once: not started again after a reset of its caller: it fails with kind unknown_outcome",
+        ),
     ],
 )
 def test_a_call(tool: str, guarantee: str) -> None:

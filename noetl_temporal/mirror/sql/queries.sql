@@ -219,8 +219,11 @@ WITH last AS (
     SELECT event_id, event_type, node_name FROM noetl.event
     WHERE execution_id = $1 ORDER BY event_id DESC LIMIT 1
 ), turn AS (
-    SELECT event_type, status, created_at, error FROM noetl.event
+    SELECT event_type, status, created_at, error FROM noetl.event e
     WHERE execution_id = $1 AND event_type IN ('playbook.started', 'playbook.paused', 'playbook.resumed', 'playbook.completed', 'playbook.failed', 'playbook.cancelled')
+      AND NOT EXISTS (
+        SELECT FROM noetl.superseded_streams($1) s WHERE s.stream_id = e.stream_id AND e.stream_version >= s.superseded_from
+    )
     ORDER BY event_id DESC LIMIT 1
 ), held AS (
     SELECT count(*) FILTER (WHERE event_type = 'step.held') > count(*) FILTER (WHERE event_type = 'step.released') AS is_any
