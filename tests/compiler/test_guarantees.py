@@ -26,7 +26,7 @@ NOT_AFTER_A_LOSS = "its policy retries errors, and a call may fail after it has 
 POST = "kind: http, url: 'http://x', method: POST"
 FROM = "kind: transfer, source: {type: http, url: u}"
 COMMITTED = "exactly once: the rows and the outcome of the call are committed together"
-STARTED_AGAIN = "started again after a reset of its caller, as the same execution"
+STARTED_AGAIN = "started again after a reset of its caller, as the same execution, whose calls keep their guarantees"
 CODE = "kind: python, code: 'result = 1'"
 
 
@@ -100,10 +100,10 @@ def sql(kind: str, text: str, more: str = "") -> str:
             "at most once: not repeated when a worker is lost: it fails with kind unknown_outcome",
         ),
         ("kind: rhai, code: x", "None"),
-        ("kind: playbook, path: p", f"at least once: {STARTED_AGAIN}, whose calls keep their guarantees"),
+        ("kind: playbook, path: p", f"at least once: {STARTED_AGAIN}"),
         (
             f"kind: playbook, path: p, spec: {{{RETRY}}}",
-            f"at least once: {STARTED_AGAIN}, whose calls keep their guarantees; its policy starts another after an error",
+            f"at least once: {STARTED_AGAIN}; its policy starts another after an error",
         ),
         (
             "kind: playbook, path: p, wait: false",
