@@ -120,7 +120,7 @@ async def runs_in_temporal(client: Client, wanted: RunFilter) -> list[ListedRun]
         if len(latest) == wanted.limit:
             break
     found = [_of_temporal(id_, one) for id_, one in await execution_ids(client, latest.values())]
-    return sorted((run for run in found if run), key=lambda run: run.execution_id, reverse=True)
+    return sorted((run for run in found if run), key=lambda run: (run.started, run.execution_id), reverse=True)
 
 
 def _query(wanted: RunFilter) -> str:

@@ -32,6 +32,7 @@ __all__ = [
     "execution",
     "latest_execution",
     "place_before_last",
+    "playbook_text",
     "problems",
     "reading",
     "steps_of",
@@ -212,6 +213,12 @@ async def event_counts(database: Database, execution_id: int) -> EventCounts:
     """How many events an execution has, so far as its runs have been read."""
     record = await database.fetchrow(sql.query("event_counts"), execution_id)
     return EventCounts(*(record or (0, 0)))
+
+
+async def playbook_text(database: Database, execution_id: int) -> tuple[str, str] | None:
+    """The path and the text of the playbook of an execution; the text is empty where its client did not give it."""
+    record = await database.fetchrow(sql.query("playbook_text"), execution_id)
+    return record and (record["path"], record["content"] or "")
 
 
 async def called_runs(database: Database, execution_id: int, limit: int) -> tuple[list[CalledRun], int]:

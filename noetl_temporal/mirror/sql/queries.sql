@@ -310,12 +310,15 @@ ORDER BY e.event_id
 -- name: execution
 SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id) WHERE x.execution_id = $1
 
+-- name: playbook_text
+SELECT c.path, c.content FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id) WHERE x.execution_id = $1
+
 -- name: called_runs
 -- Those that an execution has called, in the order they began, and on each row how many there are.
 SELECT x.execution_id, c.path, x.status, count(*) OVER () AS total
 FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
 WHERE x.parent_execution_id = $1
-ORDER BY x.execution_id LIMIT $2
+ORDER BY x.start_time, x.execution_id LIMIT $2
 
 -- name: latest_execution
 -- That no other has called.
@@ -497,7 +500,7 @@ LEFT JOIN LATERAL (
 ) c ON true
 WHERE EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS r (low, high) WHERE x.execution_id BETWEEN low AND high)
    OR starts_with(c.workflow_id, $1)
-ORDER BY x.execution_id DESC LIMIT $4
+ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT $4
 
 -- name: executions
 -- The latest first. $1 is a path, $2 what a path begins with, $3 statuses, $4 since when they
@@ -509,7 +512,7 @@ FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
 WHERE ($1::text IS NULL OR c.path = $1) AND ($2::text IS NULL OR starts_with(c.path, $2))
   AND ($3::text[] IS NULL OR x.status = ANY($3)) AND ($4::timestamp IS NULL OR x.start_time >= $4)
   AND ($6::timestamp IS NULL OR x.end_time >= $6)
-ORDER BY x.execution_id DESC LIMIT $5
+ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT $5
 
 -- name: claim_key
 -- The submission of a key, made with this execution id by the first. The update changes nothing: it waits for who inserts the
