@@ -218,7 +218,7 @@ async def event_counts(database: Database, execution_id: int) -> EventCounts:
 async def playbook_text(database: Database, execution_id: int) -> tuple[str, str] | None:
     """The path and the text of the playbook of an execution; the text is empty where its client did not give it."""
     record = await database.fetchrow(sql.query("playbook_text"), execution_id)
-    return record and (record["path"], record["content"] or "")
+    return None if record is None else (record["path"], record["content"] or "")
 
 
 async def called_runs(database: Database, execution_id: int, limit: int) -> tuple[list[CalledRun], int]:
