@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
-from msgspec.structs import replace
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention, attention_of
+from noetl_temporal.cli.called_waits import CalledWaits, open_waits, waits_below
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.log_reading import reading_of
 from noetl_temporal.cli.run_report import RunSummary
-from noetl_temporal.cli.standstill import Standstill, standstill_of
-from noetl_temporal.cli.waiting import OpenWait, open_wait
+from noetl_temporal.cli.standstill import standstill_of
+from noetl_temporal.cli.waiting import open_wait
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
-from noetl_temporal.mirror.read import CalledRun, StepSummary, steps_of
+from noetl_temporal.mirror.read import StepSummary, steps_of
 from noetl_temporal.paused_workflows import is_paused
 from noetl_temporal.run_input import RunReport
-from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs, UnknownRunError
+from noetl_temporal.runs import RunHandle, Runs
 from noetl_temporal.search_attributes import PATH
 
 __all__ = ["describe_run", "steps_from_log"]
@@ -48,9 +47,10 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
     read = await reading_of(log, found.namespace, handle, found.run_id)
     started = await _started(runs, handle, found)
     has_worker = is_running and all(one.kind == "paused_call" for one in attention)
-    open_ = await _open(handle) if has_worker else OpenWaits([])
+    open_ = await open_waits(handle) if has_worker else OpenWaits([])
     standstill = tuple(standstill_of(handle.execution_id, open_))
-    asked_below = await _asked_below(runs, read.called if has_worker else ())
+    below = await waits_below(log, runs, handle.execution_id) if has_worker else CalledWaits([], [])
+    steps = report.steps or await _steps(log, handle, report.status, has_worker=has_worker)
     until = found.close_time or datetime.datetime.now(datetime.UTC)
     return RunSummary(
         execution_id=handle.execution_id,
@@ -59,7 +59,7 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         path=found.typed_search_attributes.get(PATH) or "",
         status="paused" if standstill or is_paused(found.raw_description.workflow_execution_info) else report.status,
         result=report.result,
-        steps=report.steps or await _steps(log, handle, report.status, has_worker=has_worker),
+        steps=_with_waits(steps, open_),
         failures=report.failures,
         events=read.events,
         superseded=read.superseded,
@@ -74,40 +74,18 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
         attention=(*attention, *read.problems),
         cancelling=is_cancelling,
-        waits=(*(open_wait(handle.execution_id, wait) for wait in open_.waits), *asked_below.waits),
-        standstill=(*standstill, *asked_below.standstill),
+        waits=(*(open_wait(handle.execution_id, wait) for wait in open_.waits), *below.waits),
+        standstill=(*standstill, *below.standstill),
     )
 
 
-class _Asked(NamedTuple):
-    """What playbooks that a run has called ask of people."""
-
-    waits: list[OpenWait]
-    standstill: list[Standstill]
-
-
-async def _asked_below(runs: Runs, called: Sequence[CalledRun]) -> _Asked:
-    """Each with the path of its playbook, and the command for its own run."""
-    asked = _Asked([], [])
-    for one in called:
-        if one.status not in ("running", "paused"):
-            continue
-        try:
-            open_ = await _open(await runs.find(one.execution_id))
-        except UnknownRunError:  # it has ended, and was removed meanwhile
-            continue
-        for wait in (open_wait(one.execution_id, found) for found in open_.waits):
-            asked.waits.append(replace(wait, name=f"{one.path}: {wait.name}"))
-        held = [found for found in standstill_of(one.execution_id, open_) if found.run]
-        asked.standstill.extend(replace(found, run=f"{one.path}: {found.run}") for found in held)
-    return asked
-
-
-async def _open(handle: RunHandle) -> OpenWaits:
-    try:
-        return await handle.standstill(_WITHIN)
-    except (RPCError, RequestRefusedError):
-        return OpenWaits([])  # no worker answers just now, or somebody has paused it in Temporal meanwhile
+def _with_waits(steps: dict[str, dict[str, Json]], open_: OpenWaits) -> dict[str, dict[str, Json]]:
+    """The steps, where those that wait for a time, a signal or a person are not called running."""
+    waiting = {wait.step for wait in open_.waits}
+    return {
+        name: {**step, "status": "waiting"} if name in waiting and step["status"] == "running" else step
+        for name, step in steps.items()
+    }
 
 
 async def _cancel_reason(handle: RunHandle) -> str:
@@ -169,9 +147,12 @@ def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str,
     A step that was active when the run ended is cancelled, even if its row is not written yet."""
     found: dict[str, dict[str, Json]] = {}
     is_over = status not in ("running", "paused")
-    open_words = {"STARTED": "cancelled" if is_over else "running", "PAUSED": "cancelled" if is_over else "held"}
     for step in steps:
-        word = open_words.get(step.status) or step.status.lower()
+        active = "waiting" if step.is_waiting else "running"
+        open_words = {"STARTED": active, "PAUSED": "held"}
+        word = open_words.get(step.status, step.status.lower())
+        if is_over and step.status in open_words:
+            word = "cancelled"
         counts: dict[str, Json] = {"attempts": step.attempts, "retries": step.retries, **_iterations(step)}
         reused: dict[str, Json] = {"reused": True} if step.reused else {}
         found[step.step] = {"status": word, **reused, **counts, "duration_seconds": step.duration_seconds}

@@ -17,6 +17,7 @@ from temporalio.service import RPCError
 
 from noetl_compiler.graph import Graph
 from noetl_temporal.cli.attention import attention_of
+from noetl_temporal.cli.called_waits import waits_below
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.interrupts import Interrupts
@@ -67,7 +68,7 @@ class Following:
         self._runs, self._handle, self._log, self._view = runs, handle, log, view
         self._interval = PollInterval()
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
-        self._waits, self._attention = WaitLines(handle.execution_id), list[str]()
+        self._waits, self._attention, self._waits_below = WaitLines(handle.execution_id), list[str](), list[str]()
         self._standstill = StandstillLines(handle.execution_id)
         self._why = "noetl run was stopped"
         self._stops = 0
@@ -221,11 +222,13 @@ class Following:
                 if self._log is not None:
                     found += await problems_of(self._log, self._runs.temporal.namespace, self._handle.workflow_id)
                 self._attention = [one.line() for one in found]
+                below = await waits_below(self._log, self._runs, self._handle.execution_id)
+                self._waits_below = list(below.lines())
                 self._warn()
 
     def _warn(self) -> None:
         """What blocks the run, and what it waits for."""
-        self._view.warn([*self._attention, *self._standstill.lines(), *self._waits.lines()])
+        self._view.warn([*self._attention, *self._standstill.lines(), *self._waits.lines(), *self._waits_below])
 
 
 @contextlib.contextmanager

@@ -31,6 +31,7 @@ __all__ = [
     "events_of",
     "execution",
     "latest_execution",
+    "open_runs_below",
     "place_before_last",
     "playbook_text",
     "problems",
@@ -132,7 +133,7 @@ class CalledRun(msgspec.Struct, frozen=True):
 
 class StepSummary(msgspec.Struct, frozen=True):
     """A step over all its runs. ``status`` (STARTED while it runs) and ``duration_seconds`` are the last run's. A step
-    that only an earlier run has run is ``reused``.
+    that only an earlier run has run is ``reused``; one ``is_waiting`` for a time, a signal or a person.
     """
 
     step: str
@@ -142,6 +143,7 @@ class StepSummary(msgspec.Struct, frozen=True):
     error: str | None
     runs: int
     reused: bool
+    is_waiting: bool
     attempts: int
     retries: int
     pages: int
@@ -226,6 +228,12 @@ async def called_runs(database: Database, execution_id: int, limit: int) -> tupl
     records = await database.fetch(sql.query("called_runs"), execution_id, limit)
     found = [CalledRun(one["execution_id"], one["path"], one["status"].lower()) for one in records]
     return found, records[0]["total"] if records else 0
+
+
+async def open_runs_below(database: Database, execution_id: int, limit: int) -> list[CalledRun]:
+    """The runs that have not ended of those that an execution has called, and those have called, the oldest first."""
+    records = await database.fetch(sql.query("open_runs_below"), execution_id, limit)
+    return [CalledRun(one["execution_id"], one["path"], one["status"].lower()) for one in records]
 
 
 async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:

@@ -320,6 +320,15 @@ FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
 WHERE x.parent_execution_id = $1
 ORDER BY x.start_time, x.execution_id LIMIT $2
 
+-- name: open_runs_below
+WITH RECURSIVE below AS (
+    SELECT x.* FROM noetl.execution x WHERE x.parent_execution_id = $1 AND x.end_time IS NULL
+    UNION ALL
+    SELECT x.* FROM noetl.execution x JOIN below ON x.parent_execution_id = below.execution_id WHERE x.end_time IS NULL
+)
+SELECT below.execution_id, c.path, below.status FROM below JOIN noetl.catalog c USING (catalog_id)
+ORDER BY below.start_time, below.execution_id LIMIT $2
+
 -- name: latest_execution
 -- That no other has called.
 SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
@@ -370,6 +379,8 @@ WITH standing AS NOT MATERIALIZED (
            max(event_id) FILTER (WHERE node_type = 'step' AND event_type ~ '^step\.') AS last_id,
            max(event_id) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled')) AS end_id,
            count(*) FILTER (WHERE event_type = 'step.started') AS runs,
+           count(*) FILTER (WHERE event_type IN ('wait.started', 'approval.requested'))
+               > count(*) FILTER (WHERE event_type IN ('wait.done', 'wait.timed_out', 'wait.cancelled', 'approval.decided')) AS is_waiting,
            bool_or(event_type = 'step.reused') AND NOT bool_or(event_type = 'step.started') AS reused,
            count(*) FILTER (WHERE event_type = 'task.attempt.failed' AND (meta #>> '{retry,will_retry}')::boolean) AS retries,
            count(*) FILTER (WHERE event_type = 'task.done' AND meta ? 'page') AS pages,
@@ -387,7 +398,7 @@ SELECT step,
        (SELECT e.status FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, last_id)) AS status,
        (SELECT e.duration FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS duration_seconds,
        (SELECT e.error FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS error,
-       runs, reused, coalesce(attempts, 0) AS attempts, retries, pages, iterations_total, iterations_ended, iterations_failed
+       runs, reused, is_waiting, coalesce(attempts, 0) AS attempts, retries, pages, iterations_total, iterations_ended, iterations_failed
 FROM counted LEFT JOIN calls USING (step)
 ORDER BY first_id
 
