@@ -133,10 +133,13 @@ async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> 
         [call] = (await handle.workflow.describe()).raw_description.pending_activities
         service = client.temporal.workflow_service
         await service.pause_activity(
-            PauseActivityRequest(namespace=NAMESPACE, execution=execution, id=call.activity_id, reason="why")
+            PauseActivityRequest(
+                namespace=NAMESPACE, execution=execution, id=call.activity_id, identity="ann", reason="why"
+            )
         )
         [found] = await attention_of(client.temporal, handle.workflow_id, handle.execution_id)
         assert found.kind == "paused_call"
+        assert found.message.endswith("UTC by ann (why)")
         assert f"--activity-id {call.activity_id}" in found.remedy
         await service.unpause_activity(
             UnpauseActivityRequest(namespace=NAMESPACE, execution=execution, id=call.activity_id)
