@@ -24,7 +24,7 @@ workflow:
     tool: {kind: wait, signal: paid}
     next: {arcs: [{step: review}]}
   - step: review
-    tool: {kind: approval, message: Refund it?, form: {amount: number, note: text}}
+    tool: {kind: approval, message: Refund it?, form: {amount: number, note: string}}
 """
 
 
@@ -64,7 +64,7 @@ def test_what_a_run_waits_for_is_told_with_the_command_that_answers_it(site: Sit
     assert "amount must be a number" in site.noetl("approve", run, "--form", 'amount="x"').stderr
     unknown = site.noetl("approve", run, "--form", "amuont=3")
     assert unknown.returncode == 2
-    assert "the form has no field 'amuont': its fields are amount (number), note (text)" in unknown.stderr
+    assert "the form has no field 'amuont': its fields are amount (number), note (string)" in unknown.stderr
     wrong = site.noetl("approve", run, "--form", "amount=[3")
     assert (wrong.returncode, "--form amount: '[3' is not a YAML value" in wrong.stderr) == (2, True)
     assert "form.amount must be a number" in site.noetl("approve", run, "--form", "amount=much").stderr

@@ -167,8 +167,8 @@ _OF_ONE_KIND: Mapping[tuple[str, str], str] = MappingProxyType(
         ("python", "script"): "The location of the code.",
         ("wait", "key"): "Distinguishes this wait from other waits for the signal, such as an order number.",
         ("wait", "schema"): "The JSON Schema of the signal's payload.",
-        ("approval", "form"): "The fields that whoever decides fills in: name and type (text, number, flag, mapping or "
-        "list), or {type, required, choices}.",
+        ("approval", "form"): "The fields that whoever decides fills in: name and type (string, number, integer, "
+        "boolean, object or array, as in JSON Schema), or {type, required, choices}.",
         ("approval", "message"): "The question, for the approvers.",
         ("script", "script"): "The location of the script.",
         ("nats", "bucket"): "The name of the bucket or of the object store.",
