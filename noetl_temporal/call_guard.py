@@ -19,7 +19,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from noetl_temporal.attempt_end import AT_ONCE
-from noetl_temporal.codec import Unread
+from noetl_temporal.codec import UnreadValue
 from noetl_temporal.credential_check import CredentialNames
 from noetl_temporal.encryption_codec import Locked, locked_error
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameInput
@@ -73,7 +73,7 @@ def _problem(given: ExecuteActivityInput) -> str | None:
     match given.args:
         case [Refused(why)]:
             return why
-        case [ToolCall() | FrameInput() | Unread() | Locked() | CredentialNames()]:
+        case [ToolCall() | FrameInput() | UnreadValue() | Locked() | CredentialNames()]:
             return None
         case _ if activity.info().is_local:
             return None

@@ -30,20 +30,20 @@ from noetl_temporal.machine.scope import sink_config
 from noetl_temporal.tool_outcome import Deadline, attempted, ledger_json
 from noetl_temporal.tool_places import place_for
 
-__all__ = ["CallSinks", "Performed", "StoredOutcome"]
+__all__ = ["CallSinks", "LedgerResult", "SinkResults"]
 
 Scope = Callable[[PlainOutcome], Mapping[str, Any]]
 """The names that templates see when a call has this outcome."""
 
 
-class StoredOutcome(NamedTuple):
+class LedgerResult(NamedTuple):
     """What the ledgers of a call contain: its ``outcome``, if there is one, or the ``failure`` to read them."""
 
     outcome: PlainOutcome | None = None
     failure: PlainOutcome | None = None
 
 
-class Performed(NamedTuple):
+class SinkResults(NamedTuple):
     """The outcome that the call has with its sinks, and what each of them did."""
 
     outcome: PlainOutcome
@@ -75,7 +75,7 @@ class CallSinks:
 
     # ---- before the call --------------------------------------------------------------------------------------------
 
-    async def stored_outcome(self) -> StoredOutcome:
+    async def stored_outcome(self) -> LedgerResult:
         """The outcome that an earlier attempt has stored with its rows."""
         asked: list[Json] = []
         for sink in self._call.sinks if self._call.store is None else ():
@@ -87,11 +87,11 @@ class CallSinks:
                 continue
             asked.append([sink.kind, sink.auth, config])
             found = await self._ask(sink, config)
-            if found != StoredOutcome():
+            if found != LedgerResult():
                 return found
-        return StoredOutcome()
+        return LedgerResult()
 
-    async def _ask(self, sink: SinkCall, config: dict[str, Json]) -> StoredOutcome:
+    async def _ask(self, sink: SinkCall, config: dict[str, Json]) -> LedgerResult:
         call = self._call
 
         async def find() -> str | None:
@@ -100,8 +100,8 @@ class CallSinks:
 
         text, failure = await attempted(find, self._deadline)
         if failure is not None:
-            return StoredOutcome(failure=self._of_sink(sink, failure))
-        return StoredOutcome(None if text is None else self._adopt(text))
+            return LedgerResult(failure=self._of_sink(sink, failure))
+        return LedgerResult(None if text is None else self._adopt(text))
 
     def _adopt(self, text: str) -> PlainOutcome:
         """Use an outcome found in the ledger, and record the attempts that it counts."""
@@ -111,7 +111,7 @@ class CallSinks:
 
     # ---- after the call ---------------------------------------------------------------------------------------------
 
-    async def perform(self, outcome: PlainOutcome, scope: Scope, is_kept: bool) -> Performed:
+    async def perform(self, outcome: PlainOutcome, scope: Scope, is_kept: bool) -> SinkResults:
         """Run the sinks in order, until one fails. ``is_kept`` if the outcome is from the ledger."""
         records: list[SinkRecord] = []
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
@@ -123,14 +123,14 @@ class CallSinks:
             if failure is not None:
                 failure = self._of_sink(sink, failure)
                 records.append(_failed(sink, started, self._log.now(), failure))
-                return Performed(failure, tuple(records))
+                return SinkResults(failure, tuple(records))
             if stored is None:
                 continue
             if stored.rival is not None:
                 return await self.perform(self._adopt(stored.rival), scope, is_kept=True)
             is_kept = is_kept or stored.is_kept
             records.append(_performed(sink, started, self._log.now(), stored))
-        return Performed(outcome, tuple(records))
+        return SinkResults(outcome, tuple(records))
 
     async def _store(self, sink: SinkCall, outcome: PlainOutcome, scope: Scope, noted: str | None) -> Stored | None:
         """Perform one sink; None when its guard forbids it."""

@@ -20,7 +20,7 @@ from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, call_name, has_calls, has_open_calls
 from noetl_compiler.language.tool_description import Tools
-from noetl_compiler.phases import understand
+from noetl_compiler.phases import parse_playbook
 from noetl_compiler.pinning import Pinned, pin_calls
 from noetl_temporal.catalog_store import CatalogEntry, find, named, newest
 from noetl_temporal.compiling import compile_to_run
@@ -74,5 +74,5 @@ def _asked(call: Call) -> Iterator[tuple[str, int | None]]:
 
 
 def _member(entry: CatalogEntry, tools: Tools) -> Member:
-    member = member_of(understand(entry.source, tools))
+    member = member_of(parse_playbook(entry.source, tools))
     return msgspec.structs.replace(member, path=entry.path, version=str(entry.version))

@@ -46,7 +46,7 @@ from noetl_temporal.runs import (
     RunStatus,
     UnknownRunError,
 )
-from noetl_temporal.schedule_client import Moved, PlaybookSchedules
+from noetl_temporal.schedule_client import MovedSchedule, PlaybookSchedules
 from noetl_temporal.schedule_facts import PlaybookSchedule, ScheduleError
 from noetl_temporal.search_attributes import attributes_of_run
 from noetl_temporal.stored_request import with_lists_stored
@@ -65,7 +65,7 @@ __all__ = [
     "CatalogEntry",
     "KeyTakenError",
     "ListedRun",
-    "Moved",
+    "MovedSchedule",
     "NoEventLogError",
     "NoetlClient",
     "PayloadError",
@@ -86,7 +86,7 @@ class Registration(NamedTuple):
     """``moved`` are the schedules that follow a path and were behind it."""
 
     playbooks: Sequence[Registered]
-    moved: Sequence[Moved]
+    moved: Sequence[MovedSchedule]
 
 
 class NoetlClient(Runs):

@@ -41,17 +41,17 @@ from noetl_temporal.frames.wire import FrameInput
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, to_payload
-from noetl_temporal.payload_store import UNDECRYPTED, UNREAD, PatientStore, PayloadStore
+from noetl_temporal.payload_store import UNDECRYPTED, UNREAD, DeferringStore, PayloadStore
 from noetl_temporal.plain_failures import PlainFailureConverter
 from noetl_temporal.shared_part import SharedPart, is_shared, mark
 from noetl_temporal.signed_converter import SignedConverters, place_of
 from noetl_temporal.signed_failures import ConfidentialFailureConverter, SignedFailureConverter
-from noetl_temporal.signing import Place, Signer, place_of_schedule
+from noetl_temporal.signing import PayloadPlace, Signer, place_of_schedule
 
 __all__ = [
     "HEADERS",
     "NO_STORE",
-    "Unread",
+    "UnreadValue",
     "codec_of_stored",
     "data_converter",
     "is_kept_outside",
@@ -78,13 +78,13 @@ PLACES = 1_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Unread:
+class UnreadValue:
     """A value that has not been read yet; ``key`` is its key in the payload store."""
 
     key: str
 
 
-class StoreAwayError(ConnectionError):
+class StoreUnavailableError(ConnectionError):
     """A value cannot be read now. The mirror knows the name (incidents.py)."""
 
 
@@ -98,14 +98,15 @@ class _UnreadConverter(EncodingPayloadConverter):
         return None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        """Raises StoreAwayError or DecryptionError, so that a workflow task is retried. An activity reads its input
-        later itself.
+        """Decode a value. An activity reads an input that could not be read later, by itself.
+
+        Raises StoreUnavailableError or DecryptionError, so that the workflow task is retried.
         """
         if type_hint not in (ToolCall, FrameInput):
             if UNDECRYPTED in payload.metadata:
                 raise DecryptionError(payload.metadata[UNDECRYPTED].decode())
-            raise StoreAwayError(f"the payload store is unavailable: {payload.data.decode()} cannot be read")
-        return Unread(payload.data.decode())
+            raise StoreUnavailableError(f"the payload store is unavailable: {payload.data.decode()} cannot be read")
+        return UnreadValue(payload.data.decode())
 
 
 class _TrailConverter(EncodingPayloadConverter):
@@ -209,7 +210,7 @@ class _DataConverter(DataConverter):
 
 
 @lru_cache(PLACES)
-def _at(converter: _DataConverter, place: Place) -> _DataConverter:
+def _at(converter: _DataConverter, place: PayloadPlace) -> _DataConverter:
     signed, codec = _signed(converter), _encryption(converter)
     fields: dict[str, Any] = {}
     if codec is not None and place.activity:
@@ -279,7 +280,7 @@ def is_signed(converter: DataConverter) -> bool:
 
 
 def worker_converter(converter: DataConverter) -> DataConverter:
-    """The same for a worker: a call that cannot be read now is ``Unread``, and all is signed that has to be. One
+    """The same for a worker: a call that cannot be read now is ``UnreadValue``, and all is signed that has to be. One
     without encryption keys must notice what is encrypted: the SDK would drop a signal that cannot be read.
     """
     signed = _signed(converter)
@@ -290,7 +291,7 @@ def worker_converter(converter: DataConverter) -> DataConverter:
     storage = converter.external_storage
     if storage is None or not isinstance(storage.drivers[0], PayloadStore):
         return converter
-    return dataclasses.replace(converter, external_storage=_storage(PatientStore(storage.drivers[0])))
+    return dataclasses.replace(converter, external_storage=_storage(DeferringStore(storage.drivers[0])))
 
 
 def schedule_converter(converter: DataConverter, namespace: str, workflow_id: str) -> DataConverter:

@@ -37,7 +37,7 @@ from noetl_temporal.connection_pools import Connection, run_on_pool
 from noetl_temporal.encryption import ENCRYPTED, DecryptionError, Keyring, is_encrypted, missing_key
 from noetl_temporal.mirror.migrations import migrate
 
-__all__ = ["SEGMENT", "STORE_NAME", "UNDECRYPTED", "UNREAD", "PatientStore", "PayloadStore"]
+__all__ = ["SEGMENT", "STORE_NAME", "UNDECRYPTED", "UNREAD", "DeferringStore", "PayloadStore"]
 
 STORE_NAME = "noetl.payload"
 """The name of this store in history."""
@@ -196,7 +196,7 @@ class PayloadStore(StorageDriver):
             return await run_on_pool(self._dsn, statement)
 
 
-class PatientStore(StorageDriver):
+class DeferringStore(StorageDriver):
     """A payload store for workers. If a value cannot be read immediately, it returns a payload with its key, and the
     activity reads the value while it heartbeats. A failure would end the attempt before it starts, which looks like a
     lost attempt. A workflow task that reads such a payload fails (codec.py), and is retried.

@@ -23,7 +23,7 @@ from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.visibility import OPEN
 from noetl_temporal.workflows import WORKFLOWS, interceptors
 
-__all__ = ["NoHistoryError", "Verdict", "histories_of", "history_in", "open_histories", "problem_of", "replay"]
+__all__ = ["NoHistoryError", "ReplayResult", "histories_of", "history_in", "open_histories", "problem_of", "replay"]
 
 _WENT_ON = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 _STARTED_CHILD = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
@@ -38,7 +38,7 @@ class NoHistoryError(ValueError):
     """The text is not the history of a workflow."""
 
 
-class Verdict(NamedTuple):
+class ReplayResult(NamedTuple):
     """``problem`` says in one line why the run does not replay; None if it does. ``events`` is the length of its
     history.
     """
@@ -49,10 +49,10 @@ class Verdict(NamedTuple):
     problem: str | None
 
 
-async def replay(history: WorkflowHistory, converter: DataConverter) -> Verdict:
+async def replay(history: WorkflowHistory, converter: DataConverter) -> ReplayResult:
     """Replay one run."""
     problem = await problem_of(history, replay_converter(converter))
-    return Verdict(history.workflow_id, _run_id(history), len(history.events), problem)
+    return ReplayResult(history.workflow_id, _run_id(history), len(history.events), problem)
 
 
 async def problem_of(

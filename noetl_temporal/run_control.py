@@ -45,9 +45,9 @@ class RunControl:
 
     async def waits(self, within: timedelta | None = None) -> list[Wait]:
         """What the run waits for, from the oldest on. Raises RPCError if no worker responds in time."""
-        return (await self.standstill(within)).waits
+        return (await self.suspensions(within)).waits
 
-    async def standstill(self, within: timedelta | None = None) -> OpenWaits:
+    async def suspensions(self, within: timedelta | None = None) -> OpenWaits:
         """What the run waits for: waits, held steps, and its pause. Raises RPCError if no worker responds in time."""
         return await open_waits(self.workflow, within)
 
@@ -59,7 +59,7 @@ class RunControl:
         try:
             await self._send(PAUSE_UPDATE, PauseRequest(new_execution_id(), by, reason))
         except RequestRefusedError:
-            if not now or (await self.standstill()).pause is None:
+            if not now or (await self.suspensions()).pause is None:
                 raise
         await pause_calls(self._temporal, self.workflow_id, frames_only=not now)
 

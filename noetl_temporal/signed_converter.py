@@ -34,7 +34,7 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.naming import schedule_of
 from noetl_temporal.payload_store import UNREAD
 from noetl_temporal.run_input import RunInput, RunReport
-from noetl_temporal.signing import NOWHERE, SIGNATURE, Place, Signer, place_of_schedule
+from noetl_temporal.signing import NOWHERE, SIGNATURE, PayloadPlace, Signer, place_of_schedule
 
 __all__ = ["REFUSED", "Refused", "SignedConverter", "SignedConverters", "place_of"]
 
@@ -70,7 +70,9 @@ class Refused(msgspec.Struct, frozen=True):
 class SignedConverter(PayloadConverter, WithSerializationContext):
     """``is_strict`` for workers, which check what comes without a type hint as well."""
 
-    def __init__(self, inner: PayloadConverter, signer: Signer, *, is_strict: bool, place: Place = NOWHERE) -> None:
+    def __init__(
+        self, inner: PayloadConverter, signer: Signer, *, is_strict: bool, place: PayloadPlace = NOWHERE
+    ) -> None:
         self._inner = inner
         self._signer = signer
         self._is_strict = is_strict
@@ -138,13 +140,13 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         return _UNTYPED if is_untyped and self._is_strict and not self._place.activity.startswith(_LOCAL) else ()
 
 
-def place_of(context: SerializationContext) -> Place:
+def place_of(context: SerializationContext) -> PayloadPlace:
     """The place of a context of the SDK."""
     if isinstance(context, ActivitySerializationContext):
         activity = f"{_LOCAL}{context.activity_type}" if context.is_local else f"call {context.activity_id}"
-        return Place(context.namespace, context.workflow_id or "", activity)
+        return PayloadPlace(context.namespace, context.workflow_id or "", activity)
     if isinstance(context, WorkflowSerializationContext):
-        return Place(context.namespace, context.workflow_id)
+        return PayloadPlace(context.namespace, context.workflow_id)
     return NOWHERE
 
 
@@ -177,12 +179,12 @@ class SignedConverters:
     inner: Callable[[], PayloadConverter]
     signer: Signer
     is_strict: bool = False
-    place: Place = NOWHERE
+    place: PayloadPlace = NOWHERE
 
     def __call__(self) -> PayloadConverter:
         """One converter."""
         return SignedConverter(self.inner(), self.signer, is_strict=self.is_strict, place=self.place)
 
-    def at(self, place: Place) -> SignedConverters:
+    def at(self, place: PayloadPlace) -> SignedConverters:
         """The same for another place."""
         return SignedConverters(self.inner, self.signer, self.is_strict, place)

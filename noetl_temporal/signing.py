@@ -33,7 +33,7 @@ from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 __all__ = [
     "NOWHERE",
     "SIGNATURE",
-    "Place",
+    "PayloadPlace",
     "Signer",
     "place_of_schedule",
     "read_key",
@@ -50,7 +50,7 @@ _SIGNATURE_BYTES = 16
 _REFERENCE = b"json/protobuf", ExternalStorageReference.DESCRIPTOR.full_name.encode()
 
 
-class Place(NamedTuple):
+class PayloadPlace(NamedTuple):
     """The place of a list of values. ``activity`` is empty for the inputs and results of a workflow."""
 
     namespace: str = ""
@@ -61,14 +61,14 @@ class Place(NamedTuple):
 _SCHEDULE = "schedule"
 
 
-def place_of_schedule(namespace: str, workflow_id: str) -> Place:
+def place_of_schedule(namespace: str, workflow_id: str) -> PayloadPlace:
     """The place of a schedule's input; ``workflow_id`` is without the time that each of its runs has. It is that of no
     run, so what is signed for a run starts no other under an id with a time.
     """
-    return Place(namespace, workflow_id, _SCHEDULE)
+    return PayloadPlace(namespace, workflow_id, _SCHEDULE)
 
 
-NOWHERE = Place()
+NOWHERE = PayloadPlace()
 """The place of a value that the SDK converts without a context."""
 
 
@@ -78,13 +78,13 @@ class Signer:
     def __init__(self, key: bytes) -> None:
         self._keyed = hmac.new(key, digestmod="sha256")
 
-    def signature(self, place: Place, kind: str, payloads: Sequence[Payload]) -> bytes:
+    def signature(self, place: PayloadPlace, kind: str, payloads: Sequence[Payload]) -> bytes:
         """The signature of the list, whose first value is of this kind."""
         code = self._keyed.copy()  # hmac.digest releases the GIL, and waits for it 0.2 ms in a busy worker
         code.update(msgspec.json.encode((*place, kind, [_digest(one) for one in payloads])))
         return code.digest()[:_SIGNATURE_BYTES]
 
-    def fits(self, place: Place, kind: str, payloads: Sequence[Payload]) -> bool:
+    def fits(self, place: PayloadPlace, kind: str, payloads: Sequence[Payload]) -> bool:
         """Whether the list has a valid signature."""
         carried = payloads[0].metadata.get(SIGNATURE, b"")
         return hmac.compare_digest(carried, self.signature(place, kind, payloads))

@@ -24,7 +24,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from noetl_temporal.codec import Unread, codec_of_stored, is_kept_outside, payload_limit
+from noetl_temporal.codec import UnreadValue, codec_of_stored, is_kept_outside, payload_limit
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.signed_converter import Refused
@@ -79,7 +79,7 @@ class ValueStore:
         is_coded = codec_of_stored(self.converter) is not None
         return not is_coded and len(msgspec.json.encode(value)) < STORE_FROM_BYTES - METADATA_BYTES
 
-    async def read(self, unread: Unread, kind: type[T]) -> T:
+    async def read(self, unread: UnreadValue, kind: type[T]) -> T:
         """A value that could not be read before.
 
         Raises LookupError when it is gone or refused (signing.py), the driver's errors.

@@ -26,8 +26,8 @@ from noetl_activities.duckdb_wire import (
     Done,
     Failed,
     Find,
-    Keep,
-    Noting,
+    OutcomeNeeded,
+    OutcomeText,
     Reply,
     Setup,
     Store,
@@ -126,9 +126,9 @@ class DuckdbProcess:
 
     async def _reply(self, number: int, text: Callable[[Outcome], str] | None) -> Done | Failed:
         while (reply := await self._next(number)) is not None:
-            if not isinstance(reply, Noting):
+            if not isinstance(reply, OutcomeNeeded):
                 return reply
-            await self.send(Keep(number, text(reply.outcome) if text else ""))
+            await self.send(OutcomeText(number, text(reply.outcome) if text else ""))
         return Failed(number, await self._end(), PROCESS_ENDED)
 
     async def _next(self, number: int) -> Reply | None:
@@ -143,7 +143,7 @@ class DuckdbProcess:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_INTERRUPT_SECONDS):
                         await self.send(Cancel(number))
-                        while isinstance(await self._next(number), Noting):
+                        while isinstance(await self._next(number), OutcomeNeeded):
                             pass
                         return
         except BaseException:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 import msgspec
 
-from noetl_activities.once import Answer
+from noetl_activities.once import OnceResult
 from noetl_activities.outcome import Json, Outcome
 from noetl_activities.sinks.ledger import Entry, Stored
 
@@ -29,8 +29,8 @@ __all__ = [
     "Done",
     "Failed",
     "Find",
-    "Keep",
-    "Noting",
+    "OutcomeNeeded",
+    "OutcomeText",
     "Reply",
     "Setup",
     "Store",
@@ -58,7 +58,7 @@ class Setup(msgspec.Struct, frozen=True, tag=True):
 
 
 class Call(msgspec.Struct, frozen=True, tag=True):
-    """Run ``statements``. With a ``key``, the outcome is stored under it and ``n`` (noetl_activities.once.Once)."""
+    """Run ``statements``. With a ``key``, the outcome is stored under it and ``n`` (once.LedgerSlot)."""
 
     number: int
     statements: list[str]
@@ -88,7 +88,7 @@ class Store(msgspec.Struct, frozen=True, tag=True):
     params: list[Any] = []
 
 
-class Keep(msgspec.Struct, frozen=True, tag=True):
+class OutcomeText(msgspec.Struct, frozen=True, tag=True):
     """The answer to Noting."""
 
     number: int
@@ -101,10 +101,10 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
     number: int
 
 
-ToProcess: TypeAlias = Setup | Call | Find | Store | Keep | Cancel
+ToProcess: TypeAlias = Setup | Call | Find | Store | OutcomeText | Cancel
 
 
-class Noting(msgspec.Struct, frozen=True, tag=True):
+class OutcomeNeeded(msgspec.Struct, frozen=True, tag=True):
     """The call waits, in its transaction, for the text of its outcome to store in the ledger."""
 
     number: int
@@ -115,7 +115,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """The call succeeded: the field for its kind is set; ``text`` of Find is None if the ledger has no outcome."""
 
     number: int
-    answer: Answer | None = None
+    answer: OnceResult | None = None
     stored: Stored | None = None
     text: str | None = None
 
@@ -128,7 +128,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     code: str | None = None
 
 
-Reply: TypeAlias = Noting | Done | Failed
+Reply: TypeAlias = OutcomeNeeded | Done | Failed
 
 
 def framed(message: ToProcess | Reply) -> bytes:

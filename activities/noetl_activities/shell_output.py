@@ -6,7 +6,7 @@ from noetl_activities.outcome import Json
 from noetl_activities.scrub import CUT_MARGIN
 from noetl_activities.tool import ToolContext
 
-__all__ = ["MAX_OUTPUT", "Captured", "cut_told"]
+__all__ = ["MAX_OUTPUT", "CapturedStream", "truncation_warning"]
 
 MAX_OUTPUT = 256 * 1024
 """Maximum bytes of stdout, and of stderr, in a result: both fit into history without a payload store."""
@@ -20,7 +20,7 @@ _END_CHARS = 1000
 """Maximum length of the output in the error message of a failed command."""
 
 
-class Captured:
+class CapturedStream:
     """One stream of one call. Secrets are masked before the text is truncated: the rest of a truncated secret could not
     be found any more.
     """
@@ -59,7 +59,7 @@ class Captured:
         return masked if self.is_whole else masked[len(context.cut(text, CUT_MARGIN)) :]
 
 
-def cut_told(**streams: Captured) -> dict[str, Json]:
+def truncation_warning(**streams: CapturedStream) -> dict[str, Json]:
     """The ``meta`` of the outcome about truncated streams."""
     told = [
         f"{name} has {one.size:,} bytes, and the result only the first {MAX_OUTPUT:,} of them"

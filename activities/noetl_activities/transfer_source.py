@@ -27,7 +27,7 @@ from noetl_activities.rows import json_of
 from noetl_activities.sinks.data import Row, parts_of, quoted, rows_of
 from noetl_activities.sql import params_of, statements_of
 from noetl_activities.tool import Json, Request, ToolContext
-from noetl_activities.transfer_call import End
+from noetl_activities.transfer_call import TransferEnd
 from noetl_activities.transfer_snowflake import read_snowflake
 
 __all__ = ["entry_fields", "read_batches"]
@@ -35,7 +35,7 @@ __all__ = ["entry_fields", "read_batches"]
 _READ_ONLY = "set transaction read only"
 
 
-def read_batches(source: End, size: int, request: Request, context: ToolContext) -> AsyncGenerator[list[Row]]:
+def read_batches(source: TransferEnd, size: int, request: Request, context: ToolContext) -> AsyncGenerator[list[Row]]:
     """Batches of at most ``size`` rows. Raises FailedError with the error of the source, and ToolError."""
     if source.kind == "postgres":
         return _postgres(source, size, context)
@@ -55,13 +55,13 @@ def entry_fields(end: str, outcome: Outcome) -> Outcome:
 # ---- what comes as a whole -------------------------------------------------------------------------------------------
 
 
-async def _whole(source: End, size: int, request: Request, context: ToolContext) -> AsyncGenerator[list[Row]]:
+async def _whole(source: TransferEnd, size: int, request: Request, context: ToolContext) -> AsyncGenerator[list[Row]]:
     rows = await (_http if source.kind == "http" else _duckdb)(source, request, context)
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
 
 
-async def _http(source: End, request: Request, context: ToolContext) -> list[Row]:
+async def _http(source: TransferEnd, request: Request, context: ToolContext) -> list[Row]:
     config = {name: value for name, value in source.config.items() if name != "data_path"}
     outcome = await HTTP.run(_called("http", config, source.auth, request), context)
     if outcome.status == "error":
@@ -78,7 +78,7 @@ def _part(data: Json, path: Json) -> Json:
     return data
 
 
-async def _duckdb(source: End, request: Request, context: ToolContext) -> list[Row]:
+async def _duckdb(source: TransferEnd, request: Request, context: ToolContext) -> list[Row]:
     config = {name: value for name, value in source.config.items() if name != "table"}
     config["query"] = _query(source, "duckdb")
     outcome = await DUCKDB.run(_called("duckdb", config, None, request), context)
@@ -94,7 +94,7 @@ def _called(kind: str, config: dict[str, Json], auth: Json, request: Request) ->
 # ---- Postgres --------------------------------------------------------------------------------------------------------
 
 
-async def _postgres(source: End, size: int, context: ToolContext) -> AsyncGenerator[list[Row]]:
+async def _postgres(source: TransferEnd, size: int, context: ToolContext) -> AsyncGenerator[list[Row]]:
     """Read in a read-only transaction: changes by the source would remain if the target is rolled back."""
     query = _query(source, "postgres")
     values = params_of(source.config.get("params"), [query])
@@ -125,7 +125,7 @@ async def _fetched(
         yield records
 
 
-async def _snowflake(source: End, size: int, context: ToolContext) -> AsyncGenerator[list[Row]]:
+async def _snowflake(source: TransferEnd, size: int, context: ToolContext) -> AsyncGenerator[list[Row]]:
     try:
         async with aclosing(read_snowflake(source, size, context, _cell)) as batches:
             async for batch in batches:
@@ -149,7 +149,7 @@ def _cell(name: str, value: Any) -> Json:
     return json_of(value, text_of)
 
 
-def _query(source: End, dialect: str) -> str:
+def _query(source: TransferEnd, dialect: str) -> str:
     """The single statement of the source, or one that selects its table. Raises ConfigError."""
     table: Json = source.config.get("table")
     if table:

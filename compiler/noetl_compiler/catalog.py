@@ -25,11 +25,11 @@ from noetl_compiler.diagnostics import Related, nearest, sort_and_dedupe
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.nodes import MappingNode, ScalarNode
-from noetl_compiler.phases import ParsedPlaybook, understand
+from noetl_compiler.phases import ParsedPlaybook, parse_playbook
 from noetl_compiler.reader import read_file
 from noetl_compiler.report import Report
 
-__all__ = ["Catalog", "is_other_yaml", "playbook_files", "read_catalog", "understand_file", "with_calls"]
+__all__ = ["Catalog", "is_other_yaml", "playbook_files", "read_catalog", "parse_file", "with_calls"]
 
 _SUFFIXES = frozenset({".yaml", ".yml"})
 _NUMBER = re.compile(r"\d+")
@@ -118,16 +118,16 @@ def is_other_yaml(found: ParsedPlaybook) -> bool:
 def read_catalog(folder: Path, known: Iterable[ParsedPlaybook] = (), tools: Tools = KINDS) -> Catalog:
     """Every playbook below the folder. What is ``known`` already is not read again."""
     read = {Path(one.source.file).resolve(): one for one in known}
-    found = (read.get(file.resolve()) or understand_file(file, tools) for file in playbook_files(folder))
+    found = (read.get(file.resolve()) or parse_file(file, tools) for file in playbook_files(folder))
     return Catalog(folder, [member_of(one) for one in found if not is_other_yaml(one)])
 
 
-def understand_file(file: Path, tools: Tools = KINDS) -> ParsedPlaybook:
+def parse_file(file: Path, tools: Tools = KINDS) -> ParsedPlaybook:
     """What a file says; nothing but the reason when it cannot be read."""
     source, unreadable = read_file(file)
     if unreadable:
         return ParsedPlaybook(source, None, None, tuple(unreadable), tools)
-    return understand(source, tools)
+    return parse_playbook(source, tools)
 
 
 def with_calls(found: ParsedPlaybook, catalog: Catalog) -> ParsedPlaybook:

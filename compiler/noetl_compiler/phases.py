@@ -22,7 +22,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["ParsedPlaybook", "lowered", "understand"]
+__all__ = ["ParsedPlaybook", "lowered", "parse_playbook"]
 
 
 class ParsedPlaybook(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class ParsedPlaybook(msgspec.Struct, frozen=True):
     scripts: tuple[SourceFile, ...] = ()
 
 
-def understand(source: SourceFile, tools: Tools | None = None) -> ParsedPlaybook:
+def parse_playbook(source: SourceFile, tools: Tools | None = None) -> ParsedPlaybook:
     """The nodes and the checked syntax tree of a text, as far as it can be understood. ``tools`` as in compile_text."""
     tools = KINDS if tools is None else tools
     with CollectorPause():

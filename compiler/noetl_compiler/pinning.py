@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from noetl_compiler.api import Result
 from noetl_compiler.calling.call_cycles import Edge
 from noetl_compiler.calling.entry import Member, member_of
-from noetl_compiler.catalog import Catalog, read_catalog, understand_file, with_calls
+from noetl_compiler.catalog import Catalog, read_catalog, parse_file, with_calls
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.graph import Graph
@@ -45,7 +45,7 @@ def pin_calls(root: ParsedPlaybook, catalog: Catalog) -> Pinned:
 
 def pin_file(file: Path, folder: Path, tools: Tools) -> Pinned:
     """The playbooks below ``folder`` that the playbook in ``file`` calls, with all that they call."""
-    found = understand_file(file, tools)
+    found = parse_file(file, tools)
     return pin_calls(found, read_catalog(folder, [found], tools))
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.api import Result
 from noetl_compiler.calling.entry import Member, member_of
-from noetl_compiler.catalog import Catalog, is_other_yaml, playbook_files, understand_file
+from noetl_compiler.catalog import Catalog, is_other_yaml, playbook_files, parse_file
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, sort_and_dedupe
 from noetl_compiler.graph import Graph
@@ -59,9 +59,9 @@ def candidates(paths: Sequence[Path], tools: Tools) -> Candidates:
 
 def _read(path: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
     if not path.is_dir():
-        yield understand_file(path, tools)
+        yield parse_file(path, tools)
         return
-    found = (understand_file(file, tools) for file in playbook_files(path))
+    found = (parse_file(file, tools) for file in playbook_files(path))
     yield from (one for one in found if not is_other_yaml(one))
 
 

@@ -29,7 +29,7 @@ from noetl_compiler.language.quantities import FALSE_WORDS
 from noetl_compiler.templating import paths as template_paths
 from noetl_compiler.templating.absent import Absent
 from noetl_compiler.templating.budget import BudgetExceededError, NotDataError, RenderBudget
-from noetl_compiler.templating.check import Problem, check, free_paths
+from noetl_compiler.templating.check import TemplateProblem, check, free_paths
 from noetl_compiler.templating.clock import Clock
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.program import PathProgram, Program, compiled
@@ -40,10 +40,10 @@ from noetl_compiler.templating.work import add_work_of, work_done
 __all__ = [
     "Absent",
     "Clock",
-    "Problem",
+    "PredicateResult",
     "Secret",
     "TemplateFailure",
-    "Verdict",
+    "TemplateProblem",
     "check",
     "hint_for",
     "paths",
@@ -65,7 +65,7 @@ class TemplateFailure(Exception):  # noqa: N818 - the failure of a playbook, not
         self.name = name
 
 
-class Verdict(NamedTuple):
+class PredicateResult(NamedTuple):
     """A predicate's answer. ``indeterminate`` has the undefined name that it used; then it did not match.
 
     ``is_mistake`` unless that name is one that is there in some outcomes only (absent.py).
@@ -108,7 +108,7 @@ def render_text(source: str, scope: Mapping[str, Any]) -> Json:
         add_work_of(meter)
 
 
-def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -> Verdict:
+def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -> PredicateResult:
     """Whether the template's value is true. A text is false when it is empty, ``false``, ``0``, ``no``,
     ``none`` or ``null``; other values go by their truth. TemplateFailure, at ``span``, for all that goes wrong
     but the use of an undefined name, which is no match.
@@ -118,11 +118,11 @@ def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -
     try:
         meter.begin(source)
         value = program.run(scope, meter)
-        return Verdict(value.strip().lower() not in _FALSE if isinstance(value, str) else bool(value))
+        return PredicateResult(value.strip().lower() not in _FALSE if isinstance(value, str) else bool(value))
     except UndefinedNameError as error:
         meter.missing_name()
         path, _ = _missing_path(source, scope, error.name)
-        return Verdict(False, (path,), is_mistake=not isinstance(error, AbsentPartError))
+        return PredicateResult(False, (path,), is_mistake=not isinstance(error, AbsentPartError))
     except Exception as error:
         raise _failure(source, scope, error, span, program) from error
     finally:

@@ -168,7 +168,7 @@ def _raising_is_no_match(predicate: Any, *given: Any, **more: Any) -> Any:
     try:
         return predicate(*given, **more)
     except templates.TemplateFailure:
-        return templates.Verdict(False)
+        return templates.PredicateResult(False)
 
 
 def _no(*_: Any) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from rich.table import Table
 
 from noetl_temporal.cli.catalog_playbook import catalog_dsn, entry_fields, entry_of
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.console import print_table
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_document, echo_json
@@ -129,7 +129,7 @@ def _text(file: Path) -> str:
 
 
 def _asked(ask: Callable[[str], Awaitable[T]]) -> T:
-    reach_running()
+    running_deployment()
     log_nowhere()
     dsn = catalog_dsn()
 

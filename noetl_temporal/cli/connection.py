@@ -16,12 +16,12 @@ from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.process import FOR_THE_OWNER
 from noetl_temporal.stack.use import Use, running, use
 
-__all__ = ["Reach", "reach_running", "reach_to_run", "reach_to_submit"]
+__all__ = ["Deployment", "deployment_to_run", "deployment_to_submit", "running_deployment"]
 
 CLUSTER = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 
 
-class Reach(NamedTuple):
+class Deployment(NamedTuple):
     """``ui`` is the web UI, if known. ``serve`` when this process is to be the worker and the mirror; else
     ``credentials`` is what NOETL_CREDENTIALS named where the stack's worker started."""
 
@@ -35,17 +35,17 @@ def _cluster() -> bool:
 
 
 @contextmanager
-def reach_to_run() -> Generator[Reach]:
+def deployment_to_run() -> Generator[Deployment]:
     """A place to run a playbook; the environment then names it. Raises NotStartedError, and StackError at its end."""
     if _cluster():
-        yield Reach()
+        yield Deployment()
         return
     with ExitStack() as until_left:
         used = _joined_or_started(until_left)
         if used.owned:  # this process is its worker, and only its account reads what a worker of the stack writes
             os.umask(FOR_THE_OWNER)
         # Nobody can open the web UI of a stack that stops with the run.
-        yield Reach(None if used.owned else used.addresses.ui, used.owned, used.addresses.credentials)
+        yield Deployment(None if used.owned else used.addresses.ui, used.owned, used.addresses.credentials)
 
 
 def _joined_or_started(until_left: ExitStack) -> Use:
@@ -68,10 +68,10 @@ def _report_wait(home: Home) -> None:
     click.echo(f"waiting for another run that uses this stack ({how})", err=True)
 
 
-def reach_to_submit() -> Reach:
+def deployment_to_submit() -> Deployment:
     """A stack where a run continues by itself; the environment then names it. Raises NotStartedError."""
     if _cluster():
-        return Reach()
+        return Deployment()
     home = Home()
     found = running(home)
     if found is None:
@@ -82,19 +82,19 @@ def reach_to_submit() -> Reach:
             "`noetl dev up` after it has ended. Nothing was started"
         )
     _use(home, found)
-    return Reach(found.ui, credentials=found.credentials)
+    return Deployment(found.ui, credentials=found.credentials)
 
 
-def reach_running() -> Reach:
+def running_deployment() -> Deployment:
     """A place to look at runs; the environment then names it. Raises StackError when none is up."""
     if _cluster():
-        return Reach()
+        return Deployment()
     home = Home()
     found = running(home)
     if found is None:
         raise StackError(_none_is_running(home))
     _use(home, found)
-    return Reach(found.ui)
+    return Deployment(found.ui)
 
 
 def _none_is_running(home: Home) -> str:

@@ -12,11 +12,11 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionSta
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
-from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.event_log import EventLog
-from noetl_temporal.cli.log_reading import reading_of
+from noetl_temporal.cli.log_reading import log_summary
+from noetl_temporal.cli.run_problems import RunProblem, problems_of_run
 from noetl_temporal.cli.run_report import RunSummary
-from noetl_temporal.cli.standstill import Standstill, standstill_of
+from noetl_temporal.cli.suspensions import Suspension, suspensions_of
 from noetl_temporal.cli.waiting import OpenWait, open_wait
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
@@ -42,14 +42,14 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
     is_running = found.status is WorkflowExecutionStatus.RUNNING
     report = RunReport("running", handle.execution_id) if is_running else await handle.result()
     is_cancelling = is_running and found.raw_description.workflow_extended_info.cancel_requested
-    attention: list[Attention] = []
+    problems: list[RunProblem] = []
     if is_running:
-        attention = await attention_of(runs.temporal, handle.workflow_id, handle.execution_id)
-    read = await reading_of(log, found.namespace, handle, found.run_id)
+        problems = await problems_of_run(runs.temporal, handle.workflow_id, handle.execution_id)
+    read = await log_summary(log, found.namespace, handle, found.run_id)
     started = await _started(runs, handle, found)
-    has_worker = is_running and all(one.kind == "paused_call" for one in attention)
+    has_worker = is_running and all(one.kind == "paused_call" for one in problems)
     open_ = await _open(handle) if has_worker else OpenWaits([])
-    standstill = tuple(standstill_of(handle.execution_id, open_))
+    suspensions = tuple(suspensions_of(handle.execution_id, open_))
     asked_below = await _asked_below(runs, read.called if has_worker else ())
     until = found.close_time or datetime.datetime.now(datetime.UTC)
     return RunSummary(
@@ -57,7 +57,7 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         workflow_id=handle.workflow_id,
         run_id=found.run_id,
         path=found.typed_search_attributes.get(PATH) or "",
-        status="paused" if standstill or is_paused(found.raw_description.workflow_execution_info) else report.status,
+        status="paused" if suspensions or is_paused(found.raw_description.workflow_execution_info) else report.status,
         result=report.result,
         steps=report.steps or await _steps(log, handle, report.status, has_worker=has_worker),
         failures=report.failures,
@@ -72,10 +72,10 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         reason=await _cancel_reason(handle) if is_cancelling and has_worker else read.reason,
         duration_seconds=round((until - started).total_seconds(), 3),
         ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
-        attention=(*attention, *read.problems),
+        problems=(*problems, *read.problems),
         cancelling=is_cancelling,
         waits=(*(open_wait(handle.execution_id, wait) for wait in open_.waits), *asked_below.waits),
-        standstill=(*standstill, *asked_below.standstill),
+        suspensions=(*suspensions, *asked_below.suspensions),
     )
 
 
@@ -83,7 +83,7 @@ class _Asked(NamedTuple):
     """What playbooks that a run has called ask of people."""
 
     waits: list[OpenWait]
-    standstill: list[Standstill]
+    suspensions: list[Suspension]
 
 
 async def _asked_below(runs: Runs, called: Sequence[CalledRun]) -> _Asked:
@@ -98,14 +98,14 @@ async def _asked_below(runs: Runs, called: Sequence[CalledRun]) -> _Asked:
             continue
         for wait in (open_wait(one.execution_id, found) for found in open_.waits):
             asked.waits.append(replace(wait, name=f"{one.path}: {wait.name}"))
-        held = [found for found in standstill_of(one.execution_id, open_) if found.run]
-        asked.standstill.extend(replace(found, run=f"{one.path}: {found.run}") for found in held)
+        held = [found for found in suspensions_of(one.execution_id, open_) if found.run]
+        asked.suspensions.extend(replace(found, run=f"{one.path}: {found.run}") for found in held)
     return asked
 
 
 async def _open(handle: RunHandle) -> OpenWaits:
     try:
-        return await handle.standstill(_WITHIN)
+        return await handle.suspensions(_WITHIN)
     except (RPCError, RequestRefusedError):
         return OpenWaits([])  # no worker answers just now, or somebody has paused it in Temporal meanwhile
 

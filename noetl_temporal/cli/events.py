@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from noetl_temporal.cli.arguments import RUN_ID
 from noetl_temporal.cli.column_writer import Column, ColumnWriter
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.text_ids import with_text_ids
@@ -43,7 +43,7 @@ def events_command(execution: int | str | None, last: int | None, as_json: bool)
     noetl events
     noetl events 754318462739161088 --json | jq 'select(.event_type == "task.attempt.failed")'
     """
-    reach_running()
+    running_deployment()
     asyncio.run(_show(execution, last, as_json=as_json))
 
 

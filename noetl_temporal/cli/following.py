@@ -16,20 +16,20 @@ import msgspec
 from temporalio.service import RPCError
 
 from noetl_compiler.graph import Graph
-from noetl_temporal.cli.attention import attention_of
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.log_reading import problems_of, until_read
+from noetl_temporal.cli.run_problems import problems_of_run
 from noetl_temporal.cli.run_report import RunSummary
-from noetl_temporal.cli.standstill import StandstillLines
+from noetl_temporal.cli.suspensions import SuspensionLines
 from noetl_temporal.cli.view import View
 from noetl_temporal.cli.waiting import WaitLines
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.mirror.announcements import announce
 from noetl_temporal.mirror.poll_interval import PollInterval
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.read import EventTail
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.runs import RunHandle, RunOverError, Runs
@@ -70,8 +70,8 @@ class Following:
         self._runs, self._handle, self._log, self._view = runs, handle, log, view
         self._interval = PollInterval()
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
-        self._waits, self._attention = WaitLines(handle.execution_id), list[str]()
-        self._standstill = StandstillLines(handle.execution_id)
+        self._waits, self._problems = WaitLines(handle.execution_id), list[str]()
+        self._suspensions = SuspensionLines(handle.execution_id)
         self._why = "noetl run was stopped"
         self._stops = 0
         self._output = LogTail(handle.execution_id) if shows_output else None
@@ -192,7 +192,7 @@ class Following:
                 for row in rows:
                     self._view.feed(row)
                     self._waits.feed(row)
-                    self._standstill.feed(row)
+                    self._suspensions.feed(row)
                 if rows:
                     self._warn()
                 if not tail.has_ended:
@@ -217,22 +217,22 @@ class Following:
         workflow, run_id = self._handle.workflow, self._handle.run_id
         if run_id is not None:
             async with log.connection() as connection:
-                run = Run(self._runs.temporal.namespace, workflow.id, run_id, PLAYBOOK_WORKFLOW)
+                run = WorkflowRun(self._runs.temporal.namespace, workflow.id, run_id, PLAYBOOK_WORKFLOW)
                 await announce(connection, run)
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             with contextlib.suppress(RPCError):
-                found = await attention_of(self._runs.temporal, self._handle.workflow_id, self._handle.execution_id)
+                found = await problems_of_run(self._runs.temporal, self._handle.workflow_id, self._handle.execution_id)
                 if self._log is not None:
                     found += await problems_of(self._log, self._runs.temporal.namespace, self._handle.workflow_id)
-                self._attention = [one.line() for one in found]
+                self._problems = [one.line() for one in found]
                 self._warn()
 
     def _warn(self) -> None:
         """What blocks the run, and what it waits for."""
-        self._view.warn([*self._attention, *self._standstill.lines(), *self._waits.lines()])
+        self._view.warn([*self._problems, *self._suspensions.lines(), *self._waits.lines()])
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-__all__ = ["Interrupts", "taken_interrupts"]
+__all__ = ["Interrupts", "caught_interrupts"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -36,7 +36,7 @@ class Interrupts:
 
 
 @contextmanager
-def taken_interrupts() -> Generator[Interrupts]:
+def caught_interrupts() -> Generator[Interrupts]:
     """Until left, a signal cancels no task of this loop: what was asked of a server is not given up half way."""
     interrupts = Interrupts()
     loop = asyncio.get_running_loop()

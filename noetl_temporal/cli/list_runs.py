@@ -13,7 +13,7 @@ import msgspec
 from rich.table import Table
 
 from noetl_temporal.cli.arguments import NAME, moment_of
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.console import print_table, styled
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.importing import importing
@@ -97,7 +97,7 @@ def list_command(
       1    runs were found (--fail-if any), or none (--fail-if none)
       2    the command line or the deployment is wrong; nothing was listed
     """
-    reach_running()
+    running_deployment()
     log_nowhere()
     with importing():
         from noetl_temporal.run_list import RunFilter

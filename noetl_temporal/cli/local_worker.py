@@ -17,18 +17,18 @@ from noetl_temporal.credential_source import credential_source
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.worker import serving, tool_worker
 
-__all__ = ["everything", "tools_alone"]
+__all__ = ["serve_all", "serve_tools"]
 
 
 @asynccontextmanager
-async def everything(client: Client, dsn: str, credentials: Path | None) -> AsyncGenerator[None]:
+async def serve_all(client: Client, dsn: str, credentials: Path | None) -> AsyncGenerator[None]:
     """As worker and mirror of a stack that has no other."""
     async with mirroring(client, dsn), serving(client, load_tools(), _source(credentials)):
         yield
 
 
 @asynccontextmanager
-async def tools_alone(client: Client, credentials: Path | None) -> AsyncGenerator[dict[str, str]]:
+async def serve_tools(client: Client, credentials: Path | None) -> AsyncGenerator[dict[str, str]]:
     """As the only worker that has these credentials: the queues of its tools, by kind."""
     token = secrets.token_hex(4)
     tools, source = load_tools(), _source(credentials)

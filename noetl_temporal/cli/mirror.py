@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_temporal.cli.arguments import HOST_AND_PORT
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.logs import log_to_terminal
-from noetl_temporal.cli.stop_signals import stop_asked
+from noetl_temporal.cli.stop_signals import stop_event
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it brings Temporal along, which a wrong call need not wait for
-    from noetl_temporal.mirror.read import Problem
-    from noetl_temporal.mirror.rebuild import Rebuilt
+    from noetl_temporal.mirror.read import ReadProblem
+    from noetl_temporal.mirror.rebuild import RebuildResult
 
 __all__ = ["mirror_group"]
 
@@ -57,7 +57,7 @@ def rebuild_command() -> None:
         click.echo(f"skipped {frozen} pruned {runs}: {their} rows are unchanged")
 
 
-async def _rebuilt(dsn: str) -> Rebuilt:
+async def _rebuilt(dsn: str) -> RebuildResult:
     from noetl_temporal.config import reading_converter
     from noetl_temporal.mirror.rebuild import rebuild
 
@@ -75,7 +75,7 @@ def problems_command() -> None:
     click.echo("no problems: every run is mirrored")
 
 
-async def _problems(dsn: str) -> list[Problem]:
+async def _problems(dsn: str) -> list[ReadProblem]:
     from noetl_temporal.cli.event_log import log_connection
     from noetl_temporal.mirror.read import problems
 
@@ -102,7 +102,7 @@ async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
         except DATABASE_ERRORS as error:
             raise OSError(str(postgres_problem(error, dsn))) from error
 
-    with stop_asked() as stopped:
+    with stop_event() as stopped:
         async with asyncpg.create_pool(dsn, min_size=0, max_size=1, command_timeout=CONNECT_SECONDS) as pool:
             gauges = Gauges(pool, client.namespace)
             async with answering_health(health, client, stopped, "the event log", metrics), mirroring(client, dsn):
@@ -112,7 +112,7 @@ async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
 
 def _reached() -> str:
     """The DSN of the event log. Asked for by each command, so that --help needs no stack."""
-    reach_running()
+    running_deployment()
     log_to_terminal()
     dsn = dsn_from_environment()
     if dsn is None:

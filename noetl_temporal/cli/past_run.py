@@ -12,7 +12,7 @@ from temporalio.converter import DataConverter
 
 from noetl_temporal.cli.describe_run import steps_from_log
 from noetl_temporal.cli.event_log import log_connection
-from noetl_temporal.cli.log_reading import Reading, read_log
+from noetl_temporal.cli.log_reading import LogSummary, read_log
 from noetl_temporal.cli.logged_run import logged_run
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.mirror import sql
@@ -35,7 +35,7 @@ async def describe_past_run(dsn: str, converter: DataConverter, execution_id: in
 async def _account(log: asyncpg.Connection, converter: DataConverter, found: Execution) -> RunSummary:
     run = await past_run(log, found.execution_id)
     status = found.status.lower()
-    log_of = Reading() if run is None else await read_log(log, *run, found.execution_id)
+    log_of = LogSummary() if run is None else await read_log(log, *run, found.execution_id)
     pruned = await log.fetchval(sql.query("pruned_at"), found.execution_id)
     report = RunReport(status, found.execution_id)
     with suppress(LookupError) if pruned else nullcontext():
@@ -54,7 +54,7 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
         events=log_of.events,
         superseded=log_of.superseded,
         events_complete=log_of.is_complete,
-        attention=log_of.problems,
+        problems=log_of.problems,
         rerun_of=str(report.rerun_of or "") or log_of.rerun_of,
         rerun_from=report.rerun_from or log_of.rerun_from,
         called=log_of.called,

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from noetl_temporal.cli.catalog_playbook import catalog_dsn, entry_fields
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED, WRONG
 from noetl_temporal.cli.findings import show_all_findings
 from noetl_temporal.cli.importing import importing
@@ -49,7 +49,7 @@ def register_command(paths: tuple[Path, ...], as_json: bool) -> None:
     """
     with importing():
         found = _candidates(paths)
-        reach_running()
+        running_deployment()
         log_nowhere()
     done = asyncio.run(_register(catalog_dsn(), found))
     _show(done, as_json=as_json)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_compiler.regular_file import read_regular
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import cut
@@ -52,7 +52,7 @@ def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
     files = [_file(target) for target in targets if not target.isdecimal()]
     executions = [_execution(target) for target in targets if target.isdecimal()]
     with nullcontext() if executions or of_open else suppress(StackError):  # of a file: its graph may be stored there
-        reach_running()
+        running_deployment()
     log_to_file(Home().log("replay"))
     if not asyncio.run(_replay(files, executions, of_open)):
         sys.exit(FAILED)

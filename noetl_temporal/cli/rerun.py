@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from noetl_temporal.cli.arguments import NAME, RUN_ID
-from noetl_temporal.cli.connection import reach_to_submit
+from noetl_temporal.cli.connection import deployment_to_submit
 from noetl_temporal.cli.exits import INTERRUPTED
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_to_file
@@ -53,11 +53,11 @@ def rerun_command(execution: int | str, step: str, as_json: bool) -> None:
       2    it was refused; nothing was started
       3    it is unknown whether it has started: the connection was lost
     """
-    reach = reach_to_submit()
+    deployment = deployment_to_submit()
     with importing():
         from noetl_temporal.cli.credentials import warn_of_ignored_credentials
 
-        warn_of_ignored_credentials(reach)
+        warn_of_ignored_credentials(deployment)
         warn_of_missing_traces()
         log_to_file(Home().log("rerun"))
     found = asyncio.run(_rerun(execution, step))

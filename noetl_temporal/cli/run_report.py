@@ -13,10 +13,10 @@ import msgspec
 from rich.text import Text
 
 from noetl_compiler.graph import Json
-from noetl_temporal.cli.attention import Attention
 from noetl_temporal.cli.console import PrintableConsole, styled
-from noetl_temporal.cli.standstill import Standstill
+from noetl_temporal.cli.run_problems import RunProblem
 from noetl_temporal.cli.step_table import STATUS_COLOURS, last_steps, step_table
+from noetl_temporal.cli.suspensions import Suspension
 from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.cli.waiting import OpenWait
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
@@ -50,7 +50,7 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     ``status`` is completed, partial, failed, cancelled, terminated, timed_out, running or paused (for a run one only
     looked at), or unknown (for one whose end was not seen; ``reason`` then says why).
-    ``waits`` are what a running one waits for, ``standstill`` its pause and its held steps; ``attention`` is what keeps
+    ``waits`` are what a running one waits for, ``suspensions`` its pause and its held steps; ``problems`` is what keeps
     it from going on, or the event log from telling of it; a run is ``cancelling`` when it was asked to stop.
     """
 
@@ -67,14 +67,14 @@ class RunSummary(msgspec.Struct, frozen=True):
     events_complete: bool = False
     duration_seconds: float = 0.0
     ui_url: str | None = None
-    attention: tuple[Attention, ...] = ()
+    problems: tuple[RunProblem, ...] = ()
     cancelling: bool = False
     warnings: tuple[str, ...] = ()
     reason: str = ""
     called: tuple[CalledRun, ...] = ()
     calls: int = 0
     waits: tuple[OpenWait, ...] = ()
-    standstill: tuple[Standstill, ...] = ()
+    suspensions: tuple[Suspension, ...] = ()
     rerun_of: str = ""
     rerun_from: str = ""
 
@@ -131,9 +131,9 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     def _needs_someone(self) -> Iterator[Text]:
         """What the run waits for, and what keeps it."""
-        yield from (styled((one.line(), "yellow")) for one in self.standstill)
+        yield from (styled((one.line(), "yellow")) for one in self.suspensions)
         yield from (styled((one.line(), "cyan")) for one in self.waits)
-        yield from (styled((one.line(), "yellow")) for one in self.attention)
+        yield from (styled((one.line(), "yellow")) for one in self.problems)
 
     def _stopping(self) -> str:
         """``now cancelling: wrong table``, or the reason alone when the run has ended."""

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from noetl_activities import json_limits
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
@@ -28,7 +28,7 @@ __all__ = ["json_argument", "send_request", "user_name"]
 def send_request(execution: int | str, request: Callable[[RunHandle], Awaitable[Any]]) -> tuple[int, Any]:
     """The execution id of the run and what the request returns. Raises StackError with the reason of a refusal,
     NoSuchRunError."""
-    reach_running()
+    running_deployment()
     with importing():
         from temporalio.service import RPCError
 
@@ -62,10 +62,10 @@ async def _why(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
     """A worker that fails over the run answers as little as one that is not there: what blocks the run, if anything."""
     from temporalio.service import RPCError
 
-    from noetl_temporal.cli.attention import attention_of
+    from noetl_temporal.cli.run_problems import problems_of_run
 
     try:
-        found = await attention_of(client, handle.workflow_id, handle.execution_id)
+        found = await problems_of_run(client, handle.workflow_id, handle.execution_id)
     except RPCError:
         found = []
     blocked = [one.line() for one in found if one.kind in ("incident", "no_worker")]

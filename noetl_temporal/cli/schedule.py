@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from noetl_temporal.cli.arguments import DURATION, MOMENT, NAME
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
@@ -103,7 +103,7 @@ def add_command(
         from noetl_temporal.unsupported import tools_for
 
         request = read_payload(payload, settings)
-        reach_running()
+        running_deployment()
     found = read_registered(playbook, request)
     check_request(request, found)
     check_support(found, tools_for(*found.graphs))
@@ -216,7 +216,7 @@ def delete_command(name: str) -> None:
 
 
 def _asked(ask: Callable[[NoetlClient], Awaitable[T]]) -> T:
-    reach_running()
+    running_deployment()
     log_nowhere()
     with importing():
         from noetl_compiler import CompileError

@@ -27,7 +27,7 @@ __all__ = ["list_command", "projects_up", "rm_command"]
 MEGABYTE = 1_000_000
 
 
-class Listed(NamedTuple):
+class ListedStack(NamedTuple):
     """A stack's folder. ``project`` is None if unknown; ``size`` is in bytes."""
 
     folder: Path
@@ -79,17 +79,17 @@ def _folders() -> Iterable[Path]:
     return sorted(one for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else ()
 
 
-def _listed(folder: Path) -> Listed:
+def _listed(folder: Path) -> ListedStack:
     home = Home(folder)
     try:
         check_folder(folder)
         owner = home.owner()
         state = "not running" if owner is None else f"up ({owner.mode})"
-        return Listed(folder, home.named_project(), _size(folder), state)
+        return ListedStack(folder, home.named_project(), _size(folder), state)
     except OSError as error:
-        return Listed(folder, None, 0, f"refused: {error.strerror}")
+        return ListedStack(folder, None, 0, f"refused: {error.strerror}")
     except StackError:
-        return Listed(folder, None, _size(folder), "locked")
+        return ListedStack(folder, None, _size(folder), "locked")
 
 
 def projects_up() -> list[str]:
@@ -127,7 +127,7 @@ def _shown(project: Path | None) -> str:
     return printable(str(project)) if project else "(unknown project)"
 
 
-def _as_json(one: Listed) -> dict[str, str | int | None]:
+def _as_json(one: ListedStack) -> dict[str, str | int | None]:
     return {
         "folder": str(one.folder),
         "project": None if one.project is None else str(one.project),

@@ -7,13 +7,13 @@ import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 
-__all__ = ["stop_asked"]
+__all__ = ["stop_event"]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def stop_asked() -> Generator[asyncio.Event]:
+def stop_event() -> Generator[asyncio.Event]:
     """An event that the first SIGINT or SIGTERM sets; the next one interrupts as usual.
 
     For the whole time in which something is served: a signal that comes before would end the process at once."""

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from noetl_temporal.cli.arguments import NAME, RUN_ID
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
@@ -38,7 +38,7 @@ def logs_command(run: int | str | None, follow: bool, step: str | None, as_json:
     noetl logs 754318462739161088 --step fetch
     noetl logs 754318 --json | jq -r 'select(.stream == "stderr") | .text'
     """
-    reach_running()
+    running_deployment()
     log_nowhere()
     with suppress(KeyboardInterrupt):
         asyncio.run(_show(run, step, follow=follow, as_json=as_json))

@@ -12,7 +12,7 @@ import click
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.language.tool_description import Tools
 from noetl_temporal.cli.arguments import RUN_ID
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED, WRONG
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import write_text
@@ -21,9 +21,9 @@ from noetl_temporal.cli.repeat_on_change import repeat_on_change
 
 if TYPE_CHECKING:  # it imports the machine and Temporal's SDK
     from noetl_temporal.playbook_tests.suites import LoadedSuite
-    from noetl_temporal.playbook_tests.trial import Verdict
+    from noetl_temporal.playbook_tests.trial import TestResult
 
-    Tested: TypeAlias = Sequence[tuple[LoadedSuite, list[Verdict]]]
+    Tested: TypeAlias = Sequence[tuple[LoadedSuite, list[TestResult]]]
 
 __all__ = ["test_command"]
 
@@ -99,13 +99,13 @@ def test_command(
     sys.exit(_status(run()))
 
 
-def _tested(file: Path, tools: Tools) -> tuple[LoadedSuite, list[Verdict]]:
+def _tested(file: Path, tools: Tools) -> tuple[LoadedSuite, list[TestResult]]:
     """The tests of a file, each reported as soon as it has run."""
     from noetl_temporal.playbook_tests.suites import load
     from noetl_temporal.playbook_tests.trial import run_test
 
     loaded = load(file, tools)
-    verdicts: list[Verdict] = []
+    verdicts: list[TestResult] = []
     if loaded.graph is not None:
         for test in loaded.suite.tests:
             verdicts.append(run_test(test, loaded.graph, tools))
@@ -139,7 +139,7 @@ def _files(found: Tested) -> set[Path]:
 
 def _record(execution: int | str) -> None:
     """Print the test. It is run as well: what it cannot repeat is reported, with exit status 1."""
-    reach_running()
+    running_deployment()
     from noetl_temporal.cli.logs import log_nowhere
     from noetl_temporal.cli.record_test import record_test
     from noetl_temporal.playbook_tests.report import problem_lines
@@ -154,7 +154,7 @@ def _record(execution: int | str) -> None:
         sys.exit(FAILED)
 
 
-def _print_verdict(file: str, verdict: Verdict) -> None:
+def _print_verdict(file: str, verdict: TestResult) -> None:
     from noetl_temporal.playbook_tests.report import verdict_lines
 
     for line in verdict_lines(file, verdict):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from noetl_temporal.cli.arguments import HOST_AND_PORT, Seconds, read_amounts
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.logs import LOG_FORMATS, log_to_terminal
 
 if TYPE_CHECKING:  # they bring the SDK along, which --help need not wait for
@@ -100,7 +100,7 @@ def worker_command(
         raise click.UsageError("--tools names no tool: omit it to serve workflows and all tools")
     build = _build(build_id, deployment)
     options = _options(grace, build, concurrency, rate, autoscales=autoscale, slots_by_load=slots == "auto")
-    reach_running()
+    running_deployment()
     exporter = _log_and_export(log_format, is_exporting=health is not None)
     try:
         asyncio.run(_serve(only, grace, options, health, exporter))
@@ -168,7 +168,7 @@ async def _serve(
     from noetl_activities.tool import load_tools
     from noetl_temporal.access import access_problem
     from noetl_temporal.cli.health import answering_health
-    from noetl_temporal.cli.stop_signals import stop_asked
+    from noetl_temporal.cli.stop_signals import stop_event
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.credential_source import credential_source
     from noetl_temporal.health import exported
@@ -184,7 +184,7 @@ async def _serve(
     served = ", ".join(only) if only else "workflows and all tools"
     if health is not None:
         options = _counting(options)
-    with stop_asked() as stopped:
+    with stop_event() as stopped:
         async with (
             answering_health(health, client, stopped, served, partial(exported, exporter)),
             serving(client, load_tools(), credential_source(), only, options),

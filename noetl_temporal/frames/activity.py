@@ -23,7 +23,7 @@ from noetl_activities.sinks import Sinks
 from noetl_activities.sinks.batches import SinkBatches
 from noetl_activities.tool import Tool
 from noetl_temporal.attempt_end import AT_ONCE
-from noetl_temporal.codec import Unread
+from noetl_temporal.codec import UnreadValue
 from noetl_temporal.frames.call import FrameContext
 from noetl_temporal.frames.heartbeat import FrameHeartbeat
 from noetl_temporal.frames.host import FrameHost
@@ -56,7 +56,7 @@ def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: 
     return run
 
 
-async def _driven(frame: _Frame, given: FrameInput | Unread) -> FrameEnd:
+async def _driven(frame: _Frame, given: FrameInput | UnreadValue) -> FrameEnd:
     """Return the end of the frame, ignoring cancels meanwhile."""
     running = asyncio.create_task(frame.run(given))
     try:
@@ -90,7 +90,7 @@ class _Frame:
         self._host: FrameHost | None = None
         self._is_cancelled = False
 
-    async def run(self, given: FrameInput | Unread) -> FrameEnd:
+    async def run(self, given: FrameInput | UnreadValue) -> FrameEnd:
         """Run the frame to its end."""
         head, values = self.heart.details.head, self._values
         with _fail_if_missing("input"):
@@ -107,7 +107,7 @@ class _Frame:
         report = await host.run(None if found is None else found.calls)
         return await self._kept(FrameEnd(report, await host.keeper.last(report=report)))
 
-    async def _read(self, given: FrameInput | Unread) -> FrameInput:
+    async def _read(self, given: FrameInput | UnreadValue) -> FrameInput:
         """The input, read from the payload store however long that takes, with its stored items.
 
         Raises LookupError when the store no longer has it.

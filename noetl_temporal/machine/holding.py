@@ -40,14 +40,14 @@ class Holding(Answering):
                 super()._take(event)
 
     @property
-    def stands_still(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether the run is paused, or a step of it is held: its status is ``paused``."""
         return self.is_paused or bool(self.held_runs)
 
     @property
     def waits_for_people(self) -> bool:
         """Whether the run waits for a person, also to retry or skip a held step."""
-        return super().waits_for_people or self.stands_still
+        return super().waits_for_people or self.is_suspended
 
     @property
     def held_runs(self) -> list[StepRun]:

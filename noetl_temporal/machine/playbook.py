@@ -155,7 +155,7 @@ class Machine(Starting):
         try:
             for _, target, value in report.assigns:
                 host.write([(target, value)])
-            host.tell_of_set([(target, value) for _, target, value in report.assigns])
+            host.emit_set([(target, value) for _, target, value in report.assigns])
         except templates.TemplateFailure as failure:
             end = end._replace(status="error", outcome={**end.outcome, **template_outcome(failure)})
         self._end_loop(run, end)

@@ -62,7 +62,9 @@ def decide(
         if rule.on not in ("any", status):
             continue
         try:
-            verdict = templates.predicate(rule.when, scope) if rule.when is not None else templates.Verdict(True)
+            verdict = (
+                templates.predicate(rule.when, scope) if rule.when is not None else templates.PredicateResult(True)
+            )
             unknown.extend(verdict.indeterminate)
             if status == "ok" and rule.when is not None and (message := unmatched(rule.when, scope, verdict)):
                 mistakes.append(RuleWarning(rule.index, message))

@@ -47,9 +47,11 @@ def select(step: Step, boundary: Boundary, scope: Mapping[str, Any]) -> Selectio
     return Selection(tuple(taken), tuple(evaluated), tuple(mistakes))
 
 
-def _verdict(when: Template | None, scope: Mapping[str, Any], mistakes: list[ConditionWarning]) -> templates.Verdict:
+def _verdict(
+    when: Template | None, scope: Mapping[str, Any], mistakes: list[ConditionWarning]
+) -> templates.PredicateResult:
     if when is None:
-        return templates.Verdict(True)
+        return templates.PredicateResult(True)
     verdict = templates.predicate(when.source, scope, when.span)
     message = unmatched(when.source, scope, verdict)
     if message is not None:
@@ -57,7 +59,7 @@ def _verdict(when: Template | None, scope: Mapping[str, Any], mistakes: list[Con
     return verdict
 
 
-def _account(arc: Arc, verdict: templates.Verdict) -> dict[str, Json]:
+def _account(arc: Arc, verdict: templates.PredicateResult) -> dict[str, Json]:
     account: dict[str, Json] = {"to": arc.to, "matched": verdict.matched}
     if arc.when:
         account["when"] = arc.when.source

@@ -18,14 +18,14 @@ from noetl_temporal.machine.condition_warning import ConditionWarning
 __all__ = ["ConditionWarning", "is_reported", "left_out", "undefined_name", "unmatched"]
 
 
-def undefined_name(verdict: templates.Verdict) -> str | None:
+def undefined_name(verdict: templates.PredicateResult) -> str | None:
     """The undefined name that the condition used, unless that is on purpose."""
     if not verdict.is_mistake or verdict.indeterminate[0].partition(".")[0] in OF_SOME_OUTCOMES:
         return None
     return verdict.indeterminate[0]
 
 
-def unmatched(source: str, scope: Mapping[str, Any], verdict: templates.Verdict) -> str | None:
+def unmatched(source: str, scope: Mapping[str, Any], verdict: templates.PredicateResult) -> str | None:
     """The warning about the condition of a route, rule or admission; None if there is none."""
     name = undefined_name(verdict)
     if name is None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
-from noetl_temporal.mirror.call import Call, Seen
+from noetl_temporal.mirror.call import ActivityTimes, Call
 from noetl_temporal.mirror.event_row import RowWriter, iso
 from noetl_temporal.mirror.payloads import Json, as_map, as_text
 from noetl_temporal.mirror.retry_config import REPEATS, written
@@ -35,7 +35,9 @@ _WORDS = {
 _SINK_FIELDS = ("kind", "key", "table", "rows", "duplicate", "warning")
 
 
-def write_attempts(writer: RowWriter, call: Call, seen: Seen, records: list[dict[str, Json]], outcome: Json) -> None:
+def write_attempts(
+    writer: RowWriter, call: Call, seen: ActivityTimes, records: list[dict[str, Json]], outcome: Json
+) -> None:
     """Write the rows of a call that ended. ``outcome`` is the last attempt's: None, or a Reference, if not here."""
     pages = writer.state.pages
     page = pages.pop(call.sequence, Page())
@@ -58,7 +60,7 @@ class _Attempt:
         self,
         writer: RowWriter,
         call: Call,
-        seen: Seen,
+        seen: ActivityTimes,
         record: dict[str, Json],
         previous: int | None,
         calls: int,

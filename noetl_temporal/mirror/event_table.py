@@ -16,7 +16,7 @@ from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.payloads import Json
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.results import with_results
 from noetl_temporal.mirror.storable import storable, storable_text
 
@@ -33,7 +33,7 @@ class UnknownExecutionError(Exception):
     """A loop was read before the playbook that runs it."""
 
 
-async def add_events(connection: Connection, run: Run, rows: Sequence[EventRow]) -> None:
+async def add_events(connection: Connection, run: WorkflowRun, rows: Sequence[EventRow]) -> None:
     """Store rows of one execution and bring the execution's own row up to date.
 
     Raises ConflictError, UnknownExecutionError, asyncpg's errors.

@@ -17,7 +17,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter, StorageDriver, StorageDriverClaim, StorageDriverRetrieveContext
 
-from noetl_temporal.mirror.call import Seen
+from noetl_temporal.mirror.call import ActivityTimes
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json, as_list, as_map, first
 from noetl_temporal.mirror.reports import write_report
@@ -120,5 +120,5 @@ def _write(inner: RowWriter, entry: dict[str, Json]) -> None:
     else:
         report = entry["report"]
         attempts = len(as_list((as_map(report) or {}).get("attempts")) or ())
-        seen = Seen(entry["scheduled"], entry["scheduled"], entry["closed"], max(1, attempts), entry["worker"])
+        seen = ActivityTimes(entry["scheduled"], entry["scheduled"], entry["closed"], max(1, attempts), entry["worker"])
         write_report(inner, entry["call"], seen, report)

@@ -13,7 +13,7 @@ from temporalio.api.history.v1 import HistoryEvent
 __all__ = [
     "LOOP",
     "PLAYBOOK",
-    "Run",
+    "WorkflowRun",
     "at_end",
     "closes",
     "continues",
@@ -42,7 +42,7 @@ _CLOSES = _CLOSED_BY_ITSELF | {
 }
 
 
-class Run(NamedTuple):
+class WorkflowRun(NamedTuple):
     """One run of one workflow: what has a history of its own."""
 
     namespace: str
@@ -105,7 +105,7 @@ def at_end(
     return events[:place], events[place:]
 
 
-def continues(run: Run, event: HistoryEvent) -> Run | None:
+def continues(run: WorkflowRun, event: HistoryEvent) -> WorkflowRun | None:
     """The run that continued as this one, from its first event; None if it is the first."""
     started = event.workflow_execution_started_event_attributes
     if started.initiator != ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW:
@@ -119,7 +119,7 @@ def is_reset(event: HistoryEvent) -> bool:
     return cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
 
 
-def links(run: Run, events: Iterable[HistoryEvent]) -> list[Run]:
+def links(run: WorkflowRun, events: Iterable[HistoryEvent]) -> list[WorkflowRun]:
     """Runs of this project that the events mention: children, and the run that continues this one."""
     found = [link for event in events for link in _links(run, event)]
     return [link for link in found if link.workflow_type in (PLAYBOOK, LOOP)]
@@ -140,10 +140,10 @@ def _ended_child(event: HistoryEvent) -> str:
     )
 
 
-def _links(run: Run, event: HistoryEvent) -> Iterable[Run]:
+def _links(run: WorkflowRun, event: HistoryEvent) -> Iterable[WorkflowRun]:
     if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
         child = event.child_workflow_execution_started_event_attributes
-        yield Run(
+        yield WorkflowRun(
             child.namespace or run.namespace,
             child.workflow_execution.workflow_id,
             child.workflow_execution.run_id,

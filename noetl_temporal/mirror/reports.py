@@ -8,7 +8,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror.attempt_record import error_of, records_of
 from noetl_temporal.mirror.attempts import write_attempts
-from noetl_temporal.mirror.call import Call, Seen
+from noetl_temporal.mirror.call import ActivityTimes, Call
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json, Reference, as_list, as_map, as_text, first
 from noetl_temporal.mirror.raw import milliseconds
@@ -47,17 +47,17 @@ def write_call(writer: RowWriter, scheduled: HistoryEvent, started: HistoryEvent
         write_attempts(writer, Call(given, writer.state), seen, _from_one(records, seen), outcome)
 
 
-def write_report(writer: RowWriter, call: dict[str, Json], seen: Seen, report: Json) -> None:
+def write_report(writer: RowWriter, call: dict[str, Json], seen: ActivityTimes, report: Json) -> None:
     """Write the rows of a call that had no activity of its own."""
     records, outcome = _told(report, seen)
     write_attempts(writer, Call(call, writer.state), seen, _from_one(records, seen), outcome)
 
 
-def _seen(scheduled: HistoryEvent, started: HistoryEvent | None, closed: HistoryEvent) -> Seen:
+def _seen(scheduled: HistoryEvent, started: HistoryEvent | None, closed: HistoryEvent) -> ActivityTimes:
     if started is None:
-        return Seen(milliseconds(scheduled.event_time), None, milliseconds(closed.event_time), 1, "")
+        return ActivityTimes(milliseconds(scheduled.event_time), None, milliseconds(closed.event_time), 1, "")
     attributes = started.activity_task_started_event_attributes
-    return Seen(
+    return ActivityTimes(
         milliseconds(scheduled.event_time),
         milliseconds(started.event_time),
         milliseconds(closed.event_time),
@@ -66,7 +66,7 @@ def _seen(scheduled: HistoryEvent, started: HistoryEvent | None, closed: History
     )
 
 
-def _report(event: HistoryEvent, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
+def _report(event: HistoryEvent, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
     """(one record an attempt, the last one's outcome). Without a report, what the server knows of the last attempt."""
     match event.event_type:
         case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
@@ -80,7 +80,7 @@ def _report(event: HistoryEvent, seen: Seen) -> tuple[list[dict[str, Json]], Jso
             return _with_last(_records(details), seen, "cancelled"), None
 
 
-def _told(given: Json, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
+def _told(given: Json, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
     """A report without records, or one that is stored elsewhere, still marks the end of an attempt."""
     report = as_map(given)
     if report is None:
@@ -100,13 +100,13 @@ def _key_of(stored: dict[str, Json]) -> Json:
     return (as_map(parts[0]) or {}).get("key") if parts else None
 
 
-def _failed(failure: Failure, seen: Seen) -> list[dict[str, Json]]:
+def _failed(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
     told = failure.application_failure_info
     error = {"kind": told.type or "internal", "message": failure.message, "traceback": failure.stack_trace or None}
     return _with_last(_records(first(told.details.payloads)), seen, _STOPPED.get(told.type, "error"), error)
 
 
-def _timed_out(failure: Failure, seen: Seen) -> list[dict[str, Json]]:
+def _timed_out(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
     """The records that came with the last heartbeat; the attempt that never completed its own is lost."""
     records = _records(first(failure.timeout_failure_info.last_heartbeat_details.payloads))
     return _with_last(records, seen, "lost", {"message": failure.message})
@@ -119,7 +119,9 @@ def _records(details: Json) -> list[dict[str, Json]]:
     return records_of([one for one in found if one is not None and "started" in one])
 
 
-def _with_last(records: list[dict[str, Json]], seen: Seen, status: str, error: Json = None) -> list[dict[str, Json]]:
+def _with_last(
+    records: list[dict[str, Json]], seen: ActivityTimes, status: str, error: Json = None
+) -> list[dict[str, Json]]:
     """The records and the server's of the last attempt, unless it was not started, or has reported its own end."""
     if seen.started is None:
         return records
@@ -128,7 +130,7 @@ def _with_last(records: list[dict[str, Json]], seen: Seen, status: str, error: J
     return [*records, _record(seen, status, error)]
 
 
-def _from_one(records: list[dict[str, Json]], seen: Seen) -> list[dict[str, Json]]:
+def _from_one(records: list[dict[str, Json]], seen: ActivityTimes) -> list[dict[str, Json]]:
     """One record for every attempt: those of which nobody knows are lost, unless there are too many of them."""
     known = {record["number"]: record for record in records}
     last = max(known, default=0)
@@ -143,11 +145,11 @@ def _from_one(records: list[dict[str, Json]], seen: Seen) -> list[dict[str, Json
     return found
 
 
-def _record(seen: Seen, status: str, error: Json = None) -> dict[str, Json]:
+def _record(seen: ActivityTimes, status: str, error: Json = None) -> dict[str, Json]:
     """A record out of what the server saw."""
     started = seen.closed if seen.started is None else seen.started
     return {"number": seen.attempt, "started": started, **_ending(seen, status, error)}
 
 
-def _ending(seen: Seen, status: str, error: Json) -> dict[str, Json]:
+def _ending(seen: ActivityTimes, status: str, error: Json) -> dict[str, Json]:
     return {"ended": seen.closed, "status": status, "error": error}

@@ -36,7 +36,7 @@ from noetl_temporal.mirror.ends import close
 from noetl_temporal.mirror.event_row import EventRow, RowWriter
 from noetl_temporal.mirror.frames import is_frame, write_frame
 from noetl_temporal.mirror.payloads import TRAIL, Json, as_map, first, input_of, marked, trail_of, value
-from noetl_temporal.mirror.raw import Run, is_reset
+from noetl_temporal.mirror.raw import WorkflowRun, is_reset
 from noetl_temporal.mirror.reports import references, write_call
 from noetl_temporal.mirror.retry_config import configs_of_run
 from noetl_temporal.mirror.run_context import take_context
@@ -55,7 +55,7 @@ class UnreadableRunError(Exception):
     """The run's input is not there to be read: give the mirror the data converter that the workers have."""
 
 
-def begin(run: Run, event: HistoryEvent, before: RunState | None = None) -> RunState:
+def begin(run: WorkflowRun, event: HistoryEvent, before: RunState | None = None) -> RunState:
     """The state before any row, from the run's first event with its values plain.
 
     ``before`` is the last state of the run that continued as this one. Raises UnreadableRunError.

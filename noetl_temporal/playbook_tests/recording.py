@@ -18,7 +18,7 @@ from noetl_temporal.catalog_store import named
 from noetl_temporal.machine.call import AttemptRecord
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.playbook_tests.differences import ANYTHING
-from noetl_temporal.playbook_tests.expectations import Problem, route_of
+from noetl_temporal.playbook_tests.expectations import TestProblem, route_of
 from noetl_temporal.playbook_tests.recorded import RecordedCall, RecordedRun
 from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest
 from noetl_temporal.playbook_tests.trial import run_test
@@ -37,7 +37,7 @@ _NOOP = "noop"
 _WIDTH = 120
 
 
-def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[str, tuple[Problem, ...]]:
+def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[str, tuple[TestProblem, ...]]:
     """The text of a test file, and what of the test fails when it is run now.
 
     Requests are sent as soon as the run waits for them, a pause during the call that it came to. Where that does not
@@ -50,7 +50,7 @@ def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[st
     return _tried(run, report, tools, is_timed=True)
 
 
-def _tried(run: RecordedRun, report: RunReport, tools: Tools, *, is_timed: bool) -> tuple[str, tuple[Problem, ...]]:
+def _tried(run: RecordedRun, report: RunReport, tools: Tools, *, is_timed: bool) -> tuple[str, tuple[TestProblem, ...]]:
     test: dict[str, Json] = {"name": f"as recorded in run {report.execution_id}"}
     if run.payload:
         test["payload"] = run.payload

@@ -15,7 +15,7 @@ from temporalio.converter import DataConverter
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.errors import SinkError
 from noetl_activities.http import outcome_of
-from noetl_activities.http_exchange import Answer
+from noetl_activities.http_exchange import HttpResponse
 from noetl_activities.noop import NoopTool
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.rows import sql_result, statement
@@ -31,7 +31,7 @@ from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.control import RefusedError
 from noetl_temporal.machine.events import Event
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.playbook_tests.host import Run
+from noetl_temporal.playbook_tests.host import TestRun
 from noetl_temporal.playbook_tests.requests import Due, Requests, Situation, fact_of, situation_of
 from noetl_temporal.playbook_tests.virtual_time import VirtualTimeLoop
 from noetl_temporal.run_tool import Attempt
@@ -98,7 +98,7 @@ class StubbedWorld:
         outcome = _failed(stub.error) if stub and stub.error else Outcome("ok", stub.result if stub else None)
         return ToolReport(plain(outcome), is_decided=False)
 
-    def attend(self, machine: Machine, run: Run, tell: Callable[[Event], None]) -> None:
+    def attend(self, machine: Machine, run: TestRun, tell: Callable[[Event], None]) -> None:
         """See host.World."""
         loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
         for due in self.requests.first():
@@ -108,7 +108,7 @@ class StubbedWorld:
             loop.call_later(seconds, lambda: None)
         loop.idle = lambda: self._told(machine, run, tell)
 
-    def _told(self, machine: Machine, run: Run, tell: Callable[[Event], None]) -> bool:
+    def _told(self, machine: Machine, run: TestRun, tell: Callable[[Event], None]) -> bool:
         """Whether a request was sent, as nothing else is to be done now."""
         is_busy = any(made.report is None for made in run.calls)
         started = (one.node for one in run.events if one.type == "step.started")
@@ -204,7 +204,7 @@ async def _responded(answer: HttpAnswer, request: Request, context: ToolContext)
     config = request.config
     made = httpx.Request(str(config.get("method") or "GET"), str(config.get("url") or config.get("endpoint") or ""))
     response = httpx.Response(answer.status, headers=headers, request=made)
-    return await outcome_of(Answer(response, bytearray(body)), 0.0, context)
+    return await outcome_of(HttpResponse(response, bytearray(body)), 0.0, context)
 
 
 class _Sinks:

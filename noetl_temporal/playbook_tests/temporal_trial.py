@@ -37,13 +37,13 @@ from noetl_temporal.naming import (
     WORKFLOW_QUEUE,
 )
 from noetl_temporal.playbook_tests.clocks import Clocks, SkippingTime, WorkflowClock
-from noetl_temporal.playbook_tests.expectations import Problem
-from noetl_temporal.playbook_tests.host import Run
+from noetl_temporal.playbook_tests.expectations import TestProblem
+from noetl_temporal.playbook_tests.host import TestRun
 from noetl_temporal.playbook_tests.requests import Due, Requests, Situation
 from noetl_temporal.playbook_tests.stubbed_worker import StubbedRun, StubbedRuns, stubbed_worker
 from noetl_temporal.playbook_tests.stubs import StubbedWorld
 from noetl_temporal.playbook_tests.timers import delays_of_timers
-from noetl_temporal.playbook_tests.trial import Verdict, problems_of, stuck, without_stub
+from noetl_temporal.playbook_tests.trial import TestResult, problems_of, stuck, without_stub
 from noetl_temporal.request_sending import RequestRefusedError, RunOverError, send
 from noetl_temporal.runs import RunHandle
 
@@ -65,13 +65,13 @@ def not_on_temporal(graph: Graph) -> str | None:
     return None
 
 
-async def run_on_temporal(address: str, tests: Iterable[tuple[PlaybookTest, Graph]], tools: Tools) -> list[Verdict]:
+async def run_on_temporal(address: str, tests: Iterable[tuple[PlaybookTest, Graph]], tools: Tools) -> list[TestResult]:
     """The verdicts of tests, each with its graph, in their order."""
     client = await Client.connect(address, data_converter=data_converter(None), header_codec_behavior=HEADERS)
     runs: StubbedRuns = {}
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def one(test: PlaybookTest, graph: Graph) -> Verdict:
+    async def one(test: PlaybookTest, graph: Graph) -> TestResult:
         async with places:
             return await _Trial(client, runs, test, _without_frames(graph), tools).run()
 
@@ -97,7 +97,7 @@ class _Trial:
         self._test = test
         self._graph = graph
         self._requests = Requests(list(test.requests))
-        self._stubbed = StubbedRun(StubbedWorld(test.stubs, tools, self._requests), Run())
+        self._stubbed = StubbedRun(StubbedWorld(test.stubs, tools, self._requests), TestRun())
         self._execution_id = new_execution_id()
         runs[self._execution_id] = self._stubbed
         config = client.config()
@@ -107,7 +107,7 @@ class _Trial:
         self._began = millisecond_of(self._execution_id) / 1000
         self._is_stuck: Situation | None = None
 
-    async def run(self) -> Verdict:
+    async def run(self) -> TestResult:
         """Run it, and compare the outcome."""
         began = time.perf_counter()
         client = NoetlClient(self._client, None, self._tools)
@@ -117,9 +117,9 @@ class _Trial:
         run = self._stubbed.run
         found = problems or problems_of(self._test, self._graph, self._stubbed.world, run)
         ordered = tuple(sorted(found, key=lambda one: one.span))
-        return Verdict(self._test, time.perf_counter() - began, ordered, run)
+        return TestResult(self._test, time.perf_counter() - began, ordered, run)
 
-    async def _followed(self, handle: RunHandle) -> list[Problem]:
+    async def _followed(self, handle: RunHandle) -> list[TestProblem]:
         """What kept the run from its end."""
         steering = asyncio.create_task(self._steer(handle))
         ending = asyncio.create_task(handle.result())
@@ -216,7 +216,7 @@ class _Trial:
     async def _situation(self, handle: RunHandle, found: list[WorkflowClock]) -> Situation | None:
         """None for a run that has ended meanwhile."""
         try:
-            standing = await handle.standstill(timedelta(seconds=10))
+            standing = await handle.suspensions(timedelta(seconds=10))
         except RunOverError:
             return None
         started = frozenset(one.node for one in self._stubbed.run.events if one.type == "step.started")

@@ -8,7 +8,7 @@ import pytest
 
 from noetl_compiler import compile_file
 from noetl_compiler.graph import Graph
-from noetl_compiler.preview import SourceLookup, explain
+from noetl_compiler.preview import KeyPathLookup, explain
 from noetl_compiler.reader import read, read_file
 
 OK = Path(__file__).parent / "corpus/ok"
@@ -25,7 +25,7 @@ def graph_of(path: Path) -> Graph:
 def explained(name: str, step: str) -> str:
     path = OK / f"{name}.yaml"
     source, _ = read_file(path)
-    return explain(graph_of(path), step, SourceLookup(read(source)[0]))
+    return explain(graph_of(path), step, KeyPathLookup(read(source)[0]))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

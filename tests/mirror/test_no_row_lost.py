@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client
 
 from noetl_temporal.mirror.follow import Follower, Page, Polls
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.read import problems
 from noetl_temporal.mirror.store import REMOVED, ConflictError, Store
 from tests.audit import audit_execution
@@ -146,12 +146,12 @@ class _Pages(Polls):
         super().__init__()
         self._history = history
 
-    async def poll(self, client: object, run: Run, token: bytes | None) -> Page:
+    async def poll(self, client: object, run: WorkflowRun, token: bytes | None) -> Page:
         del client, run, token
         return Page(self._history.events, None)
 
 
-def _none(_: Run) -> asyncio.Task[None]:
+def _none(_: WorkflowRun) -> asyncio.Task[None]:
     raise AssertionError
 
 

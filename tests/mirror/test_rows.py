@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror.event_row import EventRow
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.run_state import RunState
 from tests.audit import audit
@@ -27,7 +27,7 @@ def test_recorded_histories_give_the_rows_they_gave(name: str) -> None:
     assert told(read(name)) == (HERE / f"histories/{name}.rows.jsonl").read_text()
 
 
-def _folded_in_parts(run: Run, events: list[HistoryEvent], cuts: list[int]) -> list[EventRow]:
+def _folded_in_parts(run: WorkflowRun, events: list[HistoryEvent], cuts: list[int]) -> list[EventRow]:
     """The state goes through JSON at every cut, as through noetl.cursor."""
     earlier = {event.event_id: event for event in events}
     state, rows = begin(run, events[0]), list[EventRow]()

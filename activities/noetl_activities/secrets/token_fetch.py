@@ -9,7 +9,7 @@ import msgspec
 
 from noetl_activities.errors import ConfigError, SecretError
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.secrets.fetched import Fetched
+from noetl_activities.secrets.fetched import FetchedSecret
 from noetl_activities.tool import Credential, Json, OutputStream, Request
 
 __all__ = ["fetch_token"]
@@ -43,7 +43,7 @@ class _Context:
         """A request prints nothing."""
 
 
-async def fetch_token(name: str, config: Mapping[str, Json]) -> Fetched:
+async def fetch_token(name: str, config: Mapping[str, Json]) -> FetchedSecret:
     """The response of the endpoint, which must be a JSON object. Raises ConfigError, RefusedError, SecretError."""
     from noetl_activities.http import TOOL  # slow to import, and most workers fetch no token
 
@@ -63,7 +63,7 @@ async def fetch_token(name: str, config: Mapping[str, Json]) -> Fetched:
         message = f"the token {name!r} cannot be fetched: the response is not a JSON object"
         raise SecretError(Outcome("error", error=ErrorInfo("credential", message)))
     fields = cast("dict[str, Any]", answer)
-    return Fetched(fields, _seconds(fields.get("expires_in")))
+    return FetchedSecret(fields, _seconds(fields.get("expires_in")))
 
 
 def _seconds(expires_in: Any) -> float:

@@ -12,7 +12,7 @@ from noetl_compiler.diagnostics import nearest
 from noetl_compiler.language.defaults import ENTRY_STEP
 from noetl_compiler.language.names import COUNTS, ITERATION, OUTCOME, WORKLOAD
 from noetl_compiler.report import Report
-from noetl_compiler.templating.check import Facts
+from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_sites import Use
 from noetl_compiler.visible_names import IN_LOOP, VisibleNames
@@ -42,7 +42,7 @@ _OTHERWISE = {
 }
 
 
-def warn_of_undefined_names(use: Use, facts: Facts, names: VisibleNames, report: Report) -> None:
+def warn_of_undefined_names(use: Use, facts: TemplateFacts, names: VisibleNames, report: Report) -> None:
     """NT303."""
     for path in facts.needs:
         head, _, rest = path.partition(".")

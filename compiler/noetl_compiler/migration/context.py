@@ -11,7 +11,7 @@ from noetl_compiler.migration.source_lookup import NOWHERE, Entry, SourceLookup
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["Draft", "Note", "mapping", "unless_empty"]
+__all__ = ["MigrationContext", "Note", "mapping", "unless_empty"]
 
 
 class Note(msgspec.Struct, frozen=True, order=True):
@@ -21,7 +21,7 @@ class Note(msgspec.Struct, frozen=True, order=True):
     message: str
 
 
-class Draft(msgspec.Struct, frozen=True):
+class MigrationContext(msgspec.Struct, frozen=True):
     """``notes`` grows while the playbook is emitted."""
 
     playbook: Playbook

@@ -22,7 +22,7 @@ from noetl_compiler.graph import Span
 from noetl_compiler.language.construct import Construct, Key
 from noetl_compiler.language.constructs import below
 from noetl_compiler.language.constructs.playbook import PLAYBOOK
-from noetl_compiler.migration.context import Draft
+from noetl_compiler.migration.context import MigrationContext
 from noetl_compiler.migration.source_lookup import Entry, scalar
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode, plain
 
@@ -35,14 +35,16 @@ _OF_NAMES = frozenset({"set"})
 """Mappings whose keys are names that the author chose; the written document may spell them otherwise."""
 
 
-def kept_as_written(draft: Draft, document: MappingNode, root: MappingNode, ignored: Collection[Span]) -> MappingNode:
+def kept_as_written(
+    context: MigrationContext, document: MappingNode, root: MappingNode, ignored: Collection[Span]
+) -> MappingNode:
     """``document`` with the parts that only ``root`` has. ``ignored`` are the places of keys that have no effect."""
-    return _Keeping(draft, frozenset(ignored)).mapping(document, root, PLAYBOOK, "")
+    return _StylePreserver(context, frozenset(ignored)).mapping(document, root, PLAYBOOK, "")
 
 
-class _Keeping:
-    def __init__(self, draft: Draft, ignored: frozenset[Span]) -> None:
-        self._draft = draft
+class _StylePreserver:
+    def __init__(self, context: MigrationContext, ignored: frozenset[Span]) -> None:
+        self._context = context
         self._ignored = ignored
 
     def mapping(self, written: MappingNode, own: MappingNode, construct: Construct | None, name: str) -> MappingNode:
@@ -75,7 +77,7 @@ class _Keeping:
             return entry
         if known is not None and _stays(known, key.text, item):
             if known.extension is not None:
-                self._draft.extend(known.extension, key.span)
+                self._context.extend(known.extension, key.span)
             return (scalar(known.name, key.span), item)
         if not isinstance(item, MappingNode) or key.text not in _AROUND_SETTINGS:
             return None

@@ -71,7 +71,7 @@ def value_of_type(value: ValueType) -> Schema:
         case Plain():
             return _PLAIN[value]
         case Choice(known):
-            return values.told_words(known.about) if isinstance(known, Words) else values.words(*known)
+            return values.described_words(known.about) if isinstance(known, Words) else values.words(*known)
         case Below(name, marks):
             return _marked(name, marks) if marks else values.ref(name)
         case ListOf(item, least):

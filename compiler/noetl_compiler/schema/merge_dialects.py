@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from noetl_compiler.schema.model import Schema
 
-__all__ = ["together"]
+__all__ = ["merge_dialects"]
 
 _REFERENCE = re.compile(r'(?<="\$ref": "#/definitions/)\w+(?=")')
 
@@ -22,7 +22,7 @@ _Key: TypeAlias = tuple[str, str]
 """A dialect, and the name of a definition in it."""
 
 
-def together(schemas: Mapping[str, Schema]) -> Schema:
+def merge_dialects(schemas: Mapping[str, Schema]) -> Schema:
     """One schema of the definitions of several; ``playbook`` is where each begins."""
     texts = {(dialect, name): json.dumps(one) for dialect, own in schemas.items() for name, one in own.items()}
     names = _names(_alike(texts))

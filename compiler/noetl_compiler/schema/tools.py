@@ -9,7 +9,7 @@ from noetl_compiler.language.tool_description import ToolDescription, Tools
 from noetl_compiler.language.tools import CALLED, KINDS, PSEUDO_KINDS
 from noetl_compiler.schema.field_types import field_value
 from noetl_compiler.schema.model import Property, Schema, without_effect
-from noetl_compiler.schema.values import told_words
+from noetl_compiler.schema.values import described_words
 
 __all__ = ["KNOWN_KINDS", "ToolKinds"]
 
@@ -33,7 +33,7 @@ class ToolKinds:
     @property
     def words(self) -> Schema:
         """One of the kinds."""
-        return told_words(self.meanings)
+        return described_words(self.meanings)
 
     def tool(self, kind: str) -> ToolDescription:
         """What a tool of this kind takes; the call of a workbook task takes what its tool may want to know."""

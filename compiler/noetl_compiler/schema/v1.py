@@ -15,12 +15,12 @@ from noetl_compiler.schema.values import (
     CONDITION,
     NAME,
     any_of,
+    described_words,
     first_of,
     has,
     list_of,
     one_or_more,
     ref,
-    told_words,
     words,
 )
 
@@ -78,7 +78,7 @@ _IS_NESTED: Schema = {
 }
 _IS_REGION: Schema = {"required": ["loop"], "not": has("type", "tool", "task")}
 
-_ITERATOR = told_words(dict.fromkeys(("iterator", "loop"), "Runs a task once for each item of a list."))
+_ITERATOR = described_words(dict.fromkeys(("iterator", "loop"), "Runs a task once for each item of a list."))
 
 
 def steps(calls: Calls) -> Models:

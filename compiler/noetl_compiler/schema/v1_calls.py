@@ -17,7 +17,7 @@ from noetl_compiler.language.tools import PSEUDO_KINDS, V1_KIND_KEYS, V1_KINDS, 
 from noetl_compiler.schema.calls import CALLED, INPUT, RETURN_AND_ON_ERROR, Calls, by_kind
 from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape
-from noetl_compiler.schema.values import NAME, any_of, first_of, has, one_or_more, ref, told_words, words
+from noetl_compiler.schema.values import NAME, any_of, described_words, first_of, has, one_or_more, ref, words
 
 __all__ = ["Form", "nested_calls"]
 
@@ -40,7 +40,9 @@ class Form(msgspec.Struct, frozen=True):
     def words(self) -> Schema:
         """The words for what can be called."""
         older = {word: f'An older word for "{kind}".' for kind, spelled in _OLDER_WORDS.items() for word in spelled}
-        return told_words({**self.calls.kinds.meanings, **older, **dict.fromkeys(_SAVES, "Only stores something.")})
+        return described_words(
+            {**self.calls.kinds.meanings, **older, **dict.fromkeys(_SAVES, "Only stores something.")}
+        )
 
     def places(self) -> Models:
         """A place for each kind, and one for what only stores."""

@@ -31,13 +31,13 @@ __all__ = [
     "TEXT",
     "TIMEOUT",
     "any_of",
+    "described_words",
     "first_of",
     "has",
     "list_of",
     "one_or_more",
     "open_words",
     "ref",
-    "told_words",
     "words",
 ]
 
@@ -104,7 +104,7 @@ def words(*allowed: str) -> Schema:
     return {"enum": list(allowed)}
 
 
-def told_words(meanings: Mapping[str, str]) -> Schema:
+def described_words(meanings: Mapping[str, str]) -> Schema:
     """One of these words, each with what it means."""
     return {"enum": list(meanings), "enumDescriptions": list(meanings.values())}
 

@@ -81,7 +81,7 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     for one in way.mistakes:
         execution.host(step, run).warn(one.message, one.span)
     if way.values:
-        execution.host(step, run).tell_of_set(way.values)
+        execution.host(step, run).emit_set(way.values)
     if failed:
         ended = _failed(execution, step, run, end, targets)
         if way.raised is not None and way.raised is not end:
@@ -104,7 +104,7 @@ def enter_region(execution: Execution, entry: Step, run: StepRun, end: End | Non
     for one in way.mistakes:
         execution.host(entry, run).warn(one.message, one.span)
     if way.values:
-        execution.host(entry, run).tell_of_set(way.values)
+        execution.host(entry, run).emit_set(way.values)
     return way
 
 

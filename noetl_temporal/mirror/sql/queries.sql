@@ -320,7 +320,7 @@ SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING 
 WHERE x.parent_execution_id IS NULL
 ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT 1
 
--- name: reading
+-- name: read_progress
 -- How far the runs of a playbook's workflow have been read, and those of its loops that are not read to their end: of one
 -- of which nothing has been read it is known by its parent's history.
 WITH own AS (

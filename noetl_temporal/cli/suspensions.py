@@ -15,10 +15,10 @@ from noetl_temporal.paused_workflows import unpause_command
 if TYPE_CHECKING:  # the machine's types, which --help need not wait for
     from noetl_temporal.control_requests import OpenWaits
 
-__all__ = ["Standstill", "StandstillLines", "standstill_of"]
+__all__ = ["Suspension", "SuspensionLines", "suspensions_of"]
 
 
-class Standstill(msgspec.Struct, frozen=True):
+class Suspension(msgspec.Struct, frozen=True):
     """A pause, or a held run of a step; ``run`` is empty for a pause. ``by`` paused the run, for the ``reason``; a held
     step failed for it, and fails for good at ``due``, ISO 8601. ``answer`` is the command that continues it.
     """
@@ -37,7 +37,7 @@ class Standstill(msgspec.Struct, frozen=True):
         return f"{state}{f' ({self.reason})' if self.reason else ''}: {self.answer}"
 
 
-def standstill_of(execution_id: int, found: OpenWaits) -> Iterator[Standstill]:
+def suspensions_of(execution_id: int, found: OpenWaits) -> Iterator[Suspension]:
     """What the run reports."""
     if found.pause is not None:
         yield _pause(execution_id, found.pause.by, found.pause.reason)
@@ -45,12 +45,12 @@ def standstill_of(execution_id: int, found: OpenWaits) -> Iterator[Standstill]:
         yield _held(execution_id, one.run, one.message, iso(one.due))
 
 
-class StandstillLines:
+class SuspensionLines:
     """The same by the rows of the event log."""
 
     def __init__(self, execution_id: int) -> None:
         self._execution_id = execution_id
-        self._open: dict[str, Standstill] = {}
+        self._open: dict[str, Suspension] = {}
 
     def feed(self, row: Row) -> None:
         """Take in one row."""
@@ -74,11 +74,11 @@ class StandstillLines:
         return [one.line() for one in self._open.values()]
 
 
-def _pause(execution_id: int, by: str, reason: str, answer: str = "") -> Standstill:
-    return Standstill(by=by, reason=reason, answer=answer or f"noetl resume {execution_id}")
+def _pause(execution_id: int, by: str, reason: str, answer: str = "") -> Suspension:
+    return Suspension(by=by, reason=reason, answer=answer or f"noetl resume {execution_id}")
 
 
-def _held(execution_id: int, run: str, message: str, due: str) -> Standstill:
+def _held(execution_id: int, run: str, message: str, due: str) -> Suspension:
     word = shell_word(run)
     answer = f"noetl retry {execution_id} --step {word}, or noetl skip {execution_id} {word} --data JSON"
-    return Standstill(run, reason=message, due=due, answer=answer)
+    return Suspension(run, reason=message, due=due, answer=answer)

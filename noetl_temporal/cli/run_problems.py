@@ -37,12 +37,12 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.mirror.decryption import decrypted
 from noetl_temporal.mirror.incidents import NO_INCIDENT, cause_of
-from noetl_temporal.mirror.read import Problem
+from noetl_temporal.mirror.read import ReadProblem
 from noetl_temporal.naming import WORKFLOW_QUEUE, activity_type, tool_queue
 from noetl_temporal.paused_calls import PAUSE_REASON
 from noetl_temporal.paused_workflows import is_paused, unpause_command
 
-__all__ = ["Attention", "attention_of", "unread"]
+__all__ = ["RunProblem", "problems_of_run", "unread_history"]
 
 PATIENCE = timedelta(seconds=3)
 """A task that waits for less is no news."""
@@ -67,13 +67,13 @@ _FIXED = "the run continues when a fixed build is deployed" + _CANCEL
 _ACTIVITY, _WORKFLOW = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
 
 
-class Attention(msgspec.Struct, frozen=True):
+class RunProblem(msgspec.Struct, frozen=True):
     """Something for a person to look at. ``kind`` is no_worker, incident, paused_run, paused_call or unread;
     ``since`` is ISO 8601, UTC.
 
     ``message`` says what it is, ``remedy`` what to do."""
 
-    kind: Literal["no_worker", "incident", "paused_run", "paused_call", "unread"]
+    kind: Literal["no_worker", "incident", "paused_run", "paused_call", "unread_history"]
     message: str
     since: str
     remedy: str
@@ -90,11 +90,11 @@ class _Queue(NamedTuple):
     """What its workers serve, as a person names it: ``python``, or ``workflows``."""
 
 
-async def attention_of(client: Client, workflow_id: str, execution_id: int) -> list[Attention]:
+async def problems_of_run(client: Client, workflow_id: str, execution_id: int) -> list[RunProblem]:
     """All there is now, incidents first. Raises RPCError."""
-    incidents: list[Attention] = []
+    incidents: list[RunProblem] = []
     waiting: dict[_Queue, datetime] = {}
-    paused: list[Attention] = []
+    paused: list[RunProblem] = []
     async for found in _described(client, workflow_id):
         incident = await _incident(client, found, execution_id)
         incidents += [incident] if incident else []
@@ -159,10 +159,10 @@ async def _is_polled(client: Client, queue: _Queue) -> bool:
     return any(_time(poller.last_access_time) > latest for poller in found.pollers)
 
 
-def _no_worker(queue: _Queue, since: datetime) -> Attention:
+def _no_worker(queue: _Queue, since: datetime) -> RunProblem:
     commands = {WORKFLOW_QUEUE: "noetl worker", tool_queue(queue.served): f"noetl worker --tools {queue.served}"}
     command = "noetl worker" if queue.served == "workflows" else commands.get(queue.name)
-    return Attention(
+    return RunProblem(
         "no_worker",
         f"waiting for a worker for {queue.served} (none is polling)",
         since.isoformat(timespec="seconds"),
@@ -173,13 +173,13 @@ def _no_worker(queue: _Queue, since: datetime) -> Attention:
 # ---- what an operator has paused ---------------------------------------------------------------------------------
 
 
-def _paused_run(found: DescribeWorkflowExecutionResponse) -> Iterator[Attention]:
+def _paused_run(found: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem]:
     """The workflow of the run, of a loop, or of a playbook that it has called."""
     info = found.workflow_execution_info
     if is_paused(info):
         told = found.workflow_extended_info.pause_info
         since, workflow_id = _time(told.paused_time), info.execution.workflow_id
-        yield Attention(
+        yield RunProblem(
             "paused_run",
             f"{workflow_id} is paused in Temporal {_since_by(since, told.identity, told.reason)}",
             since.isoformat(timespec="seconds"),
@@ -187,13 +187,13 @@ def _paused_run(found: DescribeWorkflowExecutionResponse) -> Iterator[Attention]
         )
 
 
-def _paused_calls(found: DescribeWorkflowExecutionResponse) -> Iterator[Attention]:
+def _paused_calls(found: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem]:
     """In Temporal's UI or command line; those paused by ``noetl pause`` are resumed with their run."""
     workflow_id = found.workflow_execution_info.execution.workflow_id
     for call in found.pending_activities:
         if call.paused and call.pause_info.manual.reason != PAUSE_REASON:
             since, told = _time(call.pause_info.pause_time), call.pause_info.manual
-            yield Attention(
+            yield RunProblem(
                 "paused_call",
                 f"the call {call.activity_id} is paused in Temporal {_since_by(since, told.identity, told.reason)}",
                 since.isoformat(timespec="seconds"),
@@ -209,7 +209,7 @@ def _since_by(since: datetime, by: str, reason: str) -> str:
 # ---- workflow tasks that fail ------------------------------------------------------------------------------------
 
 
-async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, execution_id: int) -> Attention | None:
+async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, execution_id: int) -> RunProblem | None:
     task = found.pending_workflow_task
     if task.attempt < 2:
         return None
@@ -223,7 +223,7 @@ async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, ex
     cause, why = cause_of(attributes), ": ".join(_reasons(attributes.failure))[:300]
     words = cause.replace("_", " ")
     since = _time(failed.event_time)
-    return Attention(
+    return RunProblem(
         "incident",
         f"incident since {since:%Y-%m-%d %H:%M:%S} UTC, attempt {task.attempt}: {words}{': ' * bool(why)}{why}",
         since.isoformat(timespec="seconds"),
@@ -258,10 +258,10 @@ def _last_failure(events: Iterable[HistoryEvent]) -> HistoryEvent | None:
 # ---- logs that stand still ---------------------------------------------------------------------------------------
 
 
-def unread(problem: Problem) -> Attention:
+def unread_history(problem: ReadProblem) -> RunProblem:
     """A run, or a loop of it, whose history the mirror cannot read on."""
-    return Attention(
-        "unread",
+    return RunProblem(
+        "unread_history",
         f"the event log of {problem.workflow_id} is incomplete: the mirror cannot read its history since "
         f"{problem.since:%Y-%m-%d %H:%M:%S} UTC: {_first_line(problem.problem)}",
         problem.since.isoformat(timespec="seconds"),
