@@ -80,10 +80,10 @@ class AttemptEnd:
         )
         if decision.do == "retry":
             await self._log.hand_on()
-            raise self._again(outcome, decision)
+            raise self._retry_error(outcome, decision)
         rule = None if failed else decision.rule
         attempts, mistakes = await self._log.known(), decision.mistakes
-        return await self._stored(
+        return await self._store_report(
             ToolReport(outcome, rule, decision.exhausted, attempts, failed=failed, mistakes=mistakes)
         )
 
@@ -107,7 +107,7 @@ class AttemptEnd:
         call, scope = self._call, Late(lambda: self._scope(outcome))
         return is_last_page(call.rules or (), decision, scope, call.page)
 
-    def _again(self, outcome: PlainOutcome, decision: Decision) -> ApplicationError:
+    def _retry_error(self, outcome: PlainOutcome, decision: Decision) -> ApplicationError:
         error = _error_of(outcome)
         return ApplicationError(
             str(error.get("message") or f"{self._call.task} is called again"),
@@ -116,9 +116,9 @@ class AttemptEnd:
             category=ApplicationErrorCategory.BENIGN,
         )
 
-    async def _stored(self, report: ToolReport) -> ToolReport:
+    async def _store_report(self, report: ToolReport) -> ToolReport:
         """Store the report where Temporal looks for it. Returns the report for history."""
-        short = _short(report, self._log.counts)
+        short = _abridged(report, self._log.counts)
         if self._values.leaves_in_history(short):
             return short
         kept = await until_done("the result cannot be stored", lambda: with_stored_result(short, self._values))
@@ -126,7 +126,7 @@ class AttemptEnd:
         return kept
 
 
-def _short(report: ToolReport, counts: AttemptCounts) -> ToolReport:
+def _abridged(report: ToolReport, counts: AttemptCounts) -> ToolReport:
     """The report, with the counts that its attempts do not contain."""
     *before, last = report.attempts
     report = replace(report, attempts=(*before, replace(last, worker="")))
@@ -153,13 +153,13 @@ async def interrupted(log: CallLog, is_called: bool) -> ToolReport:
     log.end(status=reason, is_called=is_called)
     if reason == "cancelled":
         outcome = refusal("cancelled", "the call was cancelled")
-        return ToolReport(outcome, attempts=await _known_soon(log), counts=log.counts)
+        return ToolReport(outcome, attempts=await _attempts_within_timeout(log), counts=log.counts)
     await log.hand_on()
     kind, message = INTERRUPTED[reason]
     raise ApplicationError(message, type=kind, next_retry_delay=AT_ONCE, category=ApplicationErrorCategory.BENIGN)
 
 
-async def _known_soon(log: CallLog) -> tuple[AttemptRecord, ...]:
+async def _attempts_within_timeout(log: CallLog) -> tuple[AttemptRecord, ...]:
     try:
         async with asyncio.timeout(LAST_WORDS_SECONDS):
             return await log.known()

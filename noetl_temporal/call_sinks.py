@@ -86,12 +86,12 @@ class CallSinks:
             if [sink.kind, sink.auth, config] in asked:
                 continue
             asked.append([sink.kind, sink.auth, config])
-            found = await self._ask(sink, config)
+            found = await self._look_up(sink, config)
             if found != LedgerResult():
                 return found
         return LedgerResult()
 
-    async def _ask(self, sink: SinkCall, config: dict[str, Json]) -> LedgerResult:
+    async def _look_up(self, sink: SinkCall, config: dict[str, Json]) -> LedgerResult:
         call = self._call
 
         async def find() -> str | None:
@@ -100,7 +100,7 @@ class CallSinks:
 
         text, failure = await attempted(find, self._deadline)
         if failure is not None:
-            return LedgerResult(failure=self._of_sink(sink, failure))
+            return LedgerResult(failure=self._name_sink(sink, failure))
         return LedgerResult(None if text is None else self._adopt(text))
 
     def _adopt(self, text: str) -> PlainOutcome:
@@ -121,15 +121,15 @@ class CallSinks:
             work = partial(self._store, sink, outcome, scope, noted)
             stored, failure = await attempted(work, self._deadline)
             if failure is not None:
-                failure = self._of_sink(sink, failure)
-                records.append(_failed(sink, started, self._log.now(), failure))
+                failure = self._name_sink(sink, failure)
+                records.append(_failure_record(sink, started, self._log.now(), failure))
                 return SinkResults(failure, tuple(records))
             if stored is None:
                 continue
             if stored.rival is not None:
                 return await self.perform(self._adopt(stored.rival), scope, is_kept=True)
             is_kept = is_kept or stored.is_kept
-            records.append(_performed(sink, started, self._log.now(), stored))
+            records.append(_success_record(sink, started, self._log.now(), stored))
         return SinkResults(outcome, tuple(records))
 
     async def _store(self, sink: SinkCall, outcome: PlainOutcome, scope: Scope, noted: str | None) -> Stored | None:
@@ -138,12 +138,12 @@ class CallSinks:
         if not allows(sink.guard, "ok", names):
             return None
         entry = Entry(sink.key, self._log.n, self._call.key, noted, sink.once)
-        content = _content(self._call, outcome)
+        content = _default_content(self._call, outcome)
         config = await self._credentials.with_secrets(sink_config(sink.config, names), sink.kind)
-        async with _place(sink.kind):
+        async with _tool_slot(sink.kind):
             return await self._performer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
 
-    def _of_sink(self, sink: SinkCall, failure: PlainOutcome) -> PlainOutcome:
+    def _name_sink(self, sink: SinkCall, failure: PlainOutcome) -> PlainOutcome:
         message = self._credentials.scrubbed(str(failure["error"]["message"]))
         return {**failure, "error": {**failure["error"], "message": f"sink {sink.kind}: {message}"}}
 
@@ -152,7 +152,7 @@ def _database(sink: SinkCall) -> tuple[str, ...]:
     return sinks.PLACES.get(sink.kind, ())
 
 
-def _place(kind: str) -> AbstractAsyncContextManager[object]:
+def _tool_slot(kind: str) -> AbstractAsyncContextManager[object]:
     """A sink that calls a tool counts among the tool's concurrent calls; the call that it belongs to no longer does."""
     if kind not in CALLS:
         return nullcontext()
@@ -161,7 +161,7 @@ def _place(kind: str) -> AbstractAsyncContextManager[object]:
     return place_for(TOOLS[kind].spec)
 
 
-def _content(call: ToolCall, outcome: PlainOutcome) -> Json:
+def _default_content(call: ToolCall, outcome: PlainOutcome) -> Json:
     """What a sink stores when the playbook names nothing: an HTTP response's body, any other result as it is."""
     result: Json = outcome.get("result")
     if call.kind == "http" and call.store is None and isinstance(result, dict):
@@ -169,7 +169,7 @@ def _content(call: ToolCall, outcome: PlainOutcome) -> Json:
     return result
 
 
-def _performed(sink: SinkCall, started: int, ended: int, stored: Stored) -> SinkRecord:
+def _success_record(sink: SinkCall, started: int, ended: int, stored: Stored) -> SinkRecord:
     return SinkRecord(
         kind=sink.kind,
         key=sink.key,
@@ -183,6 +183,6 @@ def _performed(sink: SinkCall, started: int, ended: int, stored: Stored) -> Sink
     )
 
 
-def _failed(sink: SinkCall, started: int, ended: int, failure: PlainOutcome) -> SinkRecord:
+def _failure_record(sink: SinkCall, started: int, ended: int, failure: PlainOutcome) -> SinkRecord:
     message = str(failure["error"]["message"])
     return SinkRecord(sink.kind, sink.key, "error", started, ended, error=message)

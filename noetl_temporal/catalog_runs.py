@@ -62,11 +62,11 @@ async def _follow(dsn: str, entries: Iterable[CatalogEntry], members: dict[str, 
     while fresh := {one.name: one for one in entries if one.name not in members}:
         added = {name: _member(one, tools) for name, one in fresh.items()}
         members |= added
-        asked = [one for member in added.values() for call in member.calls for one in _asked(call)]
+        asked = [one for member in added.values() for call in member.calls for one in _requested_versions(call)]
         entries = (await find(dsn, asked)).values() if asked else ()
 
 
-def _asked(call: Call) -> Iterator[tuple[str, int | None]]:
+def _requested_versions(call: Call) -> Iterator[tuple[str, int | None]]:
     """The version that a call names, and the newest one, which distinguishes a wrong version from a wrong path."""
     yield call.path, None
     if call.version:

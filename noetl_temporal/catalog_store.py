@@ -95,7 +95,7 @@ async def register(dsn: str, playbooks: Sequence[Candidate]) -> list[Registered]
                 await connection.execute(sql.query("lock_path"), path)
             return [await _register(connection, one) for one in playbooks]
 
-    return await _on(dsn, insert)
+    return await _run_or_migrate(dsn, insert)
 
 
 async def _register(connection: Connection, playbook: Candidate) -> Registered:
@@ -154,10 +154,10 @@ async def _fetch(dsn: str, statement: str, *values: Any) -> list[asyncpg.Record]
     async def fetch(connection: Connection) -> list[asyncpg.Record]:
         return await connection.fetch(sql.query(statement), *values)
 
-    return await _on(dsn, fetch)
+    return await _run_or_migrate(dsn, fetch)
 
 
-async def _on(dsn: str, operation: Callable[[Connection], Awaitable[T]]) -> T:
+async def _run_or_migrate(dsn: str, operation: Callable[[Connection], Awaitable[T]]) -> T:
     try:
         try:
             return await run_on_pool(dsn, operation)

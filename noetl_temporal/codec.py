@@ -184,10 +184,12 @@ class _DataConverter(DataConverter):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "_is_same_everywhere", _signed(self) is None and _encryption(self) is None)
+        object.__setattr__(
+            self, "_is_same_everywhere", _signed_converters(self) is None and _encryption_codec(self) is None
+        )
 
     def with_context(self, context: SerializationContext) -> Self:
-        return self if self._is_same_everywhere else cast("Self", _at(self, place_of(context)))
+        return self if self._is_same_everywhere else cast("Self", _with_place(self, place_of(context)))
 
     def changed(self, fields: Mapping[str, Any]) -> Self:
         """A copy with these fields. dataclasses.replace would make all converters anew, for each call."""
@@ -210,8 +212,8 @@ class _DataConverter(DataConverter):
 
 
 @lru_cache(PLACES)
-def _at(converter: _DataConverter, place: PayloadPlace) -> _DataConverter:
-    signed, codec = _signed(converter), _encryption(converter)
+def _with_place(converter: _DataConverter, place: PayloadPlace) -> _DataConverter:
+    signed, codec = _signed_converters(converter), _encryption_codec(converter)
     fields: dict[str, Any] = {}
     if codec is not None and place.activity:
         fields["payload_codec"] = codec.lenient()
@@ -220,11 +222,11 @@ def _at(converter: _DataConverter, place: PayloadPlace) -> _DataConverter:
     return converter.changed(fields) if fields else converter
 
 
-def _encryption(converter: DataConverter) -> EncryptionCodec | None:
+def _encryption_codec(converter: DataConverter) -> EncryptionCodec | None:
     return converter.payload_codec if isinstance(converter.payload_codec, EncryptionCodec) else None
 
 
-def _signed(converter: DataConverter) -> SignedConverters | None:
+def _signed_converters(converter: DataConverter) -> SignedConverters | None:
     made: object = converter.payload_converter_class
     return made if isinstance(made, SignedConverters) else None
 
@@ -242,7 +244,7 @@ def data_converter(
     base = _DataConverter(external_storage=storage, failure_converter_class=PlainFailureConverter)
     found = _with_class(base, _plain_converter)
     if keyring is not None:
-        codec = EncryptionCodec(keyring, _never if storage is None else is_kept_outside)
+        codec = EncryptionCodec(keyring, _is_never_stored if storage is None else is_kept_outside)
         found = dataclasses.replace(found, payload_codec=codec, failure_converter_class=EncryptedFailureConverter)
     if signing_key is None:
         return found
@@ -251,7 +253,7 @@ def data_converter(
     return _with_class(found, SignedConverters(_plain_converter, Signer(signing_key)))
 
 
-def _never(payload: Payload) -> bool:
+def _is_never_stored(payload: Payload) -> bool:
     del payload
     return False
 
@@ -271,21 +273,21 @@ def is_kept_outside(payload: Payload) -> bool:
 
 def codec_of_stored(converter: DataConverter) -> PayloadCodec | None:
     """The codec of values that are stored directly; none with encryption keys, as the store encrypts."""
-    return None if _encryption(converter) is not None else converter.payload_codec
+    return None if _encryption_codec(converter) is not None else converter.payload_codec
 
 
 def is_signed(converter: DataConverter) -> bool:
     """Whether what this converter writes is signed."""
-    return _signed(converter) is not None
+    return _signed_converters(converter) is not None
 
 
 def worker_converter(converter: DataConverter) -> DataConverter:
     """The same for a worker: a call that cannot be read now is ``UnreadValue``, and all is signed that has to be. One
     without encryption keys must notice what is encrypted: the SDK would drop a signal that cannot be read.
     """
-    signed = _signed(converter)
+    signed = _signed_converters(converter)
     if converter.payload_codec is None:
-        converter = dataclasses.replace(converter, payload_codec=EncryptionCodec(Keyring({}), _never))
+        converter = dataclasses.replace(converter, payload_codec=EncryptionCodec(Keyring({}), _is_never_stored))
     if signed is not None:
         converter = _with_class(converter, dataclasses.replace(signed, is_strict=True))
     storage = converter.external_storage
@@ -297,21 +299,21 @@ def worker_converter(converter: DataConverter) -> DataConverter:
 def schedule_converter(converter: DataConverter, namespace: str, workflow_id: str) -> DataConverter:
     """The same for the input of a schedule; ``workflow_id`` is without the time that each of its runs has."""
     place = place_of_schedule(namespace, workflow_id)
-    return _at(converter, place) if isinstance(converter, _DataConverter) else converter
+    return _with_place(converter, place) if isinstance(converter, _DataConverter) else converter
 
 
 def verifying_converter(converter: DataConverter) -> DataConverter:
     """The same for a replay whose facts are used: it verifies all that a worker does."""
-    signed = _signed(converter)
+    signed = _signed_converters(converter)
     return converter if signed is None else _with_class(converter, dataclasses.replace(signed, is_strict=True))
 
 
 def replay_converter(converter: DataConverter) -> DataConverter:
     """The same for a replay, which runs nothing: signatures are not checked, as its namespace is another."""
-    if _signed(converter) is None:
+    if _signed_converters(converter) is None:
         return converter
     plain = _with_class(converter, _plain_converter)
-    is_plain = _encryption(converter) is None
+    is_plain = _encryption_codec(converter) is None
     kind = DefaultFailureConverter if is_plain else EncryptedFailureConverter
     return dataclasses.replace(plain, failure_converter_class=kind)
 

@@ -50,7 +50,7 @@ class Access(NamedTuple):
 
 async def decoded(converter: DataConverter, payload: Payload) -> Payload:
     """The payload as plain JSON. Raises DecryptionError, LookupError, the payload store's errors."""
-    payload = await _fetched(converter, payload)
+    payload = await _fetch_stored(converter, payload)
     if is_encrypted(payload):
         if converter.payload_codec is None:
             raise missing_key(payload)
@@ -61,7 +61,7 @@ async def decoded(converter: DataConverter, payload: Payload) -> Payload:
     return payload
 
 
-async def _fetched(converter: DataConverter, payload: Payload) -> Payload:
+async def _fetch_stored(converter: DataConverter, payload: Payload) -> Payload:
     claim, storage = value(payload) if "messageType" in payload.metadata else None, converter.external_storage
     if not isinstance(claim, Reference) or storage is None:
         return payload

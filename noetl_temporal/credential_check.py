@@ -81,10 +81,10 @@ async def missing_credentials(client: Client, graphs: Iterable[Graph]) -> list[s
     keys than this process.
     """
     graphs = list(graphs)
-    uses = _uses(graphs, resolved_queues(graphs, {}))
+    uses = _uses_by_queue(graphs, resolved_queues(graphs, {}))
     if client.data_converter.payload_codec is None:
         uses = {queue: names for queue, names in uses.items() if names}
-    found = await asyncio.gather(*(_ask(client, queue, list(places)) for queue, places in uses.items()))
+    found = await asyncio.gather(*(_ask_workers(client, queue, list(places)) for queue, places in uses.items()))
     return [
         f"{place}: error: {problem}"
         for places, problems in zip(uses.values(), found, strict=True)
@@ -93,7 +93,7 @@ async def missing_credentials(client: Client, graphs: Iterable[Graph]) -> list[s
     ]
 
 
-def _uses(graphs: Iterable[Graph], queues: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
+def _uses_by_queue(graphs: Iterable[Graph], queues: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
     """By queue and name, where each credential is used."""
     found: dict[str, dict[str, list[str]]] = {}
     for graph in graphs:
@@ -111,7 +111,7 @@ def _place(graph: Graph, span: Span) -> str:
     return f"{graph.source.file}:{span.line}:{span.col}"
 
 
-async def _ask(client: Client, queue: str, names: list[str]) -> dict[str, str]:
+async def _ask_workers(client: Client, queue: str, names: list[str]) -> dict[str, str]:
     """The problems that the workers of a queue have with these names; none when nobody answers."""
     try:
         answer: CredentialProblems = await client.execute_activity(

@@ -105,15 +105,15 @@ class TaskOutput:
                 await self._flush(is_end=False)
 
     async def _flush(self, *, is_end: bool) -> None:
-        taken = (self._taken(stream, is_end=is_end) for stream in list(self._waiting))
+        taken = (self._finished_lines(stream, is_end=is_end) for stream in list(self._waiting))
         texts = self._within_limit(sorted((one for one in taken if one and one.text), key=lambda one: one.time))
         if is_end and self._is_dropping and not self._is_full:
             texts.append(PrintedText(datetime.now(UTC), CUT_STREAM, _CUT))
         if texts:
-            self._tell_worker(texts)
+            self._log_to_worker(texts)
             await self._store(texts)
 
-    def _taken(self, stream: str, *, is_end: bool) -> PrintedText | None:
+    def _finished_lines(self, stream: str, *, is_end: bool) -> PrintedText | None:
         """The finished lines of a stream, at the end all of it, without secrets."""
         lines = self._waiting[stream]
         if not is_end and not lines.has_line:
@@ -163,7 +163,7 @@ class TaskOutput:
             _away_until[self._dsn] = time.monotonic() + AWAY_SECONDS
             _log.warning("the output of tasks is not stored for %g s: %s", AWAY_SECONDS, type(error).__name__)
 
-    def _tell_worker(self, texts: list[PrintedText]) -> None:
+    def _log_to_worker(self, texts: list[PrintedText]) -> None:
         """Every line is indented, so that it cannot be mistaken for a line of the log itself."""
         left = MOST_CHARACTERS - self._logged_characters
         if left <= 0:

@@ -65,7 +65,9 @@ def check_calls(
     """
     closure = calls.closure(graph)
     found = [
-        problem for one in closure for problem in (*unsupported(one, tools, has_store=has_store), *_lost(one, calls))
+        problem
+        for one in closure
+        for problem in (*unsupported(one, tools, has_store=has_store), *_missing_playbooks(one, calls))
     ]
     if not has_store and (size := len(msgspec.json.encode(calls))) > INLINE_CALLS_BYTES:
         message = f"the playbooks that it may call have {size:,} bytes, over {INLINE_CALLS_BYTES:,}"
@@ -78,7 +80,7 @@ def check_calls(
     return (replace(calls, problems=told) if told else calls), found
 
 
-def _lost(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
+def _missing_playbooks(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
     """Literal calls of playbooks that are not there."""
     for task in calling_tasks(graph):
         literal = literal_call(task)

@@ -29,7 +29,7 @@ from noetl_compiler.phases import ParsedPlaybook, parse_playbook
 from noetl_compiler.reader import read_file
 from noetl_compiler.report import Report
 
-__all__ = ["Catalog", "is_other_yaml", "playbook_files", "read_catalog", "parse_file", "with_calls"]
+__all__ = ["Catalog", "is_other_yaml", "parse_file", "playbook_files", "read_catalog", "with_calls"]
 
 _SUFFIXES = frozenset({".yaml", ".yml"})
 _NUMBER = re.compile(r"\d+")

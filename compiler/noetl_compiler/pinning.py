@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from noetl_compiler.api import Result
 from noetl_compiler.calling.call_cycles import Edge
 from noetl_compiler.calling.entry import Member, member_of
-from noetl_compiler.catalog import Catalog, read_catalog, parse_file, with_calls
+from noetl_compiler.catalog import Catalog, parse_file, read_catalog, with_calls
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.graph import Graph

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.api import Result
 from noetl_compiler.calling.entry import Member, member_of
-from noetl_compiler.catalog import Catalog, is_other_yaml, playbook_files, parse_file
+from noetl_compiler.catalog import Catalog, is_other_yaml, parse_file, playbook_files
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, sort_and_dedupe
 from noetl_compiler.graph import Graph

@@ -148,7 +148,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line and exit. Errors are printed as one sentence; NOETL_DEBUG adds a traceback."""
     print_safely()
-    status = _status()
+    status = _exit_status()
     export_all()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
@@ -160,7 +160,7 @@ def main() -> NoReturn:
     os._exit(status)
 
 
-def _status() -> int:
+def _exit_status() -> int:
     try:
         returned = cli.main(standalone_mode=False, color=True)  # click would remove half of an escape sequence
         return returned if isinstance(returned, int) else 0
@@ -178,8 +178,8 @@ def _status() -> int:
 def _report_error(raised: BaseException) -> int:
     error = cause_of(raised)
     if isinstance(error, OSError):
-        error = _of_the_folder(error)
-    if isinstance(error, StackError) or _is_of_the_deployment(error):
+        error = _stack_folder_error(error)
+    if isinstance(error, StackError) or _is_deployment_error(error):
         click.echo(f"Error: {error}", err=True, color=True)
         is_wrong = isinstance(error, _WRONG) or not isinstance(error, StackError)
         return WRONG if is_wrong else FAILED
@@ -193,7 +193,7 @@ def _report_error(raised: BaseException) -> int:
 _WRONG = (NotStartedError, NoSuchRunError, WrongArgumentError)
 
 
-def _of_the_folder(error: OSError) -> Exception:
+def _stack_folder_error(error: OSError) -> Exception:
     """The message for an error of the stack's folder, else the error itself."""
     try:
         problem = Home().problem(error)
@@ -208,7 +208,7 @@ _OF_THE_DEPLOYMENT = {
 }
 
 
-def _is_of_the_deployment(error: BaseException) -> bool:
+def _is_deployment_error(error: BaseException) -> bool:
     """Without importing what raises it: a command that does not speak to Temporal need not wait for it."""
     loaded = ((sys.modules.get(module), name) for module, name in _OF_THE_DEPLOYMENT.items())
     return any(module is not None and isinstance(error, getattr(module, name)) for module, name in loaded)

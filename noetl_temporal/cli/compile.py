@@ -95,7 +95,7 @@ def compile_command(
     options = RenderOptions(
         form, steps, cost, guarantees, read_payload(payload, settings), Sizes(**sizes), tools, width
     )
-    results = _compiled(paths, catalog, options.request, tools)
+    results = _compile_all(paths, catalog, options.request, tools)
     if options.request and not options.is_forecast and not any(map(_has_script, results)):
         raise click.UsageError("--set and --payload need --forecast, --format html or a playbook with scripts")
     several = findings == "text" and len(results) > 1
@@ -144,7 +144,7 @@ def _findings(results: Sequence[Result], form: str) -> list[Text]:
     return [Text("findings", printable_json(as_text))]
 
 
-def _compiled(paths: Sequence[str], folder: Path | None, request: dict[str, Json], tools: Tools) -> list[Result]:
+def _compile_all(paths: Sequence[str], folder: Path | None, request: dict[str, Json], tools: Tools) -> list[Result]:
     found = parsed_playbooks(paths, tools)
     if folder is not None and not folder.is_dir():
         raise click.UsageError(f"{str(folder)!r} is not a folder")

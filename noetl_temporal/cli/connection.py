@@ -30,25 +30,25 @@ class Deployment(NamedTuple):
     credentials: str = ""
 
 
-def _cluster() -> bool:
+def _is_cluster_set() -> bool:
     return any(os.environ.get(name) for name in CLUSTER)
 
 
 @contextmanager
 def deployment_to_run() -> Generator[Deployment]:
     """A place to run a playbook; the environment then names it. Raises NotStartedError, and StackError at its end."""
-    if _cluster():
+    if _is_cluster_set():
         yield Deployment()
         return
     with ExitStack() as until_left:
-        used = _joined_or_started(until_left)
+        used = _join_or_start(until_left)
         if used.owned:  # this process is its worker, and only its account reads what a worker of the stack writes
             os.umask(FOR_THE_OWNER)
         # Nobody can open the web UI of a stack that stops with the run.
         yield Deployment(None if used.owned else used.addresses.ui, used.owned, used.addresses.credentials)
 
 
-def _joined_or_started(until_left: ExitStack) -> Use:
+def _join_or_start(until_left: ExitStack) -> Use:
     try:
         home = Home()
         used = until_left.enter_context(use(home, lambda: _report_wait(home)))
@@ -59,7 +59,7 @@ def _joined_or_started(until_left: ExitStack) -> Use:
         raise NotStartedError(problem) from error
     except StackError as error:
         raise NotStartedError(str(error)) from error
-    _use(home, used.addresses)
+    _set_environment(home, used.addresses)
     return used
 
 
@@ -70,7 +70,7 @@ def _report_wait(home: Home) -> None:
 
 def deployment_to_submit() -> Deployment:
     """A stack where a run continues by itself; the environment then names it. Raises NotStartedError."""
-    if _cluster():
+    if _is_cluster_set():
         return Deployment()
     home = Home()
     found = running(home)
@@ -81,19 +81,19 @@ def deployment_to_submit() -> Deployment:
             f"the stack of this folder belongs to a `noetl run` (process {found.pid}), and stops with it: run "
             "`noetl dev up` after it has ended. Nothing was started"
         )
-    _use(home, found)
+    _set_environment(home, found)
     return Deployment(found.ui, credentials=found.credentials)
 
 
 def running_deployment() -> Deployment:
     """A place to look at runs; the environment then names it. Raises StackError when none is up."""
-    if _cluster():
+    if _is_cluster_set():
         return Deployment()
     home = Home()
     found = running(home)
     if found is None:
         raise StackError(_none_is_running(home))
-    _use(home, found)
+    _set_environment(home, found)
     return Deployment(found.ui)
 
 
@@ -105,7 +105,7 @@ def _none_is_running(home: Home) -> str:
     )
 
 
-def _use(home: Home, stack: Addresses) -> None:
+def _set_environment(home: Home, stack: Addresses) -> None:
     if os.environ.get(DSN_VARIABLE, stack.postgres) != stack.postgres:
         click.echo(
             "NOETL_POSTGRES is ignored, because TEMPORAL_ADDRESS is not set: using this folder's stack", err=True

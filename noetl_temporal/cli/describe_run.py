@@ -46,11 +46,11 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
     if is_running:
         problems = await problems_of_run(runs.temporal, handle.workflow_id, handle.execution_id)
     read = await log_summary(log, found.namespace, handle, found.run_id)
-    started = await _started(runs, handle, found)
+    started = await _start_time(runs, handle, found)
     has_worker = is_running and all(one.kind == "paused_call" for one in problems)
-    open_ = await _open(handle) if has_worker else OpenWaits([])
+    open_ = await _open_waits(handle) if has_worker else OpenWaits([])
     suspensions = tuple(suspensions_of(handle.execution_id, open_))
-    asked_below = await _asked_below(runs, read.called if has_worker else ())
+    below = await _open_requests_of_called(runs, read.called if has_worker else ())
     until = found.close_time or datetime.datetime.now(datetime.UTC)
     return RunSummary(
         execution_id=handle.execution_id,
@@ -59,7 +59,7 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         path=found.typed_search_attributes.get(PATH) or "",
         status="paused" if suspensions or is_paused(found.raw_description.workflow_execution_info) else report.status,
         result=report.result,
-        steps=report.steps or await _steps(log, handle, report.status, has_worker=has_worker),
+        steps=report.steps or await _step_statuses(log, handle, report.status, has_worker=has_worker),
         failures=report.failures,
         events=read.events,
         superseded=read.superseded,
@@ -71,29 +71,29 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         warnings=read.warnings,
         reason=await _cancel_reason(handle) if is_cancelling and has_worker else read.reason,
         duration_seconds=round((until - started).total_seconds(), 3),
-        ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
+        ui_url=_ui_page(ui, found.namespace, handle.workflow_id, found.run_id),
         problems=(*problems, *read.problems),
         cancelling=is_cancelling,
-        waits=(*(open_wait(handle.execution_id, wait) for wait in open_.waits), *asked_below.waits),
-        suspensions=(*suspensions, *asked_below.suspensions),
+        waits=(*(open_wait(handle.execution_id, wait) for wait in open_.waits), *below.waits),
+        suspensions=(*suspensions, *below.suspensions),
     )
 
 
-class _Asked(NamedTuple):
+class _OpenRequests(NamedTuple):
     """What playbooks that a run has called ask of people."""
 
     waits: list[OpenWait]
     suspensions: list[Suspension]
 
 
-async def _asked_below(runs: Runs, called: Sequence[CalledRun]) -> _Asked:
+async def _open_requests_of_called(runs: Runs, called: Sequence[CalledRun]) -> _OpenRequests:
     """Each with the path of its playbook, and the command for its own run."""
-    asked = _Asked([], [])
+    asked = _OpenRequests([], [])
     for one in called:
         if one.status not in ("running", "paused"):
             continue
         try:
-            open_ = await _open(await runs.find(one.execution_id))
+            open_ = await _open_waits(await runs.find(one.execution_id))
         except UnknownRunError:  # it has ended, and was removed meanwhile
             continue
         for wait in (open_wait(one.execution_id, found) for found in open_.waits):
@@ -103,7 +103,7 @@ async def _asked_below(runs: Runs, called: Sequence[CalledRun]) -> _Asked:
     return asked
 
 
-async def _open(handle: RunHandle) -> OpenWaits:
+async def _open_waits(handle: RunHandle) -> OpenWaits:
     try:
         return await handle.suspensions(_WITHIN)
     except (RPCError, RequestRefusedError):
@@ -120,7 +120,7 @@ async def _cancel_reason(handle: RunHandle) -> str:
     return str(stop.get("reason", ""))
 
 
-async def _started(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
+async def _start_time(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
     """The start of the first run in the chain of continued runs."""
     first_run = found.raw_description.workflow_execution_info.first_run_id
     if first_run in ("", found.run_id):
@@ -135,7 +135,7 @@ async def _started(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescri
         return datetime.datetime.fromtimestamp(millisecond_of(handle.execution_id) / 1000, datetime.UTC)
 
 
-async def _steps(
+async def _step_statuses(
     log: EventLog | None, handle: RunHandle, status: str, *, has_worker: bool
 ) -> dict[str, dict[str, Json]]:
     """Of a run that gave no report of them: their counts are in the event log, and while it runs the workflow has
@@ -184,7 +184,7 @@ def _iterations(step: StepSummary) -> dict[str, Json]:
     return {"iterations": {"total": total, "success": ended - failed, "failed": failed, "skipped": total - ended}}
 
 
-def _page(ui: str | None, namespace: str, workflow_id: str, run_id: str) -> str | None:
+def _ui_page(ui: str | None, namespace: str, workflow_id: str, run_id: str) -> str | None:
     if ui is None:
         return None
     return f"{ui}/namespaces/{namespace}/workflows/{quote(workflow_id, safe='')}/{run_id}/timeline"

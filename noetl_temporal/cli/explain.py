@@ -86,9 +86,9 @@ def _lines(entry: KeyEntry, kinds: ToolKinds) -> Iterator[str]:
         yield "\nValues:"
         yield from _table(entry.choices)
     if entry.default is not None:
-        yield f"\nDefault: {_shown(entry.default)}"
+        yield f"\nDefault: {_example_text(entry.default)}"
     if entry.examples:
-        yield f"\nExamples: {', '.join(map(_shown, entry.examples))}"
+        yield f"\nExamples: {', '.join(map(_example_text, entry.examples))}"
     if entry.older:
         yield f"\nOlder names: {', '.join(entry.older)}"
     if entry.keys:
@@ -125,7 +125,7 @@ def _paragraph(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
-def _shown(example: object) -> str:
+def _example_text(example: object) -> str:
     return example if isinstance(example, str) else json.dumps(example)
 
 

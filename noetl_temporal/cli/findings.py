@@ -42,7 +42,7 @@ def show_all_findings(results: Sequence[Result], therefore: str) -> None:
 def _show(result: Result) -> tuple[int, int]:
     """How many errors and warnings there are."""
     credentials = [found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT]
-    for found in _first(result.diagnostics):
+    for found in _first_diagnostics(result.diagnostics):
         source = result.source_of(found)
         _echo(render(found, source, credentials if source is result.source else ()), found)
     if (more := len(result.diagnostics) - _MOST_SHOWN) > 0:
@@ -67,7 +67,7 @@ def _echo(text: str, found: Diagnostic) -> None:
     echo_finding(text, found)
 
 
-def _first(found: Sequence[Diagnostic]) -> Sequence[Diagnostic]:
+def _first_diagnostics(found: Sequence[Diagnostic]) -> Sequence[Diagnostic]:
     """As many as are shown, in reading order."""
     if len(found) <= _MOST_SHOWN:
         return found

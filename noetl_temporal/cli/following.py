@@ -95,7 +95,7 @@ class Following:
             with self._interrupts.handled(self._interrupt):
                 timed_out = await self._wait()
                 if not self._left.is_set():
-                    await self._settle(shown)
+                    await self._wait_for_last_rows(shown)
             if self._stopping:
                 await asyncio.wait(self._stopping, timeout=ASK_SECONDS)
         finally:
@@ -108,7 +108,7 @@ class Following:
             ended = msgspec.structs.replace(ended, status="unknown", reason="left while the run was running")
         return ended, self._interrupts.count > 0
 
-    async def _settle(self, shown: asyncio.Task[None]) -> None:
+    async def _wait_for_last_rows(self, shown: asyncio.Task[None]) -> None:
         """Wait until the event log has the last rows of the run."""
         if self._log is None:
             return
@@ -124,7 +124,7 @@ class Following:
         """Return when the run has ended or was left. Returns whether it has timed out."""
         ended, left = asyncio.ensure_future(self._handle.result()), asyncio.ensure_future(self._left.wait())
         try:
-            timed_out = not await self._ends(ended, left, self._timeout) and not self._interrupts.count
+            timed_out = not await self._ends_within(ended, left, self._timeout) and not self._interrupts.count
             if timed_out:
                 self._view.say(f"timed out after {self._timeout:g} s")
                 self._why = f"timed out after {self._timeout:g} s (--timeout)"
@@ -139,16 +139,16 @@ class Following:
 
     async def _stop_step_by_step(self, ended: asyncio.Future[Any], left: asyncio.Future[Any]) -> None:
         await self._stop()
-        if await self._ends(ended, left, self._cleanup_seconds() + SETTLE_SECONDS):
+        if await self._ends_within(ended, left, self._cleanup_seconds() + SETTLE_SECONDS):
             return
         await self._stop()
-        if not await self._ends(ended, left, SETTLE_SECONDS):
+        if not await self._ends_within(ended, left, SETTLE_SECONDS):
             self._view.say("the run does not stop: terminating it")
             with _already_ended():
                 await self._handle.terminate("did not stop after its timeout")
 
     @staticmethod
-    async def _ends(ended: asyncio.Future[Any], left: asyncio.Future[Any], seconds: float | None) -> bool:
+    async def _ends_within(ended: asyncio.Future[Any], left: asyncio.Future[Any], seconds: float | None) -> bool:
         done, _ = await asyncio.wait([ended, left], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         return bool(done)
 
@@ -183,7 +183,7 @@ class Following:
         if self._log is None:
             return
         with contextlib.suppress(DeploymentError):
-            await self._announce(self._log)
+            await self._announce_run(self._log)
             tail = EventTail(self._handle.execution_id)
             while not tail.has_ended:
                 has_printed = await self._show_output(self._log)
@@ -212,7 +212,7 @@ class Following:
                 self._view.print_line(line.place_and_text())
         return has_lines
 
-    async def _announce(self, log: EventLog) -> None:
+    async def _announce_run(self, log: EventLog) -> None:
         """Have the run read at once."""
         workflow, run_id = self._handle.workflow, self._handle.run_id
         if run_id is not None:

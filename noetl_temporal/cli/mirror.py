@@ -40,7 +40,7 @@ def mirror_group(context: click.Context, health: tuple[str, int] | None) -> None
     noetl mirror rebuild
     """
     if context.invoked_subcommand is None:
-        asyncio.run(_follow(_reached(), health))
+        asyncio.run(_follow(_event_log_dsn(), health))
     elif health is not None:
         raise click.UsageError(
             f"--health is an option of `noetl mirror`, not of `noetl mirror {context.invoked_subcommand}`"
@@ -50,14 +50,14 @@ def mirror_group(context: click.Context, health: tuple[str, int] | None) -> None
 @mirror_group.command("rebuild")
 def rebuild_command() -> None:
     """Rebuild noetl.event from the histories in noetl.history. The rows of pruned runs are unchanged."""
-    rows, frozen = asyncio.run(_rebuilt(_reached()))
+    rows, frozen = asyncio.run(_rebuild(_event_log_dsn()))
     click.echo(f"{rows} rows in noetl.event")
     if frozen:
         runs, their = ("run", "its") if frozen == 1 else ("runs", "their")
         click.echo(f"skipped {frozen} pruned {runs}: {their} rows are unchanged")
 
 
-async def _rebuilt(dsn: str) -> RebuildResult:
+async def _rebuild(dsn: str) -> RebuildResult:
     from noetl_temporal.config import reading_converter
     from noetl_temporal.mirror.rebuild import rebuild
 
@@ -67,7 +67,7 @@ async def _rebuilt(dsn: str) -> RebuildResult:
 @mirror_group.command("problems")
 def problems_command() -> None:
     """List the runs whose history the mirror cannot read, and why. Exits with 1 if there are any."""
-    found = asyncio.run(_problems(_reached()))
+    found = asyncio.run(_problems(_event_log_dsn()))
     for one in found:
         click.echo(f"{one.workflow_id} run {one.run_id}, since {one.since:%Y-%m-%d %H:%M:%S} UTC: {one.problem}")
     if found:
@@ -110,7 +110,7 @@ async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
                 await stopped.wait()
 
 
-def _reached() -> str:
+def _event_log_dsn() -> str:
     """The DSN of the event log. Asked for by each command, so that --help needs no stack."""
     running_deployment()
     log_to_terminal()

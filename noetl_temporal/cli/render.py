@@ -68,13 +68,13 @@ class RenderOptions:
 def rendered(graph: Graph, result: Result, options: RenderOptions) -> str:
     """The text, without a line break at the end. Raises click.UsageError for a step that is not there."""
     _check_steps(graph, options)
-    text = _of_steps_or_whole(graph, result, options)
+    text = _render_steps_or_whole(graph, result, options)
     return printable_json(text) if options.form == "json" else text
 
 
-def _of_steps_or_whole(graph: Graph, result: Result, options: RenderOptions) -> str:
+def _render_steps_or_whole(graph: Graph, result: Result, options: RenderOptions) -> str:
     if options.steps:
-        origins = _origins(result)
+        origins = _key_paths(result)
         return "\n\n".join(
             preview.explain(graph, name, origins, options.width, options.tools) for name in options.steps
         )
@@ -85,7 +85,7 @@ def _of_steps_or_whole(graph: Graph, result: Result, options: RenderOptions) -> 
         if options.form == "json":
             return guarantees_json(graph, options.tools)
         return preview.guarantees(graph, options.width, options.tools)
-    return _whole(graph, result, options)
+    return _render_whole(graph, result, options)
 
 
 def _check_steps(graph: Graph, options: RenderOptions) -> None:
@@ -110,7 +110,7 @@ def _check_pages(graph: Graph, name: str) -> None:
     raise click.UsageError(f"step {json.dumps(name)} of {graph.source.file} has no pages: nothing calls it again")
 
 
-def _whole(graph: Graph, result: Result, options: RenderOptions) -> str:
+def _render_whole(graph: Graph, result: Result, options: RenderOptions) -> str:
     match options.form:
         case "json":
             return f'{{"credentials":{credentials_json(graph)},{encode(graph).decode()[1:]}'
@@ -122,11 +122,11 @@ def _whole(graph: Graph, result: Result, options: RenderOptions) -> str:
             return preview.svg(graph, tools=options.tools)
         case "html":
             cost = forecast(graph, options.request, options.sizes)
-            return preview.page(graph, cost, result.diagnostics, _origins(result), options.tools)
+            return preview.page(graph, cost, result.diagnostics, _key_paths(result), options.tools)
         case _:
             return preview.tree(graph, options.width, options.tools)
 
 
-def _origins(result: Result) -> preview.KeyPathLookup:
+def _key_paths(result: Result) -> preview.KeyPathLookup:
     root, _ = read(result.source)
     return preview.KeyPathLookup(root)

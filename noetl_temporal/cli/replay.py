@@ -78,15 +78,15 @@ async def _replay(files: list[Path], executions: list[int], of_open: bool) -> bo
     converter = await reading_converter()
     fine = True
     total = 0
-    for histories in [_stored(files), _running(executions, of_open)]:
+    for histories in [_histories_in_files(files), _histories_of_runs(executions, of_open)]:
         async for history in histories:
             total += 1
-            fine &= await _judge(history, converter)
+            fine &= await _replay_and_report(history, converter)
     click.echo(f"{total} run{'s' * (total != 1)}: {'all replay' if fine else 'not all replay'}")
     return fine
 
 
-async def _judge(history: WorkflowHistory, converter: DataConverter) -> bool:
+async def _replay_and_report(history: WorkflowHistory, converter: DataConverter) -> bool:
     from noetl_temporal.replay import replay
 
     verdict = await replay(history, converter)
@@ -95,17 +95,17 @@ async def _judge(history: WorkflowHistory, converter: DataConverter) -> bool:
     return verdict.problem is None
 
 
-async def _stored(files: list[Path]) -> AsyncIterator[WorkflowHistory]:
+async def _histories_in_files(files: list[Path]) -> AsyncIterator[WorkflowHistory]:
     from noetl_temporal.replay import NoHistoryError, history_in
 
     for file in files:
         try:
-            yield history_in(_text(file))
+            yield history_in(_read_text(file))
         except (NoHistoryError, OSError, UnicodeDecodeError) as error:
             raise click.UsageError(f"{file}: {error}") from None
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     """Raises OSError, UnicodeDecodeError."""
     found = read_regular(file, MAX_BYTES + 1)
     if len(found) > MAX_BYTES:
@@ -113,7 +113,7 @@ def _text(file: Path) -> str:
     return found.decode("utf-8")
 
 
-async def _running(executions: list[int], of_open: bool) -> AsyncIterator[WorkflowHistory]:
+async def _histories_of_runs(executions: list[int], of_open: bool) -> AsyncIterator[WorkflowHistory]:
     from temporalio.service import RPCError
 
     from noetl_temporal.replay import histories_of, open_histories

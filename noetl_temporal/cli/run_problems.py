@@ -55,13 +55,13 @@ MOST_WORKFLOWS = 50
 
 LAST_EVENTS = 20
 _CANCEL = "; or stop it with `noetl cancel {id}`"
-_WAYS_OUT = {
+_REMEDIES = {
     "nondeterminism": "this build cannot replay the run; deploy one that can, or end it with `noetl terminate {id}`",
     "storage": "the run continues when Postgres is back" + _CANCEL,
     "missing_key": "give all workers the same encryption keys (NOETL_ENCRYPTION_KEYS) and restart them" + _CANCEL,
     "missing_value": "give the workers the Postgres in which the value was stored (NOETL_POSTGRES)" + _CANCEL,
 }
-_FIXED = "the run continues when a fixed build is deployed" + _CANCEL
+_DEPLOY_A_FIX = "the run continues when a fixed build is deployed" + _CANCEL
 """The way out of whatever else a build does wrong."""
 
 _ACTIVITY, _WORKFLOW = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
@@ -95,17 +95,19 @@ async def problems_of_run(client: Client, workflow_id: str, execution_id: int) -
     incidents: list[RunProblem] = []
     waiting: dict[_Queue, datetime] = {}
     paused: list[RunProblem] = []
-    async for found in _described(client, workflow_id):
+    async for found in _descriptions(client, workflow_id):
         incident = await _incident(client, found, execution_id)
         incidents += [incident] if incident else []
         paused += [*_paused_run(found), *_paused_calls(found)]
-        for queue, since in _waits(found):
+        for queue, since in _unstarted_tasks(found):
             waiting[queue] = min(since, waiting.get(queue, since))
-    unserved = [_no_worker(queue, since) for queue, since in waiting.items() if not await _is_polled(client, queue)]
+    unserved = [
+        _no_worker_problem(queue, since) for queue, since in waiting.items() if not await _is_polled(client, queue)
+    ]
     return [*incidents, *unserved, *paused]
 
 
-async def _described(client: Client, workflow_id: str) -> AsyncIterator[DescribeWorkflowExecutionResponse]:
+async def _descriptions(client: Client, workflow_id: str) -> AsyncIterator[DescribeWorkflowExecutionResponse]:
     """The workflow and those it has started, each as it is described."""
     ids = deque([workflow_id])
     for _ in range(MOST_WORKFLOWS):
@@ -124,7 +126,7 @@ async def _described(client: Client, workflow_id: str) -> AsyncIterator[Describe
 # ---- tasks that nobody takes -------------------------------------------------------------------------------------
 
 
-def _waits(found: DescribeWorkflowExecutionResponse) -> Iterator[tuple[_Queue, datetime]]:
+def _unstarted_tasks(found: DescribeWorkflowExecutionResponse) -> Iterator[tuple[_Queue, datetime]]:
     now = datetime.now(UTC)
     for call in found.pending_activities:
         since = _ready_since(call)
@@ -132,14 +134,14 @@ def _waits(found: DescribeWorkflowExecutionResponse) -> Iterator[tuple[_Queue, d
             yield _queue_of(call), since
     task = found.pending_workflow_task
     if task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED:
-        since = _time(task.original_scheduled_time)
+        since = _to_datetime(task.original_scheduled_time)
         if now - since > PATIENCE:
             yield _Queue(found.execution_config.task_queue.name, _WORKFLOW, "workflows"), since
 
 
 def _ready_since(call: PendingActivityInfo) -> datetime:
     """When the attempt could have started; during a backoff that is in the future."""
-    return _time(
+    return _to_datetime(
         call.next_attempt_schedule_time if call.HasField("next_attempt_schedule_time") else call.scheduled_time
     )
 
@@ -156,10 +158,10 @@ async def _is_polled(client: Client, queue: _Queue) -> bool:
     )
     found = await client.workflow_service.describe_task_queue(request)
     latest = datetime.now(UTC) - POLL_TIME
-    return any(_time(poller.last_access_time) > latest for poller in found.pollers)
+    return any(_to_datetime(poller.last_access_time) > latest for poller in found.pollers)
 
 
-def _no_worker(queue: _Queue, since: datetime) -> RunProblem:
+def _no_worker_problem(queue: _Queue, since: datetime) -> RunProblem:
     commands = {WORKFLOW_QUEUE: "noetl worker", tool_queue(queue.served): f"noetl worker --tools {queue.served}"}
     command = "noetl worker" if queue.served == "workflows" else commands.get(queue.name)
     return RunProblem(
@@ -177,11 +179,11 @@ def _paused_run(found: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem
     """The workflow of the run, of a loop, or of a playbook that it has called."""
     info = found.workflow_execution_info
     if is_paused(info):
-        told = found.workflow_extended_info.pause_info
-        since, workflow_id = _time(told.paused_time), info.execution.workflow_id
+        pause = found.workflow_extended_info.pause_info
+        since, workflow_id = _to_datetime(pause.paused_time), info.execution.workflow_id
         yield RunProblem(
             "paused_run",
-            f"{workflow_id} is paused in Temporal {_since_by(since, told.identity, told.reason)}",
+            f"{workflow_id} is paused in Temporal {_pause_text(since, pause.identity, pause.reason)}",
             since.isoformat(timespec="seconds"),
             f"`{unpause_command(workflow_id)}`",
         )
@@ -192,18 +194,18 @@ def _paused_calls(found: DescribeWorkflowExecutionResponse) -> Iterator[RunProbl
     workflow_id = found.workflow_execution_info.execution.workflow_id
     for call in found.pending_activities:
         if call.paused and call.pause_info.manual.reason != PAUSE_REASON:
-            since, told = _time(call.pause_info.pause_time), call.pause_info.manual
+            since, pause = _to_datetime(call.pause_info.pause_time), call.pause_info.manual
             yield RunProblem(
                 "paused_call",
-                f"the call {call.activity_id} is paused in Temporal {_since_by(since, told.identity, told.reason)}",
+                f"the call {call.activity_id} is paused in Temporal {_pause_text(since, pause.identity, pause.reason)}",
                 since.isoformat(timespec="seconds"),
                 f"`temporal activity unpause --workflow-id {workflow_id} --activity-id {call.activity_id}`",
             )
 
 
-def _since_by(since: datetime, by: str, reason: str) -> str:
-    told = f"since {since:%Y-%m-%d %H:%M:%S} UTC" + (f" by {by}" if by else "")
-    return f"{told} ({reason})" if reason else told
+def _pause_text(since: datetime, by: str, reason: str) -> str:
+    pause = f"since {since:%Y-%m-%d %H:%M:%S} UTC" + (f" by {by}" if by else "")
+    return f"{pause} ({reason})" if reason else pause
 
 
 # ---- workflow tasks that fail ------------------------------------------------------------------------------------
@@ -222,12 +224,12 @@ async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, ex
         return None
     cause, why = cause_of(attributes), ": ".join(_reasons(attributes.failure))[:300]
     words = cause.replace("_", " ")
-    since = _time(failed.event_time)
+    since = _to_datetime(failed.event_time)
     return RunProblem(
         "incident",
         f"incident since {since:%Y-%m-%d %H:%M:%S} UTC, attempt {task.attempt}: {words}{': ' * bool(why)}{why}",
         since.isoformat(timespec="seconds"),
-        _WAYS_OUT.get(cause, _FIXED).format(id=execution_id),
+        _REMEDIES.get(cause, _DEPLOY_A_FIX).format(id=execution_id),
     )
 
 
@@ -273,5 +275,5 @@ def _first_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[0][:300]
 
 
-def _time(stamp: Timestamp) -> datetime:
+def _to_datetime(stamp: Timestamp) -> datetime:
     return stamp.ToDatetime(tzinfo=UTC)

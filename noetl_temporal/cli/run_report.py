@@ -101,13 +101,13 @@ class RunSummary(msgspec.Struct, frozen=True):
             console.print(styled((warning, "yellow")), soft_wrap=True)
         for line in _failures(self.failures, excerpt or _no_excerpt):
             console.print(line, soft_wrap=True)
-        for line in self._called():
+        for line in self._called_lines():
             console.print(line, soft_wrap=True)
         if self.result is not None:
-            console.print(styled(f"result: {_shown(self.result)}"), soft_wrap=True)
+            console.print(styled(f"result: {_result_text(self.result)}"), soft_wrap=True)
         colour = STATUS_COLOURS.get(self.status, "cyan")
         status, time = self.status.replace("_", " "), "for" if self.status in ("running", "paused") else "in"
-        stopping = f" ({self._stopping()})" if self.cancelling or self.reason else ""
+        stopping = f" ({self._stop_reason()})" if self.cancelling or self.reason else ""
         events = f"{self.events} event{'s' * (self.events != 1)}" + (
             f" ({self.superseded} superseded)" if self.superseded else ""
         )
@@ -115,12 +115,12 @@ class RunSummary(msgspec.Struct, frozen=True):
         console.print(styled((status, colour), totals), soft_wrap=True)
         if self.rerun_of:
             console.print(f"rerun of {self.rerun_of} from {self.rerun_from}", highlight=False, soft_wrap=True)
-        for line in (*self._stopped(), *self._needs_someone()):
+        for line in (*self._next_steps(), *self._blocking_lines()):
             console.print(line, soft_wrap=True)
         if self.ui_url:
             console.print(f"web ui: {self.ui_url}", highlight=False, soft_wrap=True)
 
-    def _called(self) -> Iterator[Text]:
+    def _called_lines(self) -> Iterator[Text]:
         """The runs of the playbooks that it has called."""
         for one in self.called:
             status = one.status.replace("_", " ")
@@ -129,17 +129,17 @@ class RunSummary(msgspec.Struct, frozen=True):
         if (more := self.calls - len(self.called)) > 0:
             yield styled(f"called {more:,} more playbooks")
 
-    def _needs_someone(self) -> Iterator[Text]:
+    def _blocking_lines(self) -> Iterator[Text]:
         """What the run waits for, and what keeps it."""
         yield from (styled((one.line(), "yellow")) for one in self.suspensions)
         yield from (styled((one.line(), "cyan")) for one in self.waits)
         yield from (styled((one.line(), "yellow")) for one in self.problems)
 
-    def _stopping(self) -> str:
+    def _stop_reason(self) -> str:
         """``now cancelling: wrong table``, or the reason alone when the run has ended."""
         return ": ".join([*(["now cancelling"] if self.cancelling else []), *([self.reason] if self.reason else [])])
 
-    def _stopped(self) -> Iterator[Text]:
+    def _next_steps(self) -> Iterator[Text]:
         """Where a run that did not complete stopped, and how to continue."""
         if self.status not in STOPPED:
             return
@@ -184,11 +184,11 @@ def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
                 yield _failure_line(one, is_after=cause is not None and one.step == FINAL)
                 yield from map(styled, () if one.handled else excerpt(one))
             continue
-        yield styled(f"{step}: {_counted(counts, kept)}{'; the first and the last:' if kept else ''}")
+        yield styled(f"{step}: {_failure_counts(counts, kept)}{'; the first and the last:' if kept else ''}")
         yield from (styled("  ").append_text(_failure_line(one)) for one in dict.fromkeys((*kept[:1], *kept[-1:])))
 
 
-def _counted(counts: list[FailureCount], kept: list[Failure]) -> str:
+def _failure_counts(counts: list[FailureCount], kept: list[Failure]) -> str:
     """``1,000 items failed: 998 http, 2 timeout (handled)``."""
     total, handled = sum(one.count for one in counts), sum(one.handled for one in counts)
     forgiven = " (handled)" if handled == total else f" ({handled:,} handled)" if handled else ""
@@ -205,7 +205,7 @@ def _failure_line(failure: Failure, *, is_after: bool = False) -> Text:
     return styled((place, "red"), f"{where}: {failure.message}{handled}")
 
 
-def _shown(result: Json) -> str:
+def _result_text(result: Json) -> str:
     """As JSON, on one line where it is short; what is long is cut."""
     short = _shortened(result)
     line = json.dumps(short, ensure_ascii=False)

@@ -49,7 +49,7 @@ def send_request(execution: int | str, request: Callable[[RunHandle], Awaitable[
         try:
             return handle.execution_id, await request(handle)
         except NoAnswerError as error:
-            raise StackError(await _why(error, runs.temporal, handle)) from None
+            raise StackError(await _why_no_answer(error, runs.temporal, handle)) from None
         except RequestRefusedError as error:
             raise StackError(f"run {execution_id}: {error}") from None
         except RPCError as error:
@@ -58,7 +58,7 @@ def send_request(execution: int | str, request: Callable[[RunHandle], Awaitable[
     return asyncio.run(ask())
 
 
-async def _why(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
+async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
     """A worker that fails over the run answers as little as one that is not there: what blocks the run, if anything."""
     from temporalio.service import RPCError
 

@@ -24,24 +24,24 @@ __all__ = ["run_status"]
 async def run_status(execution: int | None, deployment: Deployment) -> RunSummary:
     """Of the run, or of the latest. Raises NoSuchRunError, DeploymentError, RPCError."""
     try:
-        return await _ask(deployment, execution)
+        return await _describe(deployment, execution)
     except (UnknownRunError, DeploymentError) as error:
         dsn = dsn_from_environment()
         past = await describe_past_run(dsn, await reading_converter(dsn), execution) if dsn else None
         if past is None:
-            raise _unknown(error, execution, dsn) if isinstance(error, UnknownRunError) else error from None
+            raise _unknown_run_error(error, execution, dsn) if isinstance(error, UnknownRunError) else error from None
         if isinstance(error, DeploymentError):
             click.echo(f"{error}\nThe event log has this:", err=True)
         return past
 
 
-def _unknown(error: UnknownRunError, execution: int | None, dsn: str | None) -> NoSuchRunError:
+def _unknown_run_error(error: UnknownRunError, execution: int | None, dsn: str | None) -> NoSuchRunError:
     if execution is None or dsn is None:
         return NoSuchRunError(str(error))
     return NoSuchRunError(f"neither Temporal nor the event log has a run {execution}")
 
 
-async def _ask(deployment: Deployment, execution: int | None) -> RunSummary:
+async def _describe(deployment: Deployment, execution: int | None) -> RunSummary:
     runs = await Runs.connect()
     handle = await find_run(runs, execution)
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from noetl_compiler.catalog import is_other_yaml, playbook_files, parse_file
+from noetl_compiler.catalog import is_other_yaml, parse_file, playbook_files
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.phases import ParsedPlaybook, parse_playbook
 from noetl_compiler.reader import MAX_BYTES, decoded
@@ -28,7 +28,7 @@ def parsed_playbooks(paths: Sequence[str], tools: Tools) -> list[ParsedPlaybook]
             _check_kind(path)
     found: dict[Path, ParsedPlaybook] = {}
     for path in dict.fromkeys(paths):
-        for one in _understood(path, tools):
+        for one in _parse_path(path, tools):
             found.setdefault(Path(one.source.file).resolve(), one)
     return list(found.values())
 
@@ -48,16 +48,16 @@ def _check_kind(path: str) -> None:
         raise click.UsageError(f"{path!r} is neither a file nor a folder")
 
 
-def _understood(path: str, tools: Tools) -> Iterator[ParsedPlaybook]:
+def _parse_path(path: str, tools: Tools) -> Iterator[ParsedPlaybook]:
     if path == "-":
         yield parse_playbook(stdin_source(), tools)
     elif Path(path).is_dir():
-        yield from _below(Path(path), tools)
+        yield from _parse_folder(Path(path), tools)
     else:
         yield parse_file(Path(path), tools)
 
 
-def _below(folder: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
+def _parse_folder(folder: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
     found = [one for one in (parse_file(file, tools) for file in playbook_files(folder)) if not is_other_yaml(one)]
     if not found:
         raise click.UsageError(f"there is no playbook below {str(folder)!r}")

@@ -39,14 +39,14 @@ def status_command(execution: int | str | None, as_json: bool) -> None:
     deployment = running_deployment()
     with importing():
         log_nowhere()
-    ended = asyncio.run(_standing(execution, deployment))
+    ended = asyncio.run(_status_of(execution, deployment))
     if as_json:
         echo_json(ended.json())
     else:
         ended.show(console())
 
 
-async def _standing(run: int | str | None, deployment: Deployment) -> RunSummary:
+async def _status_of(run: int | str | None, deployment: Deployment) -> RunSummary:
     from noetl_temporal.cli.named_run import execution_of
     from noetl_temporal.cli.run_status import run_status
 

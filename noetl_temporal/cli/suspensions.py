@@ -40,9 +40,9 @@ class Suspension(msgspec.Struct, frozen=True):
 def suspensions_of(execution_id: int, found: OpenWaits) -> Iterator[Suspension]:
     """What the run reports."""
     if found.pause is not None:
-        yield _pause(execution_id, found.pause.by, found.pause.reason)
+        yield _pause_suspension(execution_id, found.pause.by, found.pause.reason)
     for one in found.held:
-        yield _held(execution_id, one.run, one.message, iso(one.due))
+        yield _hold_suspension(execution_id, one.run, one.message, iso(one.due))
 
 
 class SuspensionLines:
@@ -58,12 +58,12 @@ class SuspensionLines:
         match row.event_type:
             case "playbook.paused":
                 answer = unpause_command(meta["temporal"]["workflow_id"]) if meta.get("in_temporal") else ""
-                told = str(meta.get("by", "")), str(meta.get("reason", ""))
-                self._open[""] = _pause(self._execution_id, *told, answer)
+                by_and_reason = str(meta.get("by", "")), str(meta.get("reason", ""))
+                self._open[""] = _pause_suspension(self._execution_id, *by_and_reason, answer)
             case "playbook.resumed":
                 self._open.pop("", None)
             case "step.held":
-                self._open[run] = _held(self._execution_id, run, row.error or "", str(meta.get("due", "")))
+                self._open[run] = _hold_suspension(self._execution_id, run, row.error or "", str(meta.get("due", "")))
             case "step.released":
                 self._open.pop(run, None)
             case _:
@@ -74,11 +74,11 @@ class SuspensionLines:
         return [one.line() for one in self._open.values()]
 
 
-def _pause(execution_id: int, by: str, reason: str, answer: str = "") -> Suspension:
+def _pause_suspension(execution_id: int, by: str, reason: str, answer: str = "") -> Suspension:
     return Suspension(by=by, reason=reason, answer=answer or f"noetl resume {execution_id}")
 
 
-def _held(execution_id: int, run: str, message: str, due: str) -> Suspension:
+def _hold_suspension(execution_id: int, run: str, message: str, due: str) -> Suspension:
     word = shell_word(run)
     answer = f"noetl retry {execution_id} --step {word}, or noetl skip {execution_id} {word} --data JSON"
     return Suspension(run, reason=message, due=due, answer=answer)

@@ -61,7 +61,7 @@ async def _show(run: int | str | None, step: str | None, *, follow: bool, as_jso
         if follow:
             await _follow(log, tail, execution_id, as_json=as_json)
         elif not has_lines:
-            await _explain_nothing(log, execution_id, step)
+            await _explain_no_output(log, execution_id, step)
 
 
 async def _latest_in_log(log: EventLog) -> int:
@@ -107,7 +107,7 @@ async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: b
     await _print_stored(log, tail, as_json=as_json)
 
 
-async def _explain_nothing(log: EventLog, execution_id: int, step: str | None) -> None:
+async def _explain_no_output(log: EventLog, execution_id: int, step: str | None) -> None:
     """Raises NoSuchRunError for a run that is not there."""
     from noetl_temporal.mirror.read import execution
     from noetl_temporal.runs import Runs, UnknownRunError

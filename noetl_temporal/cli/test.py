@@ -21,9 +21,9 @@ from noetl_temporal.cli.repeat_on_change import repeat_on_change
 
 if TYPE_CHECKING:  # it imports the machine and Temporal's SDK
     from noetl_temporal.playbook_tests.suites import LoadedSuite
-    from noetl_temporal.playbook_tests.trial import TestResult
+    from noetl_temporal.playbook_tests.trial import TrialResult
 
-    Tested: TypeAlias = Sequence[tuple[LoadedSuite, list[TestResult]]]
+    Tested: TypeAlias = Sequence[tuple[LoadedSuite, list[TrialResult]]]
 
 __all__ = ["test_command"]
 
@@ -90,7 +90,7 @@ def test_command(
 
     def run() -> Tested:
         files = suite_files(places)
-        found = _tested_on_temporal(files, tools) if on_temporal else [_tested(file, tools) for file in files]
+        found = _run_on_temporal(files, tools) if on_temporal else [_run_suite(file, tools) for file in files]
         _report(found, junit, coverage=coverage)
         return found
 
@@ -99,22 +99,22 @@ def test_command(
     sys.exit(_status(run()))
 
 
-def _tested(file: Path, tools: Tools) -> tuple[LoadedSuite, list[TestResult]]:
+def _run_suite(file: Path, tools: Tools) -> tuple[LoadedSuite, list[TrialResult]]:
     """The tests of a file, each reported as soon as it has run."""
     from noetl_temporal.playbook_tests.suites import load
     from noetl_temporal.playbook_tests.trial import run_test
 
     loaded = load(file, tools)
-    verdicts: list[TestResult] = []
+    verdicts: list[TrialResult] = []
     if loaded.graph is not None:
         for test in loaded.suite.tests:
             verdicts.append(run_test(test, loaded.graph, tools))
             _print_verdict(loaded.file, verdicts[-1])
-    _show_wrong(loaded)
+    _show_errors(loaded)
     return loaded, verdicts
 
 
-def _tested_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
+def _run_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
     """The tests of all files, reported when all have run."""
     from noetl_temporal.cli.logs import log_nowhere
     from noetl_temporal.cli.test_on_temporal import verdicts_on_temporal
@@ -126,7 +126,7 @@ def _tested_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
     for loaded, verdicts in found:
         for verdict in verdicts:
             _print_verdict(loaded.file, verdict)
-        _show_wrong(loaded)
+        _show_errors(loaded)
     return found
 
 
@@ -154,14 +154,14 @@ def _record(execution: int | str) -> None:
         sys.exit(FAILED)
 
 
-def _print_verdict(file: str, verdict: TestResult) -> None:
+def _print_verdict(file: str, verdict: TrialResult) -> None:
     from noetl_temporal.playbook_tests.report import verdict_lines
 
     for line in verdict_lines(file, verdict):
         click.echo(line)
 
 
-def _show_wrong(loaded: LoadedSuite) -> None:
+def _show_errors(loaded: LoadedSuite) -> None:
     for result in loaded.wrong:
         show_findings(result, "no test of this file was run")
     for line in loaded.refused:

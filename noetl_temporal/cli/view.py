@@ -104,7 +104,7 @@ class Screen:
         # Rich would read the escape sequences of what others print meanwhile, and obey them
         self._live = Live(
             console=console,
-            get_renderable=self._shown,
+            get_renderable=self._layout,
             refresh_per_second=8,
             redirect_stdout=False,
             redirect_stderr=False,
@@ -133,7 +133,7 @@ class Screen:
         """Show what blocks the run now."""
         self._warnings = lines
 
-    def _shown(self) -> Group:
+    def _layout(self) -> Group:
         table, below = Table.grid(padding=(0, 2, 0, 0)), list[Text]()
         for line in self._progress.steps.values():
             running = line.status == "running"

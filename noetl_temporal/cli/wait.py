@@ -98,14 +98,14 @@ async def _wait(run: int | str, seconds: float | None, deployment: Deployment) -
             runs = await Runs.connect()
             handle = await runs.find(execution_id)
             await handle.wait(limit)
-            await _settle(runs, handle)
+            await _wait_for_last_rows(runs, handle)
     except RPCError as error:
         again = f"the run continues when its stack is up: noetl wait {execution_id}"
         raise _LostError(f"lost the connection to Temporal ({error.message}); {again}") from None
     return await run_status(execution_id, deployment)
 
 
-async def _settle(runs: Runs, handle: RunHandle) -> None:
+async def _wait_for_last_rows(runs: Runs, handle: RunHandle) -> None:
     """Wait until the event log has the last rows of the run."""
     from temporalio.service import RPCError
 

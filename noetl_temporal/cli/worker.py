@@ -98,7 +98,7 @@ def worker_command(
     only = None if tools is None else [name.strip() for name in tools.split(",") if name.strip()]
     if only == []:
         raise click.UsageError("--tools names no tool: omit it to serve workflows and all tools")
-    build = _build(build_id, deployment)
+    build = _deployment_config(build_id, deployment)
     options = _options(grace, build, concurrency, rate, autoscales=autoscale, slots_by_load=slots == "auto")
     running_deployment()
     exporter = _log_and_export(log_format, is_exporting=health is not None)
@@ -108,7 +108,7 @@ def worker_command(
         raise click.UsageError(str(error)) from None
 
 
-def _build(build_id: str | None, deployment: str | None) -> WorkerDeploymentConfig | None:
+def _deployment_config(build_id: str | None, deployment: str | None) -> WorkerDeploymentConfig | None:
     from noetl_temporal.versioning import DEPLOYMENT, BuildNameError, build_of
 
     if build_id is None and deployment is not None:
@@ -183,7 +183,7 @@ async def _serve(
     limit = "" if grace is None else f", at most {grace:g} s"
     served = ", ".join(only) if only else "workflows and all tools"
     if health is not None:
-        options = _counting(options)
+        options = _with_metrics(options)
     with stop_event() as stopped:
         async with (
             answering_health(health, client, stopped, served, partial(exported, exporter)),
@@ -196,7 +196,7 @@ async def _serve(
             click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C again stops immediately")
 
 
-def _counting(options: WorkerOptions) -> WorkerOptions:
+def _with_metrics(options: WorkerOptions) -> WorkerOptions:
     """The options of a worker whose metrics somebody reads."""
     from temporalio.runtime import Runtime
 

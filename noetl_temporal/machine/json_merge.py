@@ -51,16 +51,16 @@ def gathered(trees: Sequence[Any], path: str, how: str, value: Json) -> Json:
     """
     if not how:
         return value
-    found: Json = next((one for tree in trees if (one := _found(tree, path)) is not None), None)
+    found: Json = next((one for tree in trees if (one := _read_or_none(tree, path)) is not None), None)
     match how:
         case "[+]":
             return _sum(path, found, value)
         case "[|]":
             return merged(found, value)
         case "[*]":
-            return [*_listed([] if found is None else found), *_listed(value)]
+            return [*_as_list([] if found is None else found), *_as_list(value)]
         case _:
-            return [*_listed([] if found is None else found), value]
+            return [*_as_list([] if found is None else found), value]
 
 
 def _sum(path: str, found: Json, value: Json) -> Json:
@@ -72,12 +72,12 @@ def _sum(path: str, found: Json, value: Json) -> Json:
     raise TemplateFailure(f"{value!r:.40} cannot be added to {path}, which is {found!r:.40}: only numbers can")
 
 
-def _listed(value: Json) -> list[Json]:
+def _as_list(value: Json) -> list[Json]:
     """The list itself; any other value as a list with one item."""
     return cast("list[Json]", value) if isinstance(value, list) else [value]
 
 
-def _found(tree: Any, path: str) -> Json:
+def _read_or_none(tree: Any, path: str) -> Json:
     try:
         return read(tree, path)
     except (KeyError, IndexError, ValueError):

@@ -94,10 +94,10 @@ def _number(value: Json, of_text: Callable[[str], float | None]) -> float | None
 
 
 def _failure(what: str, value: Json, expected: str, span: Span | None) -> TemplateFailure:
-    return TemplateFailure(f"{what} is {_shown(value)}, expected {expected}", span)
+    return TemplateFailure(f"{what} is {_abbreviated(value)}, expected {expected}", span)
 
 
-def _shown(value: Json) -> str:
+def _abbreviated(value: Json) -> str:
     """The value, abbreviated. The contents of a list or a mapping are not shown: they may be large, or secret."""
     match value:
         case None:

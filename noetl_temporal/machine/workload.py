@@ -21,7 +21,7 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at
     data: dict[str, Json] = defaults.data or {}
     wanted = {pointer: span for pointer, span in defaults.templates.items() if not _overridden(pointer, payload)}
     run = _names_of_run(payload, execution_id, at)
-    asking = _asking_for_themselves(data, wanted)
+    asking = _self_referencing(data, wanted)
     while asking:
         name = next((one for one, read in asking.items() if not read & (asking.keys() - {one})), next(iter(asking)))
         others = json_merge.merged({one: value for one, value in data.items() if one not in asking}, payload)
@@ -34,7 +34,7 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at
     return found
 
 
-def _asking_for_themselves(data: Mapping[str, Json], wanted: Mapping[str, Span]) -> dict[str, set[str]]:
+def _self_referencing(data: Mapping[str, Json], wanted: Mapping[str, Span]) -> dict[str, set[str]]:
     """The defaults whose template reads its own name, each with all names that it reads."""
     sources = {name: str(value) for name, value in data.items() if pointer("", name) in wanted}
     read = {

@@ -79,7 +79,7 @@ def task_completed(writer: RowWriter) -> None:
     at = max(opened.at, state.task_began - 1)
     told: dict[str, Json] = {"ends": state.incident, "duration": (at - opened.at) / 1000}
     attributes = writer.event.workflow_task_completed_event_attributes
-    who = _present(worker=attributes.identity, build=_build_of(writer.event), attempt=state.task_attempt)
+    who = _without_empty(worker=attributes.identity, build=_build_of(writer.event), attempt=state.task_attempt)
     given: dict[str, Json] = {"meta": {"incident": who}, **told}
     writer.derived("incident.resolved", at, state.node, state.kind, "COMPLETED", parent=state.incident, **given)
     state.incident = None
@@ -91,7 +91,7 @@ def task_failed(writer: RowWriter) -> None:
     writer.state.timeouts = 0
     if attributes.cause not in NO_INCIDENT:
         failure = attributes.failure
-        _open(writer, cause_of(attributes), _message(failure), attributes.identity)
+        _open_incident(writer, cause_of(attributes), _message(failure), attributes.identity)
 
 
 def task_timed_out(writer: RowWriter) -> None:
@@ -101,15 +101,15 @@ def task_timed_out(writer: RowWriter) -> None:
     if state.timeouts >= 2:
         kind = writer.event.workflow_task_timed_out_event_attributes.timeout_type
         was = "taken" if kind == TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START else "finished"
-        _open(
+        _open_incident(
             writer, "timeout", f"no worker has {was} the workflow task in its time, {state.timeouts} times in a row", ""
         )
 
 
-def _open(writer: RowWriter, cause: str, message: str, worker: str) -> None:
+def _open_incident(writer: RowWriter, cause: str, message: str, worker: str) -> None:
     state = writer.state
     if state.incident is None:
-        who = _present(worker=worker, build=_build_of(writer.event))
+        who = _without_empty(worker=worker, build=_build_of(writer.event))
         told = {"cause": cause, "message": message, "attempt": state.task_attempt, **who}
         state.incident = writer.of_run("incident.opened", "STARTED", meta={"incident": told}, error=message)
 
@@ -154,5 +154,5 @@ def _build_of(event: HistoryEvent) -> str:
     return (stamp.build_id if stamp else "") or getattr(attributes, "binary_checksum", "")
 
 
-def _present(**fields: Json) -> dict[str, Json]:
+def _without_empty(**fields: Json) -> dict[str, Json]:
     return {name: value for name, value in fields.items() if value}

@@ -42,18 +42,18 @@ def write_call(writer: RowWriter, scheduled: HistoryEvent, started: HistoryEvent
     """Write the rows of the call whose activity ends with the writer's event."""
     given = as_map(first(scheduled.activity_task_scheduled_event_attributes.input.payloads))
     if given is not None and "event_id" in given:
-        seen = _seen(scheduled, started, writer.event)
-        records, outcome = _report(writer.event, seen)
-        write_attempts(writer, Call(given, writer.state), seen, _from_one(records, seen), outcome)
+        seen = _activity_times(scheduled, started, writer.event)
+        records, outcome = _records_and_outcome(writer.event, seen)
+        write_attempts(writer, Call(given, writer.state), seen, _with_lost_attempts(records, seen), outcome)
 
 
 def write_report(writer: RowWriter, call: dict[str, Json], seen: ActivityTimes, report: Json) -> None:
     """Write the rows of a call that had no activity of its own."""
-    records, outcome = _told(report, seen)
-    write_attempts(writer, Call(call, writer.state), seen, _from_one(records, seen), outcome)
+    records, outcome = _read_report(report, seen)
+    write_attempts(writer, Call(call, writer.state), seen, _with_lost_attempts(records, seen), outcome)
 
 
-def _seen(scheduled: HistoryEvent, started: HistoryEvent | None, closed: HistoryEvent) -> ActivityTimes:
+def _activity_times(scheduled: HistoryEvent, started: HistoryEvent | None, closed: HistoryEvent) -> ActivityTimes:
     if started is None:
         return ActivityTimes(milliseconds(scheduled.event_time), None, milliseconds(closed.event_time), 1, "")
     attributes = started.activity_task_started_event_attributes
@@ -66,11 +66,11 @@ def _seen(scheduled: HistoryEvent, started: HistoryEvent | None, closed: History
     )
 
 
-def _report(event: HistoryEvent, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
+def _records_and_outcome(event: HistoryEvent, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
     """(one record an attempt, the last one's outcome). Without a report, what the server knows of the last attempt."""
     match event.event_type:
         case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-            return _told(first(event.activity_task_completed_event_attributes.result.payloads), seen)
+            return _read_report(first(event.activity_task_completed_event_attributes.result.payloads), seen)
         case EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
             return _failed(event.activity_task_failed_event_attributes.failure, seen), None
         case EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
@@ -80,17 +80,17 @@ def _report(event: HistoryEvent, seen: ActivityTimes) -> tuple[list[dict[str, Js
             return _with_last(_records(details), seen, "cancelled"), None
 
 
-def _told(given: Json, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
+def _read_report(given: Json, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
     """A report without records, or one that is stored elsewhere, still marks the end of an attempt."""
     report = as_map(given)
     if report is None:
-        return [_record(seen, "ok")], given
+        return [_record_of_server(seen, "ok")], given
     outcome = as_map(report.get("outcome")) or {}
     if (stored := as_map(report.get("stored"))) is not None:
         claim = {"size": stored.get("bytes"), "preview": as_text(report.get("preview"))}
         outcome = {**outcome, "result": Reference("payload", {**claim, "key": _key_of(stored)})}
     status = "ok" if outcome.get("status") == "ok" else "error"
-    alone = _record(seen, status, error_of(outcome.get("error")))
+    alone = _record_of_server(seen, status, error_of(outcome.get("error")))
     return records_of(report.get("attempts")) or [alone], outcome
 
 
@@ -126,11 +126,15 @@ def _with_last(
     if seen.started is None:
         return records
     if records and records[-1]["number"] >= seen.attempt:
-        return records if records[-1].get("ended") else [*records[:-1], {**records[-1], **_ending(seen, status, error)}]
-    return [*records, _record(seen, status, error)]
+        return (
+            records
+            if records[-1].get("ended")
+            else [*records[:-1], {**records[-1], **_end_columns(seen, status, error)}]
+        )
+    return [*records, _record_of_server(seen, status, error)]
 
 
-def _from_one(records: list[dict[str, Json]], seen: ActivityTimes) -> list[dict[str, Json]]:
+def _with_lost_attempts(records: list[dict[str, Json]], seen: ActivityTimes) -> list[dict[str, Json]]:
     """One record for every attempt: those of which nobody knows are lost, unless there are too many of them."""
     known = {record["number"]: record for record in records}
     last = max(known, default=0)
@@ -145,11 +149,11 @@ def _from_one(records: list[dict[str, Json]], seen: ActivityTimes) -> list[dict[
     return found
 
 
-def _record(seen: ActivityTimes, status: str, error: Json = None) -> dict[str, Json]:
+def _record_of_server(seen: ActivityTimes, status: str, error: Json = None) -> dict[str, Json]:
     """A record out of what the server saw."""
     started = seen.closed if seen.started is None else seen.started
-    return {"number": seen.attempt, "started": started, **_ending(seen, status, error)}
+    return {"number": seen.attempt, "started": started, **_end_columns(seen, status, error)}
 
 
-def _ending(seen: ActivityTimes, status: str, error: Json) -> dict[str, Json]:
+def _end_columns(seen: ActivityTimes, status: str, error: Json) -> dict[str, Json]:
     return {"ended": seen.closed, "status": status, "error": error}

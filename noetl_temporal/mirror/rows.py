@@ -125,28 +125,28 @@ def _take(writer: RowWriter, earlier: Mapping[int, HistoryEvent]) -> None:
 
 def _call_scheduled(writer: RowWriter) -> None:
     """A command's header carries what the machine wrote before it."""
-    _trail(writer, _field(writer.event.activity_task_scheduled_event_attributes.header.fields))
+    _write_trail(writer, _field(writer.event.activity_task_scheduled_event_attributes.header.fields))
 
 
 def _child_initiated(writer: RowWriter) -> None:
     attributes = writer.event.start_child_workflow_execution_initiated_event_attributes
-    _trail(writer, _field(attributes.header.fields))
+    _write_trail(writer, _field(attributes.header.fields))
 
 
 def _memo_modified(writer: RowWriter) -> None:
-    _trail(writer, _field(writer.event.workflow_properties_modified_event_attributes.upserted_memo.fields))
+    _write_trail(writer, _field(writer.event.workflow_properties_modified_event_attributes.upserted_memo.fields))
 
 
 def _marker_recorded(writer: RowWriter) -> None:
     """Many events, or those that no command could carry: a marker with the result of a local activity."""
-    _trail(writer, first(marked(writer.event.marker_recorded_event_attributes.details)))
+    _write_trail(writer, first(marked(writer.event.marker_recorded_event_attributes.details)))
 
 
 def _field(fields: Mapping[str, Payload]) -> Json:
     return value(fields[TRAIL]) if TRAIL in fields else None
 
 
-def _trail(writer: RowWriter, trail: Json) -> None:
+def _write_trail(writer: RowWriter, trail: Json) -> None:
     """Copy the events of a trail; one in storage that cannot be read is missing here, but not in noetl.history."""
     state = writer.state
     for event in trail_of(trail):
@@ -164,13 +164,13 @@ def _trail(writer: RowWriter, trail: Json) -> None:
 
 
 def _completed(writer: RowWriter) -> None:
-    _trail(writer, _trail_of(first(writer.event.workflow_execution_completed_event_attributes.result.payloads)))
+    _write_trail(writer, _trail_of(first(writer.event.workflow_execution_completed_event_attributes.result.payloads)))
     close(writer, "completed", None)
 
 
 def _failed(writer: RowWriter) -> None:
     failure = writer.event.workflow_execution_failed_event_attributes.failure
-    _trail(writer, _trail_of(first(failure.application_failure_info.details.payloads)))
+    _write_trail(writer, _trail_of(first(failure.application_failure_info.details.payloads)))
     close(writer, "failed", failure.message)
 
 
@@ -191,7 +191,7 @@ def _terminated(writer: RowWriter) -> None:
 
 def _continued(writer: RowWriter) -> None:
     attributes = writer.event.workflow_execution_continued_as_new_event_attributes
-    _trail(writer, _trail_of(first(attributes.input.payloads)))
+    _write_trail(writer, _trail_of(first(attributes.input.payloads)))
 
 
 def _trail_of(report: Json) -> Json:

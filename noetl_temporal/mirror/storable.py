@@ -22,10 +22,10 @@ _REFUSED = re.compile("[\0\ud800-\udfff]")
 
 def storable(json: bytes) -> bytes:
     """JSON that jsonb takes."""
-    return _ESCAPE.sub(_kept, json) if b"\\u" in json else json
+    return _ESCAPE.sub(_replace_nul, json) if b"\\u" in json else json
 
 
-def _kept(found: re.Match[bytes]) -> bytes:
+def _replace_nul(found: re.Match[bytes]) -> bytes:
     return found["kept"] or rb"\ufffd"
 
 

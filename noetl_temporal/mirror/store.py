@@ -126,7 +126,7 @@ class Store:
         Raises ConflictError, GapError, UnknownExecutionError, UnreadRunError, UnreadableRunError, asyncpg's errors.
         """
         async with self.pool.acquire() as connection, connection.transaction():
-            cursor = await _locked(connection, run)
+            cursor = await _lock_cursor(connection, run)
             fresh = [event for event in events if event.event_id > cursor.position]
             found = links(run, events)
             if len(fresh) < len(events) or not cursor.position:
@@ -137,7 +137,7 @@ class Store:
                 await _enrol(connection, found)
                 await note_parent(connection, run, list(filter(_is_storable, found)))
                 state = await self.add_rows(connection, run, cursor.state, fresh)
-                await _move(connection, run, fresh, state)
+                await _move_cursor(connection, run, fresh, state)
         return list(filter(_is_storable, found))
 
     async def add_rows(
@@ -149,11 +149,11 @@ class Store:
         reads = [await self._read(event) for event in events]
         plain_events = [one.plain for one in reads]
         if state is None:
-            state = begin(run, plain_events[0], await self._before(connection, run, events[0]))
+            state = begin(run, plain_events[0], await self._state_before(connection, run, events[0]))
             playbook = playbook_of(plain_events[0])
             if playbook is not None:
                 await _register(connection, playbook)
-        earlier = await self._earlier(connection, run, plain_events)
+        earlier = await self._referenced_events(connection, run, plain_events)
         await add_events(connection, run, fold(state, plain_events, earlier))
         await own(connection, state.execution_id, reads)
         await note_origin(connection, run, events)
@@ -165,7 +165,7 @@ class Store:
         decoded = await plain(event, self.converter)
         return ReadEvent(event, *await with_entries(decoded, self.converter), keys_in(decoded))
 
-    async def _before(self, connection: Connection, run: WorkflowRun, event: HistoryEvent) -> RunState | None:
+    async def _state_before(self, connection: Connection, run: WorkflowRun, event: HistoryEvent) -> RunState | None:
         """The last state of the run that continued as this one; None without any, or when the server had it no more."""
         previous = continues(run, event)
         if previous is None:
@@ -179,7 +179,7 @@ class Store:
         """Store the state of a run that was derived again."""
         await connection.execute(sql.query("keep_state"), *run[:3], to_json(state))
 
-    async def _earlier(
+    async def _referenced_events(
         self, connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent]
     ) -> dict[int, HistoryEvent]:
         """The events to which these refer, from among them or from noetl.history."""
@@ -214,12 +214,12 @@ def _is_storable(run: WorkflowRun) -> bool:
     return run == tuple(map(storable_text, run))
 
 
-async def _locked(connection: Connection, run: WorkflowRun) -> _Cursor:
+async def _lock_cursor(connection: Connection, run: WorkflowRun) -> _Cursor:
     """The cursor, ours until the transaction ends."""
     record = await connection.fetchrow(sql.query("lock_cursor"), *run[:3])
     if record is None:
         await _enrol(connection, [run])
-        return await _locked(connection, run)
+        return await _lock_cursor(connection, run)
     return _Cursor(record["position"], record["is_closed"], _state_of(record))
 
 
@@ -247,7 +247,9 @@ def _state_of(record: asyncpg.Record) -> RunState | None:
     return msgspec.json.decode(record["state"], type=RunState) if record["state"] else None
 
 
-async def _move(connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent], state: RunState) -> None:
+async def _move_cursor(
+    connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent], state: RunState
+) -> None:
     values = events[-1].event_id, closes(events), to_json(state), state.execution_id
     await connection.execute(sql.query("move_cursor"), *run[:3], *values)
 

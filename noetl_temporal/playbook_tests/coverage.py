@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from noetl_compiler.graph import Arc, Graph, Json, Span, Step
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.playbook_tests.host import MadeCall, TestRun
+from noetl_temporal.playbook_tests.host import MadeCall, TrialRun
 
 __all__ = ["Part", "Reached", "parts_of", "reached"]
 
@@ -30,7 +30,7 @@ def parts_of(graph: Graph) -> list[Part]:
     return sorted(dict.fromkeys(found), key=lambda one: one.span)
 
 
-def reached(graph: Graph, runs: Iterable[TestRun]) -> Reached:
+def reached(graph: Graph, runs: Iterable[TrialRun]) -> Reached:
     """What these runs reached."""
     return frozenset(part for run in runs for part in _reached_in(graph, run))
 
@@ -69,7 +69,7 @@ def _rules(step: Step) -> Iterator[Part]:
 # ---- in a run --------------------------------------------------------------------------------------------------------
 
 
-def _reached_in(graph: Graph, run: TestRun) -> Iterator[Part]:
+def _reached_in(graph: Graph, run: TrialRun) -> Iterator[Part]:
     for event in run.events:
         step = graph.steps.get(event.node)
         if step is not None and not step.injected:

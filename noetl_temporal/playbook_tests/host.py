@@ -55,7 +55,7 @@ from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.run_tool import Attempt
 from noetl_temporal.tool_outcome import refusal
 
-__all__ = ["MadeCall", "TestRun", "World", "run_graph"]
+__all__ = ["MadeCall", "TrialRun", "World", "run_graph"]
 
 
 class World(Protocol):
@@ -73,7 +73,7 @@ class World(Protocol):
         """The playbook that the call runs, or its outcome. An exception ends the run."""
         ...
 
-    def attend(self, machine: Machine, run: TestRun, tell: Callable[[Event], None]) -> None:
+    def attend(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> None:
         """Start sending the requests of people and programs."""
         ...
 
@@ -92,7 +92,7 @@ class MadeCall:
 
 
 @dataclass
-class TestRun:
+class TrialRun:
     """What a run came to. ``delays`` are the seconds waited before retries, pages and jumps, and of waits that came to
     their time; ``results`` are the last result of each step, ``untaken`` the signals that no step took.
     """
@@ -105,7 +105,7 @@ class TestRun:
     untaken: list[Signal] = field(default_factory=list[Signal])
 
 
-async def run_graph(graph: Graph, world: World, execution_id: int, payload: dict[str, Json], run: TestRun) -> None:
+async def run_graph(graph: Graph, world: World, execution_id: int, payload: dict[str, Json], run: TrialRun) -> None:
     """Run to the end, and note in ``run`` what happens. Raises what the world raises."""
     machine = Machine(graph, execution_id=execution_id, secrets_key=f"of {execution_id}")
     host = _Host(machine, world, run)
@@ -134,7 +134,9 @@ class _Log(CallLog):
 class _Host:
     """Of one machine. What ends here is put into the inbox, a fault as well."""
 
-    def __init__(self, machine: Machine | LoopMachine, world: World, run: TestRun, parent: _Host | None = None) -> None:
+    def __init__(
+        self, machine: Machine | LoopMachine, world: World, run: TrialRun, parent: _Host | None = None
+    ) -> None:
         self._parent = parent
         self._machine = machine
         self._world = world
@@ -253,7 +255,7 @@ class _Host:
         call, found = made.call, self._world.playbook(made.call)
         if isinstance(found, ToolReport):
             return found
-        host = _Host(Machine(found, execution_id=call.execution_id), self._world, TestRun())
+        host = _Host(Machine(found, execution_id=call.execution_id), self._world, TrialRun())
         try:
             finish = await host.drive(call.input, call.config.get("return_step") or "")
         finally:

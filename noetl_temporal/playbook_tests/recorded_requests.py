@@ -63,16 +63,16 @@ def _keys(update: str, request: Any, graph: Graph) -> dict[str, Json]:
     match request:
         case SignalRequest():
             signal = request.signal
-            return _said({"do": "signal", "name": signal.name, "key": signal.key, "data": signal.data})
+            return _without_empty({"do": "signal", "name": signal.name, "key": signal.key, "data": signal.data})
         case DecisionRequest():
             found = {"do": "approve" if request.approved else "reject", **_place(request.wait_id, graph)}
-            return _said({**found, "by": request.by, "reason": request.reason, "form": request.form})
+            return _without_empty({**found, "by": request.by, "reason": request.reason, "form": request.form})
         case HeldRequest():
             step = request.step.partition("#")[0]
             found = {"do": update, "step": step, "data": request.data if update == SKIP_UPDATE else None}
         case _:
             found = {"do": update}
-    return _said({**found, "by": request.by, "reason": request.reason})
+    return _without_empty({**found, "by": request.by, "reason": request.reason})
 
 
 def _place(wait_id: str, graph: Graph) -> dict[str, Json]:
@@ -82,6 +82,6 @@ def _place(wait_id: str, graph: Graph) -> dict[str, Json]:
     return {"step": max(steps, key=len, default=None), "iteration": int(item[1]) if item else None}
 
 
-def _said(keys: dict[str, Json]) -> dict[str, Json]:
+def _without_empty(keys: dict[str, Json]) -> dict[str, Json]:
     """What is not empty; data may be."""
     return {key: value for key, value in keys.items() if value is not None and (key == "data" or value not in ("", {}))}

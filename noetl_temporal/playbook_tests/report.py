@@ -11,8 +11,8 @@ from noetl_compiler.graph import Graph
 from noetl_compiler.printable import printable_line
 from noetl_temporal.playbook_tests.coverage import Part, Reached, parts_of
 from noetl_temporal.playbook_tests.differences import ABSENT
-from noetl_temporal.playbook_tests.expectations import TestProblem
-from noetl_temporal.playbook_tests.trial import TestResult
+from noetl_temporal.playbook_tests.expectations import TrialProblem
+from noetl_temporal.playbook_tests.trial import TrialResult
 
 __all__ = ["coverage_lines", "problem_lines", "summary", "verdict_lines"]
 
@@ -20,7 +20,7 @@ _LONGEST = 500
 """Characters of a value that are shown."""
 
 
-def verdict_lines(file: str, verdict: TestResult) -> Iterator[str]:
+def verdict_lines(file: str, verdict: TrialResult) -> Iterator[str]:
     """A line for the test, with its time, and its problems below it."""
     word = "passed" if verdict.is_passed else "FAILED"
     yield printable_line(f"{word}  {file}: {verdict.test.name}  ({_time(verdict.seconds)})")
@@ -28,7 +28,7 @@ def verdict_lines(file: str, verdict: TestResult) -> Iterator[str]:
         yield from (f"        {line}" for line in problem_lines(file, problem))
 
 
-def problem_lines(file: str, problem: TestProblem) -> Iterator[str]:
+def problem_lines(file: str, problem: TrialProblem) -> Iterator[str]:
     """What is wrong, at its place in the test and in the playbook."""
     yield printable_line(f"{file}:{problem.span.line}:{problem.span.col}: {problem.message}")
     if problem.is_comparison:
@@ -38,7 +38,7 @@ def problem_lines(file: str, problem: TestProblem) -> Iterator[str]:
         yield printable_line(f"  playbook  {problem.place}")
 
 
-def summary(verdicts: Sequence[TestResult], broken: int) -> str:
+def summary(verdicts: Sequence[TrialResult], broken: int) -> str:
     """How many passed, and how long all of them took."""
     failed = sum(not one.is_passed for one in verdicts)
     seconds = sum(one.seconds for one in verdicts)

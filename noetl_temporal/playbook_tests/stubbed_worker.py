@@ -29,7 +29,7 @@ from noetl_temporal.call_log import CallLog
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.naming import activity_type
-from noetl_temporal.playbook_tests.host import MadeCall, TestRun
+from noetl_temporal.playbook_tests.host import MadeCall, TrialRun
 from noetl_temporal.playbook_tests.stubs import NoStubError, StubbedWorld
 from noetl_temporal.search_attributes import EXECUTION_ID
 from noetl_temporal.tool_outcome import timed_out
@@ -55,7 +55,7 @@ class StubbedRun:
     """
 
     world: StubbedWorld
-    run: TestRun
+    run: TrialRun
     fault: NoStubError | None = None
     deliveries: int = 0
     delays: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
@@ -179,7 +179,7 @@ class _Watching(Interceptor):
         return Watched
 
 
-def _noting(run: TestRun) -> Callable[[DomainEvent], None]:
+def _noting(run: TrialRun) -> Callable[[DomainEvent], None]:
     def note(event: DomainEvent) -> None:
         if not workflow.unsafe.is_replaying():
             run.events.append(event)

@@ -31,7 +31,7 @@ from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.control import RefusedError
 from noetl_temporal.machine.events import Event
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.playbook_tests.host import TestRun
+from noetl_temporal.playbook_tests.host import TrialRun
 from noetl_temporal.playbook_tests.requests import Due, Requests, Situation, fact_of, situation_of
 from noetl_temporal.playbook_tests.virtual_time import VirtualTimeLoop
 from noetl_temporal.run_tool import Attempt
@@ -98,7 +98,7 @@ class StubbedWorld:
         outcome = _failed(stub.error) if stub and stub.error else Outcome("ok", stub.result if stub else None)
         return ToolReport(plain(outcome), is_decided=False)
 
-    def attend(self, machine: Machine, run: TestRun, tell: Callable[[Event], None]) -> None:
+    def attend(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> None:
         """See host.World."""
         loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
         for due in self.requests.first():
@@ -106,9 +106,9 @@ class StubbedWorld:
                 tell(fact)
         for seconds in self.requests.moments():
             loop.call_later(seconds, lambda: None)
-        loop.idle = lambda: self._told(machine, run, tell)
+        loop.idle = lambda: self._send_due_request(machine, run, tell)
 
-    def _told(self, machine: Machine, run: TestRun, tell: Callable[[Event], None]) -> bool:
+    def _send_due_request(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> bool:
         """Whether a request was sent, as nothing else is to be done now."""
         is_busy = any(made.report is None for made in run.calls)
         started = (one.node for one in run.events if one.type == "step.started")

@@ -43,7 +43,7 @@ def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
         wait = Wait(lambda: f"waiting for the stack: {home.busy()}")
         deadline = time.monotonic() + JOIN_SECONDS
         while time.monotonic() < deadline:
-            joined = _joined(home, leave)
+            joined = _join(home, leave)
             if joined:
                 yield Use(joined, owned=False)
                 return
@@ -62,7 +62,7 @@ def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
         raise StackError(f"the stack in {home.root} was not ready after {JOIN_SECONDS:g} s: see {home.log('stack')}")
 
 
-def _joined(home: Home, leave: ExitStack) -> Addresses | None:
+def _join(home: Home, leave: ExitStack) -> Addresses | None:
     """The stack of another owner, held in use until ``leave``; None while it starts or stops.
 
     Only a stack that is up is held: an owner that stops waits for those who hold it."""

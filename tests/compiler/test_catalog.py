@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from noetl_compiler import phases
-from noetl_compiler.catalog import playbook_files, read_catalog, parse_file, with_calls
+from noetl_compiler.catalog import parse_file, playbook_files, read_catalog, with_calls
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, one_line, render
 from noetl_compiler.source import SourceFile

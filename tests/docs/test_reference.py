@@ -32,7 +32,7 @@ from noetl_compiler.scripts import with_scripts
 from noetl_compiler.source import SourceFile
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.playbook_tests.differences import is_like
-from noetl_temporal.playbook_tests.host import TestRun
+from noetl_temporal.playbook_tests.host import TrialRun
 from noetl_temporal.playbook_tests.suites import load
 from noetl_temporal.playbook_tests.trial import run_test
 from noetl_temporal.stack.addresses import Addresses
@@ -153,14 +153,14 @@ def _names(notes: Mapping[str, Any], note: str) -> list[str]:
     return list(notes.get(note) or {})
 
 
-def _attempts(run: TestRun) -> Counter[str]:
+def _attempts(run: TrialRun) -> Counter[str]:
     found: Counter[str] = Counter()
     for made in run.calls:
         found[made.call.task] += made.attempts
     return found
 
 
-def _outcomes(run: TestRun) -> dict[str, PlainOutcome]:
+def _outcomes(run: TrialRun) -> dict[str, PlainOutcome]:
     """The last of each task."""
     return {made.call.task: made.report.outcome for made in run.calls if made.report is not None}
 

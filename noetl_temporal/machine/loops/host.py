@@ -92,7 +92,7 @@ class IterationHost:
         found: Mapping[str, Any] = self._names["iter"]
         return found
 
-    def _seen(self) -> list[Mapping[str, Any]]:
+    def _ctx_layers(self) -> list[Mapping[str, Any]]:
         """Where a name of ctx is looked up. The playbook sent what the body's templates name, and nobody sees more."""
         outer = self._input.scope
         return [self._own.ctx, self._loop.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
@@ -127,7 +127,7 @@ class IterationHost:
                 own.bound = json_merge.written(own.bound, path, json_merge.gathered([own.bound], path, how, value))
                 self._names = self._late_names()
             else:
-                own.ctx = json_merge.written(own.ctx, path, json_merge.gathered(self._seen(), path, how, value))
+                own.ctx = json_merge.written(own.ctx, path, json_merge.gathered(self._ctx_layers(), path, how, value))
                 own.assigns.append((target, value))
 
 

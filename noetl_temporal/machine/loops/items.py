@@ -105,7 +105,7 @@ def _keyed(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budge
     source = loop.order_by.source
     if "{{" not in source:
         source = f"{{{{ {loop.element}.{source} }}}}"
-    kept = _kept(loop, found)
+    kept = _selected_indexes(loop, found)
     while len(found.keys) < len(kept) and not budget.is_spent:
         budget.work(ITEM_WORK)
         item = found.items[kept[len(found.keys)]]
@@ -113,13 +113,13 @@ def _keyed(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budge
     return len(found.keys) == len(kept)
 
 
-def _kept(loop: Loop, found: Selection) -> Sequence[int]:
+def _selected_indexes(loop: Loop, found: Selection) -> Sequence[int]:
     return range(len(found.items)) if loop.where is None else found.kept
 
 
 def _ordered(loop: Loop, found: Selection) -> list[Json]:
     """The selected items in order; the collection itself if nothing changed, to avoid copying a large list."""
-    kept = _kept(loop, found)
+    kept = _selected_indexes(loop, found)
     if loop.order_by is None:
         return found.items if loop.where is None else [found.items[place] for place in kept]
     try:

@@ -46,7 +46,7 @@ def cut_warning(label: str, progress: TaskProgress) -> str:
 
 
 def _collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
-    page = json_merge.plain(_at(how.path, response_view(kind, result)))
+    page = json_merge.plain(_value_at(how.path, response_view(kind, result)))
     match how.strategy:
         case "replace":
             return page
@@ -58,7 +58,7 @@ def _collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
             return [*(so_far or []), *(page if isinstance(page, list) else [page])]
 
 
-def _at(path: str, view: Any) -> Any:
+def _value_at(path: str, view: Any) -> Any:
     """The value at the path. Conditions may name the body of a response ``data``, as the result of the call does, and
     so may the path.
     """

@@ -96,13 +96,13 @@ def scope_paths(rules: Iterable[CallRule], sinks: Iterable[Sink]) -> tuple[str, 
     sources: set[str] = set()
     for rule in rules:
         sources.update(() if rule.when is None else (rule.when,))
-        sources.update(one.source for one in templates_in(_numbers(rule)))
+        sources.update(one.source for one in templates_in(_numeric_values(rule)))
     for sink in sinks:
         sources.update(one.source for one in templates_in((sink.config, sink.guard)))
     return tuple(sorted({path for source in sources for path in templates.paths(source)}))
 
 
-def _numbers(rule: CallRule) -> tuple[Value | None, ...]:
+def _numeric_values(rule: CallRule) -> tuple[Value | None, ...]:
     """Those that the activity reads when the rule applies."""
     if rule.do == "again":
         return (rule.attempts,)

@@ -23,7 +23,7 @@ class RenderedTask:
         self.input = bound
         self.config: dict[str, Json] = templates.render(task.config, scope) or {}
         if task.splices:
-            self.config = _spliced(self.config, task.splices, scope)
+            self.config = _with_literals(self.config, task.splices, scope)
         self.auth = templates.render(task.auth, scope) if task.auth is not None else None
         self.timeout = self.connect_timeout = self.read_timeout = None
         if task.timeout is not None:
@@ -32,7 +32,7 @@ class RenderedTask:
             self.read_timeout = seconds_of(task.timeout.read, scope, "read timeout")
 
 
-def _spliced(config: dict[str, Json], splices: Sequence[Splice], scope: Mapping[str, Any]) -> dict[str, Json]:
+def _with_literals(config: dict[str, Json], splices: Sequence[Splice], scope: Mapping[str, Any]) -> dict[str, Json]:
     """The config with each template replaced by the literal of its value, from the last in a field to the first. The
     literal is in brackets, so that adjacent operators apply to all of it, and keeps the line breaks of the template, so
     that line numbers do not change.
