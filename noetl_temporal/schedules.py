@@ -149,12 +149,12 @@ class TemporalSchedules:
         try:
             async with self._translated_errors(name):
                 found = await self._handle(name).describe()
-                told = await found.memo_value(_MEMO, None, type_hint=ScheduleMemo)
-                return None if told is None else await self._described(name, found, told)
+                memo = await found.memo_value(_MEMO, None, type_hint=ScheduleMemo)
+                return None if memo is None else await self._described(name, found, memo)
         except (_NoScheduleError, ApplicationError, msgspec.ValidationError):
             return None
 
-    async def _described(self, name: str, found: ScheduleDescription, told: ScheduleMemo) -> PlaybookSchedule:
+    async def _described(self, name: str, found: ScheduleDescription, memo: ScheduleMemo) -> PlaybookSchedule:
         schedule, info = found.schedule, found.info
         starts = [(one.scheduled_at, one.action) for one in info.recent_actions]
         runs = [
@@ -162,10 +162,10 @@ class TemporalSchedules:
         ]
         return PlaybookSchedule(
             name,
-            told.path,
+            memo.path,
             _version(found),
-            told.follows,
-            told.times,
+            memo.follows,
+            memo.times,
             OVERLAPS[schedule.policy.overlap - 1],
             schedule.policy.catchup_window or timedelta(),
             schedule.state.paused,
@@ -278,5 +278,5 @@ def _policy(overlap: Overlap | None) -> ScheduleOverlapPolicy | None:
 
 
 def _version(found: ScheduleDescription) -> int:
-    told = found.typed_search_attributes.get(VERSION) or ""
-    return int(told) if told.isdecimal() else 0
+    version = found.typed_search_attributes.get(VERSION) or ""
+    return int(version) if version.isdecimal() else 0

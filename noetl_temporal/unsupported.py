@@ -76,8 +76,8 @@ def check_calls(
     others = {
         one.digest: unsupported(one, tools, has_store=has_store) for one in calls.graphs if one.digest not in called
     }
-    told = {digest: problems[0] for digest, problems in others.items() if problems}
-    return (replace(calls, problems=told) if told else calls), found
+    missing = {digest: problems[0] for digest, problems in others.items() if problems}
+    return (replace(calls, problems=missing) if missing else calls), found
 
 
 def _missing_playbooks(graph: Graph, calls: PinnedCalls) -> Iterator[str]:

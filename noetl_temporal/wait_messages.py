@@ -39,8 +39,8 @@ class WaitMessages:
         if isinstance(command, OpenWait):
             self._send(parent.workflow_id, command.wait.id, OPEN_SIGNAL, command.wait)
         else:
-            told = ClosedWait(command.wait_id, command.is_answered, command.returned)
-            self._send(parent.workflow_id, command.wait_id, CLOSE_SIGNAL, told)
+            closed = ClosedWait(command.wait_id, command.is_answered, command.returned)
+            self._send(parent.workflow_id, command.wait_id, CLOSE_SIGNAL, closed)
 
     def tell_chunk(self, command: AnswerWait, workflow_id: str) -> None:
         """From a playbook: what a chunk that is over cannot take comes back."""

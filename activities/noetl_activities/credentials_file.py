@@ -63,8 +63,8 @@ def _listed(file: Path, entries: list[Any]) -> Iterator[tuple[str, Credential]]:
         fields = cast("dict[str, Any]", one) if isinstance(one, dict) else {}
         data = fields.get("data", {})
         if not isinstance(fields.get("name"), str) or not isinstance(data, dict):
-            told = "write {name: ..., type: ..., data: {...}}"
-            raise CredentialError(f"{file}: entry {number} is not a credential: {told}")
+            hint = "write {name: ..., type: ..., data: {...}}"
+            raise CredentialError(f"{file}: entry {number} is not a credential: {hint}")
         problem = unknown_keys(fields, ("name", "data"))
         if problem:
             raise CredentialError(f"{file}: entry {number} ({fields['name']!r}): {problem}")

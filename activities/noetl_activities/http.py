@@ -131,12 +131,12 @@ async def _data(response: httpx.Response, body: bytearray, context: ToolContext,
 
 def _error(response: httpx.Response) -> ErrorInfo:
     status, request = response.status_code, response.request
-    told = f"{request.method} {_without_query(request.url)} returned {status} {response.reason_phrase}".rstrip()
+    message = f"{request.method} {_without_query(request.url)} returned {status} {response.reason_phrase}".rstrip()
     if response.has_redirect_location:
-        told += f", a redirect to {_without_query(_location(response))}: set follow_redirects: true to follow it"
+        message += f", a redirect to {_without_query(_location(response))}: set follow_redirects: true to follow it"
     return ErrorInfo(
         http_kind(status),
-        told,
+        message,
         code=f"HTTP_{status}",
         status=status,
         retry_after=retry_after(response.headers.get("retry-after")),

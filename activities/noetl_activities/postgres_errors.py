@@ -30,8 +30,8 @@ class UnreachableError(OSError):
     """No connection was made to ``place``, HOST:PORT. ``name`` is the credential's, if it has one."""
 
     def __init__(self, place: str, reason: str, name: str | None = None, kind: str = "connection") -> None:
-        told = f" (credential {name!r})" if name else ""
-        super().__init__(f"cannot reach Postgres at {place}{told}: {reason}")
+        credential = f" (credential {name!r})" if name else ""
+        super().__init__(f"cannot reach Postgres at {place}{credential}: {reason}")
         self.place, self.reason, self.kind = place, reason, kind
 
     @classmethod
@@ -78,16 +78,16 @@ def _refused(error: asyncpg.PostgresError, config: dict[str, Json]) -> Outcome:
         "constraint": error.constraint_name,
         "table": error.table_name,
     }
-    told = _words(error)
+    message = _words(error)
     place = _place_in(query, position)
-    info = ErrorInfo(sql_kind(state, told), f"{told}{place} (SQLSTATE {state})", state)
+    info = ErrorInfo(sql_kind(state, message), f"{message}{place} (SQLSTATE {state})", state)
     return Outcome("error", error=info, pg=facts)
 
 
 def _position(error: asyncpg.PostgresError) -> int | None:
     """The position as a number; None if the server sent something else."""
-    told = str(getattr(error, "position", None) or "")
-    return int(told) if told.isdecimal() and len(told) < len(str(2**31)) else None
+    text = str(getattr(error, "position", None) or "")
+    return int(text) if text.isdecimal() and len(text) < len(str(2**31)) else None
 
 
 def _place_in(statement: str, position: int | None) -> str:

@@ -112,8 +112,12 @@ def _libs(libs: Json) -> tuple[dict[str, str], list[str]]:
 def _imported(module: Any) -> str:
     if not isinstance(module, dict):
         return str(module)
-    told = cast("dict[str, Any]", module)
-    return f"{told.get('from') or told.get('module')}:{told['import']}" if told.get("import") else str(told.get("from"))
+    module_spec = cast("dict[str, Any]", module)
+    return (
+        f"{module_spec.get('from') or module_spec.get('module')}:{module_spec['import']}"
+        if module_spec.get("import")
+        else str(module_spec.get("from"))
+    )
 
 
 def _environment(extra: Json) -> dict[str, str]:

@@ -61,12 +61,12 @@ class CapturedStream:
 
 def truncation_warning(**streams: CapturedStream) -> dict[str, Json]:
     """The ``meta`` of the outcome about truncated streams."""
-    told = [
+    warnings = [
         f"{name} has {one.size:,} bytes, and the result only the first {MAX_OUTPUT:,} of them"
         for name, one in streams.items()
         if not one.is_whole
     ]
-    return {"warning": "; ".join(told)} if told else {}
+    return {"warning": "; ".join(warnings)} if warnings else {}
 
 
 def _text(data: bytearray) -> str:

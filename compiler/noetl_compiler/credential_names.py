@@ -47,7 +47,7 @@ def credential_names(graph: Graph) -> tuple[CredentialName, ...]:
     """Each once, by name; those that only a run knows come last."""
     defaults = _Defaults(graph)
     found = {name for auth, _ in _auths(tuple(graph.steps.values())) for name in _named(auth.data, "", auth, defaults)}
-    found.update(name for task in _tasks(graph) for name in _of_ends(task, defaults))
+    found.update(name for task in _tasks(graph) for name in _of_transfer(task, defaults))
     found = {one for one in found if one.template is None or not _OF_KEYCHAIN.match(one.template)}
     found.update(name for entry in graph.keychain for name in _of_entry(entry, defaults))
     tasks = (task for task in _tasks(graph) if task.kind == SECRETS_TOOL)
@@ -59,7 +59,7 @@ def _tasks(graph: Graph) -> Iterator[Task]:
     return (task for step in graph.steps.values() for task in step.tasks)
 
 
-def _of_ends(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
+def _of_transfer(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
     """What the source and the target of a transfer name."""
     fields = names_in(task.config) if task.kind in TRANSFERS else {}
     for end in ENDS:
@@ -107,7 +107,7 @@ def credentials_without_template(graph: Graph, task: Task | None = None) -> Mapp
             if one.name is not None and one.template is None:
                 found.setdefault(one.name, span)
     for called in _tasks(graph) if task is None else (task,):
-        for one in _of_ends(called, defaults):
+        for one in _of_transfer(called, defaults):
             if one.name is not None and one.template is None:
                 found.setdefault(one.name, called.span)
     return found

@@ -44,8 +44,8 @@ def with_indentation_hints(found: Collection[Diagnostic], root: Node | None) -> 
             beside = f", along with {_listed([key.text for key in others])}" if others else ""
             hints[first.span] = f'indent it below "{above}"{beside}'
             also |= {key.span for key in others}
-    told = (one for one in found if one.code not in _CODES or one.span not in also)
-    return [replace(one, hint=hints.get(one.span, one.hint)) if one.code in _CODES else one for one in told]
+    unexplained = (one for one in found if one.code not in _CODES or one.span not in also)
+    return [replace(one, hint=hints.get(one.span, one.hint)) if one.code in _CODES else one for one in unexplained]
 
 
 def _keys(mapping: MappingNode, wrong: Mapping[Span, Diagnostic]) -> list[_Key]:

@@ -127,7 +127,7 @@ def undefined_names(code: str, tree: ast.Module, bound: frozenset[str]) -> tuple
     undefined = {(one.lineno, one.col) for one in found if isinstance(one, messages.UndefinedName)}
     if not undefined:
         return ()
-    unread = {id(name) for name in _never_read(tree)}
+    unread = {id(name) for name in _annotations(tree)}
     offsets = _Offsets(code)
     return tuple(
         UndefinedName(node.id, *offsets.of_node(node))
@@ -136,7 +136,7 @@ def undefined_names(code: str, tree: ast.Module, bound: frozenset[str]) -> tuple
     )
 
 
-def _never_read(tree: ast.Module) -> Iterator[ast.AST]:
+def _annotations(tree: ast.Module) -> Iterator[ast.AST]:
     """What annotations hold: the tool compiles code with ``from __future__ import annotations``."""
     for node in ast.walk(tree):
         for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
@@ -178,9 +178,9 @@ def _binds_any(tree: ast.Module) -> bool:
 
 
 def _problem(code: str, error: SyntaxError) -> SyntaxProblem:
-    told, _, hint = _QUOTED.sub(r'"\1"', error.msg).partition(". ")
+    message, _, hint = _QUOTED.sub(r'"\1"', error.msg).partition(". ")
     start, end = _place(code, error)
-    return SyntaxProblem(told[:1].lower() + told[1:], hint[:1].lower() + hint[1:], start, end)
+    return SyntaxProblem(message[:1].lower() + message[1:], hint[:1].lower() + hint[1:], start, end)
 
 
 def _place(code: str, error: SyntaxError) -> tuple[int, int]:

@@ -70,7 +70,7 @@ def _self_contained(found: ParsedPlaybook) -> ParsedPlaybook:
     for task in tasks_with_files(found.playbook) if found.playbook is not None else ():
         message = "the code is in a file beside the playbook, but the catalog stores only the text of the playbook"
         report.error(Code.NO_EXECUTOR, task.span, message, "write the code in the playbook, or fetch it by http")
-    return _with(found, report.found)
+    return _with_diagnostic(found, report.found)
 
 
 def _with_path_checked(member: Member, catalog: Catalog) -> ParsedPlaybook:
@@ -85,8 +85,8 @@ def _with_path_checked(member: Member, catalog: Catalog) -> ParsedPlaybook:
         message = f'another file has the path "{member.path}" and the same version'
         hint = "give it another path or version, or register the files one by one"
         report.error(Code.DUPLICATE_PLAYBOOK, member.span, message, hint, related)
-    return _with(member.found, report.found)
+    return _with_diagnostic(member.found, report.found)
 
 
-def _with(found: ParsedPlaybook, more: Iterable[Diagnostic]) -> ParsedPlaybook:
+def _with_diagnostic(found: ParsedPlaybook, more: Iterable[Diagnostic]) -> ParsedPlaybook:
     return replace(found, diagnostics=sort_and_dedupe((*found.diagnostics, *more)))

@@ -145,9 +145,9 @@ def _parse(text: str, tokens: list[Token], dialect: str) -> SqlProblem | None:
         with _quiet():
             parser.parse(tokens, text)
     except ParseError as error:
-        told = error.errors[0] if error.errors else {}
-        start = len(told.get("start_context") or "")  # the context is all of the text before
-        return SqlProblem(start, start + len(told.get("highlight") or ""))
+        details = error.errors[0] if error.errors else {}
+        start = len(details.get("start_context") or "")  # the context is all of the text before
+        return SqlProblem(start, start + len(details.get("highlight") or ""))
     except RecursionError:
         return None
     return None

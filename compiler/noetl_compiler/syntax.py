@@ -234,7 +234,7 @@ class Step(msgspec.Struct, frozen=True):
         return self.loop.next if self.loop is not None else None
 
     @property
-    def tells_of_loop(self) -> bool:
+    def is_about_loop(self) -> bool:
         """Whether its arcs see the end of a loop: its own, or the one that it ends."""
         return self.loop is not None or self.ends is not None
 

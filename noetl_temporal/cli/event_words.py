@@ -39,7 +39,7 @@ def _decision_text(meta: dict[str, Any]) -> list[str]:
     approved = meta.get("approved")
     what = meta.get("action") or ("" if approved is None else "approved" if approved else "rejected")
     by = f"by {meta['by']}" if meta.get("by") else ""
-    return [told] if (told := f"{what} {by}".strip()) else []
+    return [text] if (text := f"{what} {by}".strip()) else []
 
 
 def _routes_text(meta: dict[str, Any]) -> str:

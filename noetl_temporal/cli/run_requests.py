@@ -69,8 +69,8 @@ async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle
     except RPCError:
         found = []
     blocked = [one.line() for one in found if one.kind in ("incident", "no_worker")]
-    told = f"{'; '.join(blocked)}. The run may accept this request then" if blocked else str(error)
-    return f"run {handle.execution_id}: {told}"
+    reason = f"{'; '.join(blocked)}. The run may accept this request then" if blocked else str(error)
+    return f"run {handle.execution_id}: {reason}"
 
 
 def json_argument(text: str, where: str) -> Any:

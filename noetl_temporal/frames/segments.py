@@ -74,8 +74,8 @@ async def resumed(values: ValueStore, head: str) -> Resumption:
         results |= segment.results
         assigns |= segment.assigns
         older = segment.older
-    told = {"results": results, "assigns": assigns}
-    return Resumption({**state, **msgspec.to_builtins(told, str_keys=True)}, last.calls, last.report)
+    changes = {"results": results, "assigns": assigns}
+    return Resumption({**state, **msgspec.to_builtins(changes, str_keys=True)}, last.calls, last.report)
 
 
 async def read(values: ValueStore, key: str, chain: SegmentChain | None = None) -> Segment:

@@ -122,8 +122,8 @@ class ReadingFrom:
 
 def load_id(stored: StoredRef) -> str:
     """The id of the activity that loads the value; equal for equal values."""
-    told = msgspec.json.encode((stored.parts, stored.is_one))
-    return f"load:{hashlib.sha256(told).hexdigest()[:32]}"
+    identity = msgspec.json.encode((stored.parts, stored.is_one))
+    return f"load:{hashlib.sha256(identity).hexdigest()[:32]}"
 
 
 def stored_in(outcome: Mapping[str, Any]) -> StoredRef | None:

@@ -35,8 +35,8 @@ def unmatched(source: str, scope: Mapping[str, Any], verdict: templates.Predicat
 
 def left_out(source: str, scope: Mapping[str, Any], name: str, count: int, total: int) -> str:
     """The warning about the ``where`` of a loop, in which ``name`` was undefined for ``count`` items."""
-    told = f'"{name}" is undefined for {count:,} of {total:,} items, so they were left out'
-    return told + _hint(source, scope, name)
+    message = f'"{name}" is undefined for {count:,} of {total:,} items, so they were left out'
+    return message + _hint(source, scope, name)
 
 
 def is_reported(names: NamesProfile, others: Iterable[bool]) -> bool:

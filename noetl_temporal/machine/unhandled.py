@@ -25,8 +25,8 @@ def unhandled(rule: Rule, do: str, outcome: PlainOutcome, label: str) -> str | N
     if outcome["status"] != "error" or do not in ENDS or _reads_errors(rule):
         return None
     error: dict[str, Json] = outcome.get("error") or {}
-    told = " ".join(str(error.get("message") or "error").split())[:_LONGEST]
-    return f"{label} failed ({told}); the rule at line {rule.span.line} ended it without handling the error"
+    message = " ".join(str(error.get("message") or "error").split())[:_LONGEST]
+    return f"{label} failed ({message}); the rule at line {rule.span.line} ended it without handling the error"
 
 
 def _reads_errors(rule: Rule) -> bool:

@@ -109,7 +109,7 @@ class _Attempt:
         )
 
     def _write_success(self, outcome: Json) -> int:
-        told = as_map(outcome)
+        report = as_map(outcome)
         return self._write_row(
             "task.attempt.done",
             self.ended,
@@ -117,14 +117,14 @@ class _Attempt:
             ends=self.first,
             duration=self._seconds(),
             context=self._short_context(),
-            result=told.get("result") if told is not None else outcome,
+            result=report.get("result") if report is not None else outcome,
             meta={"retry": self._retry_at_end()},
         )
 
     def _write_failure(self, outcome: Json) -> int:
         error: dict[str, Json] = self.record.get("error") or {}
         kind, words = _WORDS.get(self.record["status"], (error.get("kind"), "error"))
-        told = {"kind": kind, "code": error.get("code")}
+        cause = {"kind": kind, "code": error.get("code")}
         return self._write_row(
             "task.attempt.failed",
             self.ended,
@@ -135,25 +135,25 @@ class _Attempt:
             result={"error": error} if error else None,
             meta={
                 "retry": self._retry_at_end(),
-                "error": {name: value for name, value in told.items() if value is not None},
+                "error": {name: value for name, value in cause.items() if value is not None},
             },
             error=self._message(error.get("message"), words),
             stack_trace=error.get("traceback") or _traceback(outcome),
         )
 
-    def _message(self, told: str | None, words: str) -> str:
+    def _message(self, reported: str | None, words: str) -> str:
         match self.record["status"]:
             case "error":
-                return told or words
-            case "lost" if told and told != words:
-                return f"{words}: {told}"
+                return reported or words
+            case "lost" if reported and reported != words:
+                return f"{words}: {reported}"
             case _:
                 return words
 
     def _sinks(self, sinks: list[dict[str, Json]]) -> None:
         for sink in sinks:
-            told = {name: sink[name] for name in _SINK_FIELDS if name in sink}
-            meta: dict[str, Json] = {"sink": {**told, "attempt": self.record["number"]}}
+            kept = {name: sink[name] for name in _SINK_FIELDS if name in sink}
+            meta: dict[str, Json] = {"sink": {**kept, "attempt": self.record["number"]}}
             started, ended = self.seen.within(sink["started"]), self.seen.within(sink["ended"])
             began = self._write_row("sink.started", started, "STARTED", meta=meta, kind=sink["kind"])
             type_, status = ("sink.done", "COMPLETED") if sink["status"] == "ok" else ("sink.failed", "FAILED")
@@ -238,8 +238,8 @@ def _seconds(started: int, ended: int, at: int) -> float:
 
 def _traceback(outcome: Json) -> str | None:
     """The fields that the python tool reports (semantics.md 19)."""
-    told = as_map((as_map(outcome) or {}).get("py")) or {}
-    return as_text(told.get("traceback"))
+    report = as_map((as_map(outcome) or {}).get("py")) or {}
+    return as_text(report.get("traceback"))
 
 
 def _retry_type(rule: dict[str, Json]) -> str:

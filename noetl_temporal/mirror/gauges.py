@@ -61,5 +61,5 @@ class Gauges:
 
 
 def _labels(values: Mapping[str, str]) -> str:
-    told = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in values.items())
-    return f"{{{told}}}" if told else ""
+    labels = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in values.items())
+    return f"{{{labels}}}" if labels else ""

@@ -77,10 +77,10 @@ def task_completed(writer: RowWriter) -> None:
         return
     opened = state.open[state.incident]
     at = max(opened.at, state.task_began - 1)
-    told: dict[str, Json] = {"ends": state.incident, "duration": (at - opened.at) / 1000}
+    end: dict[str, Json] = {"ends": state.incident, "duration": (at - opened.at) / 1000}
     attributes = writer.event.workflow_task_completed_event_attributes
     who = _without_empty(worker=attributes.identity, build=_build_of(writer.event), attempt=state.task_attempt)
-    given: dict[str, Json] = {"meta": {"incident": who}, **told}
+    given: dict[str, Json] = {"meta": {"incident": who}, **end}
     writer.derived("incident.resolved", at, state.node, state.kind, "COMPLETED", parent=state.incident, **given)
     state.incident = None
 
@@ -110,8 +110,8 @@ def _open_incident(writer: RowWriter, cause: str, message: str, worker: str) -> 
     state = writer.state
     if state.incident is None:
         who = _without_empty(worker=worker, build=_build_of(writer.event))
-        told = {"cause": cause, "message": message, "attempt": state.task_attempt, **who}
-        state.incident = writer.of_run("incident.opened", "STARTED", meta={"incident": told}, error=message)
+        end = {"cause": cause, "message": message, "attempt": state.task_attempt, **who}
+        state.incident = writer.of_run("incident.opened", "STARTED", meta={"incident": end}, error=message)
 
 
 def cause_of(attributes: WorkflowTaskFailedEventAttributes) -> str:

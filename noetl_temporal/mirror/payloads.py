@@ -105,8 +105,8 @@ def input_of(event: HistoryEvent) -> dict[str, Json] | None:
 
 def trail_of(found: Json) -> list[Json]:
     """The events of a packed trail, as Postgres can store them; none of one in storage that cannot be read."""
-    told = as_map(found)
-    return [] if told is None else unpack(msgspec.convert(told, PackedTrail), storable)
+    mapping = as_map(found)
+    return [] if mapping is None else unpack(msgspec.convert(mapping, PackedTrail), storable)
 
 
 def as_map(found: Json) -> dict[str, Json] | None:
@@ -131,8 +131,8 @@ def marked(details: Mapping[str, Payloads]) -> Sequence[Payload]:
 
 def _result_of(details: Mapping[str, Payloads], *activities: str) -> Sequence[Payload]:
     """The result in the details of a marker, of one of these local activities."""
-    told = as_map(first(details["data"].payloads)) if "data" in details else None
-    is_one = told is not None and told.get("activity_type") in activities
+    mapping = as_map(first(details["data"].payloads)) if "data" in details else None
+    is_one = mapping is not None and mapping.get("activity_type") in activities
     return details["result"].payloads if is_one and "result" in details else ()
 
 

@@ -101,9 +101,9 @@ def _key_of(stored: dict[str, Json]) -> Json:
 
 
 def _failed(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
-    told = failure.application_failure_info
-    error = {"kind": told.type or "internal", "message": failure.message, "traceback": failure.stack_trace or None}
-    return _with_last(_records(first(told.details.payloads)), seen, _STOPPED.get(told.type, "error"), error)
+    info = failure.application_failure_info
+    error = {"kind": info.type or "internal", "message": failure.message, "traceback": failure.stack_trace or None}
+    return _with_last(_records(first(info.details.payloads)), seen, _STOPPED.get(info.type, "error"), error)
 
 
 def _timed_out(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
@@ -114,8 +114,8 @@ def _timed_out(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
 
 def _records(details: Json) -> list[dict[str, Json]]:
     """The attempt records in the details of a heartbeat (shape: attempt_details.Details); none in any other details."""
-    told = as_map(details) or {}
-    found = [as_map(one) for one in (told.get("first"), *(as_list(told.get("records")) or ()))]
+    info = as_map(details) or {}
+    found = [as_map(one) for one in (info.get("first"), *(as_list(info.get("records")) or ()))]
     return records_of([one for one in found if one is not None and "started" in one])
 
 

@@ -234,9 +234,9 @@ def _reset(writer: RowWriter) -> None:
     """
     state, attributes = writer.state, writer.event.workflow_task_failed_event_attributes
     state.ended = False
-    told = {"base_run_id": attributes.base_run_id, "event_id": writer.event.event_id}
+    origin = {"base_run_id": attributes.base_run_id, "event_id": writer.event.event_id}
     reason = attributes.failure.message
-    writer.of_run(f"{state.kind}.resumed", "RUNNING", meta={"reset": {**told, "reason": reason}})
+    writer.of_run(f"{state.kind}.resumed", "RUNNING", meta={"reset": {**origin, "reason": reason}})
 
 
 _HANDLERS: Mapping[int, Callable[[RowWriter], None]] = {

@@ -225,12 +225,12 @@ async def _lock_cursor(connection: Connection, run: WorkflowRun) -> _Cursor:
 
 async def _compare(connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent]) -> None:
     """Raise ConflictError where the server has another event than is stored under its id."""
-    told = {row[0]: row[1] for row in map(to_row, events)}
-    for record in await connection.fetch(sql.query("stored_types"), *run[:3], list(told)):
+    types = {row[0]: row[1] for row in map(to_row, events)}
+    for record in await connection.fetch(sql.query("stored_types"), *run[:3], list(types)):
         id_, stored = record
-        if stored != told[id_]:
+        if stored != types[id_]:
             raise ConflictError(
-                f"{run.workflow_id} run {run.run_id}: event {id_} is {told[id_]} at the server and stored as {stored}"
+                f"{run.workflow_id} run {run.run_id}: event {id_} is {types[id_]} at the server and stored as {stored}"
             )
 
 

@@ -56,8 +56,8 @@ async def fetch_token(name: str, config: Mapping[str, Json]) -> FetchedSecret:
     outcome = await TOOL.run(request, _Context())
     if outcome.error is not None:
         error = outcome.error
-        told = msgspec.structs.replace(error, message=f"the token {name!r} cannot be fetched: {error.message}")
-        raise SecretError(Outcome("error", error=told))
+        info = msgspec.structs.replace(error, message=f"the token {name!r} cannot be fetched: {error.message}")
+        raise SecretError(Outcome("error", error=info))
     answer: Any = outcome.result["data"]
     if not isinstance(answer, dict):
         message = f"the token {name!r} cannot be fetched: the response is not a JSON object"

@@ -30,7 +30,7 @@ def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
     for step in playbook.steps:
         _check_admission(step.admit, report)
         if step.next and step.next.mode == "exclusive":
-            _check_routes(step.next, step, report, hint, of_loop=step.tells_of_loop)
+            _check_routes(step.next, step, report, hint, of_loop=step.is_about_loop)
         if step.item_routes and step.item_routes.mode == "exclusive":
             _check_routes(step.item_routes, step, report, hint, of_loop=False)
 

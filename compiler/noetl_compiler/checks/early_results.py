@@ -45,14 +45,14 @@ class StepOrder:
             return True
         seen, waiting = self._searches.setdefault(step, (set(), deque([step])))
         while other not in seen and waiting and self._left > 0:
-            for arc in self._ways(waiting.popleft()):
+            for arc in self._arcs_from(waiting.popleft()):
                 self._left -= 1
                 if arc.to.text in self.steps and arc.to.text not in seen:
                     seen.add(arc.to.text)
                     waiting.append(arc.to.text)
         return other in seen or self._left <= 0
 
-    def _ways(self, step: str) -> Iterator[Arc]:
+    def _arcs_from(self, step: str) -> Iterator[Arc]:
         """The ways on from a step, and those from the loops that are over when its route is."""
         yield from routes_of(self.steps[step])
         for loop in self._loops_around.get(step, ()):

@@ -36,7 +36,7 @@ def warn_of_foreign_names(use: Use, facts: TemplateFacts, names: VisibleNames, r
     """NT304, once per name and file. A playbook may read ``vars`` that it sets, and names that it binds."""
     foreign = _FOREIGN[names.dialect]
     for name in foreign.keys() & {path.partition(".")[0] for path in facts.reads}:
-        if names.gives(use, name):
+        if names.binds(use, name):
             continue
         if report.first(f"foreign {name}") and not (name == _VARS and _sets_vars(report.root)):
             span = report.places.span(use.template, *find_path(use.template.source, name))

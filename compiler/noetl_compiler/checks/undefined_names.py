@@ -50,7 +50,7 @@ def warn_of_undefined_names(use: Use, facts: TemplateFacts, names: VisibleNames,
             _report(path, use, names, report)
         elif rest and (below := names.below(use, head)) is not None:
             name = rest.partition(".")[0]
-            if name not in below and not names.gives(use, head):
+            if name not in below and not names.binds(use, head):
                 _report_below(head, name, use, below, names, report)
 
 

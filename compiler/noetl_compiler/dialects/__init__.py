@@ -42,7 +42,7 @@ def parse(root: MappingNode, report: Report) -> Playbook:
     dialect = detect(root, report)
     playbook = read_playbook(root, ParseContext(dialect, report), *_front_end(dialect))
     if dialect == "v1":
-        from noetl_compiler.dialects.v1.playbook import settle
+        from noetl_compiler.dialects.v1.playbook import convert_playbook
 
-        playbook = settle(playbook)
+        playbook = convert_playbook(playbook)
     return with_timeout_routes(playbook, report)

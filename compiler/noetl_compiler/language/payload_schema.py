@@ -97,21 +97,23 @@ def form_problem(form: Any) -> str | None:
     if not isinstance(form, dict):
         return "form must be a mapping of field to type"
     for name, field in cast("dict[str, Any]", form).items():
-        told = _told(field)
-        if not isinstance(told.get("type"), str) or told["type"] not in FORM_TYPES:
+        properties = _as_mapping(field)
+        if not isinstance(properties.get("type"), str) or properties["type"] not in FORM_TYPES:
             return f"the type of the field {name!r} must be one of {', '.join(FORM_TYPES)}"
-        if unknown := sorted(told.keys() - _FIELD_KEYS):
+        if unknown := sorted(properties.keys() - _FIELD_KEYS):
             return (
                 f"the field {name!r} has the unknown key {unknown[0]!r}: its keys are {', '.join(sorted(_FIELD_KEYS))}"
             )
-        if not isinstance(told.get("required", False), bool) or not isinstance(told.get("choices", []), list):
+        if not isinstance(properties.get("required", False), bool) or not isinstance(
+            properties.get("choices", []), list
+        ):
             return f"the field {name!r}: required is true or false, and choices a list"
     return None
 
 
 def form_schema(form: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON Schema of a form."""
-    fields = {name: _told(field) for name, field in form.items()}
+    fields = {name: _as_mapping(field) for name, field in form.items()}
     return {
         "type": "object",
         "properties": {name: _field_schema(field) for name, field in fields.items()},
@@ -120,7 +122,7 @@ def form_schema(form: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _told(field: Any) -> dict[str, Any]:
+def _as_mapping(field: Any) -> dict[str, Any]:
     """The word for a type is short for a mapping."""
     return cast("dict[str, Any]", field) if isinstance(field, dict) else {"type": field}
 

@@ -56,7 +56,7 @@ def with_asked_names(task: syntax.Task, given: Value, step: syntax.Step, names: 
         return task
     bound = names_in(given).keys() | names_in(task.input).keys()
     parameters = (name for name in _parameters(tree) if names.sees(name, step))
-    asked = dict.fromkeys([*parameters, *_of_context(tree, element_of(step))])
+    asked = dict.fromkeys([*parameters, *_names_read_from_context(tree, element_of(step))])
     missing = [name for name in asked if name not in bound]
     if not missing:
         return task
@@ -75,7 +75,7 @@ def _parameters(tree: ast.Module) -> list[str]:
     return [one.arg for one in (*needed, *keyword)]
 
 
-def _of_context(tree: ast.Module, element: str | None) -> Iterator[str]:
+def _names_read_from_context(tree: ast.Module, element: str | None) -> Iterator[str]:
     """``context.get("item")``, ``context["item"]``."""
     for node in ast.walk(tree):
         if (

@@ -23,11 +23,11 @@ def with_older_package(task: syntax.Task) -> tuple[Value, Value | None]:
     if VARS_MODULE in code:
         config = overlay(config, _template(VARS_FIELD, VARS_CACHE, task.span))
     if auth is None and CREDENTIALS_MODULE in code:
-        auth = _asked_for(code, task)
+        auth = _named_credential(code, task)
     return config, auth
 
 
-def _asked_for(code: str, task: syntax.Task) -> Value | None:
+def _named_credential(code: str, task: syntax.Task) -> Value | None:
     """The credential that the code names, by a text or by a name of its input."""
     tree = parsed(code)
     for node in ast.walk(tree) if isinstance(tree, ast.Module) else ():

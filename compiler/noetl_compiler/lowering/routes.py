@@ -20,10 +20,10 @@ from noetl_compiler.syntax_queries import routes_of
 from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.value_merge import names_in
 
-__all__ = ["Ways", "passed_names", "routers_of"]
+__all__ = ["RouteLowering", "passed_names", "routers_of"]
 
 
-class Ways(msgspec.Struct, frozen=True):
+class RouteLowering(msgspec.Struct, frozen=True):
     """How the ways of one level are lowered.
 
     ``last`` is where a path ends that names no way on. ``end`` is the end of the loop around, which is called ``last``

@@ -55,7 +55,7 @@ class _StylePreserver:
         ]
         said = {key.text for key, _ in entries}
         missing = (entry for entry in own.entries if entry[0].text not in said and name not in _OF_NAMES)
-        for kept in [kept for entry in missing if (kept := self._kept(entry, construct))]:
+        for kept in [kept for entry in missing if (kept := self._kept_entry(entry, construct))]:
             entries.insert(_place(kept, entries, construct), kept)
         return MappingNode(tuple(_in_order_of(own, entries)), own.span)
 
@@ -69,19 +69,19 @@ class _StylePreserver:
         pairs = zip(written.items, own.items, strict=True)
         return SequenceNode(tuple(self._node(item, its, construct, name) for item, its in pairs), own.span)
 
-    def _kept(self, entry: Entry, construct: Construct | None) -> Entry | None:
+    def _kept_entry(self, entry: Entry, construct: Construct | None) -> Entry | None:
         """The entry, or the part of it, that means nothing or that nothing else says."""
         key, item = entry
         known = construct.by_name.get(key.text) if construct else None
         if key.span in self._ignored:
             return entry
-        if known is not None and _stays(known, key.text, item):
+        if known is not None and _is_kept(known, key.text, item):
             if known.extension is not None:
                 self._context.extend(known.extension, key.span)
             return (scalar(known.name, key.span), item)
         if not isinstance(item, MappingNode) or key.text not in _AROUND_SETTINGS:
             return None
-        inner = tuple(kept for one in item.entries if (kept := self._kept(one, below(known) if known else None)))
+        inner = tuple(kept for one in item.entries if (kept := self._kept_entry(one, below(known) if known else None)))
         return (key, replace(item, entries=inner)) if inner else None
 
 
@@ -90,7 +90,7 @@ def _below(construct: Construct | None, name: str) -> Construct | None:
     return below(known) if known else None
 
 
-def _stays(key: Key, name: str, item: Node) -> bool:
+def _is_kept(key: Key, name: str, item: Node) -> bool:
     """Whether this value, which is not in the written document, stays: it has no effect, or nothing else says it."""
     if key.verbatim or key.inert:
         return True

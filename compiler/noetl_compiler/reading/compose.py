@@ -233,7 +233,7 @@ class Composer:
         """A key that is there twice. With the same value both times it is clear what is meant."""
         first, value = parent.entries[key.text]
         is_same = self._source.slice(value.span) == self._source.slice(node.span)
-        message = f'duplicate key "{_shown(key.text)}"{" with the same value" if is_same else ""}'
+        message = f'duplicate key "{_abbreviated(key.text)}"{" with the same value" if is_same else ""}'
         hint = "remove one of them" if is_same else "remove or rename one of them"
         severity = Severity.WARNING if is_same else Severity.ERROR
         related = (Related(first.span, "it is here first"),)
@@ -291,5 +291,5 @@ def _offset(event: yaml.Event) -> int:
     return event.start_mark.index if event.start_mark else 0
 
 
-def _shown(text: str) -> str:
+def _abbreviated(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -59,8 +59,8 @@ _STEP = Model(
 
 
 def _flat(kind: str, calls: Calls) -> tuple[str, Model]:
-    told = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, required=True)
-    head = (told, Property("spec", _ABOUT_SPEC, ref("flat_spec")), *((CALLED,) if kind == "workbook" else ()))
+    kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, required=True)
+    head = (kind_property, Property("spec", _ABOUT_SPEC, ref("flat_spec")), *((CALLED,) if kind == "workbook" else ()))
     return kind, calls.flat(kind, f"{kind}_step", head, (_STEP,))
 
 

@@ -180,5 +180,7 @@ def case_actions(calls: Calls) -> Models:
 
 
 def _run_sink(kind: str, calls: Calls) -> tuple[str, Model]:
-    told = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("kind", "type"))
-    return kind, calls.flat(kind, f"{kind}_sink", (told, Property("name", "The name of this task.", NAME, ("label",))))
+    kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("kind", "type"))
+    return kind, calls.flat(
+        kind, f"{kind}_sink", (kind_property, Property("name", "The name of this task.", NAME, ("label",)))
+    )

@@ -77,8 +77,8 @@ def _refs(value: Json) -> Iterator[str]:
 
 def _types(value: Json) -> set[Json]:
     """The types that a value may have, of what is said outright."""
-    told = (found for keyword, found in _keywords(value) if keyword == "type")
-    return {one for found in told for one in (cast("list[Json]", found) if isinstance(found, list) else [found])}
+    types = (found for keyword, found in _keywords(value) if keyword == "type")
+    return {one for found in types for one in (cast("list[Json]", found) if isinstance(found, list) else [found])}
 
 
 def _keywords(value: Json) -> Iterator[tuple[str, Json]]:

@@ -43,11 +43,11 @@ class ToolKinds:
         """The kind's own fields, older names with them; a kind that accepts any field has none."""
         tool = self._of[kind]
         older = {new: tuple(old for old, name in tool.renamed.items() if name == new) for new in tool.renamed.values()}
-        told = (
+        kind_properties = (
             Property(name, field.about, field_value(field), older.get(name, ()), deprecated=field.is_rare)
             for name, field in (tool.fields or {}).items()
         )
-        return (*told, *(without_effect(name, "the tool does not know it") for name in sorted(tool.ignored)))
+        return (*kind_properties, *(without_effect(name, "the tool does not know it") for name in sorted(tool.ignored)))
 
     def is_supported(self, kind: str) -> bool:
         """Whether a run may call it. Tasks of the workbook are part of the graph of their caller."""

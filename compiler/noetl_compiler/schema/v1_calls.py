@@ -65,20 +65,20 @@ class Form(msgspec.Struct, frozen=True):
 
     def _place(self, kind: str) -> Model:
         word = words(kind, *_OLDER_WORDS.get(kind, ()))
-        told = tuple(Property(key, self.calls.kinds.tool(kind).summary, word) for key in self.keys)
+        kind_property = tuple(Property(key, self.calls.kinds.tool(kind).summary, word) for key in self.keys)
         named = {"workbook": (CALLED,), "secrets": ()}.get(kind, (_NAME,))
         bound = (INPUT,) if kind in PSEUDO_KINDS else ()
         own = () if self.around else RETURN_AND_ON_ERROR
-        return self.calls.flat(kind, f"{kind}_{self.name}", (*told, *named, *bound, *own), self.around)
+        return self.calls.flat(kind, f"{kind}_{self.name}", (*kind_property, *named, *bound, *own), self.around)
 
     def _saving(self) -> Model:
         kinds = words(*_SAVES, *self.calls.kinds.names)  # beside "type" the tool is the kind of store
-        told = (Property(key, "Marks a step that only stores something.", kinds) for key in self.keys)
+        kind_property = (Property(key, "Marks a step that only stores something.", kinds) for key in self.keys)
         flat = properties(one for one in SINK_KEYS if FLAT_KEYS.issuperset(one.names))
         nested = Property("save", "What to store, and where.", one_or_more(ref("saved")), older=("sink",))
         about = "Only stores something; without a kind of store, what is stored is the step's result."
         own = () if self.around else RETURN_AND_ON_ERROR
-        return Model(f"saving_{self.name}", about, (*told, _NAME, nested, *flat, *own), self.around)
+        return Model(f"saving_{self.name}", about, (*kind_property, _NAME, nested, *flat, *own), self.around)
 
     def _only_saves(self) -> Schema:
         marked: Schema = {"allOf": [_says(self.keys, V1_MARKS), has(*_SAVES)]}

@@ -44,7 +44,7 @@ _known: TemplateCache[TemplateFacts] = TemplateCache()
 def examine(source: str) -> TemplateFacts:
     """Analyse a template; problems are in reading order."""
     known = _known.get(source)
-    return known if known is not None else _known.keep(source, _examined(source))
+    return known if known is not None else _known.keep(source, _examine(source))
 
 
 def check(source: str) -> tuple[TemplateProblem, ...]:
@@ -60,7 +60,7 @@ def free_paths(source: str) -> tuple[str, ...]:
     return facts.reads
 
 
-def _examined(source: str) -> TemplateFacts:
+def _examine(source: str) -> TemplateFacts:
     """Analyse a template without statements expression by expression, as many templates share expressions."""
     if (path := lone_path(source)) and not may_see_inner(source):
         return TemplateFacts((), (path,), (), (path,), truths_of_path(path))
@@ -68,22 +68,22 @@ def _examined(source: str) -> TemplateFacts:
         places = expressions(source)
         forbid_excess(places)
         if "{%" in source or "{#" in source or places == ((0, len(source)),):
-            return _parsed(source)
+            return _examine_parsed(source)
         facts = [examine(source[begin:end]) for begin, end in places]
-        return _parsed(source) if any(one.problems for one in facts) else _together(facts)
+        return _examine_parsed(source) if any(one.problems for one in facts) else _merged(facts)
     except TemplateSyntaxError as error:
         return TemplateFacts((_syntax(source, error),))
     except RecursionError:
         return TemplateFacts((TemplateProblem("the template is nested too deeply", "split it", 0, len(source)),))
 
 
-def _together(facts: Sequence[TemplateFacts]) -> TemplateFacts:
+def _merged(facts: Sequence[TemplateFacts]) -> TemplateFacts:
     reads = tuple(sorted({path for one in facts for path in one.reads}))
     asked = tuple(sorted({path for one in facts for path in one.asked}))
     return TemplateFacts((), reads, asked, unguarded(reads, asked))
 
 
-def _parsed(source: str) -> TemplateFacts:
+def _examine_parsed(source: str) -> TemplateFacts:
     tree = parsed(source)
     reads, asked, applied = survey(tree)
     problems = tuple(sorted(problems_of_names(source, tree, applied), key=_place))

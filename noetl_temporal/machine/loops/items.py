@@ -94,8 +94,8 @@ def mistake_of(loop: Loop, scope: Mapping[str, Any], found: Selection, names: Na
     if loop.where is None or not found.undefined or not is_reported(names, (bool(found.kept),)):
         return None
     seen = _with(loop, scope, found.items[found.example])
-    told = left_out(loop.where.source, seen, found.undefined, found.left_out, len(found.items))
-    return ConditionWarning(told, loop.where.span)
+    message = left_out(loop.where.source, seen, found.undefined, found.left_out, len(found.items))
+    return ConditionWarning(message, loop.where.span)
 
 
 def _keyed(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> bool:

@@ -36,8 +36,8 @@ def sequence_of(how: Collect | None, progress: TaskProgress) -> Json:
     """What ``task.done`` reports about all pages: how many, how they were collected, and whether the limit was
     reached.
     """
-    told: dict[str, Json] = {"pages": progress.page, "strategy": how.strategy if how else None}
-    return {**told, "exhausted": True} if progress.is_cut else told
+    summary: dict[str, Json] = {"pages": progress.page, "strategy": how.strategy if how else None}
+    return {**summary, "exhausted": True} if progress.is_cut else summary
 
 
 def cut_warning(label: str, progress: TaskProgress) -> str:

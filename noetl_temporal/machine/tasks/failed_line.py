@@ -31,8 +31,10 @@ def failed_at(task: Task, outcome: PlainOutcome, called: Mapping[str, Json] | No
 
 def _reported_line(outcome: PlainOutcome) -> int | None:
     """The line in the traceback of Python code, or that of the error position in SQL."""
-    told = cast("dict[str, dict[str, Json] | None]", outcome)
-    line = next((facts["line"] for name in ("py", "pg") if (facts := told.get(name)) and "line" in facts), None)
+    facts_by_tool = cast("dict[str, dict[str, Json] | None]", outcome)
+    line = next(
+        (facts["line"] for name in ("py", "pg") if (facts := facts_by_tool.get(name)) and "line" in facts), None
+    )
     return line if isinstance(line, int) else None
 
 
