@@ -43,7 +43,7 @@ class NamedLocks:
 
 
 class RunningCall:
-    """One call. ``text`` is the worker's answer to a Noting message."""
+    """One call. ``text`` is the worker's answer to an OutcomeNeeded message."""
 
     def __init__(self, turns: NamedLocks) -> None:
         self.turns = turns
@@ -64,7 +64,7 @@ class RunningCall:
 
     @contextmanager
     def turn(self, name: Hashable) -> Generator[None]:
-        """See Turns.hold."""
+        """See NamedLocks.hold."""
         with self.turns.hold(name, self):
             yield
 

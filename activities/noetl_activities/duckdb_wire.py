@@ -3,8 +3,8 @@
     worker                                   DuckDB process
     Setup ───────────────────────────────►   limits itself
     Call | Find | Store ─────────────────►   runs it in a thread
-           ◄───────────────────── Noting     the statements ran: how is this outcome encoded for the ledger?
-    Keep ────────────────────────────────►   stores it, commits
+           ◄────────────── OutcomeNeeded     the statements ran: how is this outcome encoded for the ledger?
+    OutcomeText ─────────────────────────►   stores it, commits
            ◄───────────── Done | Failed      ends the call of that number
     Cancel ──────────────────────────────►   interrupts the call, which then fails
 
@@ -89,7 +89,7 @@ class Store(msgspec.Struct, frozen=True, tag=True):
 
 
 class OutcomeText(msgspec.Struct, frozen=True, tag=True):
-    """The answer to Noting."""
+    """The answer to OutcomeNeeded."""
 
     number: int
     text: str

@@ -27,14 +27,13 @@ from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.graph.contents import at, key_in
 from noetl_compiler.language.quantities import FALSE_WORDS
 from noetl_compiler.templating import paths as template_paths
-from noetl_compiler.templating.absent import Absent
 from noetl_compiler.templating.budget import BudgetExceededError, NotDataError, RenderBudget
 from noetl_compiler.templating.check import TemplateProblem, check, free_paths
 from noetl_compiler.templating.clock import Clock
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.program import PathProgram, Program, compiled
 from noetl_compiler.templating.secret import Secret, SecretUseError
-from noetl_compiler.templating.undefined import AbsentPartError, UndefinedNameError
+from noetl_compiler.templating.undefined import Absent, AbsentPartError, UndefinedNameError
 from noetl_compiler.templating.work import add_work_of, work_done
 
 __all__ = [

@@ -35,9 +35,10 @@ _WITHIN = datetime.timedelta(seconds=5)
 
 
 async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> RunSummary:
-    """The description of a run. A running one has the steps started so far and no result.
+    """Describe a run. A running one has the steps started so far and no result.
 
-    Raises RPCError."""
+    Raises RPCError.
+    """
     found = await handle.workflow.describe()
     is_running = found.status is WorkflowExecutionStatus.RUNNING
     report = RunReport("running", handle.execution_id) if is_running else await handle.result()
@@ -45,14 +46,14 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
     problems: list[RunProblem] = []
     if is_running:
         problems = await problems_of_run(runs.temporal, handle.workflow_id, handle.execution_id)
-    read = await log_summary(log, found.namespace, handle, found.run_id)
+    logged = await log_summary(log, found.namespace, handle, found.run_id)
     started = await _start_time(runs, handle, found)
     has_worker = is_running and all(one.kind == "paused_call" for one in problems)
     open_ = await _open_waits(handle) if has_worker else OpenWaits([])
     suspensions = tuple(suspensions_of(handle.execution_id, open_))
-    below = await _open_requests_of_called(runs, read.called if has_worker else ())
+    below = await _open_requests_of_called(runs, logged.called if has_worker else ())
     until = found.close_time or datetime.datetime.now(datetime.UTC)
-    return RunSummary(
+    summary = RunSummary(
         execution_id=handle.execution_id,
         workflow_id=handle.workflow_id,
         run_id=found.run_id,
@@ -61,33 +62,28 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         result=report.result,
         steps=report.steps or await _step_statuses(log, handle, report.status, has_worker=has_worker),
         failures=report.failures,
-        events=read.events,
-        superseded=read.superseded,
-        events_complete=read.is_complete,
-        rerun_of=str(report.rerun_of or "") or read.rerun_of,
-        rerun_from=report.rerun_from or read.rerun_from,
-        called=read.called,
-        calls=read.calls,
-        warnings=read.warnings,
-        reason=await _cancel_reason(handle) if is_cancelling and has_worker else read.reason,
+        rerun_of=str(report.rerun_of or ""),
+        rerun_from=report.rerun_from,
+        reason=await _cancel_reason(handle) if is_cancelling and has_worker else "",
         duration_seconds=round((until - started).total_seconds(), 3),
         ui_url=_ui_page(ui, found.namespace, handle.workflow_id, found.run_id),
-        problems=(*problems, *read.problems),
+        problems=tuple(problems),
         cancelling=is_cancelling,
         waits=(*(open_wait(handle.execution_id, wait) for wait in open_.waits), *below.waits),
         suspensions=(*suspensions, *below.suspensions),
     )
+    return logged.added_to(summary)
 
 
 class _OpenRequests(NamedTuple):
-    """What playbooks that a run has called ask of people."""
+    """The waits and suspensions of the playbooks that a run has called."""
 
     waits: list[OpenWait]
     suspensions: list[Suspension]
 
 
 async def _open_requests_of_called(runs: Runs, called: Sequence[CalledRun]) -> _OpenRequests:
-    """Each with the path of its playbook, and the command for its own run."""
+    """Return those of all called runs that are open, each with the path of its playbook and its own commands."""
     asked = _OpenRequests([], [])
     for one in called:
         if one.status not in ("running", "paused"):
@@ -111,7 +107,7 @@ async def _open_waits(handle: RunHandle) -> OpenWaits:
 
 
 async def _cancel_reason(handle: RunHandle) -> str:
-    """Of a run that is stopping; the log has it only at the end."""
+    """Return the reason why a run is being cancelled; the log has it only at the end."""
     try:
         state: dict[str, Any] = await handle.workflow.query("state", rpc_timeout=_WITHIN)
     except RPCError:
@@ -121,7 +117,7 @@ async def _cancel_reason(handle: RunHandle) -> str:
 
 
 async def _start_time(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
-    """The start of the first run in the chain of continued runs."""
+    """Return the start of the first run in the chain of continued runs."""
     first_run = found.raw_description.workflow_execution_info.first_run_id
     if first_run in ("", found.run_id):
         return found.start_time
@@ -138,9 +134,7 @@ async def _start_time(runs: Runs, handle: RunHandle, found: WorkflowExecutionDes
 async def _step_statuses(
     log: EventLog | None, handle: RunHandle, status: str, *, has_worker: bool
 ) -> dict[str, dict[str, Json]]:
-    """Of a run that gave no report of them: their counts are in the event log, and while it runs the workflow has
-    them.
-    """
+    """Return the steps of a run whose report has none: counts from the event log, statuses from the workflow."""
     counted = await _counted_steps(log, handle, status)
     if not has_worker:
         return counted
@@ -162,9 +156,11 @@ async def _counted_steps(log: EventLog | None, handle: RunHandle, status: str) -
 
 
 def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str, Json]]:
-    """As a report has them: name -> {status, reused?, attempts, retries, iterations?, duration_seconds}.
+    """Return the steps in the form of a report: name -> {status, reused?, attempts, retries, iterations?,
+    duration_seconds}.
 
-    A step that was active when the run ended is cancelled, even if its row is not written yet."""
+    A step that was active when the run ended is cancelled, even if its row is not written yet.
+    """
     found: dict[str, dict[str, Json]] = {}
     is_over = status not in ("running", "paused")
     open_words = {"STARTED": "cancelled" if is_over else "running", "PAUSED": "cancelled" if is_over else "held"}

@@ -16,6 +16,7 @@ import msgspec
 from temporalio.service import RPCError
 
 from noetl_compiler.graph import Graph
+from noetl_compiler.language.defaults import CLEANUP_SECONDS
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.interrupts import Interrupts
@@ -26,7 +27,6 @@ from noetl_temporal.cli.suspensions import SuspensionLines
 from noetl_temporal.cli.view import View
 from noetl_temporal.cli.waiting import WaitLines
 from noetl_temporal.deployment import DeploymentError
-from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.mirror.announcements import announce
 from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.raw import WorkflowRun

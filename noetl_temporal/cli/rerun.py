@@ -16,8 +16,8 @@ from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.playbook import refuse_to_start
 from noetl_temporal.cli.printable_stream import echo_json
+from noetl_temporal.cli.submission import warn_of_missing_traces
 from noetl_temporal.cli.submit import started_run
-from noetl_temporal.cli.traces import warn_of_missing_traces
 from noetl_temporal.stack.errors import NotStartedError, StackError
 from noetl_temporal.stack.home import Home
 

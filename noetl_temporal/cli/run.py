@@ -21,7 +21,7 @@ from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.printable_stream import echo_json
-from noetl_temporal.cli.traces import warn_of_missing_traces
+from noetl_temporal.cli.submission import warn_of_missing_traces
 from noetl_temporal.cli.view import open_view
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.stack.home import Home
@@ -165,7 +165,7 @@ class _Report:
             click.echo("stopped before a run was submitted: nothing was started", err=True)
             self._was_interrupted = True
         elif self._shown.status == "unknown":
-            from noetl_temporal.cli.outcome import OutcomeUnknownError
+            from noetl_temporal.cli.exits import OutcomeUnknownError
 
             raise OutcomeUnknownError(self._shown)
 

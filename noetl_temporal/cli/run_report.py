@@ -13,6 +13,7 @@ import msgspec
 from rich.text import Text
 
 from noetl_compiler.graph import Json
+from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_temporal.cli.console import PrintableConsole, styled
 from noetl_temporal.cli.run_problems import RunProblem
 from noetl_temporal.cli.step_table import STATUS_COLOURS, last_steps, step_table
@@ -32,9 +33,6 @@ SHOWN = 10
 
 MOST_ITEMS, MOST_CHARACTERS, LINE = 20, 500, 100
 """Of a result: items of a list or an object, characters of a text, characters up to which it is one line."""
-
-FINAL = "end"
-"""The final step of a run, also after a failure."""
 
 STOPPED = ("failed", "cancelled", "timed_out", "terminated")
 """How a run ends that did not complete."""
@@ -143,7 +141,7 @@ class RunSummary(msgspec.Struct, frozen=True):
         """Where a run that did not complete stopped, and how to continue."""
         if self.status not in STOPPED:
             return
-        where, cause = last_steps(self.steps, self.status, FINAL), self.failures.cause
+        where, cause = last_steps(self.steps, self.status, FINAL_STEP), self.failures.cause
         if where:
             yield styled(f"stopped in {', '.join(where)}")
         step = cause.step if cause is not None else next(iter(where), "")
@@ -171,17 +169,17 @@ def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
     """Each failure, and the line of the playbook where nobody handled it; of a step with more than SHOWN of them, or
     some that are not kept, their counts, the first and the last.
     """
-    cause = next((one for one in log.kept if not one.handled and one.step != FINAL), None)
+    cause = next((one for one in log.kept if not one.handled and one.step != FINAL_STEP), None)
     steps = [*(one.step for one in log.kept), *(one.step for one in log.counts)]
     if cause is not None:
-        steps.sort(key=lambda step: step == FINAL)
+        steps.sort(key=lambda step: step == FINAL_STEP)
     for step in dict.fromkeys(steps):
         counts = [one for one in log.counts if one.step == step]
         kept = [one for one in log.kept if one.step == step]
         total = sum(one.count for one in counts)
         if total <= SHOWN and len(kept) == total:
             for one in kept:
-                yield _failure_line(one, is_after=cause is not None and one.step == FINAL)
+                yield _failure_line(one, is_after=cause is not None and one.step == FINAL_STEP)
                 yield from map(styled, () if one.handled else excerpt(one))
             continue
         yield styled(f"{step}: {_failure_counts(counts, kept)}{'; the first and the last:' if kept else ''}")

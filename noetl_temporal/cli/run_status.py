@@ -8,7 +8,7 @@ from temporalio.service import RPCError
 from noetl_temporal.cli.connection import Deployment
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import open_event_log
-from noetl_temporal.cli.find import find_run
+from noetl_temporal.cli.named_run import find_run
 from noetl_temporal.cli.past_run import describe_past_run
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.config import reading_converter

@@ -1,4 +1,4 @@
-"""Submit a run so that Ctrl-C cannot lose it: a run that may have started is cancelled, or else reported."""
+"""Submits runs. Ctrl-C cannot lose one: a run that may have started is cancelled, or else reported."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
+import click
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.runs import RunHandle
+from noetl_temporal.tracing import tracing_problem
 
-__all__ = ["UnansweredError", "submitted"]
+__all__ = ["UnansweredError", "submitted", "warn_of_missing_traces"]
 
 ANSWER_SECONDS = 15.0
 """How long the answer of Temporal is waited for once the run is to be stopped."""
@@ -22,7 +24,14 @@ _UNKNOWN = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatu
 
 
 class UnansweredError(Exception):
-    """Whether the run has started is not known."""
+    """It is unknown whether the run has started."""
+
+
+def warn_of_missing_traces() -> None:
+    """Warn on stderr if the environment asks for traces that cannot be exported."""
+    problem = tracing_problem()
+    if problem is not None:
+        click.echo(f"warning: {problem}", err=True)
 
 
 async def submitted(

@@ -20,9 +20,9 @@ from collections.abc import Iterable
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Loop, Step
+from noetl_compiler.language.defaults import CLEANUP_SECONDS
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import large_values
-from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.machine.commands import Cancel, KeepValues
 from noetl_temporal.machine.ending import finish
 from noetl_temporal.machine.errors import ProtocolError

@@ -9,7 +9,8 @@ import msgspec
 
 from noetl_compiler import templates
 from noetl_compiler.graph import AdmitRule, Arc, Json, Step, Template
-from noetl_temporal.machine.undefined import ConditionWarning, unmatched
+from noetl_temporal.machine.condition_warning import ConditionWarning
+from noetl_temporal.machine.undefined import unmatched
 
 __all__ = ["Admission", "Boundary", "Selection", "admit", "select"]
 

@@ -13,9 +13,8 @@ from typing import Any
 from noetl_compiler import templates
 from noetl_compiler.graph import NamesProfile
 from noetl_compiler.language.names import OF_SOME_OUTCOMES
-from noetl_temporal.machine.condition_warning import ConditionWarning
 
-__all__ = ["ConditionWarning", "is_reported", "left_out", "undefined_name", "unmatched"]
+__all__ = ["is_reported", "left_out", "undefined_name", "unmatched"]
 
 
 def undefined_name(verdict: templates.PredicateResult) -> str | None:

@@ -45,7 +45,7 @@ _WORDS = {
 _NO_VALUE = {LookupError.__name__}
 """The error of the payload store for a missing value."""
 
-_STORE_AWAY = "StoreAwayError"
+_STORE_UNAVAILABLE = "StoreUnavailableError"
 """The error of the workers' converter while the payload store is unavailable."""
 
 _MISSING_KEY = "DecryptionError"
@@ -121,7 +121,7 @@ def cause_of(attributes: WorkflowTaskFailedEventAttributes) -> str:
     cause, failure = attributes.cause, attributes.failure
     if _MISSING_KEY in _types(failure):
         return "missing_key"
-    if _STORE_AWAY in _types(failure) or failure.message.startswith(_NOT_STORED):
+    if _STORE_UNAVAILABLE in _types(failure) or failure.message.startswith(_NOT_STORED):
         return "storage"
     if _from_storage(failure):
         return "missing_value" if _types(failure) & _NO_VALUE else "storage"

@@ -7,7 +7,7 @@
 A prune that is interrupted is completed by the next one.
 
 Row locks prevent the removal of a payload that is being stored or owned at the same time. Storing an existing payload
-updates its row (payload_store.py), and becoming its owner locks the row (``own`` in queries.sql). A prune locks a batch
+updates its row (payload_store.py), and becoming its owner locks the row (``own`` in pruning.sql). A prune locks a batch
 of rows, skips those that are locked already, and checks the locked ones again: until it commits, they cannot be updated
 or owned.
 """

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from noetl_compiler import compile_or_raise
+from noetl_compiler.language.defaults import CLEANUP_SECONDS
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
-from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
 from noetl_temporal.machine.events import (
     CancelRequested,

@@ -9,6 +9,7 @@ __all__ = [
     "ATTEMPTS",
     "CALL_DEPTH",
     "CLAIM",
+    "CLEANUP_SECONDS",
     "COLLECTED_AS",
     "DELAY",
     "ENTRY_STEP",
@@ -66,6 +67,9 @@ ENTRY_STEP = "start"
 
 FINAL_STEP = "end"
 """The step where all routes meet, in any case of letters; it is injected where there is none."""
+
+CLEANUP_SECONDS = 60.0
+"""How long the final step of a stopped run may take, if it has no timeout of its own."""
 
 HOLD_SECONDS = 7 * 86_400
 """How long a failed step is held until it fails, where it does not say."""

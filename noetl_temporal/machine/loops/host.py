@@ -13,12 +13,12 @@ from noetl_compiler.language.names import VARS_CACHE
 from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.commands import ChunkInput
+from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.journal import RESULT_BYTES, Journal
 from noetl_temporal.machine.loops.claims import lease_names, renewal
 from noetl_temporal.machine.scope import Chain, Late
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
-from noetl_temporal.machine.undefined import ConditionWarning
 from noetl_temporal.shortening import abridged
 
 __all__ = ["IterationHost", "iteration_ids"]

@@ -16,9 +16,10 @@ from noetl_compiler.templating.paths import lone_path
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.budget import MAX_PENDING, Budget
 from noetl_temporal.machine.call import StoredRef
+from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.stored import stored_list
-from noetl_temporal.machine.undefined import ConditionWarning, is_reported, left_out, undefined_name
+from noetl_temporal.machine.undefined import is_reported, left_out, undefined_name
 
 __all__ = ["Selection", "body_paths", "collection_of", "in_flight", "mistake_of", "selected", "stored_collection"]
 

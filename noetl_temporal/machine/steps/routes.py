@@ -10,6 +10,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, SKIPPED
 from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.machine.failures import failure_at, template_outcome
 from noetl_temporal.machine.loops.result import ITEMS_FAILED
@@ -19,7 +20,7 @@ from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
-from noetl_temporal.machine.undefined import ConditionWarning, is_reported
+from noetl_temporal.machine.undefined import is_reported
 
 __all__ = ["OK", "StepExit", "Way", "add_deferred", "decide", "enter_region", "record_failure", "route"]
 
