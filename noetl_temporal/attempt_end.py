@@ -47,7 +47,7 @@ LAST_WORDS_SECONDS = 5.0
 
 
 class AttemptEnd:
-    """Of one attempt. ``scope`` gives the names that the rules see with an outcome."""
+    """Ends one attempt. ``scope`` returns the names that rules see with an outcome."""
 
     def __init__(
         self, call: ToolCall, log: CallLog, values: ValueStore, scope: Callable[[PlainOutcome], Mapping[str, Any]]

@@ -37,21 +37,21 @@ Scope = Callable[[PlainOutcome], Mapping[str, Any]]
 
 
 class LedgerResult(NamedTuple):
-    """What the ledgers of a call contain: its ``outcome``, if there is one, or the ``failure`` to read them."""
+    """The lookup of a call in its ledgers: the ``outcome`` found, if any, or the ``failure`` of the lookup."""
 
     outcome: PlainOutcome | None = None
     failure: PlainOutcome | None = None
 
 
 class SinkResults(NamedTuple):
-    """The outcome that the call has with its sinks, and what each of them did."""
+    """The outcome of the call including its sinks, and a record of each sink."""
 
     outcome: PlainOutcome
     records: tuple[SinkRecord, ...]
 
 
 class CallSinks:
-    """Of one attempt. The ``n`` of its ``log`` distinguishes calls with the same key; ``performer``
+    """The sinks of one attempt. The ``n`` of its ``log`` distinguishes calls with the same key; ``performer``
     stores.
     """
 

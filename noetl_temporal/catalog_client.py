@@ -24,7 +24,7 @@ class PlaybookCatalog:
 
     @property
     def dsn(self) -> str:
-        """That of the Postgres that has it. Raises NoEventLogError."""
+        """The DSN of the Postgres that stores the catalog. Raises NoEventLogError."""
         if self._given is None:
             raise NoEventLogError(NO_CATALOG)
         return self._given

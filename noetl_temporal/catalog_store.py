@@ -40,7 +40,7 @@ NEWEST = "latest"
 """In place of a version: the newest."""
 
 MOST_DIGITS = 9
-"""Of a version: it is an integer of Postgres."""
+"""The highest version: Postgres stores versions as integers."""
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ async def _register(connection: Connection, playbook: Candidate) -> Registered:
 
 
 async def find(dsn: str, names: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], CatalogEntry]:
-    """Those of these paths and versions that are registered, None being the newest. Raises DeploymentError."""
+    """Return the registered entries of these paths and versions; None is the newest. Raises DeploymentError."""
     asked = list(dict.fromkeys(names))
     columns = [path for path, _ in asked], [version for _, version in asked]
     found = [_entry(one) for one in await _fetch(dsn, "registered", *columns)]
@@ -141,7 +141,7 @@ async def entry(dsn: str, path: str, version: int | None = None) -> CatalogEntry
 
 
 async def newest(dsn: str, beginning: str | None = None) -> list[CatalogEntry]:
-    """Of each path, or of each that begins so, the newest version. Raises DeploymentError."""
+    """Return the newest version of each path, or of each path with this prefix. Raises DeploymentError."""
     return [_entry(one) for one in await _fetch(dsn, "registered_newest", beginning)]
 
 

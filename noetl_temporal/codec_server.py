@@ -30,7 +30,7 @@ from noetl_temporal.packed_trail import ENCODING, from_payload, unpack
 __all__ = ["MAX_BYTES", "Access", "decoded", "encoded", "serving_codec"]
 
 MAX_BYTES = 32_000_000
-"""Of a request: a page of history in JSON."""
+"""Bytes of a request, which has a page of history in JSON."""
 
 ANSWER_SECONDS = 60.0
 

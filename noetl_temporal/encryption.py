@@ -63,7 +63,7 @@ class Keyring:
         self._ciphers = {key_id.encode(): _cipher(key) for key_id, key in keys.items()}
         self._first = next(iter(self._ciphers), None)
         self.ids = tuple(keys)
-        """Of all keys, the one that encrypts first."""
+        """The ids of all keys, first that of the key that encrypts."""
 
     def has_key_of(self, payload: Payload) -> bool:
         """Whether one of the keys has the id in an encrypted payload."""

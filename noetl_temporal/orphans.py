@@ -63,7 +63,7 @@ def orphan_activity(client: Client) -> Callable[..., Any]:
 
 
 async def _terminate(child: WorkflowHandle[Any, Any]) -> bool:
-    """Terminate it; False when it has ended meanwhile."""
+    """Terminate the workflow; return False if it has already ended."""
     try:
         await child.terminate(reason=REASON)
     except RPCError as error:

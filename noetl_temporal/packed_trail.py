@@ -25,7 +25,7 @@ from noetl_temporal.inflate import inflated
 __all__ = ["DICTIONARIES", "ENCODING", "PackedTrail", "from_payload", "pack", "to_payload", "unpack"]
 
 ENCODING = "noetl/trail"
-"""Of a payload that is a packed trail; its metadata names the ``dictionary``."""
+"""The encoding of a payload that is a packed trail; its metadata names the ``dictionary``."""
 
 _LATEST = "1"
 

@@ -95,7 +95,7 @@ def _ignore_ended(error: RPCError) -> None:
 async def _calls_in_flight(
     client: Client, workflow_id: str
 ) -> AsyncIterator[tuple[WorkflowExecution, PendingActivityInfo]]:
-    """Of the run, its loops, and the playbooks that it waits for."""
+    """Yield the calls of the run, its loops, and the playbooks that it waits for."""
     ids = deque([workflow_id])
     while ids:
         try:

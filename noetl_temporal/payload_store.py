@@ -206,7 +206,7 @@ class DeferringStore(StorageDriver):
         self._store = store
 
     def name(self) -> str:
-        """That of the store."""
+        """Return the name of the store."""
         return self._store.name()
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:

@@ -111,7 +111,7 @@ def of_open_run() -> Generator[None]:
 
 
 def check_reason(reason: str) -> None:
-    """Of a stop, which no validator of the run checks. Raises RequestRefusedError."""
+    """Check the reason of a stop, which the run does not validate. Raises RequestRefusedError."""
     _check_types(PauseRequest(0, reason=reason))
     problem = text_problem("", reason)
     if problem is not None:

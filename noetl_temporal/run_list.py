@@ -33,7 +33,7 @@ _IN_TEMPORAL: dict[RunStatus, tuple[WorkflowExecutionStatus, str]] = {
 and a partial one is completed; its search attribute has the status."""
 
 _IN_ATTRIBUTE: dict[RunStatus, RunStatus] = {"paused": "running", "partial": "completed"}
-"""Those for which Temporal has another status."""
+"""Statuses that Temporal stores under another name."""
 
 _OF_TEMPORAL: dict[WorkflowExecutionStatus, RunStatus] = {
     there: here for here, (there, _) in _IN_TEMPORAL.items() if here not in _IN_ATTRIBUTE

@@ -130,7 +130,7 @@ class TemporalSchedules:
         return ScheduleInput(*await converter.decode(list(action.args), [RunInput, Playbook]))
 
     async def all(self, path: str | None = None) -> list[PlaybookSchedule]:
-        """Those of the namespace, or of a path, by name. Raises DeploymentError."""
+        """Return the schedules of the namespace, or of a path, sorted by name. Raises DeploymentError."""
         query = None if path is None else f"{PATH.name} = {literal(keyword(path))}"
         async with self._translated_errors(""):
             names = [one.id async for one in await self._temporal.list_schedules(query)]

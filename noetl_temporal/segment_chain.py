@@ -16,7 +16,7 @@ MAX_SEGMENTS_OF_FULL_SIZE = 4
 
 
 class SegmentChain:
-    """Of one frame, while it is read from the last segment to the first."""
+    """The segments of one frame, read from the last to the first."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
@@ -24,7 +24,7 @@ class SegmentChain:
         self._left = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
 
     def follow(self, key: str) -> None:
-        """That segment is read next. Raises InflateError when it was read before."""
+        """Mark a segment as the next to be read. Raises InflateError if it was read before."""
         if key in self._seen:
             raise InflateError(f"segment {key} of the frame refers to itself or a later segment as its predecessor")
         self._seen.add(key)

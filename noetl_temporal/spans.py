@@ -59,7 +59,7 @@ class _SpanIds(NamedTuple):
 
 
 _next_span: ContextVar[_SpanIds | None] = ContextVar("place", default=None)
-"""Of the span that is being started, unless its id is random."""
+"""The ids of the span that is being started; None for random ids."""
 
 
 class _Ids(RandomIdGenerator):
@@ -124,7 +124,9 @@ class Spans:
         self._provider.shutdown()
 
     def context(self, place: _SpanIds) -> SpanContext:
-        """Of a span of this or another process. Whether a trace is sampled depends on its id, alike in all of them."""
+        """Return the context of a span of this or another process. Sampling depends on the trace id alone, so it is the
+        same in all processes.
+        """
         decision = self._provider.sampler.should_sample(Context(), place.trace_id, "").decision
         is_sampled = decision is Decision.RECORD_AND_SAMPLE
         flags = TraceFlags(TraceFlags.SAMPLED if is_sampled else TraceFlags.DEFAULT)

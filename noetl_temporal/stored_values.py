@@ -52,7 +52,7 @@ SECONDS = timedelta(minutes=5)
 """Timeout of one attempt."""
 
 BATCH_BYTES = 1_000_000
-"""Of the values that one local activity stores, as JSON."""
+"""Bytes of the values that one local activity stores, as JSON."""
 
 PAGE_PARTS = 64
 """Parts of a list that are read at once."""

@@ -26,13 +26,13 @@ from noetl_temporal.task_log import CUT_STREAM, PrintedText, TaskPlace, is_only_
 __all__ = ["TaskOutput"]
 
 MOST_BYTES = 1024 * 1024
-"""Of one attempt in noetl.log."""
+"""Bytes of one attempt in noetl.log."""
 
 _MOST_FED = MOST_BYTES + 2 * CUT_MARGIN
 """Characters of one attempt that are looked at."""
 
 MOST_CHARACTERS = 8000
-"""Of one attempt in the worker's log: a loop may have a million items, and nobody removes old lines of a log."""
+"""Characters of one attempt in the worker's log: a loop may have a million items, and logs are not pruned."""
 
 FLUSH_SECONDS = 0.25
 STORE_SECONDS = 2.0
@@ -44,7 +44,7 @@ AWAY_SECONDS = 10.0
 _CUT = f"the output is truncated here: at most {MOST_BYTES:,} bytes of an attempt are logged\n"
 
 _log = logging.getLogger(__name__)
-"""Of level INFO, for which cli/logs.py opens it."""
+"""The logger of the output, at level INFO, which cli/logs.py enables."""
 
 _away_until: dict[str, float] = {}
 """By DSN, on the monotonic clock: until when this process stores nothing there."""

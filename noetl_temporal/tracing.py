@@ -65,7 +65,7 @@ def attempt_span(call: ToolCall, log: CallLog) -> AbstractContextManager[None]:
 
 
 def tracing_interceptors() -> Sequence[Interceptor]:
-    """Those of a worker that serves workflows."""
+    """Return the interceptors of a worker that serves workflows."""
     found = _spans()
     if found is None:
         return ()

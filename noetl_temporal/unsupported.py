@@ -31,7 +31,7 @@ _UNFETCHED = "the code lies in another file and was not fetched: submit the play
 
 
 INLINE_CALLS_BYTES = 200_000
-"""Of the playbooks that a run may call, where each call carries them because there is no payload store."""
+"""Bytes of the playbooks that a run may call, if each call carries them because there is no payload store."""
 
 
 class UnsupportedError(ValueError):

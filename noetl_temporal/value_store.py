@@ -119,7 +119,7 @@ class ValueStore:
         return {key: payload.data for key, payload in zip(keys, payloads, strict=True)}
 
     def _payload_converter(self) -> PayloadConverter:
-        """That of the SDK in this activity: what is signed belongs to the activity."""
+        """Return the SDK's converter for this activity, because signatures are bound to the activity."""
         if not activity.in_activity():
             return self.converter.payload_converter
         info = activity.info()

@@ -23,7 +23,7 @@ __all__ = ["WaitMessages"]
 
 
 class WaitMessages:
-    """Those that one workflow sends. ``note`` takes the fact of one that could not arrive."""
+    """The messages that one workflow sends. ``note`` receives the fact of a message that could not be delivered."""
 
     def __init__(self, note: Callable[[WaitClosed], None], now: Callable[[], int]) -> None:
         self._note = note

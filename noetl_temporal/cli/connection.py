@@ -1,4 +1,4 @@
-"""What a command talks to: the cluster that the environment names, else this folder's embedded stack."""
+"""The deployment that a command uses: the cluster that the environment names, else this folder's embedded stack."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ from noetl_temporal.stack.errors import NotStartedError, StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.process import FOR_THE_OWNER
 from noetl_temporal.stack.use import Use, running, use
+from noetl_temporal.tracing import tracing_problem
 
-__all__ = ["Deployment", "deployment_to_run", "deployment_to_submit", "running_deployment"]
+__all__ = ["Deployment", "deployment_to_run", "deployment_to_submit", "running_deployment", "warn_of_missing_traces"]
 
 CLUSTER = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 
 
 class Deployment(NamedTuple):
-    """``ui`` is the web UI, if known. ``serve`` when this process is to be the worker and the mirror; else
-    ``credentials`` is what NOETL_CREDENTIALS named where the stack's worker started."""
+    """A cluster, or the stack of a folder.
+
+    ``ui`` is the URL of its web UI, if known. ``serve``: this process must be the worker and the mirror; otherwise
+    ``credentials`` is the value of NOETL_CREDENTIALS with which the stack's worker was started.
+    """
 
     ui: str | None = None
     serve: bool = False
@@ -36,7 +40,10 @@ def _is_cluster_set() -> bool:
 
 @contextmanager
 def deployment_to_run() -> Generator[Deployment]:
-    """A place to run a playbook; the environment then names it. Raises NotStartedError, and StackError at its end."""
+    """Yield a deployment that runs a playbook, starting a stack if needed; the environment then names it.
+
+    Raises NotStartedError; StackError at its end.
+    """
     if _is_cluster_set():
         yield Deployment()
         return
@@ -69,7 +76,10 @@ def _report_wait(home: Home) -> None:
 
 
 def deployment_to_submit() -> Deployment:
-    """A stack where a run continues by itself; the environment then names it. Raises NotStartedError."""
+    """Return a deployment that keeps running after this command; the environment then names it.
+
+    Raises NotStartedError.
+    """
     if _is_cluster_set():
         return Deployment()
     home = Home()
@@ -86,7 +96,7 @@ def deployment_to_submit() -> Deployment:
 
 
 def running_deployment() -> Deployment:
-    """A place to look at runs; the environment then names it. Raises StackError when none is up."""
+    """Return the deployment that is running; the environment then names it. Raises StackError if there is none."""
     if _is_cluster_set():
         return Deployment()
     home = Home()
@@ -111,3 +121,10 @@ def _set_environment(home: Home, stack: Addresses) -> None:
             "NOETL_POSTGRES is ignored, because TEMPORAL_ADDRESS is not set: using this folder's stack", err=True
         )
     os.environ.update({**stack.environment(), HOME_VARIABLE: str(home.root)})
+
+
+def warn_of_missing_traces() -> None:
+    """Warn on stderr if the environment asks for traces that cannot be exported."""
+    problem = tracing_problem()
+    if problem is not None:
+        click.echo(f"warning: {problem}", err=True)

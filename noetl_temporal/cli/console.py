@@ -34,7 +34,7 @@ class PrintableConsole(Console):
         return super().render_str(printable(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """All that is shown passes here; what has a ``control`` are Rich's own movements of the cursor."""
+        """Escape control characters in all output, except Rich's own cursor movements, which have a ``control``."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 

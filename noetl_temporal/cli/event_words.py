@@ -18,7 +18,7 @@ TOLD = (
 """The fields of a row's meta that are shown unchanged."""
 
 LONGEST = 80
-"""Of a condition, in characters."""
+"""Characters of a condition that are shown."""
 
 
 def event_words(row: Event) -> str:

@@ -110,7 +110,7 @@ class EventTable:
 
 
 def _widths(first: EventPage) -> tuple[int, int, int, int]:
-    """Of the columns event, node, status and seconds."""
+    """Return the widths of the columns event, node, status and seconds."""
     events, widths = [row.event for row in first.rows], first.widths
     if widths is None:
         found = (

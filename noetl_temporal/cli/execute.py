@@ -39,12 +39,13 @@ __all__ = ["RunOptions", "execute"]
 
 
 Show: TypeAlias = Callable[[RunSummary, bool], None]
-"""Shows how a run ended, and takes note whether it was interrupted."""
+"""Shows how a run ended, and records whether it was interrupted."""
 
 
 class RunOptions(NamedTuple):
-    """A run and its options. ``tools`` are the kinds that can be called, ``timeout`` is in seconds. ``is_verbose``
-    to show what its tasks print.
+    """A run and its options.
+
+    ``tools`` are the kinds that can be called, ``timeout`` is in seconds; ``is_verbose``: show the output of tasks.
     """
 
     playbook: Playbook
@@ -56,8 +57,11 @@ class RunOptions(NamedTuple):
 
 
 class _Run:
-    """What is known of the run here. ``is_submitted`` when Temporal has said so; ``ended`` once it is not followed any
-    more, since its end was seen or it was left."""
+    """The state of the run in this process.
+
+    ``is_submitted``: Temporal has confirmed it. ``ended`` is its summary once it is no longer followed, because it has
+    ended or was left running.
+    """
 
     def __init__(self, options: RunOptions) -> None:
         self.execution_id = new_execution_id()
@@ -66,7 +70,7 @@ class _Run:
         self.ended: RunSummary | None = None
 
     def unknown(self, error: BaseException) -> RunSummary:
-        """What is known of it, when ``error`` came before its end."""
+        """Return the facts about a run that ``error`` kept from being followed to its end."""
         workflow = workflow_id(self.path, self.execution_id)
         return RunSummary(self.execution_id, workflow, "", self.path, "unknown", reason=_reason(error))
 
@@ -115,7 +119,7 @@ async def _execute(run: _Run, options: RunOptions, deployment: Deployment, view:
 
 
 def _reason(error: BaseException) -> str:
-    """The reason why the outcome is unknown."""
+    """Return the reason why the outcome is unknown."""
     if isinstance(error, RPCError):
         return f"lost the connection to Temporal ({error.message}); the run continues when its stack is up"
     if isinstance(error, DeploymentError | StackError | UnansweredError):
@@ -147,7 +151,7 @@ async def _submit(client: NoetlClient, options: RunOptions, queues: Mapping[str,
 async def _serve(
     served: AsyncExitStack, client: NoetlClient, options: RunOptions, deployment: Deployment
 ) -> dict[str, str]:
-    """Have the run served where this process has to; the queues of its tools, where they are not the usual ones."""
+    """Serve the run if this process must. Return the queues of its tools, if they differ from the default."""
     if not deployment.serve and not options.credentials:
         await check_names_of_workers(options.playbook.graphs, client.temporal)
         return {}

@@ -21,7 +21,7 @@ __all__ = ["explain_command"]
 
 _CODE = re.compile(r"NT\d+", re.IGNORECASE)
 _MARKER = re.compile(r"^<!-- .* -->\n\n?", re.MULTILINE)
-"""Of a page: where a table is written from the code, or a block is no playbook."""
+"""Comments in a page that mark generated tables and blocks that are not playbooks."""
 
 _WIDTH = 100
 

@@ -32,7 +32,7 @@ def show_findings(result: Result, therefore: str, *, strict: bool = False) -> No
 
 
 def show_all_findings(results: Sequence[Result], therefore: str) -> None:
-    """Those of several files, and once what the errors among them mean."""
+    """Print the diagnostics of several files, and once how to get an explanation of their codes."""
     errors = [errors for errors, _ in map(_show, results) if errors]
     if errors:
         files = f" in {len(errors):,} files" if len(errors) > 1 else ""

@@ -80,7 +80,7 @@ class Following:
 
     @property
     def execution_id(self) -> int:
-        """Of the run."""
+        """The execution id of the run."""
         return self._handle.execution_id
 
     async def follow(self, ui: str | None) -> tuple[RunSummary, bool]:
@@ -161,7 +161,7 @@ class Following:
         self._stopping.append(asyncio.create_task(self._stop()))
 
     async def _stop(self) -> None:
-        """Take the next of the three steps."""
+        """Take the next of the three steps: cancel, skip the cleanup, leave."""
         self._stops += 1
         with _already_ended():
             if self._stops == 1:
@@ -179,7 +179,7 @@ class Following:
     # ---- showing ----------------------------------------------------------------------------------------------------
 
     async def _show(self) -> None:
-        """Progress is worth nothing more than itself: a log that cannot be read takes no run along."""
+        """Show the progress of the run. If the log cannot be read, the run continues without it."""
         if self._log is None:
             return
         with contextlib.suppress(DeploymentError):
@@ -213,7 +213,7 @@ class Following:
         return has_lines
 
     async def _announce_run(self, log: EventLog) -> None:
-        """Have the run read at once."""
+        """Announce the run to the mirrors, so that they read it immediately."""
         workflow, run_id = self._handle.workflow, self._handle.run_id
         if run_id is not None:
             async with log.connection() as connection:
@@ -231,7 +231,7 @@ class Following:
                 self._warn()
 
     def _warn(self) -> None:
-        """What blocks the run, and what it waits for."""
+        """Show what blocks the run, and what it waits for."""
         self._view.warn([*self._problems, *self._suspensions.lines(), *self._waits.lines()])
 
 

@@ -60,7 +60,7 @@ class RenderOptions:
 
     @property
     def suffix(self) -> str:
-        """Of a file that has it."""
+        """The suffix of a file with this format."""
         is_text = bool(self.steps) or ((self.cost or self.guarantees) and self.form != "json")
         return "txt" if is_text else _SUFFIXES[self.form]
 

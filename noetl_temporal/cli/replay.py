@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
 __all__ = ["replay_command"]
 
 MAX_BYTES = 500_000_000
-"""Of a history in JSON: Temporal ends a run whose history has 50 MB, and JSON writes its payloads in base64."""
+"""Bytes of a history in JSON: Temporal terminates runs over 50 MB of history, and JSON has payloads in base64."""
 
 
 @click.command("replay")
@@ -72,7 +72,7 @@ def _file(target: str) -> Path:
 
 
 async def _replay(files: list[Path], executions: list[int], of_open: bool) -> bool:
-    """Whether all replay."""
+    """Replay all histories; return whether all succeeded."""
     from noetl_temporal.config import reading_converter
 
     converter = await reading_converter()

@@ -10,13 +10,12 @@ import click
 import msgspec
 
 from noetl_temporal.cli.arguments import NAME, RUN_ID
-from noetl_temporal.cli.connection import deployment_to_submit
+from noetl_temporal.cli.connection import deployment_to_submit, warn_of_missing_traces
 from noetl_temporal.cli.exits import INTERRUPTED
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.playbook import refuse_to_start
 from noetl_temporal.cli.printable_stream import echo_json
-from noetl_temporal.cli.submission import warn_of_missing_traces
 from noetl_temporal.cli.submit import started_run
 from noetl_temporal.stack.errors import NotStartedError, StackError
 from noetl_temporal.stack.home import Home

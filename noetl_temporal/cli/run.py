@@ -13,7 +13,7 @@ import click
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.arguments import Seconds
 from noetl_temporal.cli.catalog_playbook import is_registered, read_registered
-from noetl_temporal.cli.connection import Deployment, deployment_to_run, deployment_to_submit
+from noetl_temporal.cli.connection import Deployment, deployment_to_run, deployment_to_submit, warn_of_missing_traces
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED
 from noetl_temporal.cli.importing import importing
@@ -21,7 +21,6 @@ from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.printable_stream import echo_json
-from noetl_temporal.cli.submission import warn_of_missing_traces
 from noetl_temporal.cli.view import open_view
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.stack.home import Home

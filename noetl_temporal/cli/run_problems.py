@@ -1,10 +1,9 @@
 """Problems for a person to solve: calls that no worker takes, workflow tasks that fail (incidents), unread histories.
 
-The first two block a playbook without ending it, and leave no row in its event log with the current
-state. Temporal knows both: a
-workflow's description has its pending calls and its pending workflow task, a queue's description who polls it, and
-the end of a history why the last workflow task failed. The loops of a playbook are workflows of their own, so they
-are asked as well. Why the mirror cannot read a run on, its own tables say (log_reading.py).
+The first two block a playbook without ending it, and the event log does not show them. Temporal does: a workflow's
+description has its pending calls and its pending workflow task, a queue's description the workers that poll it, and
+the end of a history why the last workflow task failed. The loops of a playbook are workflows of their own, so they are
+described as well. Why the mirror cannot read a history is stored in its own tables (log_reading.py).
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ from noetl_temporal.paused_workflows import is_paused, unpause_command
 __all__ = ["RunProblem", "problems_of_run", "unread_history"]
 
 PATIENCE = timedelta(seconds=3)
-"""A task that waits for less is no news."""
+"""Tasks that have waited for less are not reported."""
 
 POLL_TIME = timedelta(seconds=75)
-"""A poll lasts a minute: who has not polled for longer has gone. Temporal lists pollers for five minutes."""
+"""A poll lasts a minute, so a worker without a poll for longer has stopped. Temporal lists pollers for five minutes."""
 
 MOST_WORKFLOWS = 50
-"""Loops looked at: enough to find what is wrong, few enough to ask every few seconds."""
+"""The maximum number of workflows that are described, as this happens every few seconds."""
 
 LAST_EVENTS = 20
 _CANCEL = "; or stop it with `noetl cancel {id}`"
@@ -62,16 +61,16 @@ _REMEDIES = {
     "missing_value": "give the workers the Postgres in which the value was stored (NOETL_POSTGRES)" + _CANCEL,
 }
 _DEPLOY_A_FIX = "the run continues when a fixed build is deployed" + _CANCEL
-"""The way out of whatever else a build does wrong."""
+"""The remedy for all other errors of a build."""
 
 _ACTIVITY, _WORKFLOW = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
 
 
 class RunProblem(msgspec.Struct, frozen=True):
-    """Something for a person to look at. ``kind`` is no_worker, incident, paused_run, paused_call or unread;
-    ``since`` is ISO 8601, UTC.
+    """A problem that a person has to solve.
 
-    ``message`` says what it is, ``remedy`` what to do."""
+    ``message`` says what it is, ``remedy`` what to do; ``since`` is ISO 8601, UTC.
+    """
 
     kind: Literal["no_worker", "incident", "paused_run", "paused_call", "unread_history"]
     message: str
@@ -87,11 +86,11 @@ class _Queue(NamedTuple):
     name: str
     type: TaskQueueType.ValueType
     served: str
-    """What its workers serve, as a person names it: ``python``, or ``workflows``."""
+    """What its workers serve, for messages: ``python``, or ``workflows``."""
 
 
 async def problems_of_run(client: Client, workflow_id: str, execution_id: int) -> list[RunProblem]:
-    """All there is now, incidents first. Raises RPCError."""
+    """Return the current problems of a run, incidents first. Raises RPCError."""
     incidents: list[RunProblem] = []
     waiting: dict[_Queue, datetime] = {}
     paused: list[RunProblem] = []
@@ -108,7 +107,7 @@ async def problems_of_run(client: Client, workflow_id: str, execution_id: int) -
 
 
 async def _descriptions(client: Client, workflow_id: str) -> AsyncIterator[DescribeWorkflowExecutionResponse]:
-    """The workflow and those it has started, each as it is described."""
+    """Yield Temporal's description of the workflow and of those it has started."""
     ids = deque([workflow_id])
     for _ in range(MOST_WORKFLOWS):
         if not ids:
@@ -140,7 +139,7 @@ def _unstarted_tasks(found: DescribeWorkflowExecutionResponse) -> Iterator[tuple
 
 
 def _ready_since(call: PendingActivityInfo) -> datetime:
-    """When the attempt could have started; during a backoff that is in the future."""
+    """Return when the attempt could start; during a backoff, that is in the future."""
     return _to_datetime(
         call.next_attempt_schedule_time if call.HasField("next_attempt_schedule_time") else call.scheduled_time
     )
@@ -176,7 +175,7 @@ def _no_worker_problem(queue: _Queue, since: datetime) -> RunProblem:
 
 
 def _paused_run(found: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem]:
-    """The workflow of the run, of a loop, or of a playbook that it has called."""
+    """Yield the problem of a workflow that is paused in Temporal: of the run, a loop or a called playbook."""
     info = found.workflow_execution_info
     if is_paused(info):
         pause = found.workflow_extended_info.pause_info
@@ -190,7 +189,7 @@ def _paused_run(found: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem
 
 
 def _paused_calls(found: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem]:
-    """In Temporal's UI or command line; those paused by ``noetl pause`` are resumed with their run."""
+    """Yield the calls paused with Temporal's UI or command; those paused by ``noetl pause`` resume with their run."""
     workflow_id = found.workflow_execution_info.execution.workflow_id
     for call in found.pending_activities:
         if call.paused and call.pause_info.manual.reason != PAUSE_REASON:
@@ -234,7 +233,7 @@ async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, ex
 
 
 def _reasons(failure: Failure) -> Iterator[str]:
-    """The first line of a failure and of each that caused it."""
+    """Yield the first line of a failure and of each of its causes."""
     yield from failure.message.strip().splitlines()[:1]
     if failure.HasField("cause"):
         yield from _reasons(failure.cause)
@@ -248,7 +247,7 @@ async def _last_events(client: Client, execution: WorkflowExecution) -> Iterable
 
 
 def _last_failure(events: Iterable[HistoryEvent]) -> HistoryEvent | None:
-    """Of the workflow tasks since the last that succeeded, newest first. A worker that died is no incident."""
+    """Return the latest workflow task that failed since the last success; None if none did. Timeouts do not count."""
     for event in events:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
             return None
@@ -261,7 +260,7 @@ def _last_failure(events: Iterable[HistoryEvent]) -> HistoryEvent | None:
 
 
 def unread_history(problem: ReadProblem) -> RunProblem:
-    """A run, or a loop of it, whose history the mirror cannot read on."""
+    """Return the problem that the mirror cannot read the history of a run or loop."""
     return RunProblem(
         "unread_history",
         f"the event log of {problem.workflow_id} is incomplete: the mirror cannot read its history since "

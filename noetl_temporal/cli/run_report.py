@@ -26,30 +26,30 @@ from noetl_temporal.mirror.read import CalledRun
 __all__ = ["Excerpt", "RunSummary"]
 
 Excerpt: TypeAlias = Callable[[Failure], Sequence[str]]
-"""The lines of a playbook where a failure was."""
+"""Returns the lines of the playbook at a failure."""
 
 SHOWN = 10
 """The maximum number of failures of one step that are listed."""
 
 MOST_ITEMS, MOST_CHARACTERS, LINE = 20, 500, 100
-"""Of a result: items of a list or an object, characters of a text, characters up to which it is one line."""
+"""Limits for showing a result: items of a list or an object, characters of a text, characters of one line."""
 
 STOPPED = ("failed", "cancelled", "timed_out", "terminated")
-"""How a run ends that did not complete."""
+"""The final statuses of runs that did not complete."""
 
 
 class RunSummary(msgspec.Struct, frozen=True):
-    """``steps`` is name -> {status, reused?, attempts, retries, iterations?, duration_seconds}, where ``attempts`` are
-    all calls and their retries; ``events`` counts the rows of the event log, which are all only where
-    ``events_complete``: the mirror has read the event that closed the run. From these rows come ``warnings``, and
-    ``reason``, why a person stopped the run. Rows that a reset superseded are counted in ``superseded`` alone.
-    ``called`` are the first of the ``calls`` runs of other playbooks that it has called. A rerun is one of the run
-    ``rerun_of``, from the step ``rerun_from`` on.
+    """The state or the outcome of a run.
 
-    ``status`` is completed, partial, failed, cancelled, terminated, timed_out, running or paused (for a run one only
-    looked at), or unknown (for one whose end was not seen; ``reason`` then says why).
-    ``waits`` are what a running one waits for, ``suspensions`` its pause and its held steps; ``problems`` is what keeps
-    it from going on, or the event log from telling of it; a run is ``cancelling`` when it was asked to stop.
+    ``status`` is completed, partial, failed, cancelled, terminated, timed_out, running, paused, or unknown (its end was
+    not seen; ``reason`` says why). ``steps`` is name -> {status, reused?, attempts, retries, iterations?,
+    duration_seconds}; ``attempts`` includes retries. ``events`` counts the rows of the event log, without those that
+    resets ``superseded``; ``events_complete``: the mirror has read the event that closed the run. ``warnings`` and
+    ``reason``, why a person stopped the run, are from these rows. ``called`` are the first of the ``calls`` runs of
+    other playbooks that it has called. A rerun has the run ``rerun_of`` that it repeats, and the step ``rerun_from``.
+
+    A running one has ``waits``, ``suspensions`` (its pause and its held steps), and ``problems`` that block it or its
+    event log; it is ``cancelling`` after a request to stop.
     """
 
     execution_id: int
@@ -77,8 +77,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     rerun_from: str = ""
 
     def json(self) -> str:
-        """One object; its ids are texts. Of a failure only what a reader needs: {step, task, file, line, col, message};
-        of many the first and the last. ``failure_counts`` has them all: {step, kind, count, handled}.
+        """Return one JSON object; its ids are text. A failure has {step, task, file, line, col, message}; of many
+        failures, only the first and the last. ``failure_counts`` counts all: {step, kind, count, handled}.
         """
         found = msgspec.to_builtins(self)
         found["failures"] = [
@@ -92,7 +92,7 @@ class RunSummary(msgspec.Struct, frozen=True):
         return msgspec.json.encode(with_text_ids(found)).decode()
 
     def show(self, console: PrintableConsole, excerpt: Excerpt | None = None) -> None:
-        """The steps, the result, failures at their places, and where to look further."""
+        """Print the steps, the result, the failures with their places, and commands that show more."""
         if self.steps:
             console.print(step_table(self.steps))
         for warning in self.warnings:
@@ -119,7 +119,7 @@ class RunSummary(msgspec.Struct, frozen=True):
             console.print(f"web ui: {self.ui_url}", highlight=False, soft_wrap=True)
 
     def _called_lines(self) -> Iterator[Text]:
-        """The runs of the playbooks that it has called."""
+        """Yield the runs of the playbooks that it has called."""
         for one in self.called:
             status = one.status.replace("_", " ")
             colour = STATUS_COLOURS.get(one.status, "default")
@@ -128,7 +128,7 @@ class RunSummary(msgspec.Struct, frozen=True):
             yield styled(f"called {more:,} more playbooks")
 
     def _blocking_lines(self) -> Iterator[Text]:
-        """What the run waits for, and what keeps it."""
+        """Yield what the run waits for, and what blocks it."""
         yield from (styled((one.line(), "yellow")) for one in self.suspensions)
         yield from (styled((one.line(), "cyan")) for one in self.waits)
         yield from (styled((one.line(), "yellow")) for one in self.problems)
@@ -138,7 +138,7 @@ class RunSummary(msgspec.Struct, frozen=True):
         return ": ".join([*(["now cancelling"] if self.cancelling else []), *([self.reason] if self.reason else [])])
 
     def _next_steps(self) -> Iterator[Text]:
-        """Where a run that did not complete stopped, and how to continue."""
+        """Yield where a run that did not complete stopped, and the commands that continue."""
         if self.status not in STOPPED:
             return
         where, cause = last_steps(self.steps, self.status, FINAL_STEP), self.failures.cause

@@ -22,7 +22,7 @@ __all__ = ["run_status"]
 
 
 async def run_status(execution: int | None, deployment: Deployment) -> RunSummary:
-    """Of the run, or of the latest. Raises NoSuchRunError, DeploymentError, RPCError."""
+    """Return the status of a run, or of the latest one. Raises NoSuchRunError, DeploymentError, RPCError."""
     try:
         return await _describe(deployment, execution)
     except (UnknownRunError, DeploymentError) as error:

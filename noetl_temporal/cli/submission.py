@@ -6,15 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
-import click
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.runs import RunHandle
-from noetl_temporal.tracing import tracing_problem
 
-__all__ = ["UnansweredError", "submitted", "warn_of_missing_traces"]
+__all__ = ["UnansweredError", "submitted"]
 
 ANSWER_SECONDS = 15.0
 """How long the answer of Temporal is waited for once the run is to be stopped."""
@@ -25,13 +23,6 @@ _UNKNOWN = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatu
 
 class UnansweredError(Exception):
     """It is unknown whether the run has started."""
-
-
-def warn_of_missing_traces() -> None:
-    """Warn on stderr if the environment asks for traces that cannot be exported."""
-    problem = tracing_problem()
-    if problem is not None:
-        click.echo(f"warning: {problem}", err=True)
 
 
 async def submitted(

@@ -13,14 +13,13 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.catalog_playbook import is_registered, read_registered
-from noetl_temporal.cli.connection import Deployment, deployment_to_submit
+from noetl_temporal.cli.connection import Deployment, deployment_to_submit, warn_of_missing_traces
 from noetl_temporal.cli.exits import INTERRUPTED
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.printable_stream import echo_json
-from noetl_temporal.cli.submission import warn_of_missing_traces
 from noetl_temporal.unsupported import tools_for
 
 if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for

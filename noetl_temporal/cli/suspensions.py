@@ -19,8 +19,10 @@ __all__ = ["Suspension", "SuspensionLines", "suspensions_of"]
 
 
 class Suspension(msgspec.Struct, frozen=True):
-    """A pause, or a held run of a step; ``run`` is empty for a pause. ``by`` paused the run, for the ``reason``; a held
-    step failed for it, and fails for good at ``due``, ISO 8601. ``answer`` is the command that continues it.
+    """A pause, or a held run of a step; ``run`` is empty for a pause.
+
+    A pause has the person (``by``) and the ``reason``. The ``reason`` of a held step is its failure; at ``due``, ISO
+    8601, the step fails. ``answer`` is the command that continues the run.
     """
 
     run: str = ""
@@ -38,7 +40,7 @@ class Suspension(msgspec.Struct, frozen=True):
 
 
 def suspensions_of(execution_id: int, found: OpenWaits) -> Iterator[Suspension]:
-    """What the run reports."""
+    """Yield the pause and the held steps that the run reports."""
     if found.pause is not None:
         yield _pause_suspension(execution_id, found.pause.by, found.pause.reason)
     for one in found.held:
@@ -46,14 +48,14 @@ def suspensions_of(execution_id: int, found: OpenWaits) -> Iterator[Suspension]:
 
 
 class SuspensionLines:
-    """The same by the rows of the event log."""
+    """The suspensions of a run, from the rows of its event log."""
 
     def __init__(self, execution_id: int) -> None:
         self._execution_id = execution_id
         self._open: dict[str, Suspension] = {}
 
     def feed(self, row: Row) -> None:
-        """Take in one row."""
+        """Process one row."""
         run, meta = str(row.meta.get("step_run_id", "")), row.meta
         match row.event_type:
             case "playbook.paused":
@@ -70,7 +72,7 @@ class SuspensionLines:
                 pass
 
     def lines(self) -> list[str]:
-        """One for the pause and one a held step."""
+        """Return one line for the pause, and one for each held step."""
         return [one.line() for one in self._open.values()]
 
 

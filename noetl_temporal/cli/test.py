@@ -189,7 +189,7 @@ def _status(found: Tested) -> int:
 
 
 def _coverage(found: Tested) -> Iterator[str]:
-    """Of each playbook, over all files that test it."""
+    """Yield the coverage of each playbook over all files that test it."""
     from noetl_temporal.playbook_tests.coverage import Part, reached
     from noetl_temporal.playbook_tests.report import coverage_lines
 

@@ -21,7 +21,9 @@ __all__ = ["verdicts_on_temporal"]
 
 
 def verdicts_on_temporal(suites: Sequence[LoadedSuite], tools: Tools) -> list[tuple[LoadedSuite, list[TrialResult]]]:
-    """Those of each suite; a suite that cannot run there is reported and has none. Raises StackError."""
+    """Return the results of each suite; a suite that cannot run on Temporal is reported and has none. Raises
+    StackError.
+    """
     tests = [
         (suite, test, suite.graph)
         for suite in suites

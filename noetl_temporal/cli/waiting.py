@@ -41,7 +41,7 @@ class OpenWait(msgspec.Struct, frozen=True):
 
 
 def open_wait(execution_id: int, wait: Wait) -> OpenWait:
-    """Of a wait that the run reports."""
+    """Convert a wait that the run reports."""
     due = iso(wait.due) if wait.due else ""
     answer = _answer_command(execution_id, wait.kind, wait.name, wait.signal, wait.key)
     return OpenWait(wait.name, wait.kind, wait.signal, wait.key, wait.message, due, answer)
@@ -90,7 +90,7 @@ def shell_word(word: str) -> str:
 
 
 def _place(meta: Mapping[str, Any]) -> str:
-    """Of a wait in the whole run: ids of iterations are unique in their loop."""
+    """Return an id of the wait that is unique in the whole run; ids of iterations are unique only in their loop."""
     return f"{meta.get('loop_id', '')} {meta.get('wait_id')}"
 
 

@@ -22,7 +22,7 @@ from noetl_temporal.value_store import ValueStore, until_done
 __all__ = ["InFlight", "Resumption", "Segment", "packed", "read", "resumed"]
 
 _LEVEL = 1
-"""Of the compression: higher ones cost more time than the bytes that they save."""
+"""Level of the compression: higher ones cost more time than the bytes they save are worth."""
 
 
 class InFlight(msgspec.Struct, frozen=True, omit_defaults=True):

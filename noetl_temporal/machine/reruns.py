@@ -32,7 +32,7 @@ from noetl_temporal.machine.tasks.events import message_of
 __all__ = ["emit_reused", "facts_before", "problem_before", "region_of", "take_over"]
 
 _PAYLOAD = "payload"
-"""Of the roots of values, the one that a rerun has from its own request, which is the same."""
+"""The root of values that a rerun takes from its own request, as it is the same."""
 
 _TAKEN = (
     *("workload", "ctx", "vars", "kept", "unmeasured", "signals"),

@@ -18,7 +18,7 @@ _MAX_DELAY = 100 * 365 * 86_400.0
 
 
 def records_of(found: Json) -> list[dict[str, Json]]:
-    """Those of a list that are records; none of anything else."""
+    """Return the valid records in a list; empty for any other value."""
     return [record for one in as_list(found) or () if (record := record_of(one)) is not None]
 
 
@@ -46,7 +46,7 @@ def record_of(found: Json) -> dict[str, Json] | None:
 
 
 def error_of(found: Json) -> dict[str, Json] | None:
-    """An error whose message and traceback are texts."""
+    """Return an error with its message and traceback converted to text."""
     fields = as_map(found)
     if fields is None:
         return None if found is None else {"message": as_text(found)}

@@ -58,7 +58,7 @@ class EventRow(msgspec.Struct, frozen=True):
     ordinal: int
 
     def checksum(self) -> str:
-        """Of the row's content; not of its position in Temporal's history, which a reset changes."""
+        """Return the checksum of the content, without the position in Temporal's history, which a reset changes."""
         meta = {name: value for name, value in self.meta.items() if name != "temporal"}
         content = (*msgspec.structs.astuple(self)[:11], meta, self.error, self.worker_id, self.stack_trace)
         return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:32]

@@ -162,7 +162,7 @@ class _Children:
         self.ended: set[str] = set()
 
     def awaited(self) -> list[asyncio.Task[None]]:
-        """Those that a run waits for. A playbook may outlive its caller, a loop does not."""
+        """Return the children that a run waits for. A playbook may outlive its caller, a loop does not."""
         found = self.followed.items()
         return [task for link, task in found if link.workflow_type == LOOP or link.run_id in self.ended]
 

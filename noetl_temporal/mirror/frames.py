@@ -65,7 +65,7 @@ def _result(event: HistoryEvent) -> Sequence[Payload]:
 async def _entries(
     converter: DataConverter, store: StorageDriver, key: str | None
 ) -> tuple[list[msgspec.Raw], list[str]]:
-    """Those of all segments, in their order, and the keys of the segments."""
+    """Return the entries of all segments, in order, and the keys of the segments."""
     parts: list[list[msgspec.Raw]] = []
     chain = SegmentChain()
     while key is not None:

@@ -36,7 +36,7 @@ _GAUGES = (
 
 
 class Gauges:
-    """Of the runs of a namespace."""
+    """Gauges for the runs of a namespace."""
 
     def __init__(self, pool: asyncpg.Pool, namespace: str, paths: PathLabels | None = None) -> None:
         self._pool = pool

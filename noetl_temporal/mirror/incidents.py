@@ -139,7 +139,7 @@ def _from_storage(failure: Failure) -> bool:
 
 
 def _message(failure: Failure) -> str:
-    """Of a missing key, the innermost: it names the key."""
+    """Return the message of the failure; for a missing key, that of the innermost cause, which names the key."""
     if _MISSING_KEY in _types(failure) and failure.application_failure_info.type != _MISSING_KEY:
         return _message(failure.cause)
     type_ = failure.application_failure_info.type

@@ -103,7 +103,7 @@ async def _executions(client: Client, connection: Connection, runs: Sequence[Wor
 
 
 async def _progress(client: Client, connection: Connection, runs: Sequence[WorkflowExecution]) -> dict[str, _Progress]:
-    """Of the runs that the mirror knows, by run id."""
+    """Return the progress of the runs that the mirror knows, by run id."""
     columns = [run.id for run in runs], [run.run_id for run in runs]
     found = await connection.fetch(sql.query("how_far"), client.namespace, *columns)
     return {record["run_id"]: _Progress(*record[1:]) for record in found}

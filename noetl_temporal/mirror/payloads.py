@@ -45,7 +45,7 @@ TRAIL = "noetl-trail"
 """Name of the header, of the memo and of the local activity in which domain events travel."""
 
 _ARGUMENTS = 2
-"""Those that the fold reads; items and scope of a loop come after them."""
+"""The number of arguments that the fold reads; items and scope of a loop come after them."""
 
 KEEP = "noetl.keep"
 """The local activity that stores values, and returns their keys (stored_values.py)."""

@@ -234,7 +234,7 @@ async def problems(database: Database) -> list[ReadProblem]:
 
 
 async def read_progress(database: Database, namespace: str, workflow_id: str, run_id: str) -> ReadProgress:
-    """Of a playbook's workflow, whose last run is ``run_id``."""
+    """Return how far the mirror has read a playbook's workflow, whose last run is ``run_id``."""
     records = [dict(record) for record in await database.fetch(sql.query("read_progress"), namespace, workflow_id)]
     found = [msgspec.convert(record, ReadProblem) for record in records if record["problem"] is not None]
     is_known = any(record["run_id"] == run_id for record in records)

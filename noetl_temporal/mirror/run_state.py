@@ -28,7 +28,7 @@ class Page(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RunState(msgspec.Struct, omit_defaults=True):
-    """All that the fold remembers; plain JSON in noetl.cursor.
+    """The state of the fold, stored as plain JSON in noetl.cursor.
 
     ``slot`` and ``clock`` give derived rows their ids (event_ids.py); ``last`` is the millisecond of the newest id
     among the run's own events. ``open`` has what began and has not ended, by the id of its row: it is as large as what

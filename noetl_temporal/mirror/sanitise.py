@@ -15,7 +15,7 @@ LARGE = 10_240
 """Bytes of JSON above which a value is replaced by its size."""
 
 LEVELS = 100
-"""Of maps and lists in each other, below which a value is left out."""
+"""Levels of nested maps and lists; deeper values are left out."""
 
 _KEPT = "_step_results"
 _SECRET = re.compile(

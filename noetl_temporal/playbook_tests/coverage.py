@@ -45,12 +45,12 @@ def _route(step: Step, arc: Arc) -> Part:
 
 
 def _routes(step: Step) -> Iterator[Part]:
-    """Those that the playbook has: one that it implies has the place of its step."""
+    """Yield the routes that the playbook contains. An implied route has the place of its step, and is left out."""
     return (_route(step, arc) for arc in _arcs(step) if arc.span != step.span)
 
 
 def _arcs(step: Step) -> tuple[Arc, ...]:
-    """Those into the iterations of its loop, or on from its items, and its own."""
+    """Return the arcs into the iterations of its loop or from its items, then its own."""
     enter = step.loop.enter if step.loop is not None else None
     return (*(enter.arcs if enter is not None else ()), *step.route.arcs)
 

@@ -90,7 +90,7 @@ def _status(test: PlaybookTest, graph: Graph, run: TrialRun) -> Iterator[TrialPr
 
 
 def _whole(expected: dict[str, Node], run: TrialRun, world: StubbedWorld) -> dict[str, Any]:
-    """What is compared as a whole, by its key, where the test names it."""
+    """Return the values that are compared as a whole, by key, as far as the test names them."""
     named = _keys(expected.get("results"))
     found: dict[str, Any] = {
         "route": route_of(run),
@@ -143,7 +143,7 @@ def _steps(node: Node, route: list[str], graph: Graph) -> Iterator[TrialProblem]
 
 
 def _events(node: Node, events: list[DomainEvent], graph: Graph) -> Iterator[TrialProblem]:
-    """Each must be found behind the one before it."""
+    """Check that the expected events occur in this order; others may be between them."""
     after = 0
     for item in _items(node):
         wanted: dict[str, Json] = {"type": plain(item)}
@@ -164,7 +164,7 @@ def _is_event(wanted: dict[str, Json], event: DomainEvent) -> bool:
 
 
 def _failures(node: Node | None, run: TrialRun) -> list[Json]:
-    """Of each failure what the test names of it; of further ones what tells them."""
+    """Return, for each failure, the fields that the test names; for further ones, those that identify them."""
     named = [[key.text for key, _ in one.entries] for one in _items(node) if isinstance(one, MappingNode)]
     found = [msgspec.structs.asdict(one) for one in run.finish.failures.kept]
     usual = ["step", "kind", "message"]

@@ -59,7 +59,7 @@ __all__ = ["MadeCall", "TrialRun", "World", "run_graph"]
 
 
 class World(Protocol):
-    """What a run takes place in."""
+    """The surroundings of a run: its clock, and what its calls return."""
 
     def now(self) -> int:
         """Milliseconds since the epoch."""
@@ -120,7 +120,7 @@ async def run_graph(graph: Graph, world: World, execution_id: int, payload: dict
 
 
 class _Log(CallLog):
-    """Of one call."""
+    """The attempts of one call."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class _Log(CallLog):
 
 
 class _Host:
-    """Of one machine. What ends here is put into the inbox, a fault as well."""
+    """Hosts one machine in memory. Everything that ends is put into its inbox, faults as well."""
 
     def __init__(
         self, machine: Machine | LoopMachine, world: World, run: TrialRun, parent: _Host | None = None
@@ -196,7 +196,7 @@ class _Host:
                 self._pass_on(command)
 
     def _pass_on(self, command: Command) -> None:
-        """Messages between loops and their playbook."""
+        """Pass on a message between a loop and its playbook."""
         match command:
             case OpenWait(wait) if self._parent is not None:
                 self._parent.tell(WaitOpened(self._now(), wait))
@@ -250,7 +250,7 @@ class _Host:
     # ---- calls ------------------------------------------------------------------------------------------------------
 
     async def _playbook(self, made: MadeCall) -> ToolReport:
-        """A playbook that is called is a run of its own."""
+        """Run a called playbook, which is a run of its own."""
         made.attempts += 1
         call, found = made.call, self._world.playbook(made.call)
         if isinstance(found, ToolReport):

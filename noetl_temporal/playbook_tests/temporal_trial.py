@@ -120,7 +120,7 @@ class _Trial:
         return TrialResult(self._test, time.perf_counter() - began, ordered, run)
 
     async def _follow(self, handle: RunHandle) -> list[TrialProblem]:
-        """What kept the run from its end."""
+        """Run the test to its end; return the problems that prevented that."""
         steering = asyncio.create_task(self._send_requests(handle))
         ending = asyncio.create_task(handle.result())
         try:
@@ -144,7 +144,7 @@ class _Trial:
                 await handle.terminate("the test has ended")
 
     async def _read_outcome(self, handle: RunHandle, report: Any) -> None:
-        """The outcome of the run, in the form of the in-memory host's."""
+        """Fill in the outcome of the run, in the form of the in-memory host."""
         run = self._stubbed.run
         state: dict[str, Any] = await handle.workflow.query("state")
         run.finish = Finish(report.status, report.result, report.failures, report.steps)
@@ -181,7 +181,7 @@ class _Trial:
         await self._until_still(handle, clocks)
 
     async def _something_happens(self, clocks: Clocks, before: list[WorkflowClock]) -> bool:
-        """Whether something does within a while: a timer fires some time after the clock has moved to its moment."""
+        """Wait for progress for a while; return whether there was any. Timers fire some time after the clock has moved."""
         seen, until = self._progress(before), time.monotonic() + STILL_SECONDS
         while time.monotonic() < until:
             found = await clocks.read()
@@ -201,11 +201,11 @@ class _Trial:
                 return
 
     def _progress(self, found: list[WorkflowClock]) -> tuple[Any, ...]:
-        """What changes when something happens."""
+        """Return a value that changes whenever the run makes progress."""
         return self._stubbed.deliveries, [(one.handle.id, one.events) for one in found]
 
     def _is_settled(self, found: list[WorkflowClock]) -> bool:
-        """Whether nothing happens but calls that wait for a request."""
+        """Whether the run makes no progress until a request is sent."""
         running = sum(one.running for one in found)
         return not any(one.is_at_work for one in found) and running == self._requests.held_back
 
@@ -214,7 +214,7 @@ class _Trial:
         return datetime.fromtimestamp(self._began + moments[0], UTC) if moments else None
 
     async def _situation(self, handle: RunHandle, found: list[WorkflowClock]) -> Situation | None:
-        """None for a run that has ended meanwhile."""
+        """Return the situation of the run; None if it has ended."""
         try:
             standing = await handle.suspensions(timedelta(seconds=10))
         except RunOverError:
@@ -243,12 +243,14 @@ class _Trial:
 
 
 def _time_of(found: list[WorkflowClock]) -> datetime:
-    """That of the workflow which is behind the others. The clock of one that waits for its loops stands."""
+    """Return the time of the workflow that is behind the others. The clock of one that waits for its loops stands
+    still.
+    """
     return min((one.now for one in found if not one.children), default=found[0].now)
 
 
 async def _is_paused(handle: WorkflowHandle[Any, Any]) -> bool | None:
-    """None for a loop that has ended."""
+    """Whether the workflow is paused; None for a loop that has ended."""
     try:
         if (await handle.describe()).close_time is not None:
             return None

@@ -16,7 +16,7 @@ DELAYED = re.compile(r"(?!.* times out in )\S+ .+ in \S+ s")
 """The summary of a timer before a page, a retry or a jump."""
 
 WAITED = re.compile(r".+ (waits until its time|times out)")
-"""That of a task that waits."""
+"""The kind of a task that waits."""
 
 
 async def delays_of_timers(client: Client, workflow_id: str) -> list[tuple[float, float]]:

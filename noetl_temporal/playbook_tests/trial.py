@@ -24,7 +24,9 @@ EXECUTION_ID = 1
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What a test came to: its ``problems``, none if it passed. ``seconds`` of real time; ``run`` as far as it went."""
+    """The result of a test: its ``problems``, empty if it passed; ``seconds`` of real time; the ``run`` as far as it
+    got.
+    """
 
     test: PlaybookTest
     seconds: float
@@ -55,7 +57,7 @@ def problems_of(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: Tria
 
 
 def _run(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: TrialRun) -> list[TrialProblem]:
-    """What kept the run from its end."""
+    """Run the playbook to its end; return the problems that prevented that."""
     try:
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
             runner.run(run_graph(graph, world, EXECUTION_ID, test.payload, run))

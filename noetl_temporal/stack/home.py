@@ -184,12 +184,12 @@ class Home:
         )
 
     def _remove_drafts(self) -> None:
-        """Of writers that were killed. Only an owner writes."""
+        """Remove temporary files of writers that were killed. Only an owner writes."""
         for draft in self.root.glob(f".*{DRAFT_SUFFIX}"):
             draft.unlink(missing_ok=True)
 
 
 def _started(pid: int) -> str | None:
-    """When the process began, if it is one of this account."""
+    """Return when the process started; None if it belongs to another account."""
     found = identity(pid)
     return found.started if found and found.uid == os.getuid() else None

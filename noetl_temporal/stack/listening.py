@@ -16,7 +16,7 @@ __all__ = ["listening_ports", "listens"]
 PROC = Path("/proc")
 LISTENING = "0A"
 LSOF = "/usr/sbin/lsof"
-"""Of macOS, which has no /proc."""
+"""The path of lsof on macOS, which has no /proc."""
 
 
 class _Listener(NamedTuple):

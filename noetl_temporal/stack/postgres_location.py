@@ -45,12 +45,12 @@ class PostgresLocation(NamedTuple):
 
     @property
     def account(self) -> Account | None:
-        """Of the server, where it is another than this one."""
+        """The account of the server, if not the current one."""
         return self.accounts.server if self.accounts else None
 
     @property
     def initdb_account(self) -> Account | None:
-        """Of the program that makes a cluster, where it is another than this one."""
+        """The account of initdb, if not the current one."""
         return self.accounts.initdb if self.accounts else None
 
     def name_of(self, data: Path) -> str:

@@ -103,7 +103,7 @@ def scope_paths(rules: Iterable[CallRule], sinks: Iterable[Sink]) -> tuple[str, 
 
 
 def _numeric_values(rule: CallRule) -> tuple[Value | None, ...]:
-    """Those that the activity reads when the rule applies."""
+    """Return the values of a rule that the activity reads as numbers when the rule applies."""
     if rule.do == "again":
         return (rule.attempts,)
     return (rule.attempts, rule.delay, rule.max_delay) if rule.do == "retry" else ()
