@@ -181,7 +181,7 @@ class _Trial:
         await self._until_still(handle, clocks)
 
     async def _something_happens(self, clocks: Clocks, before: list[WorkflowClock]) -> bool:
-        """Wait for progress for a while; return whether there was any. Timers fire some time after the clock has moved."""
+        """Wait a while; return whether there was progress. Timers fire some time after the clock has moved."""
         seen, until = self._progress(before), time.monotonic() + STILL_SECONDS
         while time.monotonic() < until:
             found = await clocks.read()
