@@ -60,7 +60,7 @@ class AttemptEnd:
     async def concluded(
         self, outcome: PlainOutcome, *, may_retry: bool, sinks: tuple[SinkRecord, ...], is_called: bool, is_taken: bool
     ) -> ToolReport:
-        """The report with this outcome. Raises the error that asks Temporal for the next attempt."""
+        """Return the report with this outcome. Raises the error that asks Temporal for the next attempt."""
         decision, failed = self._decide(outcome)
         if decision.do == "retry" and self._log.stop_reason == "cancelled":
             decision = Decision(indeterminate=decision.indeterminate)
@@ -127,7 +127,7 @@ class AttemptEnd:
 
 
 def _abridged(report: ToolReport, counts: AttemptCounts) -> ToolReport:
-    """The report, with the counts that its attempts do not contain."""
+    """Return the report, with the counts that its attempts do not contain."""
     *before, last = report.attempts
     report = replace(report, attempts=(*before, replace(last, worker="")))
     return report if counts.used == counts.total == len(report.attempts) else replace(report, counts=counts)

@@ -56,7 +56,7 @@ class _Guarded(ActivityInboundInterceptor):
 
 
 def _must_wait(details: Sequence[Any]) -> bool:
-    """Only a call whose log can be read is handed on (run_tool.py)."""
+    """Whether the call waits here. All others are handed on, as their log can be read (run_tool.py)."""
     return activity.info().activity_type == FRAME_ACTIVITY or any(isinstance(one, Locked) for one in details)
 
 

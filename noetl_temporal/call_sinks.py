@@ -76,7 +76,7 @@ class CallSinks:
     # ---- before the call --------------------------------------------------------------------------------------------
 
     async def stored_outcome(self) -> LedgerResult:
-        """The outcome that an earlier attempt has stored with its rows."""
+        """Return the outcome that an earlier attempt has stored with its rows."""
         asked: list[Json] = []
         for sink in self._call.sinks if self._call.store is None else ():
             try:
@@ -162,7 +162,7 @@ def _tool_slot(kind: str) -> AbstractAsyncContextManager[object]:
 
 
 def _default_content(call: ToolCall, outcome: PlainOutcome) -> Json:
-    """What a sink stores when the playbook names nothing: an HTTP response's body, any other result as it is."""
+    """Return what a sink stores when the playbook names nothing: an HTTP response's body, any other result as it is."""
     result: Json = outcome.get("result")
     if call.kind == "http" and call.store is None and isinstance(result, dict):
         return cast("dict[str, Json]", result).get("data")

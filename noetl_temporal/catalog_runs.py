@@ -40,13 +40,13 @@ async def compiled(dsn: str, entry: CatalogEntry, request: Mapping[str, Json]) -
 
 
 def errors_of(results: Iterable[Result]) -> CompileError:
-    """The errors of several playbooks as one."""
+    """Return the errors of several playbooks as one."""
     found = (one for result in results for one in result.diagnostics if one.severity is Severity.ERROR)
     return CompileError(tuple(found))
 
 
 async def pinned(dsn: str, entry: CatalogEntry, graph: Graph) -> Pinned:
-    """The playbooks that a version calls, with all that they call. Raises DeploymentError."""
+    """Return the playbooks that a version calls, with all that they call. Raises DeploymentError."""
     if not has_calls(graph):
         return Pinned(NO_CALLS, ())
     tools = installed_tools()
@@ -67,7 +67,7 @@ async def _follow(dsn: str, entries: Iterable[CatalogEntry], members: dict[str, 
 
 
 def _requested_versions(call: Call) -> Iterator[tuple[str, int | None]]:
-    """The version that a call names, and the newest one, which distinguishes a wrong version from a wrong path."""
+    """Yield the newest version, which shows whether the path exists, and the version that the call names."""
     yield call.path, None
     if call.version:
         yield named(call_name(call.path, call.version))

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 NEWEST = "latest"
-"""In place of a version: the newest."""
+"""The word for the newest version."""
 
 MOST_DIGITS = 9
 """The highest version: Postgres stores versions as integers."""
@@ -79,7 +79,7 @@ class Registered(NamedTuple):
 
 
 def named(text: str) -> tuple[str, int | None]:
-    """The path and the version of ``path@version``; without a version, or with ``latest``, None for the newest."""
+    """Return the path and the version of ``path@version``; None without a version, or for ``latest``."""
     path, _, version = text.rpartition("@")
     if path and version.isdecimal() and len(version) <= MOST_DIGITS:
         return path, int(version)
@@ -125,7 +125,7 @@ async def find(dsn: str, names: Iterable[tuple[str, int | None]]) -> dict[tuple[
 
 
 async def entry(dsn: str, path: str, version: int | None = None) -> CatalogEntry:
-    """A version of a playbook, the newest unless one is named. Raises UnknownPlaybookError, DeploymentError."""
+    """Return a version of a playbook, the newest unless one is named. Raises UnknownPlaybookError, DeploymentError."""
     found = await find(dsn, [(path, version)]) if path.isprintable() else {}
     if found:
         return found[path, version]
@@ -146,7 +146,7 @@ async def newest(dsn: str, beginning: str | None = None) -> list[CatalogEntry]:
 
 
 async def versions(dsn: str, path: str) -> list[CatalogEntry]:
-    """All versions of a path, the newest first. Raises DeploymentError."""
+    """Return all versions of a path, the newest first. Raises DeploymentError."""
     return [_entry(one) for one in await _fetch(dsn, "registered_versions", path)]
 
 

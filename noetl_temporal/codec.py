@@ -192,7 +192,7 @@ class _DataConverter(DataConverter):
         return self if self._is_same_everywhere else cast("Self", _with_place(self, place_of(context)))
 
     def changed(self, fields: Mapping[str, Any]) -> Self:
-        """A copy with these fields. dataclasses.replace would make all converters anew, for each call."""
+        """Return a copy with these fields. dataclasses.replace would make all converters anew, for each call."""
         found = object.__new__(type(self))
         vars(found).update(vars(self), **fields)
         object.__setattr__(found, "payload_converter", found._new_payload_converter())
@@ -204,7 +204,7 @@ class _DataConverter(DataConverter):
         return self
 
     def __hash__(self) -> int:
-        """By identity: some fields of the base class, by which it would hash, have none."""
+        """Hash by identity, as some fields of the base class are not hashable."""
         return id(self)
 
     def __eq__(self, other: object) -> bool:
@@ -239,7 +239,7 @@ def _with_class(converter: _Converter, made: Callable[[], PayloadConverter]) -> 
 def data_converter(
     dsn: str | None = None, signing_key: bytes | None = None, keyring: Keyring | None = None
 ) -> DataConverter:
-    """The converter of all clients, workers and mirrors; ``dsn`` is the Postgres for large values."""
+    """Return the converter of all clients, workers and mirrors; ``dsn`` is the Postgres for large values."""
     storage = _storage(PayloadStore(dsn, keyring)) if dsn else None
     base = _DataConverter(external_storage=storage, failure_converter_class=PlainFailureConverter)
     found = _with_class(base, _plain_converter)
@@ -272,7 +272,7 @@ def is_kept_outside(payload: Payload) -> bool:
 
 
 def codec_of_stored(converter: DataConverter) -> PayloadCodec | None:
-    """The codec of values that are stored directly; none with encryption keys, as the store encrypts."""
+    """Return the codec of values that are stored directly; none with encryption keys, as the store encrypts."""
     return None if _encryption_codec(converter) is not None else converter.payload_codec
 
 
@@ -319,5 +319,5 @@ def replay_converter(converter: DataConverter) -> DataConverter:
 
 
 def payload_limit(converter: DataConverter) -> int:
-    """The largest value in bytes that this converter supports."""
+    """Return the largest value in bytes that this converter supports."""
     return INLINE_BYTES if converter.external_storage is None else STORED_BYTES

@@ -49,7 +49,7 @@ class Access(NamedTuple):
 
 
 async def decoded(converter: DataConverter, payload: Payload) -> Payload:
-    """The payload as plain JSON. Raises DecryptionError, LookupError, the payload store's errors."""
+    """Return the payload as plain JSON. Raises DecryptionError, LookupError, the payload store's errors."""
     payload = await _fetch_stored(converter, payload)
     if is_encrypted(payload):
         if converter.payload_codec is None:
@@ -71,7 +71,7 @@ async def _fetch_stored(converter: DataConverter, payload: Payload) -> Payload:
 
 
 async def encoded(converter: DataConverter, payload: Payload) -> Payload:
-    """The payload encrypted, also one that a client would store."""
+    """Return the payload encrypted, also one that a client would store."""
     codec = converter.payload_codec
     return codec.keyring.encrypt(payload) if isinstance(codec, EncryptionCodec) else payload
 
@@ -130,7 +130,7 @@ class _Handler(QuietHandler):
             self._answer(*self._converted(route))
 
     def _refusal(self) -> tuple[HTTPStatus, dict[str, Any]] | None:
-        """Why a request is refused: a page of another origin could reach this server through a name of its own."""
+        """Return the refusal of a request, if any: pages of other origins may reach this server by their own names."""
         if self.headers.get("Origin", self.access.origin) != self.access.origin:
             return HTTPStatus.FORBIDDEN, {"error": "requests from this origin are not allowed: see --origin"}
         sent = self.headers.get("Authorization", "").encode()

@@ -61,7 +61,7 @@ class EarlierRun(NamedTuple):
 
 
 async def earlier_run(client: Client, workflow_id: str, execution_id: int, step: str) -> EarlierRun:
-    """What a run had before ``step`` first started, where that can be taken over.
+    """Return what a run had before ``step`` first started, where that can be taken over.
 
     Raises RequestRefusedError with the reason, DecryptionError, RPCError, the errors of the payload store."""
     try:
@@ -165,7 +165,7 @@ class _Recorder:
         self._graph, self._step = graph, step
         self._facts: Json = None
         self._starts: dict[str, str | None] = {}
-        """For each step that started why nothing can be taken over there; None where it can."""
+        """Return, for each started step, why a rerun cannot start there; None if it can."""
 
     def note(self, step: str, state: PlaybookState) -> None:
         """A step is about to start."""
@@ -181,7 +181,7 @@ class _Recorder:
         return self._step in self._starts
 
     def result(self, given: RunInput) -> Json:
-        """The facts. Raises RequestRefusedError."""
+        """Return the facts. Raises RequestRefusedError."""
         if not self.has_started:
             raise RequestRefusedError(self._why_not_reached(given.rerun))
         problem = self._starts[self._step]

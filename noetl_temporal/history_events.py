@@ -29,7 +29,7 @@ __all__ = ["events_in_history"]
 
 
 async def events_in_history(client: Client, workflow_id: str) -> AsyncIterator[Event]:
-    """Until the last event of the run. Raises RPCError, also for a run that Temporal has removed."""
+    """Yield the events of a run until its last one. Raises RPCError, also for a run that Temporal has removed."""
     found = await client.get_workflow_handle(workflow_id).describe()
     first = found.raw_description.workflow_execution_info.first_run_id or found.run_id
     rows = asyncio.Queue[EventRow | None]()
@@ -91,7 +91,7 @@ class _Fold:
         self.state: RunState | None = None
 
     async def rows_of(self, events: Sequence[HistoryEvent]) -> list[EventRow]:
-        """The rows that the next events add."""
+        """Return the rows that the next events add."""
         if not events:
             return []
         found = [await plain(await decrypted(event, self._converter), self._converter) for event in events]

@@ -42,7 +42,7 @@ async def until_passed_on(client: Client, workflow_id: str, activity_id: str) ->
 
 
 async def _workflow_and_ancestors(client: Client, workflow_id: str) -> list[DescribeWorkflowExecutionResponse]:
-    """The workflow, and those it is a child of, the run's last."""
+    """Return the workflow, and those it is a child of, the run's last."""
     found: list[DescribeWorkflowExecutionResponse] = []
     while workflow_id:
         found.append((await client.get_workflow_handle(workflow_id).describe()).raw_description)

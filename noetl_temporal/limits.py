@@ -25,5 +25,5 @@ in flight. Larger ones are refused, as anyone with access to Temporal or the pay
 
 
 def inline_bytes(limit: int) -> int:
-    """The most that one value has in history itself, where values may have ``limit`` bytes in all."""
+    """Return the most that one value has in history itself, where values may have ``limit`` bytes in all."""
     return STORE_FROM_BYTES if limit > INLINE_BYTES else limit

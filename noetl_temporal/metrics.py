@@ -49,7 +49,7 @@ _PATHS = PathLabels()
 
 
 def exporter(address: str) -> PrometheusConfig:
-    """The SDK's exporter on ``HOST:PORT``."""
+    """Return the SDK's exporter on ``HOST:PORT``."""
     return PrometheusConfig(
         bind_address=address,
         counters_total_suffix=True,

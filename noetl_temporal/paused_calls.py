@@ -35,7 +35,7 @@ moment after the run does."""
 
 
 async def pause_calls(client: Client, workflow_id: str, *, frames_only: bool) -> int:
-    """How many were paused. Raises RPCError."""
+    """Return how many were paused. Raises RPCError."""
     total = 0
     for _ in range(_PASSES):
         paused = 0

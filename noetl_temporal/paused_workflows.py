@@ -17,7 +17,7 @@ _PAUSED = ServerStatus.WORKFLOW_EXECUTION_STATUS_PAUSED
 
 
 def read_paused_as_running() -> None:
-    """Have the SDK read the status as running, as a paused workflow has not ended. ``is_paused`` distinguishes
+    """Make the SDK read the status as running, as a paused workflow has not ended. ``is_paused`` distinguishes
     them. Python asks this hook for no value that the SDK knows.
     """
     WorkflowExecutionStatus._missing_ = _read  # type: ignore[method-assign] # pyright: ignore[reportAttributeAccessIssue]
@@ -33,5 +33,5 @@ def is_paused(info: WorkflowExecutionInfo) -> bool:
 
 
 def unpause_command(workflow_id: str) -> str:
-    """The command that resumes it."""
+    """Return the command that resumes it."""
     return f"temporal workflow unpause --workflow-id {workflow_id}"

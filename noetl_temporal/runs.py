@@ -209,7 +209,9 @@ class RunHandle(RunControl):
             return await self._report_of(error.cause)
 
     async def wait(self, timeout: timedelta | None = None) -> RunReport:  # noqa: ASYNC109 - of the wait, not of the run
-        """As ``result``, but at most for the timeout: the run itself continues. Raises TimeoutError."""
+        """Wait for the result, at most for the timeout: the run itself continues. Raises TimeoutError, and see
+        ``result``.
+        """
         async with asyncio.timeout(None if timeout is None else timeout.total_seconds()):
             return await self.result()
 
@@ -273,11 +275,11 @@ class RunHandle(RunControl):
             await self.workflow.terminate(reason=reason)
 
     async def progress(self, within: timedelta | None = None) -> dict[str, dict[str, Json]]:
-        """The steps so far, from a query of the workflow. Raises RPCError if no worker responds in time."""
+        """Return the steps so far, from a query of the workflow. Raises RPCError if no worker responds in time."""
         return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress", rpc_timeout=within))
 
     async def events(self) -> AsyncIterator[Event]:
-        """The event log from its start until the run's last event, as rows appear.
+        """Yield the event log from its start until the run's last event, as rows appear.
 
         Without an event log from Temporal's history, while Temporal has it: the same events, but those that its mirror
         adds about resets. Raises asyncpg's errors, or then RPCError."""

@@ -85,11 +85,11 @@ class PlaybookSchedules:
         return await self.get(own)
 
     async def list(self, path: str | None = None) -> Sequence[PlaybookSchedule]:
-        """All of them, or those of a path, by name. A new one may take a second to be listed."""
+        """Return all of them, or those of a path, by name. A new one may take a second to be listed."""
         return await self._temporal.all(path)
 
     async def get(self, name: str) -> PlaybookSchedule:
-        """What it is, when it runs next, and its latest runs."""
+        """Return what it is, when it runs next, and its latest runs."""
         return await self._temporal.get(name)
 
     async def pause(self, name: str, note: str | None = None) -> None:
@@ -134,7 +134,7 @@ class PlaybookSchedules:
         return {one.schedule: one for one in tried if one is not None}
 
     async def _moved(self, schedule: PlaybookSchedule, entry: CatalogEntry) -> MovedSchedule | None:
-        """None for one that somebody else has moved meanwhile."""
+        """Return how the schedule was moved; None if another client has moved it."""
         name, before = schedule.name, schedule.version
         if schedule.payload is None:
             return MovedSchedule(

@@ -145,7 +145,7 @@ class TemporalSchedules:
         return found
 
     async def _read(self, name: str) -> PlaybookSchedule | None:
-        """None for one that is not ours, and one that has been deleted."""
+        """Return a schedule; None if it is not one of NoETL, or has been deleted."""
         try:
             async with self._translated_errors(name):
                 found = await self._handle(name).describe()
@@ -195,7 +195,7 @@ class TemporalSchedules:
         return ScheduledRun(at, action.workflow_id, attributes.get(EXECUTION_ID))
 
     async def move(self, name: str, version: int, playbook: Playbook) -> int | None:
-        """Have the next runs be of a newer version. Returns the version before; None where it is no older.
+        """Move the next runs to a newer version. Returns the version before; None if that is not older.
 
         Raises ScheduleError, DeploymentError."""
         before: list[int] = []
@@ -221,7 +221,7 @@ class TemporalSchedules:
         return before[0] if before else None
 
     async def pause(self, name: str, note: str | None = None) -> None:
-        """No run is started until it is resumed. Without a note a paused one keeps its own. Raises ScheduleError,
+        """Pause the schedule. Without a note a paused schedule keeps its own. Raises ScheduleError,
         DeploymentError."""
         if note is None and (found := await self._read(name)) is not None and found.is_paused:
             return

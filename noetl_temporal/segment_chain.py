@@ -31,7 +31,7 @@ class SegmentChain:
         self.keys.append(key)
 
     def inflated(self, data: bytes) -> bytes:
-        """A segment's data, decompressed. Raises InflateError, also when all of them have too many bytes."""
+        """Return a segment's data, decompressed. Raises InflateError, also when all of them have too many bytes."""
         found = inflated(data)
         self._left -= len(found)
         if self._left < 0:

@@ -100,8 +100,9 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         return type(self)(self._inner, self._signer, is_strict=self._is_strict, place=place_of(context))
 
     def _problem(self, payloads: Sequence[Payload], hint: Any) -> str | None:
-        """Why the list is refused. One with a value that could not be read is checked when it is read later, and so is
-        one with a value that could not be decrypted."""
+        """Return why the list is refused. One with a value that could not be read is checked when it is read later, and
+        so is one with a value that could not be decrypted.
+        """
         kinds = self._kinds(hint)
         if not payloads or not kinds:
             return None
@@ -132,7 +133,7 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         return self._signer.fits(place_of_schedule(self._place.namespace, schedule), RunInput.__name__, payloads)
 
     def _kinds(self, hint: Any) -> Sequence[str]:
-        """The kinds of which the value must be one; none where it may be anyone's."""
+        """Return the kinds of which the value must be one; none where it may be anyone's."""
         kind = _kind_asked_for(hint)
         if kind is not None:
             return (kind,)
@@ -141,7 +142,7 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
 
 
 def place_of(context: SerializationContext) -> PayloadPlace:
-    """The place of a context of the SDK."""
+    """Return the place of a context of the SDK."""
     if isinstance(context, ActivitySerializationContext):
         activity = f"{_LOCAL}{context.activity_type}" if context.is_local else f"call {context.activity_id}"
         return PayloadPlace(context.namespace, context.workflow_id or "", activity)
@@ -151,7 +152,7 @@ def place_of(context: SerializationContext) -> PayloadPlace:
 
 
 def _kind_of(value: Any) -> str | None:
-    """The kind of a value of ours, None for any other."""
+    """Return the kind of a value of ours, None for any other."""
     if isinstance(value, msgspec.Struct | msgspec.Raw):
         return type(value).__name__
     if isinstance(value, list) and value:
@@ -161,7 +162,7 @@ def _kind_of(value: Any) -> str | None:
 
 
 def _kind_asked_for(hint: Any) -> str | None:
-    """The kind of the values that a type hint asks for, None where it is not one of ours."""
+    """Return the kind of the values that a type hint asks for, None where it is not one of ours."""
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct | msgspec.Raw):
         return hint.__name__
     if get_origin(hint) is list and get_args(hint):

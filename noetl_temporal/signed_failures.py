@@ -76,7 +76,7 @@ def _digest(failure: Failure) -> str:
 
 
 def _verified(failure: Failure, payload_converter: PayloadConverter) -> Failure | None:
-    """The failure with its texts; None if it is not signed."""
+    """Return the failure with its texts; None if it is not signed."""
     if not (failure.HasField("application_failure_info") and failure.HasField("encoded_attributes")):
         return None
     try:
@@ -105,7 +105,7 @@ def _silenced(failure: Failure) -> Failure:
 
 
 def _kind(failure: Failure) -> str:
-    """In words, such as ``heartbeat timeout``."""
+    """Return the kind of a failure in words, such as ``heartbeat timeout``."""
     timeout = failure.timeout_failure_info.timeout_type
     if failure.HasField("timeout_failure_info") and timeout in TimeoutType.values():
         return TimeoutType.Name(timeout).removeprefix("TIMEOUT_TYPE_").replace("_", " ").lower() + " timeout"

@@ -62,8 +62,8 @@ _SCHEDULE = "schedule"
 
 
 def place_of_schedule(namespace: str, workflow_id: str) -> PayloadPlace:
-    """The place of a schedule's input; ``workflow_id`` is without the time that each of its runs has. It is that of no
-    run, so what is signed for a run starts no other under an id with a time.
+    """Return the place of a schedule's input; ``workflow_id`` is without the time that each of its runs has. It is that
+    of no run, so what is signed for a run starts no other under an id with a time.
     """
     return PayloadPlace(namespace, workflow_id, _SCHEDULE)
 
@@ -79,7 +79,7 @@ class Signer:
         self._keyed = hmac.new(key, digestmod="sha256")
 
     def signature(self, place: PayloadPlace, kind: str, payloads: Sequence[Payload]) -> bytes:
-        """The signature of the list, whose first value is of this kind."""
+        """Return the signature of the list, whose first value is of this kind."""
         code = self._keyed.copy()  # hmac.digest releases the GIL, and waits for it 0.2 ms in a busy worker
         code.update(msgspec.json.encode((*place, kind, [_digest(one) for one in payloads])))
         return code.digest()[:_SIGNATURE_BYTES]
@@ -91,8 +91,8 @@ class Signer:
 
 
 def _digest(payload: Payload) -> str:
-    """The key that the payload has in the payload store, were it stored without any other metadata. A reference comes
-    here only where it is written: what is read are the values.
+    """Return the key that the payload has in the payload store, were it stored without any other metadata. A reference
+    comes here only where it is written: what is read are the values.
     """
     encoding = payload.metadata.get("encoding", b"")
     if (encoding, payload.metadata.get("messageType")) == _REFERENCE:
@@ -103,13 +103,13 @@ def _digest(payload: Payload) -> str:
 
 
 def signing_key_from_environment() -> bytes | None:
-    """The key in the file of NOETL_SIGNING_KEY_FILE; None if it is not set. Raises DeploymentError."""
+    """Return the key in the file of NOETL_SIGNING_KEY_FILE; None if it is not set. Raises DeploymentError."""
     path = os.environ.get(SIGNING_KEY_VARIABLE)
     return read_key(Path(path)) if path else None
 
 
 def read_key(path: Path) -> bytes:
-    """The key in this file. Raises DeploymentError if others can read the file, or if the key is too short."""
+    """Return the key in this file. Raises DeploymentError if others can read the file, or if the key is too short."""
     try:
         with path.open("rb") as file:
             mode, key = os.fstat(file.fileno()).st_mode, file.read().strip()

@@ -275,7 +275,7 @@ def _submission(execution_id: int) -> _SpanIds:
 
 
 def _workflow(execution_id: int, run_id: str) -> _SpanIds:
-    """The span of a workflow; each part of one that continues as new has its own."""
+    """Return the span of a workflow; each part of one that continues as new has its own."""
     return _SpanIds(_trace_id(execution_id), _hash(f"workflow/{run_id}", 8))
 
 

@@ -44,10 +44,10 @@ AWAY_SECONDS = 10.0
 _CUT = f"the output is truncated here: at most {MOST_BYTES:,} bytes of an attempt are logged\n"
 
 _log = logging.getLogger(__name__)
-"""The logger of the output, at level INFO, which cli/logs.py enables."""
+"""Logs the output at level INFO, which cli/logs.py enables."""
 
 _away_until: dict[str, float] = {}
-"""By DSN, on the monotonic clock: until when this process stores nothing there."""
+"""DSN -> until when, on the monotonic clock, this process stores nothing there."""
 
 
 class _Lines:
@@ -114,7 +114,7 @@ class TaskOutput:
             await self._store(texts)
 
     def _finished_lines(self, stream: str, *, is_end: bool) -> PrintedText | None:
-        """The finished lines of a stream, at the end all of it, without secrets."""
+        """Return the finished lines of a stream, at the end all of it, without secrets."""
         lines = self._waiting[stream]
         if not is_end and not lines.has_line:
             return None
@@ -130,7 +130,7 @@ class TaskOutput:
         return PrintedText(lines.began, stream, storable_text(self._credentials.scrubbed(text)))
 
     def _within_limit(self, texts: list[PrintedText]) -> list[PrintedText]:
-        """The texts up to the limit, and then the row that reports the truncation; nothing after that."""
+        """Return the texts up to the limit, and then the row that reports the truncation; nothing after that."""
         found: list[PrintedText] = []
         for text in texts:
             if self._is_full:

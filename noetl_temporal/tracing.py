@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 def tracing_problem() -> str | None:
-    """Why there are no traces although the environment names a collector; None if there are, or none are wanted."""
+    """Return why no traces are exported although the environment names a collector; None if that is not so."""
     if not _is_wanted():
         return None
     if not _is_installed():
@@ -53,7 +53,7 @@ def tracing_problem() -> str | None:
 
 
 def submission_span(given: RunInput) -> AbstractContextManager[None]:
-    """The span of a submission, the root of the run's trace."""
+    """Return the span of a submission, the root of the run's trace."""
     found = _spans()
     return nullcontext() if found is None else found.submission(given)
 

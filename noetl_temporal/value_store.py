@@ -80,7 +80,7 @@ class ValueStore:
         return not is_coded and len(msgspec.json.encode(value)) < STORE_FROM_BYTES - METADATA_BYTES
 
     async def read(self, unread: UnreadValue, kind: type[T]) -> T:
-        """A value that could not be read before.
+        """Return a value that could not be read before.
 
         Raises LookupError when it is gone or refused (signing.py), the driver's errors.
         """
@@ -107,11 +107,11 @@ class ValueStore:
         return [claim.claim_data["key"] for claim in claims]
 
     async def get(self, key: str) -> bytes:
-        """What was put. Raises LookupError when it is gone, the driver's errors."""
+        """Return what was put. Raises LookupError when it is gone, the driver's errors."""
         return (await self.get_all([key]))[key]
 
     async def get_all(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """What was put, by key. Raises LookupError when one is gone, the driver's errors."""
+        """Return what was put, by key. Raises LookupError when one is gone, the driver's errors."""
         claims = [StorageDriverClaim({"key": key}) for key in keys]
         payloads = await self._used_driver().retrieve(StorageDriverRetrieveContext(), claims) if claims else []
         if self.converter.payload_codec is not None:

@@ -24,7 +24,7 @@ OPEN = "CloseTime IS NULL"
 
 
 def literal(text: str) -> str:
-    """A text in a filter."""
+    """Return a text in a filter."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

@@ -32,7 +32,7 @@ class WaitMessages:
         self._latest: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def tell_playbook(self, command: OpenWait | CloseWait) -> None:
-        """From a chunk: a playbook that is over needs to know nothing."""
+        """Send a message from a chunk to its playbook; ignored if the playbook has ended."""
         parent = workflow.info().parent
         if parent is None:
             return
@@ -43,7 +43,7 @@ class WaitMessages:
             self._send(parent.workflow_id, command.wait_id, CLOSE_SIGNAL, closed)
 
     def tell_chunk(self, command: AnswerWait, workflow_id: str) -> None:
-        """From a playbook: what a chunk that is over cannot take comes back."""
+        """Send an answer from a playbook to a chunk; it is returned if the chunk has ended."""
         wait_id = f"{command.chunk_id} {command.wait_id}"
         back = WaitClosed(self._now(), wait_id, returned=command.answer.signal)
         handed = HandedAnswer(command.wait_id, command.answer)

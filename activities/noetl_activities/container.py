@@ -71,7 +71,10 @@ class ContainerTool:
 
 
 def _engine() -> str:
-    """The path of the engine. Raises RefusedError if the deployment allows none, ConfigError if it is missing."""
+    """Return the path of the engine.
+
+    Raises RefusedError if the deployment allows none, ConfigError if it is missing.
+    """
     named = os.environ.get(VARIABLE, "")
     if named not in ENGINES:
         choices = " or ".join(ENGINES)

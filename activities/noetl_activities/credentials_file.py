@@ -36,7 +36,7 @@ _REASONS = {
 
 
 def read_credentials(file: Path) -> Mapping[str, Credential]:
-    """The credentials in a file, by name. Raises CredentialError, with one line and no values."""
+    """Return the credentials in a file, by name. Raises CredentialError, with one line and no values."""
     try:
         found = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -54,7 +54,7 @@ def read_credentials(file: Path) -> Mapping[str, Credential]:
 
 
 def unreadable(file: Path, error: OSError) -> CredentialError:
-    """The error for a file that cannot be read."""
+    """Return the error for a file that cannot be read."""
     return CredentialError(f"cannot read the credentials file {file}: {error.strerror}")
 
 

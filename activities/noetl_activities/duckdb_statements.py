@@ -68,7 +68,7 @@ class _Budget:
 
 
 def _containers(value: Json) -> int:
-    """The number of lists and maps in a value, including itself."""
+    """Return the number of lists and maps in a value, including itself."""
     inside = cast("dict[str, Json]", value).values() if isinstance(value, dict) else cast("list[Json]", value)
     return 1 + sum(_containers(one) for one in inside if isinstance(one, dict | list))
 

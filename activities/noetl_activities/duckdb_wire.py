@@ -132,7 +132,7 @@ Reply: TypeAlias = OutcomeNeeded | Done | Failed
 
 
 def framed(message: ToProcess | Reply) -> bytes:
-    """The message as a frame. Raises ValueError if it cannot be encoded or is too long."""
+    """Return the message as a frame. Raises ValueError if it cannot be encoded or is too long."""
     body = msgspec.json.encode(message)
     if len(body) > MAX_FRAME:
         raise ValueError(f"it is over {MAX_FRAME >> 20} MB")
@@ -140,7 +140,7 @@ def framed(message: ToProcess | Reply) -> bytes:
 
 
 def size_of(head: bytes) -> int:
-    """The number of bytes that follow the head of a frame. Raises ValueError if it exceeds the maximum."""
+    """Return the number of bytes that follow the head of a frame. Raises ValueError if it exceeds the maximum."""
     size = int.from_bytes(head, "big")
     if size > MAX_FRAME:
         raise ValueError(f"a frame of {size} bytes")
@@ -148,7 +148,7 @@ def size_of(head: bytes) -> int:
 
 
 def read_frame(file: BinaryIO) -> ToProcess | None:
-    """The next message; None if the other side has ended."""
+    """Return the next message; None if the other side has ended."""
     head = file.read(4)
     if len(head) < 4:
         return None

@@ -85,7 +85,7 @@ def _code(config: dict[str, Json]) -> str:
 
 
 async def _credentials(request: Request, context: ToolContext) -> dict[str, Json]:
-    """The credentials that the task names, for code that reads them. Raises CredentialError."""
+    """Return the credentials that the task names, for code that reads them. Raises CredentialError."""
     if not request.auth or CREDENTIALS_MODULE not in _code(request.config):
         return {}
     auth: Json = request.auth
@@ -144,7 +144,7 @@ def _outcome(answer: dict[str, Json], meta: dict[str, Json]) -> Outcome:
 
 
 def _answer(text: bytes) -> dict[str, Json] | None:
-    """The response; None if it is invalid, because the code can write to the pipe, too."""
+    """Return the response; None if it is invalid, because the code can write to the pipe, too."""
     try:
         answer: Json = json.loads(text)
     except (ValueError, RecursionError):

@@ -68,7 +68,7 @@ def _call(config: dict[str, Json]) -> dict[str, Json]:
 
 
 def _whole(name: str, value: Json, most: int, least: int = 1) -> int:
-    """A number, or text with a number, which templates may yield."""
+    """Return a number, or text with a number, which templates may yield."""
     try:
         number = int(value)
     except (ValueError, TypeError, OverflowError):

@@ -43,12 +43,12 @@ class CapturedStream:
         return self.size <= _KEPT
 
     def shortened(self, context: ToolContext) -> str:
-        """The part of the output in the result."""
+        """Return the part of the output in the result."""
         text = _text(self._beginning)
         return text if self.is_whole else context.cut(text, len(text) - CUT_MARGIN)
 
     def last_lines(self, context: ToolContext) -> str:
-        """The last lines, joined to one."""
+        """Return the last lines, joined to one."""
         lines = [line.strip() for line in self._masked_end(context).splitlines() if line.strip()]
         return " | ".join(lines[-_END_LINES:])[-_END_CHARS:]
 
@@ -60,7 +60,7 @@ class CapturedStream:
 
 
 def truncation_warning(**streams: CapturedStream) -> dict[str, Json]:
-    """The ``meta`` of the outcome about truncated streams."""
+    """Return the ``meta`` of the outcome about truncated streams."""
     warnings = [
         f"{name} has {one.size:,} bytes, and the result only the first {MAX_OUTPUT:,} of them"
         for name, one in streams.items()

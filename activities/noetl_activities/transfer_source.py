@@ -45,7 +45,7 @@ def read_batches(source: TransferEnd, size: int, request: Request, context: Tool
 
 
 def entry_fields(end: str, outcome: Outcome) -> Outcome:
-    """The outcome with an error message that names the end of the transfer, source or target."""
+    """Return the outcome with an error message that names the end of the transfer, source or target."""
     if outcome.error is None:
         return outcome
     error = msgspec.structs.replace(outcome.error, message=f"the {end} of the transfer: {outcome.error.message}")
@@ -70,7 +70,7 @@ async def _http(source: TransferEnd, request: Request, context: ToolContext) -> 
 
 
 def _part(data: Json, path: Json) -> Json:
-    """The value at a path such as ``data.items``."""
+    """Return the value at a path such as ``data.items``."""
     for name in str(path).split(".") if path else ():
         if not isinstance(data, dict) or name not in data:
             raise ConfigError(f"the response of the source has no {path!r:.100} (data_path)")
@@ -139,7 +139,7 @@ def _row(record: Any) -> Row:
 
 
 def _cell(name: str, value: Any) -> Json:
-    """The value as JSON without loss: numbers that JSON readers would round become text."""
+    """Return the value as JSON without loss: numbers that JSON readers would round become text."""
     if isinstance(value, bytes):
         raise ConfigError(f"the column {name!r} of the source has bytes: select encode({name}, 'base64')")
     if isinstance(value, decimal.Decimal):
@@ -150,7 +150,7 @@ def _cell(name: str, value: Any) -> Json:
 
 
 def _query(source: TransferEnd, dialect: str) -> str:
-    """The single statement of the source, or one that selects its table. Raises ConfigError."""
+    """Return the single statement of the source, or one that selects its table. Raises ConfigError."""
     table: Json = source.config.get("table")
     if table:
         return f"select * from {'.'.join(map(quoted, parts_of(table)))}"  # noqa: S608 - the name is checked

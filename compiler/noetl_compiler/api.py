@@ -33,7 +33,7 @@ class Result(msgspec.Struct, frozen=True):
     scripts: tuple[SourceFile, ...] = ()
 
     def source_of(self, found: Diagnostic) -> SourceFile:
-        """The text in which a diagnostic has its place."""
+        """Return the text in which a diagnostic has its place."""
         return next((one for one in self.scripts if one.file == found.file), self.source)
 
 
@@ -71,7 +71,7 @@ def compile_file(path: str | Path, tools: Tools | None = None) -> Result:
 
 
 def compile_or_raise(text: str, file: str = "<text>", tools: Tools | None = None) -> Graph:
-    """The graph of a playbook's text. Raises :class:`CompileError` when it has errors."""
+    """Return the graph of a playbook's text. Raises :class:`CompileError` when it has errors."""
     result = compile_text(text, file, tools)
     if result.graph is None:
         raise CompileError(result.diagnostics)

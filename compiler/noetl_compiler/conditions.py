@@ -87,12 +87,12 @@ def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment =
 
 
 def arc_condition(arc: Arc, moment: Moment = "call") -> Condition:
-    """The condition of a route from a step."""
+    """Return the condition of a route from a step."""
     return read_condition(arc.when, arc.on, moment)
 
 
 def bare(text: str) -> str:
-    """A lone ``{{ expression }}`` without its braces, any other text as it is; both on one line."""
+    """Return a lone ``{{ expression }}`` without its braces, any other text as it is; both on one line."""
     line = " ".join(text.split())
     is_lone = line.startswith("{{") and expressions(line) == ((0, len(line)),) and line.endswith("}}")
     return line[2:-2].strip("-+ ") if is_lone else line

@@ -60,7 +60,7 @@ def _tasks(graph: Graph) -> Iterator[Task]:
 
 
 def _of_transfer(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
-    """What the source and the target of a transfer name."""
+    """Yield what the source and the target of a transfer name."""
     fields = names_in(task.config) if task.kind in TRANSFERS else {}
     for end in ENDS:
         inner: Json = fields.get(end)
@@ -71,7 +71,7 @@ def _of_transfer(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
 
 
 def _of_entry(entry: KeychainEntry, defaults: _Defaults) -> Iterator[CredentialName]:
-    """The credentials of a keychain entry; an entry that workers cannot read is a credential of the same name."""
+    """Yield the credentials of a keychain entry; an entry that workers cannot read is a credential of the same name."""
     config = names_in(entry.config)
     match origin_of(entry.kind, config):
         case "credential" if isinstance(config.get("map"), dict):
@@ -88,7 +88,7 @@ def _of_entry(entry: KeychainEntry, defaults: _Defaults) -> Iterator[CredentialN
 
 
 def _of_secret(config: Value, defaults: _Defaults) -> Iterator[CredentialName]:
-    """What the tool ``secrets`` reads, where that is a credential, or would have to be one."""
+    """Yield what the tool ``secrets`` reads, where that is a credential, or would have to be one."""
     fields = names_in(config)
     key = next((key for key in ("secret_name", "name") if isinstance(fields.get(key), str)), None)
     if key is not None and origin_of(SECRETS_ENTRY, fields) in ("credential", "elsewhere"):
@@ -114,7 +114,7 @@ def credentials_without_template(graph: Graph, task: Task | None = None) -> Mapp
 
 
 def credentials_json(graph: Graph) -> str:
-    """A JSON list with ``name`` and ``template`` of each, null where there is none."""
+    """Return a JSON list with ``name`` and ``template`` of each, null where there is none."""
     return json.dumps([one._asdict() for one in credential_names(graph)], ensure_ascii=False, separators=(",", ":"))
 
 

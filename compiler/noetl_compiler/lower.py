@@ -32,7 +32,7 @@ __all__ = ["lower"]
 
 
 def lower(playbook: syntax.Playbook, file: str) -> Graph:
-    """The sealed graph of a playbook that was checked."""
+    """Return the sealed graph of a playbook that was checked."""
     final = final_of(playbook)
     steps = with_item_regions(_Lowering(playbook, final).steps(), final)
     if final not in steps:
@@ -74,7 +74,7 @@ class _Lowering:
         self._loop_of = {end.name.text: loop for loop, end in self._regions.ends.items()}
 
     def steps(self) -> dict[str, Step]:
-        """All steps in the order of the text, each followed by those injected for it."""
+        """Return all steps in the order of the text, each followed by those injected for it."""
         return {lowered.name: lowered for step in self._playbook.steps for lowered in self._lower(step)}
 
     def _lower(self, step: syntax.Step) -> Iterator[Step]:
@@ -88,7 +88,7 @@ class _Lowering:
             yield self._ending(loop, step).arrival
 
     def _route_lowering(self, step: syntax.Step) -> RouteLowering:
-        """How the ways that a step names are lowered: those of a loop over steps lead into its region."""
+        """Return how the ways that a step names are lowered: those of a loop over steps lead into its region."""
         name = step.name.text
         owner = name if name in self._regions.ends else self._regions.owner.get(name)
         end = self._regions.ends[owner] if owner is not None else None
@@ -124,8 +124,8 @@ class _Lowering:
         return ending_of(loop, end, self._passed.get(end.name.text, Value({})))
 
     def _route(self, step: syntax.Step) -> Route:
-        """The successors of a step. A loop over steps leads to its end, whatever its outcome; its own routes lead into
-        its region.
+        """Return the successors of a step. A loop over steps leads to its end, whatever its outcome; its own routes
+        lead into its region.
         """
         if (end := self._regions.ends.get(step.name.text)) is not None:
             return Route(arcs=(Arc(end.name.text, step.span, "any"),))

@@ -38,7 +38,9 @@ class ParsedPlaybook(msgspec.Struct, frozen=True):
 
 
 def parse_playbook(source: SourceFile, tools: Tools | None = None) -> ParsedPlaybook:
-    """The nodes and the checked syntax tree of a text, as far as it can be understood. ``tools`` as in compile_text."""
+    """Return the nodes and the checked syntax tree of a text, as far as it can be understood. ``tools`` as in
+    compile_text.
+    """
     tools = KINDS if tools is None else tools
     with CollectorPause():
         root, unreadable = read(source)
@@ -61,7 +63,7 @@ def lowered(found: ParsedPlaybook) -> Result:
 
 
 def _parse(root: Node, report: Report) -> Playbook | None:
-    """The syntax tree of a document that is a playbook at all."""
+    """Return the syntax tree of a document that is a playbook at all."""
     if not isinstance(root, MappingNode) or root.get("workflow") is None:
         _report_missing_workflow(root, report)
         return None

@@ -34,7 +34,7 @@ class Pinned(NamedTuple):
 
 
 def pin_calls(root: ParsedPlaybook, catalog: Catalog) -> Pinned:
-    """The playbooks that ``root`` calls, with all that they call. A missing input is an error here."""
+    """Return the playbooks that ``root`` calls, with all that they call. A missing input is an error here."""
     pinning = _Pinning(catalog)
     caller = catalog.member(root.source.file) or member_of(root)
     problems = [one for member in pinning.follow([caller]) if (one := _problems(member, catalog)) is not None]
@@ -44,7 +44,7 @@ def pin_calls(root: ParsedPlaybook, catalog: Catalog) -> Pinned:
 
 
 def pin_file(file: Path, folder: Path, tools: Tools) -> Pinned:
-    """The playbooks below ``folder`` that the playbook in ``file`` calls, with all that they call."""
+    """Return the playbooks below ``folder`` that the playbook in ``file`` calls, with all that they call."""
     found = parse_file(file, tools)
     return pin_calls(found, read_catalog(folder, [found], tools))
 

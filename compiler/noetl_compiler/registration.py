@@ -47,7 +47,7 @@ class Candidates(NamedTuple):
 
 
 def candidates(paths: Sequence[Path], tools: Tools) -> Candidates:
-    """The playbooks in files and below folders."""
+    """Return the playbooks in files and below folders."""
     found = {Path(one.source.file).resolve(): _self_contained(one) for path in paths for one in _read(path, tools)}
     members = [member_of(one) for one in found.values()]
     catalog = Catalog(Path(), members)

@@ -80,7 +80,7 @@ _FALSE = FALSE_WORDS | {"", "none", "null"}
 
 
 def render(value: Value, scope: Mapping[str, Any]) -> Json:
-    """The value with every template in it replaced by what it gives; TemplateFailure at the first that has
+    """Return the value with every template in it replaced by what it gives; TemplateFailure at the first that has
     none.
 
     Parts without templates are those of ``value``: the result is not to be changed in place.
@@ -145,7 +145,7 @@ def paths(source: str) -> tuple[str, ...]:
 
 
 def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:
-    """The smallest nested dict of plain JSON that has the scope's values at these paths; what is missing is
+    """Return the smallest nested dict of plain JSON that has the scope's values at these paths; what is missing is
     left out. TemplateFailure when it is more than a template may give, or no data.
     """
     meter = RenderBudget()
@@ -182,7 +182,7 @@ def _syntax_message(error: TemplateSyntaxError) -> str:
 def _failure(
     source: str, scope: Mapping[str, Any], error: Exception, span: Span | None, program: Program | PathProgram
 ) -> TemplateFailure:
-    """The failure in words for the person who wrote the template."""
+    """Return the failure in words for the person who wrote the template."""
     where = f" (line {program.line_of(error)} of the text)" if "\n" in source.strip() else ""
     if isinstance(error, UndefinedNameError):
         path, names = _missing_path(source, scope, error.name)
@@ -198,7 +198,7 @@ def _failure(
 
 
 def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str, Mapping[str, Any]]:
-    """The undefined path that ends at ``name``, and its replacement."""
+    """Return the undefined path that ends at ``name``, and its replacement."""
     for path in free_paths(source):
         parts = path.split(".")
         known, container = template_paths.follow(scope, parts)
@@ -211,7 +211,7 @@ def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str
 
 
 def _replaced(data: Json, rendered: dict[str, Json]) -> Json:
-    """A copy of ``data`` along the pointers, with the rendered values there; the rest is shared."""
+    """Return a copy of ``data`` along the pointers, with the rendered values there; the rest is shared."""
     if "" in rendered:
         return rendered[""]
     owned: dict[str, Json] = {"": data.copy()}
@@ -223,7 +223,7 @@ def _replaced(data: Json, rendered: dict[str, Json]) -> Json:
 
 
 def _owned(pointer: str, owned: dict[str, Json]) -> Json:
-    """The container at a pointer as our own copy."""
+    """Return the container at a pointer as our own copy."""
     if pointer not in owned:
         parent, _, token = pointer.rpartition("/")
         container = _owned(parent, owned)

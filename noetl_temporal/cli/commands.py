@@ -96,14 +96,16 @@ class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the list above, which puts the most used commands first."""
+        """Return the commands in the order of the list above, which begins with the most used."""
         del ctx
         return list(COMMANDS)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, which knows no names to suggest: the commands are not imported."""
+        """Resolve a command; the error for an unknown one suggests names, which click cannot, as commands are not
+        imported.
+        """
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             near = difflib.get_close_matches(name, COMMANDS, n=1)
@@ -111,7 +113,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, None when there is none."""
+        """Return the command of that name, None when there is none."""
         del ctx
         if cmd_name not in COMMANDS:
             return None
@@ -122,7 +124,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As click does, which would import all of them for a line of each."""
+        """Write the list of commands without importing them, which click would do for their help."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
@@ -193,7 +195,7 @@ _WRONG = (NotStartedError, NoSuchRunError, WrongArgumentError)
 
 
 def _stack_folder_error(error: OSError) -> Exception:
-    """The message for an error of the stack's folder, else the error itself."""
+    """Return the message for an error of the stack's folder, else the error itself."""
     try:
         problem = Home().problem(error)
     except StackError as nowhere:
@@ -208,6 +210,6 @@ _OF_THE_DEPLOYMENT = {
 
 
 def _is_deployment_error(error: BaseException) -> bool:
-    """Without importing what raises it: a command that does not speak to Temporal need not wait for it."""
+    """Whether the error is a DeploymentError, without importing its module, which takes long."""
     loaded = ((sys.modules.get(module), name) for module, name in _OF_THE_DEPLOYMENT.items())
     return any(module is not None and isinstance(error, getattr(module, name)) for module, name in loaded)

@@ -64,7 +64,7 @@ def error_console() -> PrintableConsole:
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:
-    """A line of texts, each alone or with its style."""
+    """Return a line of texts, each alone or with its style."""
     return Text.assemble(
         *(printable(part) if isinstance(part, str) else (printable(part[0]), part[1]) for part in parts)
     )

@@ -35,7 +35,7 @@ def event_words(row: Event) -> str:
 
 
 def _decision_text(meta: dict[str, Any]) -> list[str]:
-    """What a person decided: ``approved by ann``, ``retry by bob``."""
+    """Return what a person decided: ``approved by ann``, ``retry by bob``."""
     approved = meta.get("approved")
     what = meta.get("action") or ("" if approved is None else "approved" if approved else "rejected")
     by = f"by {meta['by']}" if meta.get("by") else ""

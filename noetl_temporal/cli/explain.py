@@ -106,7 +106,7 @@ def _lines(entry: KeyEntry, kinds: ToolKinds) -> Iterator[str]:
 
 
 def _facts(tool: ToolDescription, *, is_supported: bool) -> Iterator[str]:
-    """What holds for every call of a kind."""
+    """Yield what holds for every call of a kind."""
     if tool.problem:
         yield from _paragraph(f"It is installed and cannot be used: {tool.problem}")
     elif not is_supported:

@@ -37,7 +37,7 @@ class Interrupts:
 
 @contextmanager
 def caught_interrupts() -> Generator[Interrupts]:
-    """Until left, a signal cancels no task of this loop: what was asked of a server is not given up half way."""
+    """Catch SIGINT and SIGTERM while the block runs, so that they cancel no task in the middle of a request."""
     interrupts = Interrupts()
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:

@@ -28,8 +28,8 @@ PAGE_ROWS = 1000
 
 
 class EventPage(NamedTuple):
-    """Some rows of a run, in the order they happened. ``widths`` are those of all its pages, None where it is the only
-    one.
+    """A page of rows of a run, in the order they happened. ``widths`` are those of all its pages, None if it is the
+    only one.
     """
 
     rows: list[LoggedEvent]

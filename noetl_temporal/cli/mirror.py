@@ -111,7 +111,7 @@ async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
 
 
 def _event_log_dsn() -> str:
-    """The DSN of the event log. Asked for by each command, so that --help needs no stack."""
+    """Return the DSN of the event log. Asked for by each command, so that --help needs no stack."""
     running_deployment()
     log_to_terminal()
     dsn = dsn_from_environment()

@@ -27,7 +27,7 @@ _LONG_NUMBER = re.compile(r"[0-9]{19}")
 
 
 def read_payload(payload: str | None, settings: Iterable[str]) -> dict[str, Json]:
-    """The payload's object with every ``a.b=value`` of ``settings`` set in it, in order."""
+    """Return the payload's object with every ``a.b=value`` of ``settings`` set in it, in order."""
     request = _parse_object(payload) if payload else {}
     left = json_limits.MAX_VALUES
     for setting in settings:
@@ -104,7 +104,7 @@ def read_value(option: str, name: str, raw: str, depth: int = 1) -> Json:
 
 
 def _first_problem(found: list[Diagnostic]) -> str:
-    """The first thing that is wrong, and what to do. The remedy for too large a playbook is none here."""
+    """Return the first thing that is wrong, and what to do. The remedy for too large a playbook is none here."""
     first = found[0]
     has_remedy = first.hint and first.code is not Code.BUDGET_EXCEEDED
     return f": {first.message}{f' ({first.hint})' if has_remedy else ''}"
@@ -120,7 +120,7 @@ def _set_at(request: dict[str, Json], keys: list[str], value: Json) -> None:
 
 
 def _values(value: Json) -> Iterator[tuple[int, Json]]:
-    """The value and all in it, each with the number of lists and mappings around it; without recursion."""
+    """Yield the value and all in it, each with the number of lists and mappings around it; without recursion."""
     left: list[tuple[int, Json]] = [(0, value)]
     while left:
         level, one = left.pop()
@@ -136,5 +136,5 @@ def _abbreviated(text: str) -> str:
 
 
 def cut(text: str) -> str:
-    """The part of a name or value that is shown in an error."""
+    """Return the part of a name or value that is shown in an error."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

@@ -116,7 +116,7 @@ def _json(pruned: PruneResult, dry_run: bool) -> str:
 
 
 def summary(pruned: PruneResult, *, dry_run: bool) -> str:
-    """The lines that say what was removed and what was kept."""
+    """Return the lines that say what was removed and what was kept."""
     removed, did = ("would remove", "would prune") if dry_run else ("removed", "pruned")
     ended = f"{_count(pruned.executions, 'run')} that ended before {pruned.before:%Y-%m-%d %H:%M} UTC"
     lines = [f"{removed} {_count(pruned.payloads, 'payload')}, {_bytes(pruned.bytes)}; {did} {ended}"]

@@ -166,8 +166,8 @@ def _no_excerpt(_failure: Failure) -> Sequence[str]:
 
 
 def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
-    """Each failure, and the line of the playbook where nobody handled it; of a step with more than SHOWN of them, or
-    some that are not kept, their counts, the first and the last.
+    """Yield each failure, and the line of the playbook where nobody handled it; of a step with more than SHOWN of them,
+    or some that are not kept, their counts, the first and the last.
     """
     cause = next((one for one in log.kept if not one.handled and one.step != FINAL_STEP), None)
     steps = [*(one.step for one in log.kept), *(one.step for one in log.counts)]
@@ -204,7 +204,7 @@ def _failure_line(failure: Failure, *, is_after: bool = False) -> Text:
 
 
 def _result_text(result: Json) -> str:
-    """As JSON, on one line where it is short; what is long is cut."""
+    """Return the result as JSON, on one line if it is short; long parts are truncated."""
     short = _shortened(result)
     line = json.dumps(short, ensure_ascii=False)
     return line if len(line) <= LINE else json.dumps(short, ensure_ascii=False, indent=2)

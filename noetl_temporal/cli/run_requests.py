@@ -74,7 +74,7 @@ async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle
 
 
 def json_argument(text: str, where: str) -> Any:
-    """The value of a JSON text on the command line. Raises click.UsageError."""
+    """Return the value of a JSON text on the command line. Raises click.UsageError."""
     if too_much := json_limits.excess(text):
         raise click.UsageError(f"{where} is too large ({too_much})")
     try:

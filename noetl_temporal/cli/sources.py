@@ -18,7 +18,8 @@ __all__ = ["parsed_playbooks", "stdin_source"]
 
 
 def parsed_playbooks(paths: Sequence[str], tools: Tools) -> list[ParsedPlaybook]:
-    """What each says, in the given order and each once; below a folder by name, leaving out YAML that is no playbook.
+    """Return what each says, in the given order and each once; below a folder by name, leaving out YAML that is no
+    playbook.
 
     ``tools`` are those that they may call. Raises click.UsageError for a path that is no file or folder, and for a
     folder without a playbook.
@@ -34,7 +35,7 @@ def parsed_playbooks(paths: Sequence[str], tools: Tools) -> list[ParsedPlaybook]
 
 
 def stdin_source() -> SourceFile:
-    """The text on stdin, up to the limit of a playbook. Raises click.UsageError when it is not UTF-8 text."""
+    """Return the text on stdin, up to the limit of a playbook. Raises click.UsageError when it is not UTF-8 text."""
     try:
         return SourceFile("<stdin>", decoded(sys.stdin.buffer.read(MAX_BYTES + 1)))
     except UnicodeDecodeError:

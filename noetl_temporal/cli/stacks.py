@@ -93,7 +93,7 @@ def _describe_stack(folder: Path) -> ListedStack:
 
 
 def projects_up() -> list[str]:
-    """The printable paths of the projects whose stacks are running."""
+    """Return the printable paths of the projects whose stacks are running."""
     found: list[str] = []
     for folder in _folders():
         home = Home(folder)
@@ -137,7 +137,7 @@ def _as_json(one: ListedStack) -> dict[str, str | int | None]:
 
 
 def _size(folder: Path) -> int:
-    """The bytes of all files below a folder. Files that are removed meanwhile count as empty."""
+    """Return the bytes of all files below a folder. Files that are removed meanwhile count as empty."""
     size = 0
     for path, _, names in os.walk(folder):
         for name in names:

@@ -18,7 +18,7 @@ ANSWER_SECONDS = 15.0
 """How long the answer of Temporal is waited for once the run is to be stopped."""
 
 _UNKNOWN = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
-"""With these the server may have done what it was asked for."""
+"""Statuses after which the server may have performed the request."""
 
 
 class UnansweredError(Exception):

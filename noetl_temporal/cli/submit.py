@@ -147,7 +147,7 @@ class _UnknownStartError(click.ClickException):
 
 
 async def _announce(namespace: str, dsn: str | None, handle: RunHandle) -> None:
-    """Have the event log show the run at once; the mirror finds it later by itself."""
+    """Announce the run to the mirrors, so that the event log shows it immediately."""
     from contextlib import suppress
 
     from noetl_temporal.cli.event_log import log_connection

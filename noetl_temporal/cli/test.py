@@ -100,7 +100,7 @@ def test_command(
 
 
 def _run_suite(file: Path, tools: Tools) -> tuple[LoadedSuite, list[TrialResult]]:
-    """The tests of a file, each reported as soon as it has run."""
+    """Return the tests of a file, each reported as soon as it has run."""
     from noetl_temporal.playbook_tests.suites import load
     from noetl_temporal.playbook_tests.trial import run_test
 
@@ -115,7 +115,7 @@ def _run_suite(file: Path, tools: Tools) -> tuple[LoadedSuite, list[TrialResult]
 
 
 def _run_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
-    """The tests of all files, reported when all have run."""
+    """Return the tests of all files, reported when all have run."""
     from noetl_temporal.cli.logs import log_nowhere
     from noetl_temporal.cli.test_on_temporal import verdicts_on_temporal
     from noetl_temporal.playbook_tests.suites import load
@@ -131,7 +131,7 @@ def _run_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
 
 
 def _files(found: Tested) -> set[Path]:
-    """The tests and their playbooks, as far as these are known."""
+    """Return the tests and their playbooks, as far as these are known."""
     playbooks = {loaded.graph.source.file for loaded, _ in found if loaded.graph is not None}
     wrong = {result.source.file for loaded, _ in found for result in loaded.wrong}
     return {Path(file) for file in playbooks | wrong | {loaded.file for loaded, _ in found}}

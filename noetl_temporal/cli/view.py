@@ -148,7 +148,7 @@ class Screen:
 
 
 class Quiet(Lines):
-    """No progress; only what is said."""
+    """Shows messages and warnings, and no progress."""
 
     def feed(self, row: Row) -> None:
         """Nothing is shown of it."""

@@ -84,7 +84,7 @@ def _answer_command(execution_id: int, kind: str, name: str, signal: str, key: s
 
 
 def shell_word(word: str) -> str:
-    """As a shell needs it, which may read ``[3]`` as a pattern."""
+    """Quote a word for a shell, which may read ``[3]`` as a pattern."""
     is_plain = word.isascii() and word.replace("_", "").replace("-", "").replace(".", "").isalnum()
     return word if is_plain else "'" + word.replace("'", "'\\''") + "'"
 

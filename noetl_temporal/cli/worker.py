@@ -148,7 +148,7 @@ def _options(
 
 
 def _log_and_export(log_format: str, *, is_exporting: bool) -> str:
-    """Have the log written, and with ``is_exporting`` the SDK's metrics served: the address of its exporter."""
+    """Configure the log; with ``is_exporting``, serve the SDK's metrics and return the address of its exporter."""
     from noetl_temporal.health import free_address
     from noetl_temporal.metrics import exporter
 
@@ -197,7 +197,7 @@ async def _serve(
 
 
 def _with_metrics(options: WorkerOptions) -> WorkerOptions:
-    """The options of a worker whose metrics somebody reads."""
+    """Return the options of a worker that exports metrics."""
     from temporalio.runtime import Runtime
 
     from noetl_temporal.metrics import MetricsInterceptor

@@ -42,8 +42,8 @@ __all__ = ["frame_activity"]
 
 
 def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: ValueStore) -> Callable[..., Any]:
-    """The activity ``noetl.frame``, which calls these ``tools``. ``values`` stores its segments. All frames of a worker
-    share the batches of their sinks.
+    """Return the activity ``noetl.frame``, which calls these ``tools``. ``values`` stores its segments. All frames of a
+    worker share the batches of their sinks.
     """
     sinks = SinkBatches()
 
@@ -108,7 +108,7 @@ class _Frame:
         return await self._store_end(FrameEnd(report, await host.keeper.last(report=report)))
 
     async def _read_input(self, given: FrameInput | UnreadValue) -> FrameInput:
-        """The input, read from the payload store however long that takes, with its stored items.
+        """Return the input, read from the payload store however long that takes, with its stored items.
 
         Raises LookupError when the store no longer has it.
         """
@@ -162,5 +162,5 @@ def _fail_if_missing(what: str) -> Generator[None]:
 
 
 def _idle_attempts(heart: FrameHeartbeat) -> int:
-    """The number of lost attempts since the last one that made progress. A reset counts them from 1 again."""
+    """Return the number of lost attempts since the last one that made progress. A reset counts them from 1 again."""
     return max(0, activity.info().attempt - 1 - heart.details.attempt)

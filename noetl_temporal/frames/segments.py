@@ -58,7 +58,7 @@ class Resumption(msgspec.Struct, frozen=True):
 
 
 def packed(segment: Segment) -> bytes:
-    """The segment as it is stored."""
+    """Return the segment as it is stored."""
     return zlib.compress(msgspec.json.encode(segment), _LEVEL)
 
 
@@ -79,7 +79,7 @@ async def resumed(values: ValueStore, head: str) -> Resumption:
 
 
 async def read(values: ValueStore, key: str, chain: SegmentChain | None = None) -> Segment:
-    """A segment, the next of the chain if given, however long that takes.
+    """Return a segment, the next of the chain if given, however long that takes.
 
     Raises LookupError when it is gone or none of ours.
     """

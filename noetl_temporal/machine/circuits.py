@@ -45,7 +45,7 @@ class CallStart(NamedTuple):
 
 
 def limits_of(circuit: Circuit, scope: Mapping[str, Any]) -> Limits:
-    """The numbers of a circuit breaker, rendered. Raises TemplateFailure."""
+    """Return the numbers of a circuit breaker, rendered. Raises TemplateFailure."""
     failures = quantities.count(templates.render(circuit.failures, scope), "failures", circuit.span, minimum=1)
     if failures > MAX_FAILURES:
         message = f"failures is {failures:,}, expected a whole number of at most {MAX_FAILURES:,}"

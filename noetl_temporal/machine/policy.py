@@ -53,8 +53,8 @@ def decide(
     retry_after: float | None = None,
     jitter: float = 0.0,
 ) -> Decision:
-    """The first rule that matches. ``attempts`` counts the calls made so far, this one included; ``jitter`` in 0..1
-    comes from the caller, because this function has no randomness of its own. Raises RuleError.
+    """Return the first rule that matches. ``attempts`` counts the calls made so far, this one included; ``jitter`` in
+    0..1 comes from the caller, because this function has no randomness of its own. Raises RuleError.
     """
     unknown: list[str] = []
     mistakes: list[RuleWarning] = []
@@ -144,7 +144,7 @@ def _place(value: Value) -> Span | None:
 
 
 def _power(base: float, exponent: int) -> float:
-    """A power; infinite instead of an error if it is too large, as the cap is applied later."""
+    """Return a power; infinite instead of an error if it is too large, as the cap is applied later."""
     try:
         return base**exponent
     except OverflowError:

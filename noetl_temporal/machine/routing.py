@@ -29,8 +29,8 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def select(step: Step, boundary: Boundary, scope: Mapping[str, Any]) -> Selection:
-    """The arcs of a route that match. ``exclusive`` stops at the first match in the order of the YAML; arcs for another
-    outcome are not evaluated.
+    """Return the arcs of a route that match. ``exclusive`` stops at the first match in the order of the YAML; arcs for
+    another outcome are not evaluated.
     """
     route = step.route
     taken: list[Arc] = []

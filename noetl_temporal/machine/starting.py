@@ -76,7 +76,7 @@ class Starting(Holding):
             self._start_timer(DEADLINE, "deadline", "", seconds, f"playbook times out in {seconds:g} s")
 
     def _evaluated_workload(self, event: Started) -> dict[str, Json]:
-        """The workload, unless it is what the playbook and the request say as they are."""
+        """Return the workload, unless it is what the playbook and the request say as they are."""
         workload, graph = self.state.workload, self.graph.workload
         is_as_given = workload == {**(graph.data or {}), **event.payload}
         return {} if is_as_given else {"workload": abridged_map(workload, COMBINED_BYTES)}
@@ -105,5 +105,5 @@ class Starting(Holding):
 
 
 def _rerun_origin(earlier: Earlier | None) -> dict[str, Json]:
-    """What the first events of a rerun say of it. The id is a text, as it exceeds 2^53."""
+    """Return what the first events of a rerun say of it. The id is a text, as it exceeds 2^53."""
     return {} if earlier is None else {"rerun_of": str(earlier.execution_id), "rerun_from": earlier.step}

@@ -18,14 +18,14 @@ __all__ = ["is_reported", "left_out", "undefined_name", "unmatched"]
 
 
 def undefined_name(verdict: templates.PredicateResult) -> str | None:
-    """The undefined name that the condition used, unless that is on purpose."""
+    """Return the undefined name that the condition used, unless that is on purpose."""
     if not verdict.is_mistake or verdict.indeterminate[0].partition(".")[0] in OF_SOME_OUTCOMES:
         return None
     return verdict.indeterminate[0]
 
 
 def unmatched(source: str, scope: Mapping[str, Any], verdict: templates.PredicateResult) -> str | None:
-    """The warning about the condition of a route, rule or admission; None if there is none."""
+    """Return the warning about the condition of a route, rule or admission; None if there is none."""
     name = undefined_name(verdict)
     if name is None:
         return None
@@ -33,7 +33,7 @@ def unmatched(source: str, scope: Mapping[str, Any], verdict: templates.Predicat
 
 
 def left_out(source: str, scope: Mapping[str, Any], name: str, count: int, total: int) -> str:
-    """The warning about the ``where`` of a loop, in which ``name`` was undefined for ``count`` items."""
+    """Return the warning about the ``where`` of a loop, in which ``name`` was undefined for ``count`` items."""
     message = f'"{name}" is undefined for {count:,} of {total:,} items, so they were left out'
     return message + _hint(source, scope, name)
 

@@ -21,7 +21,7 @@ _LONGEST = 300
 
 
 def unhandled(rule: Rule, do: str, outcome: PlainOutcome, label: str) -> str | None:
-    """The warning about the rule that ended a call; None if there is none."""
+    """Return the warning about the rule that ended a call; None if there is none."""
     if outcome["status"] != "error" or do not in ENDS or _reads_errors(rule):
         return None
     error: dict[str, Json] = outcome.get("error") or {}

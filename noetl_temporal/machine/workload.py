@@ -14,9 +14,9 @@ __all__ = ["workload_of"]
 
 
 def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at: int) -> dict[str, Json]:
-    """The defaults deep-merged with the request. Templates in defaults are rendered once, text of the request never. A
-    default that reads its own name, ``{{ tenant | default("a") }}``, gets the value of the request, and is rendered
-    before others. Raises TemplateFailure.
+    """Return the defaults deep-merged with the request. Templates in defaults are rendered once, text of the request
+    never. A default that reads its own name, ``{{ tenant | default("a") }}``, gets the value of the request, and is
+    rendered before others. Raises TemplateFailure.
     """
     data: dict[str, Json] = defaults.data or {}
     wanted = {pointer: span for pointer, span in defaults.templates.items() if not _overridden(pointer, payload)}
@@ -35,7 +35,7 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at
 
 
 def _self_referencing(data: Mapping[str, Json], wanted: Mapping[str, Span]) -> dict[str, set[str]]:
-    """The defaults whose template reads its own name, each with all names that it reads."""
+    """Return the defaults whose template reads its own name, each with all names that it reads."""
     sources = {name: str(value) for name, value in data.items() if pointer("", name) in wanted}
     read = {
         name: {path.removeprefix("workload.").partition(".")[0] for path in templates.paths(source)}

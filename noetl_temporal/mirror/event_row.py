@@ -188,7 +188,9 @@ def _result(status: str, event_id: int, result: Json) -> dict[str, Json] | None:
 
 
 def _left_out(status: str, left_out: dict[str, Json]) -> dict[str, Json]:
-    """A result that the interpreter did not repeat: another row has it (results.py), or other rows have its parts."""
+    """Return a result that the interpreter did not repeat: another row has it (results.py), or other rows have its
+    parts.
+    """
     if "row" in left_out:
         return {"status": status, "reference": {"type": ROW, "event_id": left_out["row"], "size": left_out["size"]}}
     return {"status": status, "reference": {"type": "rows", **left_out}}

@@ -81,7 +81,7 @@ async def _execution(connection: Connection, execution_id: int) -> tuple[int, in
 
 
 def _columns(row: EventRow, checksum: str) -> tuple[Json, ...]:
-    """In the order of the query add_events."""
+    """Return the columns in the order of the query add_events."""
     values = (
         row.event_id,
         row.parent_event_id,
@@ -105,5 +105,5 @@ def _columns(row: EventRow, checksum: str) -> tuple[Json, ...]:
 
 
 def to_json(value: Json) -> str | None:
-    """As jsonb takes it."""
+    """Return the JSON text for a jsonb column."""
     return None if value is None else storable(msgspec.json.encode(value)).decode()

@@ -41,7 +41,7 @@ class _Segment(msgspec.Struct):
 
 
 async def with_entries(event: HistoryEvent, converter: DataConverter) -> tuple[HistoryEvent, list[str]]:
-    """The event with ``{"entries": [...]}`` where it names segments, and the keys of those.
+    """Return the event with ``{"entries": [...]}`` where it names segments, and the keys of those.
 
     Raises InflateError, what the payload store raises."""
     if converter.external_storage is None:
@@ -58,7 +58,7 @@ async def with_entries(event: HistoryEvent, converter: DataConverter) -> tuple[H
 
 
 def _result(event: HistoryEvent) -> Sequence[Payload]:
-    """What an activity returned that ends with this event."""
+    """Return what an activity returned that ends with this event."""
     return event.activity_task_completed_event_attributes.result.payloads
 
 

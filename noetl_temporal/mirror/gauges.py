@@ -44,7 +44,7 @@ class Gauges:
         self._paths = paths or PathLabels()
 
     async def text(self) -> str:
-        """All gauges now. Raises asyncpg's errors, OSError."""
+        """Return all gauges now. Raises asyncpg's errors, OSError."""
         lines: list[str] = []
         for gauge in _GAUGES:
             records = await self._pool.fetch(sql.query(gauge.query), self._namespace)

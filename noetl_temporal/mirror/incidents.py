@@ -115,8 +115,8 @@ def _open_incident(writer: RowWriter, cause: str, message: str, worker: str) -> 
 
 
 def cause_of(attributes: WorkflowTaskFailedEventAttributes) -> str:
-    """In a word: exception, nondeterminism, storage (Postgres did not answer), missing_value (it has no such large
-    value), missing_key (a worker cannot decrypt a value), or what Temporal calls it.
+    """Return the cause in one word: exception, nondeterminism, storage (Postgres did not answer), missing_value (it has
+    no such large value), missing_key (a worker cannot decrypt a value), or what Temporal calls it.
     """
     cause, failure = attributes.cause, attributes.failure
     if _MISSING_KEY in _types(failure):
@@ -147,7 +147,7 @@ def _message(failure: Failure) -> str:
 
 
 def _build_of(event: HistoryEvent) -> str:
-    """The build of the worker that answered; empty when it named none."""
+    """Return the build of the worker that answered; empty when it named none."""
     kind = event.WhichOneof("attributes")
     attributes = getattr(event, kind) if kind else None
     stamp = getattr(attributes, "worker_version", None)

@@ -167,7 +167,7 @@ async def _release(connection: Connection, executions: Sequence[int]) -> None:
 
 
 async def _count(connection: Connection, cutoff: datetime, keys: set[str], leaving: Sequence[int]) -> RemovedPayloads:
-    """What would be removed once the executions that are ``leaving`` are released."""
+    """Return what would be removed once the executions that are ``leaving`` are released."""
     asked = cutoff, sorted(keys), leaving, ""
     async with connection.transaction():
         sizes = [record["bytes"] async for record in connection.cursor(sql.query("prunable_payloads"), *asked)]

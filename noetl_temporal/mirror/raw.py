@@ -64,7 +64,7 @@ def to_row(event: HistoryEvent) -> tuple[int, str, datetime, bytes]:
 
 
 def from_row(proto: bytes) -> HistoryEvent:
-    """The event that ``to_row`` stored."""
+    """Return the event that ``to_row`` stored."""
     return HistoryEvent.FromString(proto)
 
 
@@ -76,7 +76,7 @@ def closes(events: Sequence[HistoryEvent]) -> bool:
 def settled(
     pending: Sequence[HistoryEvent], events: Sequence[HistoryEvent]
 ) -> tuple[Sequence[HistoryEvent], Sequence[HistoryEvent]]:
-    """The events that are in history for good, and those of which that is known when something follows them.
+    """Return the events that are in history for good, and those of which that is known when something follows them.
 
     ``pending`` are those of the last call. While a workflow task is tried again, the server ends its answer with that
     task's WORKFLOW_TASK_SCHEDULED and STARTED, which it writes into history only when the task completes: what happens
@@ -95,7 +95,7 @@ def settled(
 def at_end(
     events: Sequence[HistoryEvent],
 ) -> tuple[Sequence[HistoryEvent], Sequence[HistoryEvent]]:
-    """The events before the batch with which the run ends, and that batch; it is empty if the run is still open."""
+    """Return the events before the last batch of a closed run, and that batch, which is empty if the run is open."""
     if not closes(events):
         return events, ()
     place = len(events) - 1

@@ -22,7 +22,7 @@ _ATTEMPT = "task.attempt.done"
 
 
 async def with_results(connection: Connection, stream: str, rows: Sequence[EventRow]) -> list[EventRow]:
-    """The rows with the results to which they refer; where none is found, the reference stays."""
+    """Return the rows with the results to which they refer; where none is found, the reference stays."""
     wanted = {int(row_id) for row in rows if (row_id := _row_with_result(row)) is not None}
     if not wanted:
         return list(rows)
@@ -42,6 +42,6 @@ async def with_results(connection: Connection, stream: str, rows: Sequence[Event
 
 
 def _row_with_result(row: EventRow) -> str | None:
-    """The id of the row that has the result of this one."""
+    """Return the id of the row that has the result of this one."""
     reference = (row.result or {}).get("reference", {})
     return reference["event_id"] if reference.get("type") == ROW else None

@@ -56,7 +56,7 @@ class UnreadableRunError(Exception):
 
 
 def begin(run: WorkflowRun, event: HistoryEvent, before: RunState | None = None) -> RunState:
-    """The state before any row, from the run's first event with its values plain.
+    """Return the state before any row, from the run's first event with its values plain.
 
     ``before`` is the last state of the run that continued as this one. Raises UnreadableRunError.
     """
@@ -86,7 +86,9 @@ def begin(run: WorkflowRun, event: HistoryEvent, before: RunState | None = None)
 
 
 def _workload(given: dict[str, Json]) -> dict[str, Json]:
-    """The playbook's defaults, templates as written, under what the request set. Of a stored value only its size."""
+    """Return the playbook's defaults, templates as written, under what the request set. Of a stored value only its
+    size.
+    """
     kept: dict[str, dict[str, Json]] = given.get("kept", {})
     sizes = {name: {"_truncated": True, "_size": one.get("bytes", 0)} for name, one in kept.items()}
     found = sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})})
@@ -99,7 +101,7 @@ def needs(events: Iterable[HistoryEvent]) -> set[int]:
 
 
 def fold(state: RunState, events: Sequence[HistoryEvent], earlier: Mapping[int, HistoryEvent]) -> list[EventRow]:
-    """The rows that the events add; ``state`` moves on. ``earlier`` has at least what ``needs`` names."""
+    """Return the rows that the events add; ``state`` moves on. ``earlier`` has at least what ``needs`` names."""
     rows: list[EventRow] = []
     for event in events:
         writer = RowWriter(state, event)

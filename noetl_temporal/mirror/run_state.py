@@ -85,5 +85,5 @@ class RunState(msgspec.Struct, omit_defaults=True):
 
 
 def above(after: int) -> IdClock:
-    """A clock whose ids are all above a millisecond since the epoch."""
+    """Return a clock whose ids are all above a millisecond since the epoch."""
     return IdClock(after, DERIVED)

@@ -30,5 +30,5 @@ def _replace_nul(found: re.Match[bytes]) -> bytes:
 
 
 def storable_text(text: str) -> str:
-    """A text that text takes."""
+    """Return a text that text takes."""
     return _REFUSED.sub("\ufffd", text)

@@ -103,7 +103,7 @@ class Store:
         return [WorkflowRun(*record) for record in await self.pool.fetch(sql.query("open_runs"), namespace)]
 
     async def rewind(self, run: WorkflowRun) -> None:
-        """Have a run read from its start, again or at last; what is stored of it stays."""
+        """Mark a run to be read again from its start; what is stored of it stays."""
         await self.pool.execute(sql.query("rewind"), *run)
 
     async def stored(self, runs: Sequence[WorkflowRun]) -> dict[WorkflowRun, Stored]:

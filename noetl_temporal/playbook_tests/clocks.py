@@ -68,7 +68,9 @@ class Clocks:
         return found
 
     async def _of(self, workflow_id: str) -> WorkflowClock | None:
-        """None for one that has ended. One that its parent is about to start is at work."""
+        """Return the clock of a workflow; None if it has ended. One that its parent is about to start counts as
+        working.
+        """
         handle = self._client.get_workflow_handle(workflow_id)
         try:
             described = await handle.describe()

@@ -31,7 +31,7 @@ def parts_of(graph: Graph) -> list[Part]:
 
 
 def reached(graph: Graph, runs: Iterable[TrialRun]) -> Reached:
-    """What these runs reached."""
+    """Return what these runs reached."""
     return frozenset(part for run in runs for part in _reached_in(graph, run))
 
 
@@ -45,7 +45,7 @@ def _route(step: Step, arc: Arc) -> Part:
 
 
 def _routes(step: Step) -> Iterator[Part]:
-    """Yield the routes that the playbook contains. An implied route has the place of its step, and is left out."""
+    """Yield the routes of the playbook, without implied ones, whose place is that of their step."""
     return (_route(step, arc) for arc in _arcs(step) if arc.span != step.span)
 
 
@@ -97,7 +97,7 @@ def _identity_of(arc: Arc) -> tuple[Json, ...]:
 
 
 def _matched(graph: Graph, made: MadeCall) -> Iterator[Part]:
-    """The rules that decided on the attempts of a call."""
+    """Yield the rules that decided on the attempts of a call."""
     step = graph.steps[made.call.step]
     policy = next((task.policy for task in step.tasks if task.label == made.call.task), None)
     if made.report is None or policy is None:

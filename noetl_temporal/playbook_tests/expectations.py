@@ -41,7 +41,7 @@ class TrialProblem:
 
 
 def place_of(graph: Graph, step: str, task: str | None = None) -> str:
-    """The place of the step, or of its task."""
+    """Return the place of the step, or of its task."""
     found = graph.steps.get(step)
     if found is None:
         return ""
@@ -112,7 +112,7 @@ def _items(node: Node | None) -> tuple[Node, ...]:
 
 
 def _place_in(key: str, node: Node, got: Any, graph: Graph) -> str:
-    """The step at which a route leaves the expected one, or the first step whose result is another."""
+    """Return the step at which a route leaves the expected one, or the first step whose result is another."""
     first = next(differences(plain(node), got), None)
     if first is None or not first.path:
         return ""
@@ -128,7 +128,7 @@ def _place_in(key: str, node: Node, got: Any, graph: Graph) -> str:
 
 
 def route_of(run: TrialRun) -> list[str]:
-    """The steps of the playbook that started, in order."""
+    """Return the steps of the playbook that started, in order."""
     return [one.node for one in run.events if one.type == "step.started" and not one.meta.get("synthetic")]
 
 

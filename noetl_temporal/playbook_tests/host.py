@@ -70,7 +70,7 @@ class World(Protocol):
         ...
 
     def playbook(self, call: ToolCall) -> Graph | ToolReport:
-        """The playbook that the call runs, or its outcome. An exception ends the run."""
+        """Return the playbook that the call runs, or its outcome. An exception ends the run."""
         ...
 
     def attend(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> None:
@@ -78,7 +78,7 @@ class World(Protocol):
         ...
 
     def attempt(self, call: ToolCall, log: CallLog) -> Attempt:
-        """The attempt that has begun in the log. What it raises ends the run."""
+        """Return the attempt that has begun in the log. What it raises ends the run."""
         ...
 
 

@@ -13,7 +13,7 @@ __all__ = ["junit"]
 
 
 def junit(found: Sequence[tuple[LoadedSuite, Sequence[TrialResult]]]) -> str:
-    """A suite for each file. One that could not be run has an error instead of tests."""
+    """Return a suite for each file. One that could not be run has an error instead of tests."""
     root = Xml.Element("testsuites", name="noetl test")
     for loaded, verdicts in found:
         root.append(_suite(loaded, verdicts))
@@ -63,5 +63,5 @@ def _seconds(seconds: float) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without the characters that XML cannot carry."""
+    """Remove the characters that XML cannot represent."""
     return "".join(char for char in text if char in "\n\t" or char.isprintable())

@@ -33,7 +33,7 @@ _KINDS: Mapping[str, type[Any]] = {
 }
 
 _ITEM = re.compile(r" (\d+):")
-"""In the id of a wait of a loop."""
+"""Matches the index of the item in the id of a wait in a loop."""
 
 
 @dataclass(frozen=True)

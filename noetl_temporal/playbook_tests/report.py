@@ -21,7 +21,7 @@ _LONGEST = 500
 
 
 def verdict_lines(file: str, verdict: TrialResult) -> Iterator[str]:
-    """A line for the test, with its time, and its problems below it."""
+    """Yield a line for the test, with its time, and its problems below it."""
     word = "passed" if verdict.is_passed else "FAILED"
     yield printable_line(f"{word}  {file}: {verdict.test.name}  ({_time(verdict.seconds)})")
     for problem in verdict.problems:
@@ -39,7 +39,7 @@ def problem_lines(file: str, problem: TrialProblem) -> Iterator[str]:
 
 
 def summary(verdicts: Sequence[TrialResult], broken: int) -> str:
-    """How many passed, and how long all of them took."""
+    """Return how many passed, and how long all of them took."""
     failed = sum(not one.is_passed for one in verdicts)
     seconds = sum(one.seconds for one in verdicts)
     parts = [f"{len(verdicts) - failed} passed"]
@@ -49,7 +49,7 @@ def summary(verdicts: Sequence[TrialResult], broken: int) -> str:
 
 
 def coverage_lines(graph: Graph, found: Reached) -> Iterator[str]:
-    """How much of a playbook is reached, and what is not."""
+    """Yield how much of a playbook is reached, and what is not."""
     parts = parts_of(graph)
     counts = (_count(kind, parts, found) for kind in ("step", "route", "rule"))
     yield printable_line(f"coverage of {graph.source.file}: {', '.join(counts)}")

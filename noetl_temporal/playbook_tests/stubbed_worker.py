@@ -94,7 +94,7 @@ def _delayed(seconds: float) -> ApplicationError:
 
 
 StubbedRuns: TypeAlias = dict[int, StubbedRun]
-"""By execution id."""
+"""The runs that have a stubbed worker, by execution id."""
 
 
 class _TakesTime(Exception):  # noqa: N818 - it is no error

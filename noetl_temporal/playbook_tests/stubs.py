@@ -136,7 +136,7 @@ class StubbedWorld:
         return self.attempt_with(self.chosen(call, log.number), call, log)
 
     def attempt_with(self, stub: Stub | None, call: ToolCall, log: CallLog) -> Attempt:
-        """The attempt that the stub answers."""
+        """Return the attempt that the stub answers."""
         sinks = _Sinks(self.stored, stub.sink_error if stub else None)
         tool = StubTool(call, stub, self.tools[call.kind].timeout, self.requests)
         credentials = Credentials(self._source)
@@ -144,7 +144,7 @@ class StubbedWorld:
         return Attempt(tool, call, credentials, log, self._values, asyncio.Event(), performer=sinks)
 
     def chosen(self, call: ToolCall, attempt: int) -> Stub | None:
-        """The stub for the attempt; None for a call that only stores, or does nothing and has no stub. Raises
+        """Return the stub for the attempt; None for a call that only stores, or does nothing and has no stub. Raises
         NoStubError.
         """
         if call.store is not None:
@@ -179,7 +179,7 @@ class StubTool:
 
 
 async def answer_of(stub: Stub, request: Request, context: ToolContext) -> Outcome:
-    """The response of the stub, in the form of the tool's."""
+    """Return the response of the stub, in the form of the tool's."""
     if stub.error is not None:
         return _failed(stub.error)
     if stub.rows is not None:
@@ -197,7 +197,7 @@ def _failed(error: StubError) -> Outcome:
 
 
 async def _responded(answer: HttpAnswer, request: Request, context: ToolContext) -> Outcome:
-    """What the http tool makes of the response."""
+    """Return what the http tool makes of the response."""
     is_text = isinstance(answer.body, str)
     headers = {"content-type": "text/plain" if is_text else "application/json", **answer.headers}
     body = b"" if answer.body is None else (answer.body if is_text else json.dumps(answer.body)).encode()

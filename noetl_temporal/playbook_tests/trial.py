@@ -19,7 +19,7 @@ from noetl_temporal.playbook_tests.virtual_time import StuckError, VirtualTimeLo
 __all__ = ["TrialResult", "problems_of", "run_test", "stuck", "without_stub"]
 
 EXECUTION_ID = 1
-"""Of every test: the same in each run of it."""
+"""The execution id of all tests, so that ids are the same in each run of a test."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ def _run(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: TrialRun) -
 
 
 def stuck(test: PlaybookTest, graph: Graph, world: StubbedWorld, last: Situation | None) -> list[TrialProblem]:
-    """Why a run cannot continue; ``last`` is its current state."""
+    """Return why a run cannot continue; ``last`` is its current state."""
     return [*stuck_problems(test, graph, last), *request_problems(graph, world.requests, [])]
 
 
 def without_stub(span: Span, graph: Graph, missing: NoStubError, run: TrialRun) -> TrialProblem:
-    """What to write for a call."""
+    """Return what to write for a call."""
     call = missing.call
     parts = {
         "iteration": call.iteration,

@@ -56,7 +56,10 @@ def record_processes(path: Path, servers: Sequence[Server]) -> None:
 
 
 def recorded_processes(path: Path) -> list[ProcessRecord]:
-    """The processes noted at ``path``; none when it is no note. Raises OSError when others may have written it."""
+    """Return the processes noted at ``path``; none when it is no note.
+
+    Raises OSError when others may have written it.
+    """
     try:
         return msgspec.json.decode(read_text(path), type=list[ProcessRecord])
     except (FileNotFoundError, msgspec.DecodeError):

@@ -81,7 +81,7 @@ class Stack:
         self._record_servers()
 
     def crashed_server(self) -> Server | None:
-        """A server that has ended by itself, None while both run."""
+        """Return a server that has ended by itself, None while both run."""
         return next((server for server in self._servers if server.process.poll() is not None), None)
 
     def stop(self) -> None:

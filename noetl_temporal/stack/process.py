@@ -68,7 +68,7 @@ class Server(NamedTuple):
             time.sleep(POLL_SECONDS)
 
     def crash_error(self, how: str) -> CrashedError:
-        """The error of an ended server, with the exit status and the end of the log."""
+        """Return the error of an ended server, with the exit status and the end of the log."""
         return CrashedError(f"{self.name} {how} ({_exit_text(self.process.returncode)})", _tail(self.log))
 
     def ask_to_stop(self) -> None:

@@ -26,7 +26,7 @@ SERVICES = {"worker": "serving", "mirror": "mirroring"}
 """A service is ready when its log has this word."""
 
 OPTIONS = {"worker": ("--grace", "10")}
-"""The commands of the services. A worker's grace is shorter than the time in which it must stop."""
+"""Arguments of the services. A worker's grace is shorter than the time in which it must stop."""
 POLL_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 MAX_RESTART_SECONDS = 30.0

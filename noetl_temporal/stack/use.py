@@ -27,7 +27,7 @@ class Use(NamedTuple):
 
 
 def running(home: Home) -> Addresses | None:
-    """The stack that runs in ``home`` and can be joined, None when there is none or it is not up yet.
+    """Return the stack that runs in ``home`` and can be joined, None when there is none or it is not up yet.
 
     Temporal's own process must have its port: whoever takes it when Temporal has ended would be sent all runs."""
     found, owner = Addresses.read(home.stack), home.owner()
@@ -63,7 +63,7 @@ def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
 
 
 def _join(home: Home, leave: ExitStack) -> Addresses | None:
-    """The stack of another owner, held in use until ``leave``; None while it starts or stops.
+    """Return the stack of another owner, held in use until ``leave``; None while it starts or stops.
 
     Only a stack that is up is held: an owner that stops waits for those who hold it."""
     found = running(home)

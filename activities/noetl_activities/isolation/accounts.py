@@ -74,7 +74,7 @@ def end_all_of(task: int) -> None:
 
 
 def _to_keep(folder: str) -> int:
-    """The capability that an unprivileged account needs to run Python here; 0 for none."""
+    """Return the capability that an unprivileged account needs to run Python here; 0 for none."""
     if all(_open_to_all(path) for path in (sys.prefix, sys.base_prefix, sys.executable, os.path.dirname(folder))):
         return 0
     return _READ_ANY if system.capabilities() & _READ_ANY else _OVERRIDE

@@ -169,7 +169,9 @@ def _end_account(task: int) -> None:
 
 
 def _descendants() -> list[int]:
-    """All descendants, parents first. Empty if the kernel has no such file: then only the process group was killed."""
+    """Return all descendants, parents first. Empty if the kernel has no such file: then only the process group was
+    killed.
+    """
     found = [os.getpid()]
     for pid in found:
         with contextlib.suppress(OSError):

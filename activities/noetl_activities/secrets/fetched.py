@@ -36,7 +36,7 @@ class FetchedSecrets:
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def get(self, key: str, fetch: Callable[[], Awaitable[FetchedSecret]]) -> dict[str, Any]:
-        """The cached or fetched secret. Raises the errors of ``fetch``; these are not cached."""
+        """Return the cached or fetched secret. Raises the errors of ``fetch``; these are not cached."""
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
             kept = self._kept.get(key)

@@ -44,7 +44,10 @@ class _Context:
 
 
 async def fetch_token(name: str, config: Mapping[str, Json]) -> FetchedSecret:
-    """The response of the endpoint, which must be a JSON object. Raises ConfigError, RefusedError, SecretError."""
+    """Return the response of the endpoint, which must be a JSON object.
+
+    Raises ConfigError, RefusedError, SecretError.
+    """
     from noetl_activities.http import TOOL  # slow to import, and most workers fetch no token
 
     sent: dict[str, Json] = {key: config[key] for key in _OF_THE_REQUEST if config.get(key) is not None}
@@ -67,7 +70,7 @@ async def fetch_token(name: str, config: Mapping[str, Json]) -> FetchedSecret:
 
 
 def _seconds(expires_in: Any) -> float:
-    """How long to cache a token; 0 if its lifetime is unknown."""
+    """Return how long to cache a token; 0 if its lifetime is unknown."""
     try:
         return float(expires_in) - _EARLIER
     except (TypeError, ValueError):

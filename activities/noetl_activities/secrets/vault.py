@@ -44,8 +44,8 @@ class Vault:
         self._kept = kept
 
     async def read(self, path: str) -> dict[str, Any]:
-        """The fields of the secret at ``mount/path``; a mount with several parts must be followed by ``/data``. Raises
-        CredentialError, ConfigError, SecretError.
+        """Return the fields of the secret at ``mount/path``; a mount with several parts must be followed by ``/data``.
+        Raises CredentialError, ConfigError, SecretError.
         """
         mount, _, rest = _checked(path).partition("/data/" if "/data/" in path else "/")
         address = self._address()
@@ -129,7 +129,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _refused(status: int, method: str, path: str) -> CredentialError | SecretError:
-    """The error for a status, without the response of Vault, which may repeat what it was sent."""
+    """Return the error for a status, without the response of Vault, which may repeat what it was sent."""
     called = f"Vault answered {method} {path} with status {status}"
     if status == _NOT_FOUND:
         return CredentialError(f"{called}: there is no such secret, or the engine is not key-value of version 2")

@@ -61,6 +61,6 @@ def _warn_of_value(use: Use, facts: TemplateFacts, report: Report) -> None:
 
 
 def _span_of(text: str, use: Use, report: Report) -> Span:
-    """The span of a string constant, the last one if it occurs several times."""
+    """Return the span of a string constant, the last one if it occurs several times."""
     found = list(re.finditer(rf"(['\"]){re.escape(text)}\1", use.template.source))
     return report.places.span(use.template, *found[-1].span()) if found else use.template.span

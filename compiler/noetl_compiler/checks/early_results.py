@@ -53,7 +53,7 @@ class StepOrder:
         return other in seen or self._left <= 0
 
     def _arcs_from(self, step: str) -> Iterator[Arc]:
-        """The ways on from a step, and those from the loops that are over when its route is."""
+        """Yield the ways on from a step, and those from the loops that are over when its route is."""
         yield from routes_of(self.steps[step])
         for loop in self._loops_around.get(step, ()):
             yield from arcs_of(loop)
@@ -94,8 +94,8 @@ def warn_of_early_results(
 
 
 def _own_results(use: Use, facts: TemplateFacts, names: VisibleNames, order: StepOrder) -> tuple[str, ...]:
-    """The paths by which a rule's condition reads the result of its own task, which is bound only after the rules.
-    A test such as ``is defined`` is allowed: it distinguishes the first call from later ones.
+    """Return the paths by which a rule's condition reads the result of its own task, which is bound only after the
+    rules. A test such as ``is defined`` is allowed: it distinguishes the first call from later ones.
     """
     rules = use.task.policy.rules if use.task is not None and use.task.policy is not None else ()
     if not any(rule.body.when is use.template for rule in rules):
@@ -123,7 +123,7 @@ def _warn_of_own_result(path: str, use: Use, report: Report) -> None:
 
 
 def _step_read(path: str, use: Use, names: VisibleNames, order: StepOrder) -> str:
-    """The step whose result a path reads; "" if there is none or the name has another meaning."""
+    """Return the step whose result a path reads; "" if there is none or the name has another meaning."""
     head, _, rest = path.partition(".")
     if head == "results":
         return rest.partition(".")[0]

@@ -31,7 +31,7 @@ def warn_of_unbound_expectations(playbook: Playbook, report: Report) -> None:
 
 
 def _names_in(value: Value) -> Iterator[str]:
-    """The keys of a mapping and of the mappings in it: a tool may take its names below ``data`` or ``params``."""
+    """Yield the keys of a mapping and of the mappings in it: a tool may take its names below ``data`` or ``params``."""
     for name, item in names_in(value).items():
         yield name
         inner: Json = item

@@ -49,7 +49,7 @@ class HiddenNames:
                     _report(hidden, use, report)
 
     def _hidden(self, use: Use, head: str) -> Iterator[_Hidden]:
-        """What the condition would read if calls did not bind the name."""
+        """Yield what the condition would read if calls did not bind the name."""
         if use.step is None:
             return
         if use.place is RenderedAt.OUTCOME:
@@ -63,7 +63,7 @@ class HiddenNames:
 
 
 def _in_step(use: Use, head: str) -> Iterator[_Hidden]:
-    """The loop element, and the tasks before the one whose rule contains the condition."""
+    """Yield the loop element, and the tasks before the one whose rule contains the condition."""
     step, task = use.step, use.task
     if step is None:
         return

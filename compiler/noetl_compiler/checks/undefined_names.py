@@ -67,7 +67,9 @@ def _report(path: str, use: Use, names: VisibleNames, report: Report) -> None:
 
 
 def _of_another_step(path: str, use: Use, names: VisibleNames) -> str:
-    """A hint for a task of another step. The result of a step is that of its last task; it has all in ``results``."""
+    """Return a hint for a task of another step. The result of a step is that of its last task; it has all in
+    ``results``.
+    """
     name, dot, rest = path.partition(".")
     step = next(iter(names.steps_with_task(name)), None)
     if step is None:
@@ -81,7 +83,7 @@ def _of_another_step(path: str, use: Use, names: VisibleNames) -> str:
 
 
 def _of_unnamed_element(name: str, use: Use) -> str:
-    """A hint for a loop without ``iterator``: the name may be meant for its element."""
+    """Return a hint for a loop without ``iterator``: the name may be meant for its element."""
     loop = use.step.loop if use.step is not None and use.place in IN_LOOP else None
     is_unnamed = loop is not None and loop.element.span == loop.body.span
     return f"if it is the element of the loop, add iterator: {name} to the loop" if is_unnamed else ""
@@ -106,5 +108,5 @@ def _report_below(head: str, name: str, use: Use, known: frozenset[str], names: 
 
 
 def _nearest(name: str, known: frozenset[str]) -> str:
-    """The hint for a similar name. So many names are defined that only a very similar one is suggested."""
+    """Return the hint for a similar name. So many names are defined that only a very similar one is suggested."""
     return nearest(name, known, alike=0.75)

@@ -17,7 +17,7 @@ __all__ = ["parse"]
 
 
 def _front_end(dialect: Dialect) -> tuple[Construct, ReadStep]:
-    """The construct of the dialect's steps, and the function that reads them. No other front end is imported."""
+    """Return the construct of the dialect's steps, and the function that reads them. No other front end is imported."""
     match dialect:
         case "v1":
             from noetl_compiler.dialects.v1 import step as v1

@@ -50,5 +50,5 @@ NAMES: frozenset[str] = frozenset[str]().union(*_NAMES.values())
 
 
 def names_of(boundary: str) -> frozenset[str]:
-    """Every name that ``event.name`` equals at a boundary."""
+    """Return every name that ``event.name`` equals at a boundary."""
     return _NAMES.get(boundary, frozenset({boundary}))

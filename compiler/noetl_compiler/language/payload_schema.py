@@ -66,7 +66,7 @@ _LIMITS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def schema_problem(schema: Any, at: str = "schema") -> str | None:
-    """Why it is no schema, None when it is one."""
+    """Return why it is no schema, None when it is one."""
     if not isinstance(schema, dict):
         return f"{at} must be a mapping"
     for keyword, value in cast("dict[str, Any]", schema).items():
@@ -93,7 +93,7 @@ def _keyword_problem(keyword: str, value: Any, at: str) -> str | None:
 
 
 def form_problem(form: Any) -> str | None:
-    """Why it is no form, None when it is one."""
+    """Return why it is no form, None when it is one."""
     if not isinstance(form, dict):
         return "form must be a mapping of field to type"
     for name, field in cast("dict[str, Any]", form).items():
@@ -112,7 +112,7 @@ def form_problem(form: Any) -> str | None:
 
 
 def form_schema(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of a form."""
+    """Return the JSON Schema of a form."""
     fields = {name: _as_mapping(field) for name, field in form.items()}
     return {
         "type": "object",
@@ -133,7 +133,7 @@ def _field_schema(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def payload_problem(value: Any, schema: Mapping[str, Any], at: str = "data") -> str | None:
-    """Why the value does not fit the schema, None when it does. Values are not shown: they may be secret."""
+    """Return why the value does not fit the schema, None when it does. Values are not shown: they may be secret."""
     types = _listed(schema.get("type", []))
     if types and not any(_TYPES[one](value) for one in types):
         return f"{at} must be {' or '.join(_WORDS[one] for one in types)}"

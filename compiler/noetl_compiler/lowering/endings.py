@@ -36,7 +36,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 def arrival_name(end: syntax.Step) -> str:
-    """The step inside of the region at which its paths end."""
+    """Return the step inside of the region at which its paths end."""
     return f"{_NO_NAME.sub('_', end.name.text)}/arrival"
 
 

@@ -38,13 +38,13 @@ def code_names(playbook: syntax.Playbook) -> CodeNames:
 
 
 def element_of(step: syntax.Step) -> str | None:
-    """The name of the items of its loop."""
+    """Return the name of the items of its loop."""
     return step.loop.element.text if step.loop else None
 
 
 def with_asked_names(task: syntax.Task, given: Value, step: syntax.Step, names: CodeNames) -> syntax.Task:
-    """The task with its input, and what its ``main`` or its ``context`` asks for: of ``names`` a parameter, of the
-    items of the loop what it takes out of the context.
+    """Return the task with its input, and what its ``main`` or its ``context`` asks for: of ``names`` a parameter, of
+    the items of the loop what it takes out of the context.
     """
     code = names_in(task.config).get("code") if task.kind.text == "python" else None
     if not isinstance(code, str) or isinstance(task.input.data, str) or isinstance(given.data, str):

@@ -15,7 +15,7 @@ __all__ = ["with_older_package"]
 
 
 def with_older_package(task: syntax.Task) -> tuple[Value, Value | None]:
-    """The config and the auth of a task: as they are for code that imports nothing of it."""
+    """Return the config and the auth of a task: as they are for code that imports nothing of it."""
     code = names_in(task.config).get("code") if task.kind.text == "python" else None
     if not isinstance(code, str):
         return task.config, task.auth
@@ -28,7 +28,7 @@ def with_older_package(task: syntax.Task) -> tuple[Value, Value | None]:
 
 
 def _named_credential(code: str, task: syntax.Task) -> Value | None:
-    """The credential that the code names, by a text or by a name of its input."""
+    """Return the credential that the code names, by a text or by a name of its input."""
     tree = parsed(code)
     for node in ast.walk(tree) if isinstance(tree, ast.Module) else ():
         if isinstance(node, ast.Call) and node.args and _called(node.func).startswith(CREDENTIALS_MODULE):

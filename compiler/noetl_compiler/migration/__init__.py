@@ -63,7 +63,7 @@ class Migration(msgspec.Struct, frozen=True):
 
 
 def migrate(source: SourceFile) -> Migration:
-    """The playbook in canonical v10. Never raises, whatever the text."""
+    """Return the playbook in canonical v10. Never raises, whatever the text."""
     return migrated(parse_playbook(source))
 
 

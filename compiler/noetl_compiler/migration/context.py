@@ -34,11 +34,11 @@ class MigrationContext(msgspec.Struct, frozen=True):
 
 
 def mapping(*entries: tuple[ScalarNode, Node | None], span: Span = NOWHERE) -> MappingNode:
-    """The entries that have a value; ``span`` is where the author had a mapping for this."""
+    """Return the entries that have a value; ``span`` is where the author had a mapping for this."""
     present: tuple[Entry, ...] = tuple((key, node) for key, node in entries if node is not None)
     return MappingNode(present, span)
 
 
 def unless_empty(node: MappingNode) -> MappingNode | None:
-    """A mapping that is only written when it has entries."""
+    """Return a mapping that is only written when it has entries."""
     return node if node.entries else None

@@ -82,7 +82,7 @@ def _next_line(comment: Comment, moved: list[_MovedPlace], end: int) -> int:
 
 
 def _place_before_comment(comment: Comment, moved: list[_MovedPlace]) -> _MovedPlace | None:
-    """The last place before the comment on its line."""
+    """Return the last place before the comment on its line."""
     index = bisect.bisect_left(moved, comment.offset, key=lambda one: one.offset)
     if not index or moved[index - 1].line != comment.line:
         return None
@@ -117,7 +117,9 @@ def _block_headers(node: Node) -> set[int]:
 
 
 def _sections(root: Node) -> set[int]:
-    """Where a blank line helps: before each part of the document but its head, and between steps and named tasks."""
+    """Return where a blank line helps: before each part of the document but its head, and between steps and named
+    tasks.
+    """
     if not isinstance(root, MappingNode):
         return set()
     parts = {key.span.line - 1 for key, _ in root.entries if key.text not in _HEAD}

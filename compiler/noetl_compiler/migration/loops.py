@@ -20,7 +20,7 @@ _FRAME = "frame"
 
 
 def emit_loop(context: MigrationContext, step: Region, loop: Loop) -> MappingNode:
-    """The loop of a step."""
+    """Return the loop of a step."""
     body, region = loop.body, context.origins.region(loop.body.span, step)
     written = Entries(context, LOOP, region, body.span)
     written.value("in", body.collection)

@@ -51,7 +51,7 @@ def migration_notes(
 
 
 def _notes_without_cause(before: Collection[Diagnostic], after: Collection[Diagnostic]) -> Iterator[Note]:
-    """What was said of the old form and nobody will say of the new one, because what it is about is gone."""
+    """Yield what was said of the old form and nobody will say of the new one, because what it is about is gone."""
     remaining = Counter(map(_what_is_found, after))
     for one in before:
         remaining[_what_is_found(one)] -= 1
@@ -81,7 +81,7 @@ def _changed_templates(root: MappingNode, document: MappingNode) -> Iterator[Not
 
 
 def _excerpt(place: int, text: str) -> str:
-    """The text at a place, shortened around it."""
+    """Return the text at a place, shortened around it."""
     if len(text) <= _LONGEST:
         return text
     first = max(0, place - _LONGEST // 2)
@@ -100,7 +100,7 @@ def _expanded_anchors(root: MappingNode) -> Iterator[Note]:
 
 
 def _own_names(playbook: Playbook) -> set[str]:
-    """What the author calls by a name of his own choice."""
+    """Return what the author calls by a name of his own choice."""
     bound = [playbook.workload]
     for step in playbook.steps:
         bound += (step.args, *(task.input for task in step.tasks), *(arc.args for arc in routes_of(step)))

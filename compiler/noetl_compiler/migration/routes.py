@@ -19,7 +19,10 @@ Group = tuple[Arc, ...]
 
 
 def emit_next(context: MigrationContext, step: Region, found: Next) -> MappingNode:
-    """The route of a step. A single arc needs no mode, and one that an author of v10 did not write is not added."""
+    """Return the route of a step.
+
+    A single arc needs no mode, and one that an author of v10 did not write is not added.
+    """
     region = context.origins.region(found.span, step)
     several = sum(len(group) for group in found.groups) > 1
     mode = found.mode if several else None if region.entry("arcs") else "exclusive"

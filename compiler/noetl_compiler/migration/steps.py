@@ -71,7 +71,7 @@ def emit_on_failure(
 
 
 def emit_failure(context: MigrationContext, region: Region, failure: BranchFailure | None) -> MappingNode | None:
-    """The effect of an unhandled failure on the other branches."""
+    """Return the effect of an unhandled failure on the other branches."""
     written = Entries(context, FAILURE_MODE, region, region.span)
     written.plain("mode", failure, at=NOWHERE)
     return unless_empty(written.mapping())

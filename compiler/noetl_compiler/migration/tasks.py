@@ -24,7 +24,7 @@ _NAMED_KINDS = frozenset({"workbook", "secrets"})
 
 
 def emit_tool(context: MigrationContext, around: Region, step: Step) -> Node | None:
-    """The ``tool`` of a step: one mapping, or a list of them, which the author may have put around a single one."""
+    """Return the ``tool`` of a step: one mapping, or a list of them. A list with one task stays a list."""
     if not step.tasks:
         return None
     own = around.entry("tool")
@@ -35,7 +35,7 @@ def emit_tool(context: MigrationContext, around: Region, step: Step) -> Node | N
 
 
 def emit_workbook(context: MigrationContext) -> Node | None:
-    """The workbook, a list of ``{name, tool}``."""
+    """Return the workbook, a list of ``{name, tool}``."""
     tasks = tuple(_workbook_task(context, task) for task in context.playbook.workbook)
     return SequenceNode(tasks, NOWHERE) if tasks else None
 
@@ -51,13 +51,13 @@ def _workbook_task(context: MigrationContext, task: Task) -> MappingNode:
 
 
 def _description(region: Region | None) -> tuple[Entry, ...]:
-    """What the author says of a task, which no other part of the compiler reads."""
+    """Return what the author says of a task, which no other part of the compiler reads."""
     found = region.entry("desc", "description") if region else None
     return (found,) if found else ()
 
 
 def _task(context: MigrationContext, around: Region, task: Task, default_name: str = "") -> MappingNode:
-    """A task with all that belongs to it. A single one needs no name but the default."""
+    """Return a task with all that belongs to it. A single one needs no name but the default."""
     region = context.origins.region(task.span, around)
     name_key = "label" if task.kind.text in _NAMED_KINDS else "name"
     named = task.label.text != default_name
@@ -76,7 +76,7 @@ def _task(context: MigrationContext, around: Region, task: Task, default_name: s
 
 
 def _of_every_call(context: MigrationContext, region: Region, task: Task) -> tuple[Entry, ...]:
-    """The keys after the fields of the tool."""
+    """Return the keys after the fields of the tool."""
     written = Entries(context, TASK, region, task.span)
     written.timeout(task.timeout)
     written.node("output", emit_output(context, region, task.output), "result")

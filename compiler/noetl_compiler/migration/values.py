@@ -15,12 +15,12 @@ __all__ = ["emit_assigns", "emit_auth", "emit_condition", "emit_duration", "emit
 
 
 def emit_value(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
-    """A value that the author may have left out."""
+    """Return a value that the author may have left out."""
     return region.node(value, name, *older) if value else None
 
 
 def emit_auth(region: Region, auth: Value | None, kind: str) -> Node | None:
-    """A credential; one that would be taken for an alias of what it holds gets an alias itself."""
+    """Return a credential; one that would be taken for an alias of what it holds gets an alias itself."""
     found = emit_value(region, auth, *keys.AUTH)
     if isinstance(found, MappingNode) and has_alias(found, kind):
         return mapping((scalar("auth"), found))
@@ -28,12 +28,12 @@ def emit_auth(region: Region, auth: Value | None, kind: str) -> Node | None:
 
 
 def emit_names(region: Region, value: Value, name: str, *older: str) -> Node | None:
-    """What a mapping binds; one that binds nothing is left out."""
+    """Return what a mapping binds; one that binds nothing is left out."""
     return region.node(value, name, *older) if value.data else None
 
 
 def emit_condition(when: Template | None) -> ScalarNode | None:
-    """A predicate at its place."""
+    """Return a predicate at its place."""
     return scalar(when.source, when.span) if when else None
 
 

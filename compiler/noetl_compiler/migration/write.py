@@ -40,8 +40,8 @@ _BLOCK = re.compile(r"\n* *[^ \n\t]")
 
 
 def write(document: MappingNode, source: SourceFile, root: Node | None = None) -> str:
-    """The text of a document without comments; ``source`` is the text from which its nodes have their places, ``root``
-    what that text says.
+    """Return the text of a document without comments; ``source`` is the text from which its nodes have their places,
+    ``root`` what that text says.
     """
     out = StringIO()
     emitter = _Emitter(out, allow_unicode=True, width=sys.maxsize)
@@ -105,7 +105,7 @@ class _SourceStyle:
 
 
 def _styles(node: Node) -> Iterator[tuple[Span, ScalarStyle]]:
-    """The style of every scalar, by its place and by that of the templates in it."""
+    """Yield the style of every scalar, by its place and by that of the templates in it."""
     if isinstance(node, ScalarNode):
         yield node.span, node.style
         if node.template_span:

@@ -60,13 +60,13 @@ def models_of(dialect: Dialect, kinds: ToolKinds = KNOWN_KINDS) -> Models:
 
 
 def schema_of_all(kinds: ToolKinds = KNOWN_KINDS) -> Schema:
-    """The schema of playbooks in any dialect. It takes the words of each and proposes those of v10."""
+    """Return the schema of playbooks in any dialect. It takes the words of each and proposes those of v10."""
     schemas = ((str(dialect), definitions(models_of(dialect, kinds), v10.OWN_WORDS)) for dialect in DIALECTS)
     return {**_head("any dialect", "playbook"), **merge_dialects(dict(schemas))}
 
 
 def json_schema(dialect: Dialect = "v10", kinds: ToolKinds = KNOWN_KINDS) -> Schema:
-    """The schema of playbooks in that dialect, which is one of DIALECTS, in the draft that all editors know."""
+    """Return the schema of playbooks in that dialect, which is one of DIALECTS, in the draft that all editors know."""
     return {
         **_head(dialect, f"playbook-{dialect}"),
         "$ref": "#/definitions/playbook",

@@ -69,7 +69,7 @@ _TOOL = "A call of a tool, or several in order."
 
 
 def steps(calls: Calls) -> Models:
-    """The steps, with the kinds of tools that they may call."""
+    """Return the steps, with the kinds of tools that they may call."""
     kinds, kind_words = tuple(_flat(kind, calls) for kind in calls.kinds.names), calls.kinds.words
     return (
         _STEP,

@@ -51,7 +51,7 @@ _STORES: Schema = {"required": ["sink"], "properties": {"sink": {"not": {"type":
 
 
 def steps(calls: Calls) -> Models:
-    """The steps, with the kinds of tools that they may call."""
+    """Return the steps, with the kinds of tools that they may call."""
     kinds = tuple(_flat(kind, calls) for kind in calls.kinds.names)
     return (
         _STEP,

@@ -37,7 +37,7 @@ def _renamed(text: str, dialect: str, names: Mapping[_Key, str]) -> Schema:
 
 
 def _alike(texts: Mapping[_Key, str]) -> dict[_Key, int]:
-    """A number for each definition, the same for those that are alike."""
+    """Return a number for each definition, the same for those that are alike."""
     numbers, known = _numbered(dict(texts)), 0
     while known < (known := len(set(numbers.values()))):
         numbers = _numbered(

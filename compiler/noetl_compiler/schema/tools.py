@@ -36,11 +36,11 @@ class ToolKinds:
         return described_words(self.meanings)
 
     def tool(self, kind: str) -> ToolDescription:
-        """What a tool of this kind takes; the call of a workbook task takes what its tool may want to know."""
+        """Return what a tool of this kind takes; the call of a workbook task takes what its tool may want to know."""
         return self._of[kind]
 
     def fields(self, kind: str) -> tuple[Property, ...]:
-        """The kind's own fields, older names with them; a kind that accepts any field has none."""
+        """Return the kind's own fields, older names with them; a kind that accepts any field has none."""
         tool = self._of[kind]
         older = {new: tuple(old for old, name in tool.renamed.items() if name == new) for new in tool.renamed.values()}
         kind_properties = (

@@ -82,7 +82,7 @@ _ITERATOR = described_words(dict.fromkeys(("iterator", "loop"), "Runs a task onc
 
 
 def steps(calls: Calls) -> Models:
-    """The steps, with the kinds of tools that they may call."""
+    """Return the steps, with the kinds of tools that they may call."""
     form = Form("step", ("type", "tool"), calls, (_STEP,))
     return (
         _STEP,

@@ -45,7 +45,7 @@ class Form(msgspec.Struct, frozen=True):
         )
 
     def places(self) -> Models:
-        """A place for each kind, and one for what only stores."""
+        """Return a place for each kind, and one for what only stores."""
         return (*(place for _, place in self._kinds()), self._saving())
 
     def choice(self, otherwise: Schema) -> Schema:

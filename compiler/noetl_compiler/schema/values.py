@@ -95,7 +95,7 @@ CONDITION: Schema = {
 
 
 def ref(place: str) -> Schema:
-    """The place of that name."""
+    """Return the place of that name."""
     return {"$ref": f"#/definitions/{place}"}
 
 
@@ -124,7 +124,7 @@ TIMEOUT = any_of(SECONDS, ref("timeout"))
 
 
 def list_of(value: Schema) -> Schema:
-    """A list of these."""
+    """Return a list of these."""
     return {"type": "array", "items": value}
 
 
@@ -139,7 +139,7 @@ def has(*keys: str) -> Schema:
 
 
 def first_of(*cases: tuple[Schema, Schema], otherwise: Schema) -> Schema:
-    """The second of the first pair whose first holds."""
+    """Return the second of the first pair whose first holds."""
     chosen = otherwise
     for test, value in reversed(cases):
         chosen = {"if": test, "then": value, "else": chosen}

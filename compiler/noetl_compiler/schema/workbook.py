@@ -28,7 +28,7 @@ _ENTRY: Schema = {"type": "object", "if": _IS_NESTED, "then": ref("workbook_nest
 
 
 def workbook(calls: Calls) -> Models:
-    """The workbook in a dialect that writes calls so."""
+    """Return the workbook in a dialect that writes calls so."""
     flat = tuple((kind, _task(kind, calls)) for kind in calls.kinds.names if kind != "workbook")
     return (
         *(place for _, place in flat),

@@ -113,7 +113,7 @@ def _path(node: nodes.Node) -> tuple[str, list[nodes.Node]]:
 
 
 def _children(node: nodes.Node) -> Iterator[nodes.Node]:
-    """A faster ``iter_child_nodes``."""
+    """Yield a faster ``iter_child_nodes``."""
     for name in node.fields:
         value = getattr(node, name)
         if isinstance(value, nodes.Node):

@@ -71,7 +71,7 @@ def emit_started(execution: Execution, step: Step, run: StepRun) -> int:
 
 
 def _original_failure(execution: Execution, step: Step) -> dict[str, Json]:
-    """The failures that led to the final step, for its start event."""
+    """Return the failures that led to the final step, for its start event."""
     if step.name != execution.graph.final:
         return {}
     cause = execution.state.failures.cause

@@ -54,7 +54,7 @@ def cancelled(host: Host, state: PipelineState, plan: TaskPlan) -> None:
 
 
 def _name(host: Host, plan: TaskPlan) -> str:
-    """The name of the circuit, the same for all runs of the step in this machine."""
+    """Return the name of the circuit, the same for all runs of the step in this machine."""
     return f"{host.step.name}/{plan.name}"
 
 

@@ -46,7 +46,7 @@ class TaskPlan:
         return scope_paths((), (sink for _, sink in self.task_sinks))
 
     def page(self, state: PipelineState) -> int | None:
-        """The current page, from 1; None for a task without pages."""
+        """Return the current page, from 1; None for a task without pages."""
         return state.task.page if self.paginates else None
 
 
@@ -65,7 +65,7 @@ def _title(step: Step, task: Task) -> str:
 
 
 def _of_level(task: Task, level: str) -> tuple[tuple[int, Sink], ...]:
-    """The sinks of a level, with their positions among all sinks of the task."""
+    """Return the sinks of a level, with their positions among all sinks of the task."""
     return tuple((index, sink) for index, sink in enumerate(task.sinks) if sink.level == level)
 
 
@@ -92,7 +92,7 @@ def call_rule(index: int, rule: Rule) -> CallRule:
 
 
 def scope_paths(rules: Iterable[CallRule], sinks: Iterable[Sink]) -> tuple[str, ...]:
-    """The paths that rules and sinks read, so the activity needs them."""
+    """Return the paths that rules and sinks read, so the activity needs them."""
     sources: set[str] = set()
     for rule in rules:
         sources.update(() if rule.when is None else (rule.when,))

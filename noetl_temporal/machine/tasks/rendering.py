@@ -33,9 +33,9 @@ class RenderedTask:
 
 
 def _with_literals(config: dict[str, Json], splices: Sequence[Splice], scope: Mapping[str, Any]) -> dict[str, Json]:
-    """The config with each template replaced by the literal of its value, from the last in a field to the first. The
-    literal is in brackets, so that adjacent operators apply to all of it, and keeps the line breaks of the template, so
-    that line numbers do not change.
+    """Return the config with each template replaced by the literal of its value, from the last in a field to the first.
+    The literal is in brackets, so that adjacent operators apply to all of it, and keeps the line breaks of the
+    template, so that line numbers do not change.
     """
     found = dict(config)
     for one in reversed(splices):
@@ -48,8 +48,8 @@ def _with_literals(config: dict[str, Json], splices: Sequence[Splice], scope: Ma
 def sink_calls(
     sinks: Sequence[tuple[int, Sink]], key: str, once: str, scope: Mapping[str, Any]
 ) -> tuple[SinkCall, ...]:
-    """The sinks, each with its position; their configuration is rendered when there is a result. ``once`` is the key of
-    the task in this step run.
+    """Return the sinks, each with its position; their configuration is rendered when there is a result. ``once`` is the
+    key of the task in this step run.
     """
     return tuple(
         [
@@ -68,7 +68,7 @@ def sink_calls(
 
 
 def seconds_of(value: Value | None, scope: Mapping[str, Any], what: str) -> float | None:
-    """A duration in seconds; ``what`` names the field in the failure. None for no value."""
+    """Return a duration in seconds; ``what`` names the field in the failure. None for no value."""
     found = templates.render(value, scope) if value is not None else None
     if value is None or found is None:
         return None
@@ -76,7 +76,7 @@ def seconds_of(value: Value | None, scope: Mapping[str, Any], what: str) -> floa
 
 
 def delay_of(rule: Rule, scope: Mapping[str, Any]) -> float:
-    """The delay of a rule before the next call, in seconds. Raises TemplateFailure."""
+    """Return the delay of a rule before the next call, in seconds. Raises TemplateFailure."""
     found = templates.render(rule.delay, scope) if rule.delay is not None else None
     return 0.0 if found is None else quantities.seconds(found, "delay", rule.span)
 
