@@ -198,7 +198,7 @@ workflow:
 """
 
 
-def test_down_does_not_wait_for_a_long_call_and_the_run_goes_on(bare: Site, task_folder: Path) -> None:
+def test_down_does_not_wait_for_a_long_call_and_the_run_continues(bare: Site, task_folder: Path) -> None:
     begun = task_folder / "begun"
     playbook = bare.write(SLOW)
     assert bare.noetl("dev", "up").returncode == 0

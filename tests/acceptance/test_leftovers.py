@@ -155,7 +155,7 @@ def test_only_programs_of_postgres_are_ended_in_its_data(tmp_path: Path) -> None
 
 
 @HAS_PROC
-def test_ps_tells_what_proc_tells(sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ps_reports_what_proc_reports(sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     assert wait_until(lambda: (identity(sleeper.pid) or Identity(0, "", "")).command != "")
     by_proc = identity(sleeper.pid)
     monkeypatch.setattr("noetl_temporal.stack.identity.PROC", Path("/nowhere"))

@@ -122,7 +122,7 @@ async def test_statements_that_refuse_a_transaction_run_again(file: File, sql: s
      "summarize t", "insert into t values (1)", "create table u (a int)", "copy t from '{csv}'", "force checkpoint",
      "start transaction; insert into t values (1); commit"],
 )  # fmt: skip
-async def test_the_compiler_tells_before_what_duckdb_tells_then(file: File, sql: str, tmp_path: Path) -> None:
+async def test_the_compiler_reports_before_what_duckdb_reports_then(file: File, sql: str, tmp_path: Path) -> None:
     csv = tmp_path / "t.csv"
     csv.write_text("1\n")
     answer = await file.run(sql.format(csv=csv))

@@ -156,7 +156,7 @@ async def test_a_call_over_its_memory_limit_fails_alone(kept: None, monkeypatch:
     assert (await run("select 1 as a")).result["rows"] == [{"a": 1}]
 
 
-async def test_a_query_over_its_memory_goes_on_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_query_over_its_memory_continues_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_DUCKDB_MEMORY", "0.0625")
     sql = "set threads = 1; create table t as select range as a, hash(range) as h from range(5000000) order by h"
     outcome = await run(sql)

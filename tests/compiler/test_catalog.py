@@ -164,7 +164,7 @@ def test_the_newest_version_is_meant_unless_the_call_names_one(tmp_path: Path) -
     )
 
 
-def test_two_files_with_one_path_are_told_in_both(tmp_path: Path) -> None:
+def test_two_files_with_one_path_are_reported_in_both(tmp_path: Path) -> None:
     written(tmp_path, {"main": PLAIN})
     (tmp_path / "copy.yaml").write_text(HEAD.format(path="main") + PLAIN)
     for name, other in (("main", "copy.yaml"), ("copy", "main.yaml")):
@@ -173,7 +173,7 @@ def test_two_files_with_one_path_are_told_in_both(tmp_path: Path) -> None:
         assert [Path(one.file).name for one in found.related] == [other]
 
 
-def test_a_broken_playbook_is_told_once_a_file(tmp_path: Path) -> None:
+def test_a_broken_playbook_is_reported_once_a_file(tmp_path: Path) -> None:
     second = "  - step: two\n    tool: {kind: playbook, path: child}\n"
     found = found_in(written(tmp_path, {"main": calling("child") + second, "child": BROKEN}))
     assert [one.code for one in found] == [Code.UNSOUND_PLAYBOOK]

@@ -61,7 +61,7 @@ def test_an_explanation_cites_the_place_of_each_part(path: Path) -> None:
         ("v1_iterators", "start", "-> squares  line 9, next[0]"),
     ],
 )
-def test_a_part_tells_what_it_was_made_of(name: str, step: str, line: str) -> None:
+def test_a_part_reports_what_it_was_made_of(name: str, step: str, line: str) -> None:
     assert line in explained(name, step)
 
 

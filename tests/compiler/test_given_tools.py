@@ -74,7 +74,7 @@ def test_a_wrong_field_is_an_error_in_every_dialect(form: str, fields: str, mess
     assert compile_text(text, tools=TOOLS).graph is None
 
 
-def test_a_misspelt_field_is_told_at_its_place() -> None:
+def test_a_misspelt_field_is_reported_at_its_place() -> None:
     [found] = told(FORMS["v10"] % "greeting: Hi, tims: 2")
     assert found == 'p.yaml:6:39: error[NT102]: unknown key "tims" in a task (did you mean "times"?)'
 
@@ -154,7 +154,7 @@ def test_it_is_looked_up() -> None:
         lookup("greet.greting", kinds)
 
 
-def test_its_guarantee_is_told() -> None:
+def test_its_guarantee_is_reported() -> None:
     text = FORMS["v10"] % "greeting: Hi"
 
     def of(tool: ToolDescription, text: str = text) -> str:

@@ -174,7 +174,7 @@ def test_text_has_no_stroke_which_some_renderers_draw_over_it() -> None:
     ] == []
 
 
-def test_a_loop_and_its_region_are_told_apart() -> None:
+def test_a_loop_and_its_region_are_distinguished() -> None:
     loop = Loop("city", SPAN, collection=Value([1]), region=("b",), enter=Route(arcs=(Arc("b", SPAN),)), end="b")
     graph = graph_of(Step("a", SPAN, loop=loop), leading("b", "end"))
     assert 'subgraph cluster_n0 { label="each city"; n1 }' in dot(graph)

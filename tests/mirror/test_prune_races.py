@@ -63,7 +63,7 @@ async def _blocked(database: asyncpg.Connection, work: Coroutine[Any, Any, T]) -
     return task
 
 
-async def test_who_stores_a_payload_that_is_being_removed_stores_it_anew(
+async def test_who_stores_a_payload_that_is_being_removed_stores_it_again(
     dsn: str, log: Log, rival: asyncpg.Connection
 ) -> None:
     key = await _stored_long_ago(dsn, log.database)

@@ -82,7 +82,7 @@ async def test_the_steps_of_an_execution(store: Store) -> None:
     )
 
 
-async def test_steps_that_a_reset_superseded_are_not_told(store: Store) -> None:
+async def test_steps_that_a_reset_superseded_are_not_reported(store: Store) -> None:
     base, story = playbook(1), Story(START)
     opening = story.opening()
     first = story.begins("step.started", "first", "step", story.workflow, meta={"step_run_id": "first#1"})

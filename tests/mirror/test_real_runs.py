@@ -62,7 +62,7 @@ class _Tool:
 
 
 @pytest.mark.parametrize(("stop", "status"), [(_cancel, "CANCELLED"), (_terminate, "TERMINATED"), (None, "FAILED")])
-async def test_a_run_with_calls_in_flight_is_told_to_its_end(
+async def test_a_run_with_calls_in_flight_is_reported_to_its_end(
     stop: Stop | None, status: str, servers: Addresses, dsn: str, log: Log
 ) -> None:
     shell, tool = Shell(servers.temporal), _Tool(4)
@@ -83,7 +83,7 @@ async def test_a_run_with_calls_in_flight_is_told_to_its_end(
     assert await audit_execution(dsn, run.execution_id) == []
 
 
-async def test_a_run_that_is_reset_with_a_loop_in_flight_is_told_to_its_end(
+async def test_a_run_that_is_reset_with_a_loop_in_flight_is_reported_to_its_end(
     servers: Addresses, dsn: str, log: Log
 ) -> None:
     shell, tool = Shell(servers.temporal), _Tool(4)
@@ -149,7 +149,7 @@ async def test_what_stands_after_two_resets_is_what_the_last_run_tells(
     assert await audit_execution(dsn, run.execution_id) == []
 
 
-async def test_a_loop_that_is_reset_by_hand_is_told_to_its_end(servers: Addresses, dsn: str, log: Log) -> None:
+async def test_a_loop_that_is_reset_by_hand_is_reported_to_its_end(servers: Addresses, dsn: str, log: Log) -> None:
     shell, tool = Shell(servers.temporal), _Tool(4)
     async with asyncio.timeout(120), shell.client(tool) as client, mirroring(client.temporal, dsn):
         run = await shell.submit(client, BRANCHES)

@@ -328,7 +328,7 @@ async def test_a_frame_waits_for_a_worker_that_has_the_key(servers: Addresses) -
     assert len(tools["noop"].requests) == 2
 
 
-async def test_who_lacks_the_key_is_told_so(servers: Addresses) -> None:
+async def test_a_missing_key_is_named(servers: Addresses) -> None:
     client, without = await client_of(servers), await client_of(servers, None)
     async with worker(client):
         handle = await submitted(client, ONE, said=CANARY)

@@ -99,7 +99,7 @@ async def paused(handle: RunHandle) -> None:
     await standing(handle, lambda found: found.pause is not None)
 
 
-async def test_a_paused_run_begins_nothing_and_goes_on(shell: Shell) -> None:
+async def test_a_paused_run_begins_nothing_and_continues(shell: Shell) -> None:
     gate = Gate()
     async with shell.client(gate.answer) as client:
         handle = await shell.submit(client, STEPS)

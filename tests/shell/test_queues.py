@@ -129,7 +129,7 @@ async def test_a_shared_queue_that_nobody_polls_says_so(
     assert found.line() == "waiting for a worker for noop (none is polling): start one with `noetl worker`"
 
 
-async def test_a_run_whose_input_cannot_be_read_yet_goes_on_when_it_can(
+async def test_a_run_whose_input_cannot_be_read_yet_continues_when_it_can(
     servers: Addresses, tools: dict[str, Tool]
 ) -> None:
     """The store of large values is away from the one worker when it takes the run."""

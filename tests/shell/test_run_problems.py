@@ -138,7 +138,7 @@ async def started_timer(handle: RunHandle) -> bool:
     return any(event.event_type == EventType.EVENT_TYPE_TIMER_STARTED for event in events)
 
 
-async def test_a_store_of_large_values_that_is_away_is_no_bug_to_be_fixed(servers: Addresses) -> None:
+async def test_a_store_of_large_values_that_is_unavailable_is_no_bug_to_be_fixed(servers: Addresses) -> None:
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools={"noop": FakeTool("noop", ok)})
     away = await connect_temporal(servers.temporal, dsn="postgresql://noetl@127.0.0.1:1/noetl")
     async with workflow_worker(away):
@@ -152,9 +152,7 @@ async def test_a_store_of_large_values_that_is_away_is_no_bug_to_be_fixed(server
         assert (await handle.result()).status == "completed"
 
 
-async def test_a_log_that_the_mirror_cannot_write_is_told_of_a_run_that_goes_on_and_of_one_that_has_ended(
-    shell: Shell, servers: Addresses
-) -> None:
+async def test_an_unwritable_log_is_reported_for_open_and_ended_runs(shell: Shell, servers: Addresses) -> None:
     entered, let_go = asyncio.Event(), asyncio.Event()
 
     async def answer(*_: object) -> int:
