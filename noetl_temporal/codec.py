@@ -170,7 +170,7 @@ _PLAIN = _PayloadConverter(*_CONVERTERS)
 
 
 def _plain_converter() -> PayloadConverter:
-    """The SDK asks for a converter several times a task."""
+    """Return the cached converter: the SDK asks for one several times per workflow task."""
     return _PLAIN
 
 
@@ -192,7 +192,7 @@ class _DataConverter(DataConverter):
         return self if self._is_same_everywhere else cast("Self", _with_place(self, place_of(context)))
 
     def changed(self, fields: Mapping[str, Any]) -> Self:
-        """Return a copy with these fields. dataclasses.replace would make all converters anew, for each call."""
+        """Return a copy with these fields. dataclasses.replace would create all converters again, for each call."""
         found = object.__new__(type(self))
         vars(found).update(vars(self), **fields)
         object.__setattr__(found, "payload_converter", found._new_payload_converter())

@@ -112,7 +112,7 @@ def _place(graph: Graph, span: Span) -> str:
 
 
 async def _ask_workers(client: Client, queue: str, names: list[str]) -> dict[str, str]:
-    """Return the problems that the workers of a queue have with these names; none when nobody answers."""
+    """Return the problems that the workers of a queue have with these names; none if no worker answers."""
     try:
         answer: CredentialProblems = await client.execute_activity(
             ACTIVITY,

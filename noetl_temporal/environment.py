@@ -26,7 +26,7 @@ def dsn_from_environment() -> str | None:
         if dsn:
             dsn_place(dsn)
     except DsnError as error:
-        from noetl_temporal.deployment import dsn_problem  # which brings the driver along
+        from noetl_temporal.deployment import dsn_problem  # imports the database driver
 
         raise dsn_problem(error) from None
     return dsn

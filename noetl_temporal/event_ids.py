@@ -32,7 +32,7 @@ _LOW_BITS = 23
 
 
 class IdClock(msgspec.Struct):
-    """The last id handed out: ``ms`` since the Unix epoch, and how many ids that millisecond has had."""
+    """The last id assigned: ``ms`` since the Unix epoch, and the number of ids in that millisecond."""
 
     ms: int = 0
     used: int = 0

@@ -20,7 +20,7 @@ from noetl_temporal.machine.call import LeaseRenewal
 __all__ = ["LeaseLostError", "held"]
 
 AGAIN_SECONDS = 1.0
-"""After a renewal that failed because the database was away."""
+"""Seconds before a renewal is retried after the database was unavailable."""
 
 T = TypeVar("T")
 

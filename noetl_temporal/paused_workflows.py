@@ -1,4 +1,4 @@
-"""Workflows that somebody has paused in Temporal itself, in its UI or with ``temporal workflow pause``.
+"""Workflows that were paused in Temporal itself, in its UI or with ``temporal workflow pause``.
 
 Such a workflow is open and does nothing: no workflow task and no attempt of a call begins, requests and queries are
 refused, signals are kept. The server lists it as Paused, a status that the SDK (1.35) does not know: it raises

@@ -78,7 +78,7 @@ class Preparation(NamedTuple):
         queues: Mapping[str, str],
         schedule: str = "",
     ) -> RunInput:
-        """Return what a run of the playbook is asked for."""
+        """Return the input of a run of the playbook."""
         source = playbook.graph.source
         real_queues = resolved_queues([playbook.graph, *playbook.calls.graphs], queues)
         return RunInput(

@@ -101,7 +101,7 @@ async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request
 
 @contextlib.contextmanager
 def of_open_run() -> Generator[None]:
-    """What is asked inside needs a run that goes on. Raises RunOverError where Temporal has none."""
+    """Translate errors of requests to an open run. Raises RunOverError if the run has ended."""
     try:
         yield
     except RPCError as error:

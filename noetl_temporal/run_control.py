@@ -1,4 +1,4 @@
-"""What people and programs ask of one run: to answer it, pause it, and decide about its held steps."""
+"""Requests to one run: answer its waits, pause and resume it, decide about its held steps."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 CATCH_UP = timedelta(minutes=10)
-"""How late a run may start after Temporal was away; later ones are skipped."""
+"""How late a run may start after Temporal was unavailable; later ones are skipped."""
 
 
 class ScheduleError(Exception):

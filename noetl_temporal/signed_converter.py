@@ -173,7 +173,7 @@ def _kind_asked_for(hint: Any) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class SignedConverters:
-    """Makes such converters: the ``payload_converter_class`` of a data converter, which the SDK calls anew wherever it
+    """Makes such converters: the ``payload_converter_class`` of a data converter, which the SDK calls again wherever it
     copies one. So the place must be in here.
     """
 

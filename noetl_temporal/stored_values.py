@@ -217,7 +217,7 @@ def start_load(command: LoadValue) -> workflow.ActivityHandle[msgspec.Raw]:
 
 
 def stored_fact(at: int, command: KeepValues, task: asyncio.Task[list[PayloadRef]]) -> ValuesKept | None:
-    """Return the fact that the values are stored, or cannot be; None when nobody needs that any more."""
+    """Return the fact that the values are stored, or cannot be; None if it is no longer needed."""
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return None
@@ -227,7 +227,7 @@ def stored_fact(at: int, command: KeepValues, task: asyncio.Task[list[PayloadRef
 
 
 def loaded_fact(at: int, command: LoadValue, task: asyncio.Task[msgspec.Raw]) -> ValueLoaded | None:
-    """Return the fact that the value is loaded, or cannot be; None when nobody needs it any more."""
+    """Return the fact that the value is loaded, or cannot be; None if it is no longer needed."""
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return None

@@ -2,8 +2,8 @@
 
 A tool feeds it through ``ToolContext.output``. Only whole lines are written, without the secrets of the call: a line
 that is not finished waits for its end, and where a secret has several lines everything waits for the end of the call.
-At most MOST_BYTES of an attempt are kept; the cut is told. An unavailable Postgres delays no call for more than
-STORE_SECONDS, and loses lines.
+At most MOST_BYTES of an attempt are kept; the truncation is reported. An unavailable Postgres delays no call for more
+than STORE_SECONDS, and loses lines.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # they bring the SDK along, which most commands need not wait for
+if TYPE_CHECKING:  # importing the SDK is slow
     from temporalio.worker import Interceptor
 
     from noetl_temporal.call_log import CallLog

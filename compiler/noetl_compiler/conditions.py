@@ -23,7 +23,7 @@ from noetl_compiler.source import expressions
 __all__ = ["Condition", "Moment", "arc_condition", "bare", "read_condition"]
 
 Moment: TypeAlias = Literal["enter", "call", "loop"]
-"""When a condition is asked: on entering a step, after a call or a step of calls, after a whole loop."""
+"""When a condition is evaluated: on entering a step, after a call or the calls of a step, after a whole loop."""
 
 
 class Condition(NamedTuple):

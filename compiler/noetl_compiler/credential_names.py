@@ -119,7 +119,7 @@ def credentials_json(graph: Graph) -> str:
 
 
 class _Defaults:
-    """What templates give when the request brings nothing."""
+    """The values of templates without a request."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

@@ -1,4 +1,4 @@
-"""Which loops run in frames: those that ask for it, unless an iteration needs more than one activity can do.
+"""Which loops run in frames: those with a ``frame``, unless an iteration needs more than one activity can do.
 
 A frame makes a loop faster and changes nothing else, so a loop that cannot have frames runs without them.
 """

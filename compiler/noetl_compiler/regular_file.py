@@ -28,7 +28,7 @@ _KINDS = {
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """Return the first ``most`` bytes of a regular file; who asks for one more than is allowed sees that there are
+    """Return the first ``most`` bytes of a regular file; reading one more than allowed shows that there are
     more.
 
     Raises OSError, whose ``strerror`` has words for what is no regular file.

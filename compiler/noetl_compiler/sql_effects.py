@@ -1,7 +1,7 @@
 """What the SQL of a task does to its transaction, derived from the first words of its statements.
 
 The tools ask the database itself, when they run (noetl_activities.postgres, noetl_activities.duckdb_once). Here it is
-told before, for people: tests hold both against each other.
+reported before, for people: tests compare both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What phases ask of the syntax tree: tasks, arcs, ``set`` entries, calls of the workbook, first and last step."""
+"""Queries of the syntax tree: tasks, arcs, ``set`` entries, calls of the workbook, first and last step."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ def all_tasks(playbook: Playbook) -> Iterator[Task]:
 
 
 def arcs_of(step: Step) -> Iterator[Arc]:
-    """Yield all ways on from a step."""
+    """Yield all arcs from a step."""
     for group in step.next.groups if step.next else ():
         yield from group
 
 
 def item_arcs_of(step: Step) -> Iterator[Arc]:
-    """Yield all ways on from an item of the step's loop."""
+    """Yield all arcs from an item of the step's loop."""
     for group in step.item_routes.groups if step.item_routes else ():
         yield from group
 
 
 def routes_of(step: Step) -> Iterator[Arc]:
-    """Yield all ways on from a step, and from the items of its loop."""
+    """Yield all arcs from a step, and from the items of its loop."""
     yield from item_arcs_of(step)
     yield from arcs_of(step)
 
 
 def set_by_step(step: Step) -> Iterator[Assign]:
-    """On entering, by the step's tasks, after them, and on the ways on."""
+    """Yield what a step sets: on entering, by its tasks, after them, and on its arcs."""
     for rule in step.enter:
         yield from rule.set
     for task in step.tasks:

@@ -93,7 +93,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is asked for."""
+    """A group that knows its commands by name and imports one when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of the list above, which begins with the most used."""

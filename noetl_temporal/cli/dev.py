@@ -147,7 +147,7 @@ def _report_crash(home: Home) -> None:
 
 
 def _start(home: Home) -> Addresses:
-    """Start the serving process, detached, and wait for what it publishes; or what another publishes meanwhile."""
+    """Start the serving process, detached, and wait for the addresses that it, or another one, publishes."""
     home.prepare()
     log = home.log("stack")
     process = None
@@ -188,9 +188,10 @@ def _spawn_server(log: Path) -> subprocess.Popen[bytes]:
 
 
 def _end_server(home: Home, owner: Owner) -> None:
-    """Ask the serving process to end, and make sure of it and of all that it started. Raises StackError.
+    """Ask the serving process to end, and end it and all that it started if it does not. Raises StackError.
 
-    What holds the lock says which process that is. It is asked only when it is the command that serves a stack."""
+    The lock names the process. It is ended only if it is the command that serves a stack.
+    """
     serving = identity(owner.pid)
     if home.owner() != owner or serving is None:
         return _remove_leftovers(home)

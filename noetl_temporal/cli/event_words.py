@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl_temporal.cli.progress import warning_text
 
-if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
+if TYPE_CHECKING:  # importing the database driver is slow
     from noetl_temporal.mirror.read import Event
 
 __all__ = ["event_words"]

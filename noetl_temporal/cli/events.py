@@ -18,7 +18,7 @@ from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
-if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
+if TYPE_CHECKING:  # importing the database driver is slow
     from noetl_temporal.cli.logged_run import EventPage
 
 __all__ = ["EventTable", "events_command", "print_json"]

@@ -21,7 +21,7 @@ from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import RUN_STATUSES, RunStatus
 
-if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.run_list import ListedRun, RunFilter
 
 __all__ = ["list_command"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["LOG_FORMATS", "log_nowhere", "log_to_file", "log_to_terminal"]
 
 TASK_OUTPUT = "noetl_temporal.task_output"
-"""The logger of that module, which brings Temporal along."""
+"""The logger of a module that imports Temporal."""
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LOG_FORMATS = ("text", "json")
 

@@ -16,7 +16,7 @@ from noetl_temporal.cli.stop_signals import stop_event
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.stack.errors import StackError
 
-if TYPE_CHECKING:  # it brings Temporal along, which a wrong call need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.mirror.read import ReadProblem
     from noetl_temporal.mirror.rebuild import RebuildResult
 

@@ -19,7 +19,7 @@ from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
 
-if TYPE_CHECKING:  # they bring Temporal along, which a wrong playbook need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_compiler.registration import Candidates
     from noetl_temporal.client import Registration
 

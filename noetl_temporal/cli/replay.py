@@ -21,7 +21,7 @@ from noetl_temporal.ids import LARGEST_ID
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 
-if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from temporalio.client import WorkflowHistory
     from temporalio.converter import DataConverter
 

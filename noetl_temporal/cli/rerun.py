@@ -20,7 +20,7 @@ from noetl_temporal.cli.submit import started_run
 from noetl_temporal.stack.errors import NotStartedError, StackError
 from noetl_temporal.stack.home import Home
 
-if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.client import NoetlClient
     from noetl_temporal.earlier_run import EarlierRun
     from noetl_temporal.runs import RunHandle

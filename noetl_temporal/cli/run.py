@@ -26,7 +26,7 @@ from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.stack.home import Home
 from noetl_temporal.unsupported import tools_for
 
-if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.cli.execute import RunOptions
     from noetl_temporal.cli.run_report import RunSummary
 

@@ -21,7 +21,7 @@ from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import OVERLAPS, Overlap
 from noetl_temporal.stack.errors import StackError, WrongArgumentError
 
-if TYPE_CHECKING:  # they bring Temporal along, which --help need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.client import NoetlClient, PlaybookSchedule
 
 __all__ = ["schedule_group"]

@@ -22,7 +22,7 @@ from noetl_temporal.cli.playbook import Playbook, check_request, check_support, 
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.unsupported import tools_for
 
-if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.client import NoetlClient
     from noetl_temporal.runs import RunHandle
 

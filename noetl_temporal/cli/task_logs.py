@@ -15,7 +15,7 @@ from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
-if TYPE_CHECKING:  # they bring drivers along, which --help need not wait for
+if TYPE_CHECKING:  # importing database drivers is slow
     from noetl_temporal.cli.event_log import EventLog
     from noetl_temporal.task_log import LogLine, LogTail
 

@@ -1,4 +1,4 @@
-"""Where progress is seen: redrawn in place on a terminal, else a line for each thing worth telling."""
+"""Shows progress: redrawn in place on a terminal, else a line for each important event."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class View(Protocol):
 
 
 class Lines:
-    """Progress for a log: a line for each thing worth telling."""
+    """Progress for a log: a line for each important event."""
 
     def __init__(self, console: PrintableConsole) -> None:
         self._console, self._progress = console, Progress()

@@ -20,7 +20,7 @@ from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.stack.errors import StackError
 
-if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.cli.run_report import RunSummary
     from noetl_temporal.runs import RunHandle, Runs
 

@@ -15,7 +15,7 @@ from noetl_temporal.cli.arguments import HOST_AND_PORT, Seconds, read_amounts
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.logs import LOG_FORMATS, log_to_terminal
 
-if TYPE_CHECKING:  # they bring the SDK along, which --help need not wait for
+if TYPE_CHECKING:  # importing the SDK is slow
     from temporalio.worker import WorkerDeploymentConfig
 
     from noetl_temporal.worker_options import WorkerOptions

@@ -57,7 +57,7 @@ def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: 
 
 
 async def _run_to_end(frame: _Frame, given: FrameInput | UnreadValue) -> FrameEnd:
-    """Return the end of the frame, ignoring cancels meanwhile."""
+    """Run the frame to its end, ignoring further cancels, and return its end."""
     running = asyncio.create_task(frame.run(given))
     try:
         while True:

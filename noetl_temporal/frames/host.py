@@ -102,7 +102,7 @@ class FrameHost:
         self._wake()
 
     async def interrupt(self, reason: AttemptStatus) -> None:
-        """End or cut what is in flight, and store how far the frame is. Raises TimeoutError when nobody stores it."""
+        """End or interrupt what is in flight, and store the progress of the frame. Raises TimeoutError if it cannot."""
         if self._finish is None:
             self._feed(HoldRequested(now()))
             for call in self._calls.values():

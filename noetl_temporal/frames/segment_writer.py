@@ -58,7 +58,7 @@ class SegmentWriter:
         self._storing: asyncio.Task[str] | None = None
         self._is_new = heart.details.head is not None
 
-    # ---- what the frame tells ---------------------------------------------------------------------------------------
+    # ---- events and calls of the frame ------------------------------------------------------------------------------
 
     def event(self, event: DomainEvent) -> None:
         """The machine wrote an event."""

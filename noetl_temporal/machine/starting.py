@@ -25,7 +25,7 @@ from noetl_temporal.shortening import abridged_map
 __all__ = ["DEADLINE", "Observer", "Starting"]
 
 DEADLINE = "playbook:timeout"
-"""The id of the timer that ends the run when its time is over."""
+"""The id of the timer that ends the run at its timeout."""
 
 Observer: TypeAlias = Callable[[str, PlaybookState], None]
 """Called for each step that is about to start, with the state at that time, which it must not change. A start that is

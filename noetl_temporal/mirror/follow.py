@@ -155,7 +155,7 @@ class Follower:
 
 
 class _Children:
-    """The runs of which a run has told: those ``followed``, and the ids of those that have ``ended``."""
+    """The children of a run: those ``followed``, and the ids of those that have ``ended``."""
 
     def __init__(self) -> None:
         self.followed: dict[WorkflowRun, asyncio.Task[None]] = {}
@@ -168,7 +168,7 @@ class _Children:
 
 
 async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Finish the work even when cancelled meanwhile: a connection that is being made would be left open."""
+    """Finish the work even if cancelled: a connection that is being made would be left open."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

@@ -70,7 +70,7 @@ def task_started(writer: RowWriter) -> None:
 
 
 def task_completed(writer: RowWriter) -> None:
-    """A build carried the run on: an incident is over, since before what the machine wrote in this task."""
+    """A workflow task succeeded: close the incident, before the events of this task."""
     state = writer.state
     state.timeouts = 0
     if state.incident is None:

@@ -135,7 +135,7 @@ def _with_last(
 
 
 def _with_lost_attempts(records: list[dict[str, Json]], seen: ActivityTimes) -> list[dict[str, Json]]:
-    """One record for every attempt: those of which nobody knows are lost, unless there are too many of them."""
+    """Return one record for every attempt: attempts without a record are lost, unless there are too many of them."""
     known = {record["number"]: record for record in records}
     last = max(known, default=0)
     if last - len(known) > _MAX_LOST:

@@ -1,4 +1,4 @@
-"""What the rows of a call tell of the rules that repeat it, in the shape of the loop-and-retry design.
+"""The rules that repeat a call, as its rows show them, in the shape of the loop-and-retry design.
 
 Where a playbook has a ``retry`` clause, its rows show the clause as written; where it has policy rules or case rules,
 they show ``[{when, then}]`` with what the rules add to the next call and collect.

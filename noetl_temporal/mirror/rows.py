@@ -46,7 +46,7 @@ from noetl_temporal.mirror.sanitise import sanitised
 __all__ = ["UnreadableRunError", "begin", "fold", "needs"]
 
 _RESETTER = "history-resetter"
-"""Identity in the TERMINATED event of a run that a reset replaced: that run goes on in another."""
+"""The identity in the TERMINATED event of a run that a reset replaced by another."""
 
 _PLAYBOOK_ENDS = ("playbook.completed", "playbook.failed", "playbook.cancelled")
 

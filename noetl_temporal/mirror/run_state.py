@@ -21,7 +21,7 @@ class OpenRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Page(msgspec.Struct, frozen=True, array_like=True):
-    """The last page of a sequence: the row that told its end, and the calls that the pages took so far."""
+    """The last page of a sequence: the row of its end, and the number of calls of the pages so far."""
 
     row: int | None = None
     calls: int = 0

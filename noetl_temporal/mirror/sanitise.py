@@ -43,7 +43,7 @@ def _allowed(value: Json, levels: int = LEVELS) -> Json:
 
 
 def _is_cut(fields: dict[str, Json]) -> bool:
-    """Whether this stands for a value that was left out before."""
+    """Whether the value is a placeholder for one that was left out before."""
     return fields == {"_truncated": True, **({"_size": fields["_size"]} if type(fields.get("_size")) is int else {})}
 
 

@@ -128,7 +128,9 @@ class _StubbedCall:
 
 
 def _in_time(stub: Stub, call: ToolCall, world: StubbedWorld) -> tuple[Stub, float]:
-    """What is left of the stub when its time is over, or that of the call, and how long that is."""
+    """Return the stub with which the attempt ends, and its time: that of the stub, or the timeout of the call if
+    shorter.
+    """
     limit = world.tools[call.kind].timeout if call.timeout is None else call.timeout
     if limit is None or stub.takes < limit:
         return replace(stub, takes=0.0), stub.takes

@@ -158,7 +158,7 @@ class _Trial:
     # ---- requests and clocks ----------------------------------------------------------------------------------------
 
     async def _send_requests(self, handle: RunHandle) -> None:
-        """Send the requests, each when it is due, and move the clocks meanwhile and afterwards."""
+        """Send each request when it is due; move the clocks until the run ends."""
         for first in self._requests.first():
             await self._send(handle, first)
         self._requests.accepted()
@@ -231,7 +231,7 @@ class _Trial:
             self._requests.refuse(due.request, str(error))
 
     async def _wait_for_pause(self, request: Request, found: list[WorkflowClock]) -> None:
-        """Return when the loops of the run have heard of its pause."""
+        """Wait until the loops of the run have received its pause."""
         if request.do not in ("pause", "resume"):
             return
         until = time.monotonic() + STILL_SECONDS

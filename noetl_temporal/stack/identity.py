@@ -12,7 +12,7 @@ __all__ = ["PROC", "Identity", "identity"]
 PROC = Path("/proc")
 PS = "/bin/ps"
 ENDED = ("Z", "X")
-"""States of a process that has ended, while nobody has asked for its exit status."""
+"""States of a process that has ended, and whose exit status was not read yet."""
 
 
 class Identity(NamedTuple):

@@ -162,7 +162,7 @@ def owned_stack(home: Home, mode: Mode) -> Generator[tuple[Stack, Addresses]]:
 
 @contextmanager
 def clock_server(home: Home) -> Generator[str]:
-    """A Temporal for tests of playbooks, which nobody joins, in the folder of ``home``. Raises StackError."""
+    """Yield a Temporal server for tests of playbooks, which other commands cannot join. Raises StackError."""
     with home.owner_lock("run"):
         stack = Stack(home)
         try:

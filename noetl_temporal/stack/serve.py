@@ -78,7 +78,7 @@ class _Service:
         self.server: Server | None = stack.add(begin(name))
 
     def watch(self) -> None:
-        """Note that it has ended, or start it again when the pause since then is over."""
+        """Record that the service has ended; start it again after a pause."""
         now = time.monotonic()
         if self.server is None:
             if now >= self._due:

@@ -1,7 +1,7 @@
 """The folders of this account's stacks: in its data folder, one per project.
 
-No file of a project is ever used as a stack, because the project may come from somebody else: a Temporal database in it
-could contain runs that execute code, and a Postgres cluster settings that do.
+No file of a project is ever used as a stack, because the project may be from an untrusted source: a Temporal database
+in it could contain runs that execute code, and a Postgres cluster settings that do.
 """
 
 from __future__ import annotations

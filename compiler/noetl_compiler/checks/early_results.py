@@ -53,7 +53,7 @@ class StepOrder:
         return other in seen or self._left <= 0
 
     def _arcs_from(self, step: str) -> Iterator[Arc]:
-        """Yield the ways on from a step, and those from the loops that are over when its route is."""
+        """Yield the arcs from a step, and those from the loops that end together with its route."""
         yield from routes_of(self.steps[step])
         for loop in self._loops_around.get(step, ()):
             yield from arcs_of(loop)

@@ -1,4 +1,4 @@
-"""What holds where a playbook says nothing, or asks for too much: seconds, counts and names."""
+"""Defaults and maximums of settings in playbooks: seconds, counts and names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ATTEMPTS = 3
 """Calls that a retry makes in total, the first included."""
 
 MOST_ATTEMPTS = 1_000
-"""Calls that a retry makes in total, whatever it asks for: the log of them has to fit."""
+"""The maximum number of calls of a retry, as their log has a limited size."""
 
 PAGES = 100
 """Calls that an ``again`` rule makes in total, one for each page."""

@@ -1,4 +1,4 @@
-"""Names that Python code asks for and nobody binds: it gets those that the task sees (semantics.md 39)."""
+"""Names that Python code reads and that nothing binds: the code gets those that the task sees (semantics.md 39)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHOLE = frozenset({"context", "input_data", "args", "data"})
 
 
 class CodeNames(msgspec.Struct, frozen=True):
-    """What code may ask for: the names of the workload, and of the other steps."""
+    """The names that code may read: those of the workload, and of the other steps."""
 
     workload: frozenset[str]
     steps: frozenset[str]

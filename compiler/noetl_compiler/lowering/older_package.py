@@ -1,4 +1,4 @@
-"""What a python task gets that imports the package of older NoETL: variables of the run, the credential it asks for."""
+"""Python tasks that import the package of older NoETL get the variables of the run and the credential they name."""
 
 from __future__ import annotations
 

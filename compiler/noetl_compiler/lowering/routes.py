@@ -34,7 +34,7 @@ class RouteLowering(msgspec.Struct, frozen=True):
     end: str = ""
 
     def route(self, step: syntax.Step) -> Route:
-        """Return the route of a step; one that names no way on goes to the last step of its level."""
+        """Return the route of a step; without ``next`` it leads to the last step of its level."""
         if step.next is None:
             return Route(arcs=(Arc(self.last, step.span),))
         return self._route(step, step.next)

@@ -51,7 +51,7 @@ def migration_notes(
 
 
 def _notes_without_cause(before: Collection[Diagnostic], after: Collection[Diagnostic]) -> Iterator[Note]:
-    """Yield what was said of the old form and nobody will say of the new one, because what it is about is gone."""
+    """Yield the diagnostics of the old form that the new form does not have, because their subject is gone."""
     remaining = Counter(map(_what_is_found, after))
     for one in before:
         remaining[_what_is_found(one)] -= 1

@@ -2,7 +2,7 @@
 
 A playbook is valid when one dialect takes it. What two dialects define alike is defined once. Alike are definitions
 of the same text whose references lead to definitions that are alike; those are found as the states of an automaton
-are minimised, by telling definitions apart by their text, then by what they refer to, until no more can be told.
+are minimised: definitions are distinguished by their text, then by the definitions they refer to, repeatedly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Read the route of a v1 step: ``next`` or ``case``, with forms that predate the common grammar of routes.
 
 next: [{step: a, city: "{{ city }}"}]             names bound in the target beside its name
-next: [{step: a}, {when, then: [{step: b}]}]      a step before a choice is gone on to whatever is chosen
+next: [{step: a}, {when, then: [{step: b}]}]      a step before a choice is a target whatever is chosen
 on_error: [{step: a}]                             where a failure leads
 """
 
