@@ -36,7 +36,7 @@ from noetl_activities.duckdb_wire import (
     size_of,
 )
 from noetl_activities.errors import ConfigError
-from noetl_activities.exit_status import exit_words
+from noetl_activities.exit_status import exit_text
 from noetl_activities.outcome import ErrorInfo, Outcome
 
 __all__ = ["DuckdbProcess", "failed", "started"]
@@ -189,7 +189,7 @@ class DuckdbProcess:
         status = await self._child.wait()
         await self._tasks[1]
         last_line = self._stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        return ": ".join([f"the process that runs DuckDB ended ({exit_words(status)})", *last_line])
+        return ": ".join([f"the process that runs DuckDB ended ({exit_text(status)})", *last_line])
 
     def kill(self) -> None:
         """Kill the process. Uncommitted changes are rolled back when the file is opened again."""

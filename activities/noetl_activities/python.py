@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError
-from noetl_activities.exit_status import exit_words
+from noetl_activities.exit_status import exit_text
 from noetl_activities.isolation.processes import run_task
 from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
 from noetl_activities.json_limits import has_more_values
@@ -60,7 +60,7 @@ class PythonTool:
         if skipped:
             meta["libs_not_installed_here"] = skipped
         if not ended.answer:
-            return _error(f"the process ended without a result ({exit_words(ended.status)})", meta, ended.printed)
+            return _error(f"the process ended without a result ({exit_text(ended.status)})", meta, ended.printed)
         if has_more_values(ended.answer, MAX_VALUES):
             raise ConfigError(f"the result has over {MAX_VALUES:,} values: store it and return its location")
         answer = _answer(ended.answer)

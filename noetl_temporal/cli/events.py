@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from noetl_temporal.cli.arguments import RUN_ID
 from noetl_temporal.cli.column_writer import Column, ColumnWriter
 from noetl_temporal.cli.connection import running_deployment
-from noetl_temporal.cli.event_words import event_words
+from noetl_temporal.cli.event_details import event_details
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
@@ -103,7 +103,7 @@ class EventTable:
                 event.node_name,
                 event.status,
                 _seconds(event.duration),
-                ", ".join(filter(None, [SUPERSEDED if row.is_superseded else "", event_words(event)])),
+                ", ".join(filter(None, [SUPERSEDED if row.is_superseded else "", event_details(event)])),
                 style="dim" if row.is_superseded else "",
             )
         self._lines.flush()

@@ -9,7 +9,7 @@ from noetl_temporal.cli.progress import warning_text
 if TYPE_CHECKING:  # importing the database driver is slow
     from noetl_temporal.mirror.read import Event
 
-__all__ = ["event_words"]
+__all__ = ["event_details"]
 
 TOLD = (
     *("page", "iteration", "attempt_number", "do", "to", "rows", "kind", "allowed", "stopped_by", "reason"),
@@ -21,7 +21,7 @@ LONGEST = 80
 """Characters of a condition that are shown."""
 
 
-def event_words(row: Event) -> str:
+def event_details(row: Event) -> str:
     """``page 2, attempt 1``, the error, and of a route where it led and why."""
     if row.event_type == "warning":
         return warning_text(row)
