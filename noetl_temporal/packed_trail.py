@@ -62,7 +62,7 @@ DICTIONARIES: Mapping[str, bytes] = {
         b'"step":"done","step_run_id":"done#1","task_run_id":"done#1:done_task:1"}}]'
     ),
 }
-"""By name. Frequent strings are at the end, where references are short. Never change a dictionary: add another."""
+"""Dictionaries by name. Frequent strings are at the end, where references are short. Never change one: add another."""
 
 ENCODINGS: Mapping[str, str] = {name: f"noetl/trail{name}" for name in DICTIONARIES}
 """Of payloads that are packed trails, by the name of their dictionary."""
@@ -81,7 +81,7 @@ class PackedTrail(msgspec.Struct, frozen=True):
 
 
 def pack(events: Sequence[Any]) -> PackedTrail:
-    """The events (machine.domain.DomainEvent, or the same as JSON maps) in few bytes."""
+    """Return the events (machine.domain.DomainEvent, or the same as JSON maps) in few bytes."""
     text = msgspec.json.encode(_as_differences(events))
     bits, memory = (13, 5) if len(text) <= _SHORT else (15, 8)
     packer = zlib.compressobj(9, zlib.DEFLATED, -bits, memory, zlib.Z_DEFAULT_STRATEGY, DICTIONARIES[_LATEST])
@@ -89,7 +89,7 @@ def pack(events: Sequence[Any]) -> PackedTrail:
 
 
 def unpack(trail: PackedTrail, mended: Callable[[bytes], bytes] = bytes) -> list[dict[str, Any]]:
-    """The events as JSON maps, ``mended`` what their JSON goes through before it is read.
+    """Return the events as JSON maps, ``mended`` what their JSON goes through before it is read.
 
     Raises KeyError for a dictionary that this version does not know, InflateError.
     """
@@ -107,7 +107,7 @@ def unpack(trail: PackedTrail, mended: Callable[[bytes], bytes] = bytes) -> list
 
 
 def to_payload(trail: PackedTrail) -> Payload:
-    """The events as a payload of their own."""
+    """Return the events as a payload of their own."""
     return Payload(metadata={"encoding": ENCODINGS[trail.dictionary].encode()}, data=trail.data)
 
 
@@ -117,7 +117,7 @@ def is_packed(payload: Payload) -> bool:
 
 
 def from_payload(payload: Payload) -> PackedTrail:
-    """What ``to_payload`` made a payload of. Raises KeyError for any other payload."""
+    """Return what ``to_payload`` made a payload of. Raises KeyError for any other payload."""
     return PackedTrail(_NAMES[payload.metadata["encoding"]], payload.data)
 
 

@@ -33,7 +33,7 @@ from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 __all__ = [
     "NOWHERE",
     "SIGNATURE",
-    "Place",
+    "PayloadPlace",
     "Signer",
     "place_of_schedule",
     "read_key",
@@ -50,7 +50,7 @@ _SIGNATURE_BYTES = 16
 _REFERENCE = b"json/protobuf", ExternalStorageReference.DESCRIPTOR.full_name.encode()
 
 
-class Place(NamedTuple):
+class PayloadPlace(NamedTuple):
     """The place of a list of values. ``activity`` is empty for the inputs and results of a workflow."""
 
     namespace: str = ""
@@ -61,14 +61,14 @@ class Place(NamedTuple):
 _SCHEDULE = "schedule"
 
 
-def place_of_schedule(namespace: str, workflow_id: str) -> Place:
-    """The place of a schedule's input; ``workflow_id`` is without the time that each of its runs has. It is that of no
-    run, so what is signed for a run starts no other under an id with a time.
+def place_of_schedule(namespace: str, workflow_id: str) -> PayloadPlace:
+    """Return the place of a schedule's input; ``workflow_id`` is without the time that each of its runs has. It is that
+    of no run, so what is signed for a run starts no other under an id with a time.
     """
-    return Place(namespace, workflow_id, _SCHEDULE)
+    return PayloadPlace(namespace, workflow_id, _SCHEDULE)
 
 
-NOWHERE = Place()
+NOWHERE = PayloadPlace()
 """The place of a value that the SDK converts without a context."""
 
 
@@ -78,20 +78,20 @@ class Signer:
     def __init__(self, key: bytes) -> None:
         self._key = hashlib.blake2b(key, digest_size=hashlib.blake2b.MAX_KEY_SIZE).digest()
 
-    def signature(self, place: Place, kind: str, payloads: Sequence[Payload]) -> bytes:
-        """The signature of the list, whose first value is of this kind."""
+    def signature(self, place: PayloadPlace, kind: str, payloads: Sequence[Payload]) -> bytes:
+        """Return the signature of the list, whose first value is of this kind."""
         text = msgspec.json.encode((*place, kind, [_digest(one) for one in payloads]))
         return hashlib.blake2b(text, key=self._key, digest_size=_SIGNATURE_BYTES).digest()
 
-    def fits(self, place: Place, kind: str, payloads: Sequence[Payload]) -> bool:
+    def fits(self, place: PayloadPlace, kind: str, payloads: Sequence[Payload]) -> bool:
         """Whether the list has a valid signature."""
         carried = payloads[0].metadata.get(SIGNATURE, b"")
         return hmac.compare_digest(carried, self.signature(place, kind, payloads))
 
 
 def _digest(payload: Payload) -> str:
-    """The key that the payload has in the payload store, were it stored without any other metadata. A reference comes
-    here only where it is written: what is read are the values.
+    """Return the key that the payload has in the payload store, were it stored without any other metadata. A reference
+    comes here only where it is written: what is read are the values.
     """
     encoding = payload.metadata.get("encoding", b"")
     if (encoding, payload.metadata.get("messageType")) == _REFERENCE:
@@ -103,13 +103,13 @@ def _digest(payload: Payload) -> str:
 
 
 def signing_key_from_environment() -> bytes | None:
-    """The key in the file of NOETL_SIGNING_KEY_FILE; None if it is not set. Raises DeploymentError."""
+    """Return the key in the file of NOETL_SIGNING_KEY_FILE; None if it is not set. Raises DeploymentError."""
     path = os.environ.get(SIGNING_KEY_VARIABLE)
     return read_key(Path(path)) if path else None
 
 
 def read_key(path: Path) -> bytes:
-    """The key in this file. Raises DeploymentError if others can read the file, or if the key is too short."""
+    """Return the key in this file. Raises DeploymentError if others can read the file, or if the key is too short."""
     try:
         with path.open("rb") as file:
             mode, key = os.fstat(file.fileno()).st_mode, file.read().strip()

@@ -45,7 +45,7 @@ TRAIL = "noetl-trail"
 """Name of the header, of the memo and of the local activity in which domain events travel."""
 
 _ARGUMENTS = 2
-"""Those that the fold reads; items and scope of a loop come after them."""
+"""The number of arguments that the fold reads; items and scope of a loop come after them."""
 
 KEEP = "noetl.keep"
 """The local activity that stores values, and returns their keys (stored_values.py)."""
@@ -63,8 +63,8 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def value(payload: Payload) -> Json:
-    """The JSON of a payload, as Postgres can store it; of a packed trail its PackedTrail's; a Reference for what is
-    stored elsewhere; else None, also for JSON that is nested too deeply to be read.
+    """Return the JSON of a payload, as Postgres can store it; of a packed trail its PackedTrail's; a Reference for what
+    is stored elsewhere; else None, also for JSON that is nested too deeply to be read.
     """
     if payload.metadata.get("messageType") == REFERENCE:
         found = msgspec.json.decode(payload.data)
@@ -80,7 +80,7 @@ def value(payload: Payload) -> Json:
 
 
 def first(payloads: Sequence[Payload]) -> Json:
-    """The value of the first payload, None without any."""
+    """Return the value of the first payload, None without any."""
     return value(payloads[0]) if payloads else None
 
 
@@ -103,40 +103,40 @@ def input_of(event: HistoryEvent) -> dict[str, Json] | None:
 
 
 def trail_of(found: Json) -> list[Json]:
-    """The events of a packed trail, as Postgres can store them; none of one in storage that cannot be read."""
-    told = as_map(found)
-    return [] if told is None else unpack(msgspec.convert(told, PackedTrail), storable)
+    """Return the events of a packed trail, as Postgres can store them; none of one in storage that cannot be read."""
+    mapping = as_map(found)
+    return [] if mapping is None else unpack(msgspec.convert(mapping, PackedTrail), storable)
 
 
 def as_map(found: Json) -> dict[str, Json] | None:
-    """What was found when it is a map."""
+    """Return what was found when it is a map."""
     return cast("dict[str, Json]", found) if isinstance(found, dict) else None
 
 
 def as_list(found: Json) -> list[Json] | None:
-    """What was found when it is a list."""
+    """Return what was found when it is a list."""
     return cast("list[Json]", found) if isinstance(found, list) else None
 
 
 def as_text(found: Json) -> str | None:
-    """What was found when it is a text or null, else its JSON."""
+    """Return what was found when it is a text or null, else its JSON."""
     return found if found is None or isinstance(found, str) else msgspec.json.encode(found).decode()
 
 
 def marked(details: Mapping[str, Payloads]) -> Sequence[Payload]:
-    """The trail in the details of a marker: the result of a local activity that only returns it; else nothing."""
+    """Return the trail in a marker, the result of a local activity that only returns it; empty if there is none."""
     return _result_of(details, TRAIL)
 
 
 def _result_of(details: Mapping[str, Payloads], *activities: str) -> Sequence[Payload]:
-    """The result in the details of a marker, of one of these local activities."""
-    told = as_map(first(details["data"].payloads)) if "data" in details else None
-    is_one = told is not None and told.get("activity_type") in activities
+    """Return the result in the details of a marker, of one of these local activities."""
+    mapping = as_map(first(details["data"].payloads)) if "data" in details else None
+    is_one = mapping is not None and mapping.get("activity_type") in activities
     return details["result"].payloads if is_one and "result" in details else ()
 
 
 async def plain(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
-    """The event with all its values as plain JSON. Raises what the converter's storage or codec raises."""
+    """Return the event with all its values as plain JSON. Raises what the converter's storage or codec raises."""
     if converter.external_storage is None and converter.payload_codec is None:
         return event
     if not any(_is_foreign(payload, converter) for payload in _carried(event)):
@@ -159,7 +159,7 @@ def _is_foreign(payload: Payload, converter: DataConverter) -> bool:
 
 
 def _carried(event: HistoryEvent) -> Iterator[Payload]:
-    """The payloads that the fold reads, in place."""
+    """Yield the payloads that the fold reads, in place."""
     kind = event.WhichOneof("attributes")
     if kind is None:
         return

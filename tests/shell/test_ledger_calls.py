@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from noetl_activities.credentials import CredentialSource
-from noetl_activities.once import Answer, Once
+from noetl_activities.once import LedgerSlot, OnceResult
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.sinks.postgres_ledger import DDL
 from noetl_activities.testing import FakeTool
@@ -167,12 +167,12 @@ class _Keeper(FakeTool):
 
     def __init__(self, used: int) -> None:
         super().__init__("noop", lambda _request, _context: None)
-        self._answer_kept = Answer(Outcome("ok", 1), is_taken=True, is_kept=True, used=used)
+        self._answer_kept = OnceResult(Outcome("ok", 1), is_taken=True, is_kept=True, used=used)
 
-    async def run_once(self, _request: Request, _context: ToolContext, _once: Once) -> Answer:
+    async def run_once(self, _request: Request, _context: ToolContext, _once: LedgerSlot) -> OnceResult:
         return self._answer_kept
 
-    async def find(self, _request: Request, _context: ToolContext, _once: Once) -> Answer | None:
+    async def find(self, _request: Request, _context: ToolContext, _once: LedgerSlot) -> OnceResult | None:
         return self._answer_kept
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Span, Step, Task
 from noetl_temporal.machine.commands import ChunkInput
+from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
-from noetl_temporal.machine.undefined import ConditionWarning
 
 __all__ = ["StatementHost", "statement_plan"]
 

@@ -35,7 +35,7 @@ class Caller(Protocol):
     iteration: int | None
 
     def lease(self) -> LeaseRenewal | None:
-        """The lease of the row that a call processes. Raises TemplateFailure."""
+        """Return the lease of the row that a call processes. Raises TemplateFailure."""
         ...
 
 
@@ -45,7 +45,7 @@ def call_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
 
 
 def timer_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
-    """The id of the timer after a call."""
+    """Return the id of the timer after a call."""
     return fitted(f"{_place(caller, plan, state)}:delay")
 
 
@@ -117,6 +117,6 @@ def _once(caller: Caller, plan: TaskPlan) -> str:
 
 
 def summary(caller: Caller, plan: TaskPlan, page: int | None) -> str:
-    """The summary in Temporal's UI: ``fetch [http] item 2 page 3``."""
+    """Return the summary in Temporal's UI: ``fetch [http] item 2 page 3``."""
     item = "" if caller.iteration is None else f" item {caller.iteration + 1}"
     return plan.title + item + ("" if page is None else f" page {page}")
