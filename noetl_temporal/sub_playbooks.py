@@ -107,7 +107,7 @@ class SubPlaybooks:
         playbook, is_waited = self._playbook(call), _flag(call.config.get("wait", True))
         given = self._input(call, playbook)
         workflow_id = child_id_below(self._caller.workflow_id, call.id)
-        facts = _facts(given, workflow_id)
+        facts = _called_run_facts(given, workflow_id)
         if not is_waited:
             await self._start_detached(workflow_id, given, playbook)
             return {"status": "ok", "result": facts, "meta": facts}
@@ -231,9 +231,9 @@ class _Limit:
         self._child = child
         self.has_passed = False
         loop = asyncio.get_running_loop()
-        self._timer = None if seconds is None else loop.call_later(seconds, self._pass)
+        self._timer = None if seconds is None else loop.call_later(seconds, self._cancel_after_timeout)
 
-    def _pass(self) -> None:
+    def _cancel_after_timeout(self) -> None:
         self.has_passed = True
         self._child.cancel()
 
@@ -267,7 +267,7 @@ def _type_of(error: ChildWorkflowError) -> str | None:
     return error.cause.type if isinstance(error.cause, ApplicationError) else None
 
 
-def _facts(given: RunInput, workflow_id: str) -> dict[str, Json]:
+def _called_run_facts(given: RunInput, workflow_id: str) -> dict[str, Json]:
     """Of the run that was started; ids that exceed 2^53 are texts."""
     return {
         "execution_id": str(given.execution_id),

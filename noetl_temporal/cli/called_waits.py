@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from temporalio.service import RPCError
 
 from noetl_temporal.cli.event_log import EventLog
-from noetl_temporal.cli.standstill import Standstill, standstill_of
+from noetl_temporal.cli.suspensions import Suspension, suspensions_of
 from noetl_temporal.cli.waiting import OpenWait, open_wait
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
@@ -31,11 +31,11 @@ class CalledWaits(NamedTuple):
     """Each with the path of its playbook, and the command for its own run."""
 
     waits: list[OpenWait]
-    standstill: list[Standstill]
+    suspensions: list[Suspension]
 
     def lines(self) -> Iterator[str]:
         """Message and command of each."""
-        yield from (one.line() for one in self.standstill)
+        yield from (one.line() for one in self.suspensions)
         yield from (one.line() for one in self.waits)
 
 
@@ -51,8 +51,8 @@ async def waits_below(log: EventLog | None, runs: Runs, execution_id: int) -> Ca
             continue
         for wait in (open_wait(one.execution_id, wait) for wait in open_.waits):
             found.waits.append(replace(wait, name=f"{one.path}: {wait.name}"))
-        held = [step for step in standstill_of(one.execution_id, open_) if step.run]
-        found.standstill.extend(replace(step, run=f"{one.path}: {step.run}") for step in held)
+        held = [step for step in suspensions_of(one.execution_id, open_) if step.run]
+        found.suspensions.extend(replace(step, run=f"{one.path}: {step.run}") for step in held)
     return found
 
 
@@ -67,6 +67,6 @@ async def _open_runs(log: EventLog | None, execution_id: int) -> list[CalledRun]
 async def open_waits(handle: RunHandle) -> OpenWaits:
     """What the run waits for; nothing if no worker answers now, or somebody has paused it in Temporal meanwhile."""
     try:
-        return await handle.standstill(_WITHIN)
+        return await handle.suspensions(_WITHIN)
     except (RPCError, RequestRefusedError):
         return OpenWaits([])

@@ -10,12 +10,12 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionSta
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
-from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.called_waits import CalledWaits, open_waits, waits_below
 from noetl_temporal.cli.event_log import EventLog
-from noetl_temporal.cli.log_reading import reading_of
+from noetl_temporal.cli.log_reading import log_summary
+from noetl_temporal.cli.run_problems import RunProblem, problems_of_run
 from noetl_temporal.cli.run_report import RunSummary
-from noetl_temporal.cli.standstill import standstill_of
+from noetl_temporal.cli.suspensions import suspensions_of
 from noetl_temporal.cli.waiting import open_wait
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
@@ -34,49 +34,45 @@ _WITHIN = datetime.timedelta(seconds=5)
 
 
 async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> RunSummary:
-    """The description of a run. A running one has the steps started so far and no result.
+    """Describe a run. A running one has the steps started so far and no result.
 
-    Raises RPCError."""
+    Raises RPCError.
+    """
     found = await handle.workflow.describe()
     is_running = found.status is WorkflowExecutionStatus.RUNNING
     report = RunReport("running", handle.execution_id) if is_running else await handle.result()
     is_cancelling = is_running and found.raw_description.workflow_extended_info.cancel_requested
-    attention: list[Attention] = []
+    problems: list[RunProblem] = []
     if is_running:
-        attention = await attention_of(runs.temporal, handle.workflow_id, handle.execution_id)
-    read = await reading_of(log, found.namespace, handle, found.run_id)
-    started = await _started(runs, handle, found)
-    has_worker = is_running and all(one.kind == "paused_call" for one in attention)
+        problems = await problems_of_run(runs.temporal, handle.workflow_id, handle.execution_id)
+    logged = await log_summary(log, found.namespace, handle, found.run_id)
+    started = await _start_time(runs, handle, found)
+    has_worker = is_running and all(one.kind == "paused_call" for one in problems)
     open_ = await open_waits(handle) if has_worker else OpenWaits([])
-    standstill = tuple(standstill_of(handle.execution_id, open_))
+    suspensions = tuple(suspensions_of(handle.execution_id, open_))
     below = await waits_below(log, runs, handle.execution_id) if has_worker else CalledWaits([], [])
-    steps = report.steps or await _steps(log, handle, report.status, has_worker=has_worker)
+    steps = report.steps or await _step_statuses(log, handle, report.status, has_worker=has_worker)
     until = found.close_time or datetime.datetime.now(datetime.UTC)
-    return RunSummary(
+    summary = RunSummary(
         execution_id=handle.execution_id,
         workflow_id=handle.workflow_id,
         run_id=found.run_id,
         path=found.typed_search_attributes.get(PATH) or "",
-        status="paused" if standstill or is_paused(found.raw_description.workflow_execution_info) else report.status,
+        status="paused" if suspensions or is_paused(found.raw_description.workflow_execution_info) else report.status,
         result=report.result,
         steps=_with_waits(steps, open_),
         failures=report.failures,
-        events=read.events,
-        superseded=read.superseded,
-        events_complete=read.is_complete,
-        rerun_of=str(report.rerun_of or "") or read.rerun_of,
-        rerun_from=report.rerun_from or read.rerun_from,
-        called=read.called,
-        calls=read.calls,
-        warnings=read.warnings,
-        reason=await _cancel_reason(handle) if is_cancelling and has_worker else read.reason,
+        rerun_of=str(report.rerun_of or ""),
+        rerun_from=report.rerun_from,
+        reason=await _cancel_reason(handle) if is_cancelling and has_worker else "",
         duration_seconds=round((until - started).total_seconds(), 3),
-        ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
-        attention=(*attention, *read.problems),
+        ui_url=_ui_page(ui, found.namespace, handle.workflow_id, found.run_id),
+        problems=tuple(problems),
         cancelling=is_cancelling,
         waits=(*(open_wait(handle.execution_id, wait) for wait in open_.waits), *below.waits),
-        standstill=(*standstill, *below.standstill),
+        suspensions=(*suspensions, *below.suspensions),
     )
+    return logged.added_to(summary)
 
 
 def _with_waits(steps: dict[str, dict[str, Json]], open_: OpenWaits) -> dict[str, dict[str, Json]]:
@@ -89,7 +85,7 @@ def _with_waits(steps: dict[str, dict[str, Json]], open_: OpenWaits) -> dict[str
 
 
 async def _cancel_reason(handle: RunHandle) -> str:
-    """Of a run that is stopping; the log has it only at the end."""
+    """Return the reason why a run is being cancelled; the log has it only at the end."""
     try:
         state: dict[str, Any] = await handle.workflow.query("state", rpc_timeout=_WITHIN)
     except RPCError:
@@ -98,8 +94,8 @@ async def _cancel_reason(handle: RunHandle) -> str:
     return str(stop.get("reason", ""))
 
 
-async def _started(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
-    """The start of the first run in the chain of continued runs."""
+async def _start_time(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
+    """Return the start of the first run in the chain of continued runs."""
     first_run = found.raw_description.workflow_execution_info.first_run_id
     if first_run in ("", found.run_id):
         return found.start_time
@@ -115,12 +111,10 @@ async def _started(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescri
         return datetime.datetime.fromtimestamp(millisecond_of(handle.execution_id) / 1000, datetime.UTC)
 
 
-async def _steps(
+async def _step_statuses(
     log: EventLog | None, handle: RunHandle, status: str, *, has_worker: bool
 ) -> dict[str, dict[str, Json]]:
-    """Of a run that gave no report of them: their counts are in the event log, and while it runs the workflow has
-    them.
-    """
+    """Return the steps of a run whose report has none: counts from the event log, statuses from the workflow."""
     counted = await _counted_steps(log, handle, status)
     if not has_worker:
         return counted
@@ -142,9 +136,11 @@ async def _counted_steps(log: EventLog | None, handle: RunHandle, status: str) -
 
 
 def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str, Json]]:
-    """As a report has them: name -> {status, reused?, attempts, retries, iterations?, duration_seconds}.
+    """Return the steps in the form of a report: name -> {status, reused?, attempts, retries, iterations?,
+    duration_seconds}.
 
-    A step that was active when the run ended is cancelled, even if its row is not written yet."""
+    A step that was active when the run ended is cancelled, even if its row is not written yet.
+    """
     found: dict[str, dict[str, Json]] = {}
     is_over = status not in ("running", "paused")
     for step in steps:
@@ -167,7 +163,7 @@ def _iterations(step: StepSummary) -> dict[str, Json]:
     return {"iterations": {"total": total, "success": ended - failed, "failed": failed, "skipped": total - ended}}
 
 
-def _page(ui: str | None, namespace: str, workflow_id: str, run_id: str) -> str | None:
+def _ui_page(ui: str | None, namespace: str, workflow_id: str, run_id: str) -> str | None:
     if ui is None:
         return None
     return f"{ui}/namespaces/{namespace}/workflows/{quote(workflow_id, safe='')}/{run_id}/timeline"
