@@ -14,7 +14,7 @@ from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror import sql
 from noetl_temporal.naming import RunStatus
 from noetl_temporal.paused_workflows import is_paused
-from noetl_temporal.search_attributes import PATH, SCHEDULE, STATUS, VERSION
+from noetl_temporal.search_attributes import PATH, PAUSED, SCHEDULE, STATUS, VERSION
 from noetl_temporal.visibility import OPEN, PLAYBOOKS, execution_ids, literal
 
 __all__ = ["ListedRun", "RunFilter", "runs_in_log", "runs_in_temporal"]
@@ -141,9 +141,12 @@ def _query(wanted: RunFilter) -> str:
 def _status_term(status: RunStatus) -> str:
     term = f"ExecutionStatus = {literal(_IN_TEMPORAL[status][1])}"
     if status == "paused":  # by a request, or in Temporal itself
-        return f"({term} AND {STATUS.name} = 'paused' OR {OPEN} AND ExecutionStatus != 'Running')"
+        paused_there = f"{OPEN} AND (ExecutionStatus != 'Running' OR {PAUSED.name} IS NOT NULL)"
+        return f"({term} AND {STATUS.name} = 'paused' OR {paused_there})"
     if status == "partial":
         return f"({term} AND {STATUS.name} = 'partial')"
+    if status == "running":
+        term += f" AND {PAUSED.name} IS NULL"
     hidden = next((own for own, there in _IN_ATTRIBUTE.items() if there == status), None)
     return term if hidden is None else f"({term} AND {STATUS.name} != {literal(hidden)})"
 
@@ -158,7 +161,8 @@ def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
     submitted = datetime.fromtimestamp(millisecond_of(execution_id) / 1000, UTC)
     started = submitted if one.parent_id is None else one.start_time
     found = one.typed_search_attributes
-    if status == "running" and (found.get(STATUS) == "paused" or is_paused(one.raw_info)):
+    is_paused_there = is_paused(one.raw_info) or bool(found.get(PAUSED))
+    if status == "running" and (found.get(STATUS) == "paused" or is_paused_there):
         status = "paused"
     if status == "completed" and found.get(STATUS) == "partial":
         status = "partial"

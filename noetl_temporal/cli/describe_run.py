@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -58,7 +59,7 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         workflow_id=handle.workflow_id,
         run_id=found.run_id,
         path=found.typed_search_attributes.get(PATH) or "",
-        status="paused" if suspensions or is_paused(found.raw_description.workflow_execution_info) else report.status,
+        status="paused" if suspensions or _is_paused_in_temporal(found, problems) else report.status,
         result=report.result,
         steps=_with_waits(steps, open_),
         failures=report.failures,
@@ -73,6 +74,12 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         suspensions=(*suspensions, *below.suspensions),
     )
     return logged.added_to(summary)
+
+
+def _is_paused_in_temporal(found: WorkflowExecutionDescription, problems: Iterable[RunProblem]) -> bool:
+    """Whether a person has paused the workflow there, or a call of the run."""
+    is_call_paused = any(one.kind == "paused_call" for one in problems)
+    return is_call_paused or is_paused(found.raw_description.workflow_execution_info)
 
 
 def _with_waits(steps: dict[str, dict[str, Json]], open_: OpenWaits) -> dict[str, dict[str, Json]]:
