@@ -291,6 +291,19 @@ async def test_an_action_has_the_columns_and_the_meta_of_the_design(
     assert {row["parent_event_id"] for row in rows[1:]} <= ids, "each parent is a row of this vocabulary"
 
 
+async def test_a_loop_that_stops_before_its_end_has_failed(site: Site, log: asyncpg.Connection) -> None:
+    """Event Schema: iterator_failed."""
+    text = """workflow:
+  - step: start
+    loop: {in: [1, 0, 2], iterator: n, spec: {mode: sequential, on_error: fail_fast}}
+    tool: {kind: python, input: {n: "{{ n }}"}, code: "result = 1 / n"}
+"""
+    rows = await _rows(log, _run(site, V10 + text), "event_legacy")
+    kinds = [row["event_type"] for row in rows]
+    assert (kinds.count("iterator_failed"), kinds.count("iterator_completed")) == (1, 0)
+    assert kinds.count("iteration_completed") == 2
+
+
 LEVELS = """apiVersion: noetl.io/v1
 kind: Playbook
 metadata: {name: levels, path: designs/levels}
@@ -353,9 +366,9 @@ async def test_a_sink_that_fails_fails_its_attempt_and_its_iteration(
     next: store
   - step: store
     type: python
-    loop: {in: ["1", "x", "3"], iterator: n}
+    loop: {in: ["1", "x", "3", "none"], iterator: n}
     with: {n: "{{ n }}"}
-    code: "def main(n): return {'n': n}"
+    code: "def main(n): return {'n': n} if n != 'none' else 1 / 0"
     sink: {tool: postgres, table: only_numbers}
 """
     report = _run(site, V1 + text)
@@ -363,12 +376,12 @@ async def test_a_sink_that_fails_fails_its_attempt_and_its_iteration(
     assert [row[0] for row in await playbooks.fetch("SELECT n FROM only_numbers ORDER BY n")] == [1, 3]
     rows = await _rows(log, report, "event_legacy")
     ended = [row["data"]["status"] for row in rows if row["event_type"] == "iteration_completed"]
-    assert ended == ["success", "failed", "success"]
-    [failed] = [row for row in rows if row["event_type"] == "action_failed"]
+    assert ended == ["success", "failed", "success", "failed"]
+    failed, _ = (row for row in rows if row["event_type"] == "action_failed")
     assert failed["error"].startswith("sink postgres:")
     domain = await _rows(log, report, "event_domain")
     sinks = [row for row in domain if row["event_type"] == "SinkProcessed"]
-    assert [row["status"] for row in sinks] == ["success", "error", "success"]
+    assert [row["status"] for row in sinks] == ["success", "error", "success"], "none after a call that failed"
     assert "invalid input syntax" in sinks[1]["error"]["message"]
 
 
