@@ -119,6 +119,27 @@ SELECT proto FROM noetl.history
 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND event_id > $4
 ORDER BY event_id LIMIT $5
 
+-- name: hide_all_attempts
+DELETE FROM noetl.running_attempt WHERE namespace = $1
+
+-- name: show_attempts
+-- Of a run, instead of those that were shown.
+WITH shown AS (
+    SELECT * FROM jsonb_to_recordset($4::text::jsonb) AS one (
+        call_id TEXT, attempt INT, execution_id BIGINT, task_event_id BIGINT, step TEXT, task TEXT, tool TEXT, iteration INT, page INT,
+        status TEXT, started_at TIMESTAMPTZ, ended_at TIMESTAMPTZ, due_at TIMESTAMPTZ, error TEXT, rule INT, delay FLOAT8,
+        worker_id TEXT)
+), gone AS (
+    DELETE FROM noetl.running_attempt r
+    WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
+      AND NOT EXISTS (SELECT FROM shown s WHERE (s.call_id, s.attempt) = (r.call_id, r.attempt))
+)
+INSERT INTO noetl.running_attempt SELECT $1, $2, $3, s.* FROM shown s
+ON CONFLICT (namespace, workflow_id, run_id, call_id, attempt) DO UPDATE
+SET status = EXCLUDED.status, started_at = EXCLUDED.started_at, ended_at = EXCLUDED.ended_at, due_at = EXCLUDED.due_at,
+    error = EXCLUDED.error, rule = EXCLUDED.rule, delay = EXCLUDED.delay, worker_id = EXCLUDED.worker_id,
+    seen_at = clock_timestamp()
+
 -- name: lock_path
 SELECT pg_advisory_xact_lock(hashtextextended('noetl.catalog/' || $1, 0))
 
