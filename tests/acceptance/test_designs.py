@@ -287,3 +287,14 @@ async def test_a_sink_tells_its_rows(site: Site, log: asyncpg.Connection, playbo
     assert (stored["status"], stored["output"]) == ("success", {"row_count": 1, "table": "event_sink"})
     tools = {row["step_run_id"]: row["event_id"] for row in told.of("ToolStarted")}
     assert stored["parent_event_id"] == tools["work#1"]
+
+
+@pytest.mark.parametrize(("n", "stored"), [(7, [7]), (3, [])])
+async def test_the_sink_of_a_rule_stores_on_its_branch_alone(
+    site: Site, log: asyncpg.Connection, playbooks: asyncpg.Connection, n: int, stored: list[int]
+) -> None:
+    """8.2 Sink placement: at case level."""
+    told = await _told(site, log, "case_sink", f"n={n}", view="event_domain")
+    assert told.status == "completed", told.failures
+    assert [row[0] for row in await playbooks.fetch("SELECT n FROM large_ones")] == stored
+    assert [row["output"]["row_count"] for row in told.of("SinkProcessed")] == [1 for _ in stored]
