@@ -11,7 +11,7 @@ from noetl_temporal.mirror.payloads import Json, as_map
 from noetl_temporal.mirror.retry_config import REPEATS, config_of_rules
 from noetl_temporal.mirror.run_state import RunState
 
-__all__ = ["Call", "Seen"]
+__all__ = ["ActivityTimes", "Call"]
 
 _NAME = re.compile(r"[\w./-]{1,100}")
 """Of a credential; anything else in its place is not told."""
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[\w./-]{1,100}")
 _OF_THE_ITERATION = ("step_run_id", "loop_id", "iteration", "iteration_id")
 
 
-class Seen(msgspec.Struct, frozen=True):
+class ActivityTimes(msgspec.Struct, frozen=True):
     """What the server saw of an activity, in Unix milliseconds. ``started`` is None when no worker took it."""
 
     scheduled: int

@@ -27,7 +27,7 @@ from noetl_temporal.mirror.event_row import iso
 from noetl_temporal.mirror.event_table import to_json
 from noetl_temporal.mirror.frames import is_frame
 from noetl_temporal.mirror.payloads import Json, as_map, first
-from noetl_temporal.mirror.raw import Run, closes
+from noetl_temporal.mirror.raw import WorkflowRun, closes
 from noetl_temporal.mirror.reports import records_in, references
 from noetl_temporal.mirror.store import Store
 
@@ -52,10 +52,10 @@ class RunningCalls:
     def __init__(self, client: Client, store: Store) -> None:
         self._client = client
         self._store = store
-        self._pending: dict[Run, dict[int, float]] = {}
-        self._shown: set[Run] | None = None
+        self._pending: dict[WorkflowRun, dict[int, float]] = {}
+        self._shown: set[WorkflowRun] | None = None
 
-    def take(self, run: Run, events: Sequence[HistoryEvent]) -> None:
+    def take(self, run: WorkflowRun, events: Sequence[HistoryEvent]) -> None:
         """Note which calls a run's next events begin and end."""
         calls = self._pending.setdefault(run, {})
         for event in events:
@@ -79,10 +79,10 @@ class RunningCalls:
             await self._show(run, [])
         self._shown = set(due)
 
-    async def _show(self, run: Run, attempts: list[Json]) -> None:
+    async def _show(self, run: WorkflowRun, attempts: list[Json]) -> None:
         await self._store.pool.execute(sql.query("show_attempts"), *run[:3], to_json(attempts))
 
-    async def _attempts(self, run: Run) -> list[Json]:
+    async def _attempts(self, run: WorkflowRun) -> list[Json]:
         handle = self._client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
         try:
             described = await handle.describe()
@@ -97,7 +97,7 @@ class RunningCalls:
             found += _rows(calls[one.activity_id], one, await self._details(one.heartbeat_details))
         return found
 
-    async def _calls(self, run: Run) -> dict[str, dict[str, Json]]:
+    async def _calls(self, run: WorkflowRun) -> dict[str, dict[str, Json]]:
         """The inputs of the run's calls in progress, by their ids; a frame makes calls of its own."""
         events = await self._store.events_at(run, list(self._pending.get(run, ())))
         found: dict[str, dict[str, Json]] = {}
