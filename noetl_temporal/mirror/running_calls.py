@@ -151,7 +151,6 @@ def _row(call: dict[str, Json], record: dict[str, Json]) -> dict[str, Json]:
 def _place(call: dict[str, Json]) -> dict[str, Json]:
     return {
         "call_id": call["id"],
-        "execution_id": call["execution_id"],
         "task_event_id": call["event_id"],
         "step": call["step"],
         "task": call["task"],

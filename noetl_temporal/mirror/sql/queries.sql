@@ -126,7 +126,7 @@ DELETE FROM noetl.running_attempt WHERE namespace = $1
 -- Of a run, instead of those that were shown.
 WITH shown AS (
     SELECT * FROM jsonb_to_recordset($4::text::jsonb) AS one (
-        call_id TEXT, attempt INT, execution_id BIGINT, task_event_id BIGINT, step TEXT, task TEXT, tool TEXT, iteration INT, page INT,
+        call_id TEXT, attempt INT, task_event_id BIGINT, step TEXT, task TEXT, tool TEXT, iteration INT, page INT,
         status TEXT, started_at TIMESTAMPTZ, ended_at TIMESTAMPTZ, due_at TIMESTAMPTZ, error TEXT, rule INT, delay FLOAT8,
         worker_id TEXT)
 ), gone AS (
@@ -134,7 +134,10 @@ WITH shown AS (
     WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
       AND NOT EXISTS (SELECT FROM shown s WHERE (s.call_id, s.attempt) = (r.call_id, r.attempt))
 )
-INSERT INTO noetl.running_attempt SELECT $1, $2, $3, s.* FROM shown s
+INSERT INTO noetl.running_attempt
+SELECT $1, $2, $3, s.call_id, s.attempt, c.execution_id, s.task_event_id, s.step, s.task, s.tool, s.iteration, s.page, s.status,
+       s.started_at, s.ended_at, s.due_at, s.error, s.rule, s.delay, s.worker_id
+FROM shown s JOIN noetl.cursor c ON (c.namespace, c.workflow_id, c.run_id) = ($1, $2, $3)
 ON CONFLICT (namespace, workflow_id, run_id, call_id, attempt) DO UPDATE
 SET status = EXCLUDED.status, started_at = EXCLUDED.started_at, ended_at = EXCLUDED.ended_at, due_at = EXCLUDED.due_at,
     error = EXCLUDED.error, rule = EXCLUDED.rule, delay = EXCLUDED.delay, worker_id = EXCLUDED.worker_id,
