@@ -173,7 +173,7 @@ class _Attempt:
         record = self.record
         meta: dict[str, Json] = {
             "rule": record.get("rule"),
-            "do": record.get("do"),
+            "do": record.get("do") or ("continue" if record["status"] == "ok" else None),
             "when": self.call.rule(record.get("rule")).get("when"),
             "delay": record.get("delay"),
             "exhausted": record.get("exhausted"),

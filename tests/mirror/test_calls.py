@@ -50,7 +50,8 @@ async def test_a_call_that_is_retried_tells_every_attempt(
     ]
     assert {row["parent_event_id"] for row in rows[1:]} == {PARENT["id"]}
     assert [row["event_id"] for row in rows] == sorted(row["event_id"] for row in rows)
-    _, first, failure, decided, _, done, _ = rows
+    _, first, failure, decided, _, done, unmatched = rows
+    assert (unmatched["meta"]["do"], unmatched["meta"].get("rule")) == ("continue", None)
     assert failure["meta"]["retry"]["will_retry"] is True
     assert failure["meta"]["retry"]["backoff_seconds"] == 0.2
     assert len(failure["meta"]["error"]["message"]) == 500
