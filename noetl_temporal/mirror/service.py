@@ -21,6 +21,7 @@ from noetl_temporal.mirror.announcements import listening
 from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, uninterrupted
 from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
 from noetl_temporal.mirror.reconcile import Gap, reconcile
+from noetl_temporal.mirror.running_calls import RunningCalls, watch
 from noetl_temporal.mirror.store import Store, open_store
 
 __all__ = ["Mirror", "follow_execution", "mirroring"]
@@ -49,9 +50,11 @@ class Mirror:
         self._client = client
         self._store = store
         self._group = group
-        self._follower = Follower(client, store, Polls(max_polls), self.follow)
+        calls = RunningCalls(client, store)
+        self._follower = Follower(client, store, Polls(max_polls), self.follow, calls)
         self._followed: dict[WorkflowRun, asyncio.Task[None]] = {}
-        self._searches = [group.create_task(search) for search in (self._discover(), self._listen(), self._reconcile())]
+        tasks = (self._discover(), self._listen(), self._reconcile(), watch(calls, TRANSIENT_ERRORS))
+        self._searches = [group.create_task(task) for task in tasks]
 
     def follow(self, run: WorkflowRun) -> asyncio.Task[None]:
         """Follow a run to its end, unless it is followed already."""

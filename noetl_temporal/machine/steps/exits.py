@@ -93,7 +93,7 @@ def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, k
     view = record_view(_record(execution, step, run, end, kind, "completed"))
     final: PlainOutcome = {**end.outcome, "page": None}
     names = {
-        **call_names(bound, step.name, kind, end.outcome),
+        **call_names(bound, step.name, kind, end.outcome, around=host.scope),
         "result": call_names(bound, step.name, kind, final)["result"],
         step.name: view,
         "_prev": view,

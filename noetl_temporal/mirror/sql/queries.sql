@@ -119,27 +119,55 @@ SELECT proto FROM noetl.history
 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND event_id > $4
 ORDER BY event_id LIMIT $5
 
+-- name: hide_all_attempts
+DELETE FROM noetl.running_attempt WHERE namespace = $1
+
+-- name: show_attempts
+-- Of a run, instead of those that were shown.
+WITH shown AS (
+    SELECT * FROM jsonb_to_recordset($4::text::jsonb) AS one (
+        call_id TEXT, attempt INT, task_event_id BIGINT, step TEXT, task TEXT, tool TEXT, iteration INT, page INT,
+        status TEXT, started_at TIMESTAMPTZ, ended_at TIMESTAMPTZ, due_at TIMESTAMPTZ, error TEXT, rule INT, delay FLOAT8,
+        worker_id TEXT)
+), gone AS (
+    DELETE FROM noetl.running_attempt r
+    WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
+      AND NOT EXISTS (SELECT FROM shown s WHERE (s.call_id, s.attempt) = (r.call_id, r.attempt))
+)
+INSERT INTO noetl.running_attempt
+SELECT $1, $2, $3, s.call_id, s.attempt, c.execution_id, s.task_event_id, s.step, s.task, s.tool, s.iteration, s.page, s.status,
+       s.started_at, s.ended_at, s.due_at, s.error, s.rule, s.delay, s.worker_id
+FROM shown s JOIN noetl.cursor c ON (c.namespace, c.workflow_id, c.run_id) = ($1, $2, $3)
+ON CONFLICT (namespace, workflow_id, run_id, call_id, attempt) DO UPDATE
+SET status = EXCLUDED.status, started_at = EXCLUDED.started_at, ended_at = EXCLUDED.ended_at, due_at = EXCLUDED.due_at,
+    error = EXCLUDED.error, rule = EXCLUDED.rule, delay = EXCLUDED.delay, worker_id = EXCLUDED.worker_id,
+    seen_at = clock_timestamp()
+
 -- name: add_execution
 INSERT INTO noetl.execution (execution_id, catalog_id, parent_execution_id, status, start_time, created_at, schedule)
 VALUES ($1, $2, $3, 'RUNNING', $4, $4, $5)
 ON CONFLICT DO NOTHING
 
--- name: execution_of
-SELECT catalog_id, parent_execution_id FROM noetl.execution WHERE execution_id = $1
+-- name: lock_execution
+-- Its events are stored one transaction after another, so that their positions are committed in order.
+SELECT catalog_id, parent_execution_id, events FROM noetl.execution WHERE execution_id = $1 FOR UPDATE
 
 -- name: add_events
--- The ids of those that were not there yet. One that was there is compared by the caller (event_table.py).
+-- The ids of those that were not there yet. One that was there is compared by the caller (event_table.py). The positions are
+-- those after $22.
 INSERT INTO noetl.event (
     execution_id, catalog_id, parent_execution_id, stream_id, aggregate_id, aggregate_type, schema_name, producer, correlation_id,
     event_id, parent_event_id, created_at, event_time, event_type, node_id, node_name, node_type, status, duration,
-    context, result, meta, error, worker_id, stack_trace, stream_version, idempotency_key, envelope_checksum)
+    context, result, meta, error, worker_id, stack_trace, stream_version, idempotency_key, envelope_checksum, position)
 SELECT $1::bigint, $2::bigint, $3::bigint, $4::text, $1::bigint::text, 'execution', 'noetl.event', 'noetl-temporal', $1::bigint::text,
     event_id, parent, at AT TIME ZONE 'utc', at, type, node, node, kind, status, duration,
-    context::jsonb, result::jsonb, meta::jsonb, error, worker, trace, position, $4 || '/' || position || '/' || ordinal, checksum
+    context::jsonb, result::jsonb, meta::jsonb, error, worker, trace, version, $4 || '/' || version || '/' || ordinal, checksum,
+    $22::bigint + number
 FROM unnest($5::bigint[], $6::bigint[], $7::timestamptz[], $8::text[], $9::text[], $10::text[], $11::text[], $12::float8[],
             $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::bigint[], $20::int[], $21::text[])
-    AS row (event_id, parent, at, type, node, kind, status, duration, context, result, meta, error, worker, trace, position, ordinal,
-            checksum)
+    WITH ORDINALITY
+    AS row (event_id, parent, at, type, node, kind, status, duration, context, result, meta, error, worker, trace, version, ordinal,
+            checksum, number)
 ON CONFLICT (execution_id, event_id) DO NOTHING
 RETURNING event_id
 
@@ -159,14 +187,15 @@ ORDER BY named, stream_id = $3 DESC, event_id DESC
 SELECT event_id, event_type, node_name, stream_id, stream_version, envelope_checksum FROM noetl.event
 WHERE execution_id = $1 AND event_id = ANY($2::bigint[])
 
--- name: lock_execution
--- Before project, in a statement of its own: what others have just committed must be seen.
-SELECT 1 FROM noetl.execution WHERE execution_id = $1 FOR UPDATE
-
 -- name: project
 -- The execution's last event; its status is that of the last event that begins, pauses or ends it, in whatever order runs are
--- read. One with a held step is paused.
-WITH last AS (
+-- read. One with a held step is paused. state is what the last event with the context of the playbook tells, as upstream names it,
+-- where such an event is among those that were added ($3). $2 positions were taken.
+WITH told AS (
+    SELECT context, context->'_step_results' AS steps FROM noetl.event
+    WHERE execution_id = $1 AND context ? '_step_results' AND $3
+    ORDER BY event_id DESC LIMIT 1
+), last AS (
     SELECT event_id, event_type, node_name FROM noetl.event
     WHERE execution_id = $1 ORDER BY event_id DESC LIMIT 1
 ), turn AS (
@@ -191,8 +220,13 @@ SET last_event_id = last.event_id,
                   WHEN turn.event_type = 'playbook.paused' OR held.is_any THEN 'PAUSED' ELSE 'RUNNING' END,
     end_time = CASE WHEN turn.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN turn.created_at END,
     error = turn.error,
+    events = x.events + $2,
+    state = CASE WHEN told.context IS NULL THEN x.state ELSE jsonb_build_object(
+        'workload', told.context->'workload', 'variables', told.context->'vars', 'step_results', told.steps,
+        'completed_steps', (SELECT coalesce(jsonb_agg(step ORDER BY step), '[]') FROM jsonb_each(told.steps) AS one (step, facts)
+                            WHERE facts->>'status' <> 'failed')) END,
     updated_at = now() AT TIME ZONE 'utc'
-FROM last LEFT JOIN turn ON true CROSS JOIN held
+FROM last LEFT JOIN turn ON true LEFT JOIN told ON true CROSS JOIN held
 WHERE x.execution_id = $1
 
 -- name: hold_cursors
@@ -252,11 +286,7 @@ SELECT (SELECT count(*) FROM noetl.event WHERE execution_id = $1) AS events,
        (SELECT count(*) FROM noetl.superseded_events($1)) AS superseded
 
 -- name: events_since
--- Rows stored lately; those of a stream are stored in the order of their version.
-SELECT e.* FROM noetl.event e
-LEFT JOIN unnest($3::text[], $4::bigint[]) AS seen (stream_id, version) USING (stream_id)
-WHERE e.execution_id = $1 AND e.ingest_time > $2 AND e.stream_version > coalesce(seen.version, 0)
-ORDER BY e.event_id
+SELECT e.* FROM noetl.event e WHERE execution_id = $1 AND position > $2 ORDER BY event_id
 
 -- name: execution
 SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id) WHERE x.execution_id = $1
