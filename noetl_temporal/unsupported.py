@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import cast
 
 import msgspec
 from msgspec.structs import replace
 
 from noetl_activities.tool import BUILT_IN, tool_names
 from noetl_compiler.diagnostics import nearest
-from noetl_compiler.graph import Graph, Json, Span, Step, Task
+from noetl_compiler.graph import Graph, Span, Step, Task
 from noetl_compiler.graph.pinned import PinnedCalls, call_name, calling_tasks, literal_call
-from noetl_compiler.language.scripts import FETCHED, code_in, source_of
+from noetl_compiler.language.scripts import code_in
 from noetl_compiler.language.sinks import KINDS
 from noetl_compiler.language.tools import IN_WORKFLOW
 from noetl_compiler.language.unsupported import (
@@ -20,7 +19,6 @@ from noetl_compiler.language.unsupported import (
     CURSOR_REGION,
     CURSORS,
     HELD_REGION,
-    REMOTE_CODE,
 )
 from noetl_compiler.value_merge import names_in
 
@@ -125,8 +123,7 @@ def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
         yield task.span, f"there is no tool {task.kind!r} here: the tools are {', '.join(sorted(tools))}"
     script = names_in(task.config).get("script")
     if task.kind in tools and isinstance(script, dict) and code_in(script) is None:
-        is_fetched = source_of(cast("dict[str, Json]", script)) in FETCHED
-        yield task.span, _UNFETCHED if is_fetched else str(REMOTE_CODE)
+        yield task.span, _UNFETCHED
     for sink in task.sinks:
         if sink.kind not in KINDS:
             yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(KINDS))}"

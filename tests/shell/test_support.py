@@ -34,10 +34,6 @@ REFUSED = [
         "- step: start\n  tool: {kind: noop, sink: {kind: gcs, url: u}}\n",
         "6:28: error: there is no sink 'gcs'",
     ),
-    (
-        "- step: start\n  tool: {kind: python, script: {uri: a.py, source: {type: s3}}}\n",
-        "6:9: error: code from this source is not supported",
-    ),
 ]
 
 

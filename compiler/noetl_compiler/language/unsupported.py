@@ -12,7 +12,6 @@ __all__ = [
     "CURSORS",
     "CURSOR_REGION",
     "HELD_REGION",
-    "REMOTE_CODE",
     "Unsupported",
 ]
 
@@ -37,4 +36,3 @@ CURSORS = frozenset({"postgres"})
 HELD_REGION = Unsupported(
     "a step inside of a loop over several steps cannot be held", "write on_failure: fail in the step"
 )
-REMOTE_CODE = Unsupported("code from this source is not supported", "fetch it from a file or by http")

@@ -1,0 +1,71 @@
+"""Upstream's playbooks whose code is in Google Cloud Storage, unchanged, with a store on loopback in its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.acceptance.site import ROOT, Site
+from tests.object_store import KEYS, TOKEN, ObjectStore, served
+
+CORPUS = ROOT.parent / "shared/corpus"
+SCRIPT = ROOT / "dev/corpus_runs/scripts/hello_world.py"
+BUCKET = "noetl-demo-19700101"
+FILES = [
+    "e2e@HEAD/fixtures/playbooks/script_execution/python_gcs_example.yaml",
+    *(
+        f"noetl@{era}/tests/fixtures/playbooks/script_execution/python_gcs_example.yaml"
+        for era in ("2025-12-10", "2025-12-12", "2025-12-17", "2026-01-31", "2026-02-28")
+    ),
+]
+
+pytestmark = [pytest.mark.stack, pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")]
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[ObjectStore]:
+    with served() as found:
+        found.create(BUCKET)
+        found.store("scripts/hello_world.py", SCRIPT.read_bytes(), BUCKET)
+        yield found
+
+
+@pytest.fixture
+def allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_HTTP_ALLOW", "127.0.0.0/8")
+
+
+def credentials(site: Site, store: ObjectStore, **fields: str) -> str:
+    named = {"google_oauth": {"endpoint": store.url, **fields}}
+    return str(site.write(json.dumps(named), "credentials.yaml"))
+
+
+@pytest.mark.usefixtures("allowed")
+@pytest.mark.parametrize("file", FILES, ids=[file.partition("/")[0] for file in FILES])
+def test_code_in_a_store_is_fetched_with_the_credential_of_the_command(
+    site: Site, store: ObjectStore, file: str
+) -> None:
+    store.asked.clear()
+    told = site.run(CORPUS / file, "--credentials", credentials(site, store, type="gcs_hmac", **KEYS))
+    assert told["status"] == "completed", told
+    assert store.asked == [f"GET /{BUCKET}/scripts/hello_world.py"]
+
+
+@pytest.mark.usefixtures("allowed")
+def test_code_that_the_store_refuses_starts_nothing(site: Site, store: ObjectStore) -> None:
+    given = credentials(site, store, type="gcs", token=f"not-{TOKEN}")
+    done = site.noetl("run", str(CORPUS / FILES[0]), "--credentials", given)
+    assert done.returncode == 2
+    shown = done.stdout + done.stderr
+    assert f"cannot fetch gs://{BUCKET}/scripts/hello_world.py: it returned 403 Forbidden (AccessDenied)" in shown
+    assert "nothing was started" in shown
+    assert TOKEN not in shown
+
+
+def test_a_credential_that_the_command_lacks_is_named(site: Site) -> None:
+    done = site.noetl("run", str(CORPUS / FILES[0]))
+    assert done.returncode == 2
+    assert "no credential 'google_oauth'" in done.stderr
+    assert "scripts are fetched by the process that submits the playbook: its own credentials count" in done.stderr
