@@ -19,6 +19,8 @@ from noetl_compiler.language.unsupported import (
     CURSOR_REGION,
     CURSORS,
     HELD_REGION,
+    RESULT_REFERENCE,
+    fetches_result,
 )
 from noetl_compiler.value_merge import names_in
 
@@ -124,6 +126,8 @@ def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     script = names_in(task.config).get("script")
     if task.kind in tools and isinstance(script, dict) and code_in(script) is None:
         yield task.span, _UNFETCHED
+    if fetches_result(task.kind, names_in(task.config), names_in(task.input)):
+        yield task.span, str(RESULT_REFERENCE)
     for sink in task.sinks:
         if sink.kind not in KINDS:
             yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(KINDS))}"

@@ -7,16 +7,13 @@ from collections.abc import Mapping
 
 import httpx
 
-from noetl_activities.address_guard import ALLOW_VARIABLE, AddressGuard
+from noetl_activities.address_guard import ALLOW_VARIABLE
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.errors import CredentialError, RefusedError, ToolError
-from noetl_activities.guarded_transport import GuardedTransport
-from noetl_activities.http_body import ACCEPT_ENCODING
-from noetl_activities.http_cookies import QuietCookieJar
+from noetl_activities.guarded_client import guarded_client
 from noetl_activities.http_exchange import exchange
 from noetl_activities.http_request import credential_headers
 from noetl_activities.object_store import StoredObject, error_code, object_request
-from noetl_activities.stack_ports import StackPorts
 from noetl_activities.tool import Credential
 from noetl_compiler.language.scripts import STORES
 from noetl_compiler.script_files import ScriptError
@@ -49,7 +46,7 @@ def _request(download: Download, source: CredentialSource) -> tuple[str, Mapping
 
 async def _fetched(shown: str, url: str, headers: Mapping[str, str], seconds: float) -> bytes:
     try:
-        async with asyncio.timeout(seconds), _client(seconds) as client:
+        async with asyncio.timeout(seconds), guarded_client(httpx.Timeout(seconds)) as client:
             request = client.build_request("GET", url, headers=headers)
             response, body = await exchange(client, request, follow_redirects=True)
     except TimeoutError:
@@ -62,13 +59,3 @@ async def _fetched(shown: str, url: str, headers: Mapping[str, str], seconds: fl
         told = f"{response.status_code} {response.reason_phrase}".rstrip()
         raise ScriptError(f"cannot fetch {shown}: it returned {told}{error_code(body)}")
     return bytes(body)
-
-
-def _client(timeout: float) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        transport=GuardedTransport(AddressGuard.from_environment(), StackPorts.from_environment(), verify=True),
-        headers={"Accept-Encoding": ACCEPT_ENCODING},
-        trust_env=False,
-        cookies=QuietCookieJar(),
-        timeout=timeout,
-    )

@@ -39,7 +39,7 @@ __all__ = [
 
 BUILT_IN = frozenset(
     {
-        *("container", "duckdb", "http", "nats", "noop", "postgres", "python", "quantum"),
+        *("artifact", "container", "duckdb", "http", "nats", "noop", "postgres", "python", "quantum"),
         *("secrets", "shell", "snowflake", "snowflake_transfer", "transfer"),
     }
 )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from tests.acceptance.site import ROOT, Site
-from tests.object_store import KEYS, TOKEN, ObjectStore, served
+from tests.object_store import KEYS, TOKEN, ObjectStore
 
 CORPUS = ROOT.parent / "shared/corpus"
 SCRIPT = ROOT / "dev/corpus_runs/scripts/hello_world.py"
@@ -24,12 +23,12 @@ FILES = [
 pytestmark = [pytest.mark.stack, pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")]
 
 
-@pytest.fixture(scope="module")
-def store() -> Iterator[ObjectStore]:
-    with served() as found:
-        found.create(BUCKET)
-        found.store("scripts/hello_world.py", SCRIPT.read_bytes(), BUCKET)
-        yield found
+@pytest.fixture
+def store(object_store: ObjectStore) -> ObjectStore:
+    object_store.create(BUCKET)
+    object_store.store("scripts/hello_world.py", SCRIPT.read_bytes(), BUCKET)
+    object_store.asked.clear()
+    return object_store
 
 
 @pytest.fixture
@@ -47,7 +46,6 @@ def credentials(site: Site, store: ObjectStore, **fields: str) -> str:
 def test_code_in_a_store_is_fetched_with_the_credential_of_the_command(
     site: Site, store: ObjectStore, file: str
 ) -> None:
-    store.asked.clear()
     told = site.run(CORPUS / file, "--credentials", credentials(site, store, type="gcs_hmac", **KEYS))
     assert told["status"] == "completed", told
     assert store.asked == [f"GET /{BUCKET}/scripts/hello_world.py"]

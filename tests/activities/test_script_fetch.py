@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.script_fetch import fetch_script
 from noetl_compiler.script_requests import Download
 from noetl_compiler.scripts import ScriptError
-from tests.object_store import BUCKET, KEYS, PUBLIC, TOKEN, ObjectStore, served
+from tests.object_store import BUCKET, KEYS, PUBLIC, TOKEN, ObjectStore
 
 NONE: Mapping[str, Any] = {}
 
@@ -28,15 +28,9 @@ def source_of(credential: Mapping[str, Any]) -> CredentialSource:
     return CredentialSource(environment={"NOETL_CREDENTIAL_STORE": json.dumps(dict(credential))})
 
 
-@pytest.fixture(scope="module")
-def store() -> Generator[ObjectStore]:
-    with served() as found:
-        yield found
-
-
-async def from_store(store: ObjectStore, url: str, credential: Mapping[str, Any], endpoint: str = "") -> bytes:
+async def from_store(object_store: ObjectStore, url: str, credential: Mapping[str, Any], endpoint: str = "") -> bytes:
     """Fetch with a credential that names the store's address, or without one from ``endpoint``."""
-    named = {**credential, "endpoint": store.url} if credential else credential
+    named = {**credential, "endpoint": object_store.url} if credential else credential
     download = Download(url, auth="store" if credential else "", endpoint=endpoint)
     return await asyncio.to_thread(fetch_script, download, source_of(named))
 
@@ -94,18 +88,18 @@ async def test_http_takes_a_credential(web: str) -> None:
     ],
 )
 async def test_an_object_is_fetched_with_a_credential(
-    store: ObjectStore, scheme: str, credential: Mapping[str, Any]
+    object_store: ObjectStore, scheme: str, credential: Mapping[str, Any]
 ) -> None:
     for key, quoted in (("jobs/a.py", "jobs/a.py"), ("a b/ü+%?&=.py", "a%20b/%C3%BC%2B%25%3F%26%3D.py")):
-        store.store(quoted, key.encode())
-        assert await from_store(store, f"{scheme}://{BUCKET}/{key}", credential) == key.encode()
+        object_store.store(quoted, key.encode())
+        assert await from_store(object_store, f"{scheme}://{BUCKET}/{key}", credential) == key.encode()
 
 
 @pytest.mark.usefixtures("loopback")
-async def test_a_public_object_needs_no_credential(store: ObjectStore) -> None:
-    store.store("a.py", b"result = 1", PUBLIC)
+async def test_a_public_object_needs_no_credential(object_store: ObjectStore) -> None:
+    object_store.store("a.py", b"result = 1", PUBLIC)
     for scheme in ("s3", "gs"):
-        assert await from_store(store, f"{scheme}://{PUBLIC}/a.py", NONE, store.url) == b"result = 1"
+        assert await from_store(object_store, f"{scheme}://{PUBLIC}/a.py", NONE, object_store.url) == b"result = 1"
 
 
 @pytest.mark.usefixtures("loopback")
@@ -129,26 +123,26 @@ async def test_a_public_object_needs_no_credential(store: ObjectStore) -> None:
     ],
 )
 async def test_an_object_that_cannot_be_fetched_is_refused(
-    store: ObjectStore, url: str, credential: Mapping[str, Any], why: str
+    object_store: ObjectStore, url: str, credential: Mapping[str, Any], why: str
 ) -> None:
     with pytest.raises(ScriptError, match=re.escape(why)) as raised:
-        await from_store(store, url, credential)
+        await from_store(object_store, url, credential)
     said = f"{raised.value} {raised.value.hint}"
     for hidden in (KEYS["access_key_id"], KEYS["secret_access_key"], "wr0ng", "t0ken", "Signature="):
         assert hidden not in said
 
 
-async def test_a_store_that_is_not_public_is_refused(store: ObjectStore) -> None:
+async def test_a_store_that_is_not_public_is_refused(object_store: ObjectStore) -> None:
     with pytest.raises(ScriptError, match="is not a public address") as raised:
-        await from_store(store, f"s3://{BUCKET}/a.py", {"type": "s3", **KEYS})
+        await from_store(object_store, f"s3://{BUCKET}/a.py", {"type": "s3", **KEYS})
     assert "its own NOETL_HTTP_ALLOW counts" in raised.value.hint
 
 
 @pytest.mark.usefixtures("loopback")
 @pytest.mark.parametrize("endpoint", ["ftp://127.0.0.1", "127.0.0.1:9000", "http://user:hush@127.0.0.1", "http://[::1"])
-async def test_an_endpoint_that_is_no_address_is_refused(store: ObjectStore, endpoint: str) -> None:
+async def test_an_endpoint_that_is_no_address_is_refused(object_store: ObjectStore, endpoint: str) -> None:
     with pytest.raises(ScriptError, match="the endpoint of the store is not an address"):
-        await from_store(store, f"s3://{PUBLIC}/a.py", NONE, endpoint)
+        await from_store(object_store, f"s3://{PUBLIC}/a.py", NONE, endpoint)
 
 
 async def test_a_credential_that_is_missing_is_one_of_the_process_that_submits() -> None:

@@ -14,7 +14,7 @@ from noetl_temporal.unsupported import check_calls, tools_for, unsupported
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
-TOOLS = ("http", "noop", "postgres", "python")
+TOOLS = ("artifact", "http", "noop", "postgres", "python")
 CURSOR = '{cursor: {kind: duckdb, auth: a, claim: "SELECT 1"}, iterator: row}'
 REGION = """\
   next: {arcs: [{step: inside}]}
@@ -33,6 +33,10 @@ REFUSED = [
     (
         "- step: start\n  tool: {kind: noop, sink: {kind: gcs, url: u}}\n",
         "6:28: error: there is no sink 'gcs'",
+    ),
+    (
+        "- step: start\n  tool: {kind: artifact, action: get, input: {result_ref: r}}\n",
+        "6:9: error: a result has no reference by which an artifact task could fetch it",
     ),
 ]
 

@@ -12,10 +12,14 @@ from noetl_compiler.language.unsupported import (
     CURSOR_REGION,
     CURSORS,
     HELD_REGION,
+    RESULT_REFERENCE,
     Unsupported,
+    fetches_result,
 )
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
+from noetl_compiler.syntax_queries import all_tasks
+from noetl_compiler.value_merge import names_in
 
 __all__ = ["warn_of_unsupported_parts"]
 
@@ -41,6 +45,9 @@ def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupport
             held = step.on_failure or playbook.on_failure
             if step.name.text in inside and held is not None and held.action == "hold":
                 yield held.span, HELD_REGION
+    for task in all_tasks(playbook):
+        if fetches_result(task.kind.text, names_in(task.config), names_in(task.input)):
+            yield task.span, RESULT_REFERENCE
 
 
 def _of_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, Unsupported]]:

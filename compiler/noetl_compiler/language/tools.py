@@ -13,6 +13,7 @@ from typing import cast
 from noetl_compiler.language.tool_description import Effect, FieldType, ToolDescription, ToolField, Tools
 from noetl_compiler.language.tool_fields import METHODS, SQL_COMMANDS, SQL_FIELDS, described_fields
 from noetl_compiler.language.tool_results import (
+    ARTIFACT,
     DECISION,
     DUCKDB_ROWS,
     MEASURED,
@@ -277,7 +278,16 @@ _TABLE = (
         yields=NATS_VALUE,
         effect="service",
     ),
-    _kind("artifact", "Stores or fetches a large result.", "action result_ref uri", "action"),
+    _kind(
+        "artifact",
+        "Puts a value into an object store, or gets one from there.",
+        "action uri data region endpoint result_ref",
+        "action",
+        types="action=text uri=text region=text endpoint=text",
+        result=ARTIFACT,
+        effect="service",
+        timeout=60.0,
+    ),
     _kind("result_fetch", "Fetches a large result by its reference.", "ref result_ref uri"),
     _kind(
         "quantum",
