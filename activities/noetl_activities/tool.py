@@ -39,8 +39,8 @@ __all__ = [
 
 BUILT_IN = frozenset(
     {
-        *("artifact", "container", "duckdb", "http", "nats", "noop", "postgres", "python", "quantum"),
-        *("secrets", "shell", "snowflake", "snowflake_transfer", "transfer"),
+        *("container", "duckdb", "http", "nats", "noop", "postgres", "python", "quantum"),
+        *("artifact", "secrets", "shell", "snowflake", "snowflake_transfer", "transfer"),
     }
 )
 """The kinds that this package registers."""

@@ -24,7 +24,10 @@ REGION = """\
 
 
 REFUSED = [
-    ("- step: start\n  tool: {kind: rhai, code: x}\n", "6:9: error: there is no tool 'rhai' here"),
+    (
+        "- step: start\n  tool: {kind: rhai, code: x}\n",
+        '6:9: error: tool kind "rhai" is not supported: there is no maintained interpreter',
+    ),
     (f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n", "6:9: error: a cursor claims rows of postgres only"),
     (
         f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}".replace("tool:", "on_failure: hold, tool:"),
