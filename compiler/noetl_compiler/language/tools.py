@@ -210,7 +210,7 @@ _TABLE = (
         "Runs another playbook and yields its result.",
         "path version return_step return_result result_step poll_interval wait parallel",
         "path",
-        renamed="return=return_step",
+        renamed="return=return_step catalog_path=path",
         ignored="task catalog_id",
         types="path=text wait=flag return_result=flag poll_interval=number",
         yields=PLAYBOOK_VALUE,
