@@ -8,9 +8,9 @@ from pathlib import Path
 
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler import Result
-from noetl_compiler.catalog import understand_file
+from noetl_compiler.catalog import parse_file
 from noetl_compiler.graph import Json
-from noetl_compiler.phases import lowered, understand
+from noetl_compiler.phases import lowered, parse_playbook
 from noetl_compiler.script_files import ScriptError
 from noetl_compiler.script_requests import Download
 from noetl_compiler.scripts import with_scripts
@@ -24,7 +24,7 @@ def compile_to_run(file: Path | SourceFile, request: Mapping[str, Json], credent
     Scripts are fetched with the credentials of this process: those in the file ``credentials``, or else its own.
     """
     tools = installed_tools()
-    found = understand(file, tools) if isinstance(file, SourceFile) else understand_file(file, tools)
+    found = parse_playbook(file, tools) if isinstance(file, SourceFile) else parse_file(file, tools)
     return lowered(with_scripts(found, request, fetch=partial(_fetch, credentials), to_run=True))
 
 

@@ -98,7 +98,7 @@ class PlaybookWorkflow(ControlledWorkflow):
         caller = Caller(given.execution_id, playbook.graph.digest, given.depth, playbook.calls)
         self._performer = Performer(self.trail, given.queues, given.limit, caller, self._emitted)
         self._host = WorkflowHost(self._machine, self._performer, given.limit)
-        self._is_shown_paused = self._machine.stands_still
+        self._is_shown_paused = self._machine.is_suspended
 
     @workflow.run
     async def run(self, given: RunInput, playbook: Playbook) -> RunReport:
@@ -133,8 +133,8 @@ class PlaybookWorkflow(ControlledWorkflow):
     def _emitted(self, emit: Emit) -> None:
         if self._overview.take(emit.event):
             workflow.set_current_details(self._overview.markdown())
-        if self._is_shown_paused != self._machine.stands_still:
-            self._is_shown_paused = self._machine.stands_still
+        if self._is_shown_paused != self._machine.is_suspended:
+            self._is_shown_paused = self._machine.is_suspended
             status = STATUS.value_set("paused" if self._is_shown_paused else "running")
             workflow.upsert_search_attributes([status])  # pyright: ignore[reportUnknownMemberType] - the SDK's type
 

@@ -13,7 +13,7 @@ import httpx
 from noetl_activities.errors import ConfigError
 from noetl_activities.guarded_client import failure_kind, guarded_client
 from noetl_activities.http_data import data_of
-from noetl_activities.http_exchange import MAX_BODY_BYTES, Answer, exchange
+from noetl_activities.http_exchange import MAX_BODY_BYTES, HttpResponse, exchange
 from noetl_activities.object_store import Method, ObjectRequest, StoredObject, error_code, object_request
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.retry_after import retry_after
@@ -69,7 +69,7 @@ class ArtifactTool:
         return Outcome("ok", _facts(stored, content) if action == "put" else await _value(stored, answer))
 
 
-async def _put(made: ObjectRequest, stored: StoredObject, content: bytes, request: Request) -> Answer:
+async def _put(made: ObjectRequest, stored: StoredObject, content: bytes, request: Request) -> HttpResponse:
     body = await asyncio.to_thread(_zipped, content) if stored.key.endswith(_ZIPPED) else content
     is_text = isinstance(request.config["data"], str)
     content_type = "text/plain; charset=utf-8" if is_text else "application/json"
@@ -77,7 +77,7 @@ async def _put(made: ObjectRequest, stored: StoredObject, content: bytes, reques
     return await _exchange(made, request, body)
 
 
-async def _exchange(made: ObjectRequest, request: Request, body: bytes | None = None) -> Answer:
+async def _exchange(made: ObjectRequest, request: Request, body: bytes | None = None) -> HttpResponse:
     """Send a GET, or with a body a PUT."""
     timeout = httpx.Timeout(None, connect=request.connect_timeout, read=request.read_timeout)
     async with guarded_client(timeout) as client:
@@ -86,7 +86,7 @@ async def _exchange(made: ObjectRequest, request: Request, body: bytes | None = 
         return await exchange(client, sent, follow_redirects=True)
 
 
-async def _value(stored: StoredObject, answer: Answer) -> dict[str, Json]:
+async def _value(stored: StoredObject, answer: HttpResponse) -> dict[str, Json]:
     content = await asyncio.to_thread(_unzipped, bytes(answer.body))
     data = await data_of(content, answer.response.headers.get("content-type", ""))
     return {**_facts(stored, content), "data": data}
@@ -97,7 +97,7 @@ def _facts(stored: StoredObject, content: bytes) -> dict[str, Json]:
     return {"uri": str(stored), "size_bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def _refusal(told: str, answer: Answer) -> ErrorInfo:
+def _refusal(told: str, answer: HttpResponse) -> ErrorInfo:
     response = answer.response
     said = f"{response.status_code} {response.reason_phrase}".rstrip()
     return ErrorInfo(

@@ -86,5 +86,5 @@ def _not_held(graph: Graph, held: Sequence[StepRun], step: str) -> str:
 
 
 def _is_paused(state: PlaybookState, unfed: Sequence[Event]) -> bool:
-    told = [fact for fact in unfed if isinstance(fact, PauseRequested | UnpauseRequested)]
-    return isinstance(told[-1], PauseRequested) if told else state.pause is not None
+    requests = [fact for fact in unfed if isinstance(fact, PauseRequested | UnpauseRequested)]
+    return isinstance(requests[-1], PauseRequested) if requests else state.pause is not None

@@ -26,7 +26,7 @@ __all__ = ["warn_of_unsupported_parts"]
 
 def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
     """NT502, once per unsupported part, and NT105 for frames that have no effect."""
-    for span, part in _found(playbook, report):
+    for span, part in _unsupported_parts(playbook, report):
         if report.first(f"unsupported {part.problem}"):
             message = f"{part.problem}: the playbook compiles, but a run is refused"
             report.warning(Code.NO_EXECUTOR, span, message, part.remedy)
@@ -37,11 +37,11 @@ def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
             report.warning(Code.IGNORED_FIELD, frame.span, f'"frame" has no effect here: {why}', "remove the frame")
 
 
-def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupported]]:
+def _unsupported_parts(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupported]]:
     inside = repeated_steps(playbook)
     for step in playbook.steps:
         if not report.has_error_in(step.name.span):
-            yield from _of_loop(step, is_inside=step.name.text in inside)
+            yield from _parts_of_loop(step, is_inside=step.name.text in inside)
             held = step.on_failure or playbook.on_failure
             if step.name.text in inside and held is not None and held.action == "hold":
                 yield held.span, HELD_REGION
@@ -50,7 +50,7 @@ def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupport
             yield task.span, RESULT_REFERENCE
 
 
-def _of_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, Unsupported]]:
+def _parts_of_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, Unsupported]]:
     cursor = step.loop.body.cursor if step.loop is not None else None
     if cursor is not None and cursor.kind not in CURSORS:
         yield cursor.span, CURSOR

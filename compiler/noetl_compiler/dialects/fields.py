@@ -89,7 +89,7 @@ class Fields:
         return found
 
     def flag(self, *keys: str) -> bool | None:
-        """A boolean."""
+        """Return a boolean."""
         found = self._scalar(keys, "true or false")
         if found is None or isinstance(found.value, bool):
             return found.value if found else None
@@ -97,7 +97,7 @@ class Fields:
         return None
 
     def number(self, *keys: str) -> float | None:
-        """A number written as such."""
+        """Return a number written as such."""
         found = self._scalar(keys, "a number")
         if found is None:
             return None

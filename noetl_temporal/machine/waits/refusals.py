@@ -70,7 +70,7 @@ def remember(request_id: int, state: PlaybookState) -> None:
 
 
 def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Sequence[Event]) -> str | None:
-    """Why the signal is refused; None if it is accepted."""
+    """Return why the signal is refused; None if it is accepted."""
     signals = signals_of(graph)
     if signal.name not in signals:
         there_are = f"its signals are {', '.join(sorted(signals))}" if signals else "it waits for no signals"
@@ -88,7 +88,7 @@ def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Se
 
 
 def _keeping_problem(state: PlaybookState, signal: Signal, coming: Iterable[Signal]) -> str | None:
-    """Why the signal cannot be kept; None if an open wait takes it. The signals in ``coming`` take waits first."""
+    """Return why the signal cannot be kept; None if an open wait takes it. Signals in ``coming`` take waits first."""
     waits = list(state.waits.values())
     kept = [one for queue in state.signals.values() for one in queue]
     for one in coming:
@@ -107,7 +107,7 @@ def _keeping_problem(state: PlaybookState, signal: Signal, coming: Iterable[Sign
 
 
 def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Event]) -> str | None:
-    """Why an approval or rejection is refused; None if it is accepted."""
+    """Return why an approval or rejection is refused; None if it is accepted."""
     wait = state.waits.get(decision.wait_id)
     is_decided = any(isinstance(fact, Decided) and fact.wait_id == decision.wait_id for fact in unfed)
     if wait is None or wait.kind != "approval" or is_decided:
@@ -122,7 +122,7 @@ def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Ev
 
 
 def _form_problem(form: Mapping[str, Any], decision: Decided) -> str | None:
-    """Why the form is refused; None if it is accepted. A rejection needs no form."""
+    """Return why the form is refused; None if it is accepted. A rejection needs no form."""
     schema = form_schema(form)
     return payload_problem(decision.form, schema if decision.approved else {**schema, "required": []}, "form")
 
