@@ -1,4 +1,4 @@
-"""Upstream's playbooks whose code is in Google Cloud Storage, unchanged, with a store on loopback in its place."""
+"""Playbooks that use an object store, on loopback: values of a run, and code of upstream's playbooks, unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,25 @@ FILES = [
     ),
 ]
 
-pytestmark = [pytest.mark.stack, pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")]
+ARTIFACTS = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: artifacts, path: tests/artifacts}
+workflow:
+  - step: start
+    tool:
+      kind: artifact
+      auth: google_oauth
+      action: put
+      uri: "gs://scripts/runs/{{ execution_id }}.json.gz"
+      data: {rows: [1, 2, 3]}
+    next: {arcs: [{step: end}]}
+  - step: end
+    tool: {kind: artifact, auth: google_oauth, action: get, uri: "{{ start.uri }}"}
+"""
+
+pytestmark = pytest.mark.stack
+of_upstream = pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")
 
 
 @pytest.fixture
@@ -41,6 +59,7 @@ def credentials(site: Site, store: ObjectStore, **fields: str) -> str:
     return str(site.write(json.dumps(named), "credentials.yaml"))
 
 
+@of_upstream
 @pytest.mark.usefixtures("allowed")
 @pytest.mark.parametrize("file", FILES, ids=[file.partition("/")[0] for file in FILES])
 def test_code_in_a_store_is_fetched_with_the_credential_of_the_command(
@@ -51,6 +70,7 @@ def test_code_in_a_store_is_fetched_with_the_credential_of_the_command(
     assert store.asked == [f"GET /{BUCKET}/scripts/hello_world.py"]
 
 
+@of_upstream
 @pytest.mark.usefixtures("allowed")
 def test_code_that_the_store_refuses_starts_nothing(site: Site, store: ObjectStore) -> None:
     given = credentials(site, store, type="gcs", token=f"not-{TOKEN}")
@@ -62,8 +82,20 @@ def test_code_that_the_store_refuses_starts_nothing(site: Site, store: ObjectSto
     assert TOKEN not in shown
 
 
+@of_upstream
 def test_a_credential_that_the_command_lacks_is_named(site: Site) -> None:
     done = site.noetl("run", str(CORPUS / FILES[0]))
     assert done.returncode == 2
     assert "no credential 'google_oauth'" in done.stderr
     assert "scripts are fetched by the process that submits the playbook: its own credentials count" in done.stderr
+
+
+def test_a_run_puts_a_value_and_gets_it_back(site: Site, store: ObjectStore) -> None:
+    told = site.run(site.write(ARTIFACTS), "--credentials", credentials(site, store, type="gcs_hmac", **KEYS))
+    assert told["status"] == "completed", told
+    assert told["result"]["data"] == {"rows": [1, 2, 3]}
+    assert told["result"]["uri"] == f"gs://scripts/runs/{told['execution_id']}.json.gz"
+    events = site.noetl("events", told["execution_id"], "--json").stdout
+    assert told["result"]["sha256"] in events
+    assert KEYS["secret_access_key"] not in events
+    assert "Signature=" not in events
