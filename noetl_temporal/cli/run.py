@@ -96,7 +96,10 @@ def run_command(
             raise click.UsageError(
                 "--catalog needs a FILE: the playbooks that a registered playbook calls are in the catalog"
             )
-        playbook = read_playbook(file, request, catalog) if deployment is None else read_registered(str(file), request)
+        if deployment is None:
+            playbook = read_playbook(file, request, catalog, credentials)
+        else:
+            playbook = read_registered(str(file), request, credentials)
         check_request(request, playbook)
     if detach:
         _detach(playbook, request, credentials, timeout, as_json=as_json, verbose=verbose, deployment=deployment)
