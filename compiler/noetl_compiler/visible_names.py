@@ -173,8 +173,6 @@ class VisibleNames:
         for step in self._playbook.steps:
             if step.loop is not None and (step.loop.next is not None or not step.tasks):
                 names |= ITERATION | {step.loop.element.text}
-            if step.loop is not None and not step.tasks:
-                names |= {results_name(step.name.text), ALL_RESULTS}
             if step.ends is not None:
                 names.update(names_in(step.result) if step.result is not None else ("results",))
         if self._playbook.dialect == "v1":
@@ -232,6 +230,8 @@ class VisibleNames:
             names |= SAVED
         if use.step is not None and use.step.name.text == self._final:
             names |= ENDS
+        if use.step is not None and use.step.ends is not None and use.place is RenderedAt.AFTER:
+            names |= {results_name(use.step.ends.text), ALL_RESULTS}
         return names | EVENT if self._has_event(use) else names
 
     def _has_event(self, use: Use) -> bool:

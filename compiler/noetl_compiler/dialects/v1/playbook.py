@@ -3,7 +3,8 @@
 Arguments of an edge are bound in its target and remain visible in all later steps, as v1 has a single context. So each
 edge also sets them in ``ctx``, except under the names of steps, which are bound to their results.
 
-The results of an iterator are also bound to ``<loop>_results``: the loop sets that name if a template reads it.
+The results of a loop are also bound to ``<loop>_results``: the loop sets that name if a template reads it. The result
+of the step that ends a loop over steps has it anyway.
 
 An edge may lead to a task of the workbook: a step of that name is added, which calls the task.
 
@@ -25,7 +26,7 @@ from noetl_compiler.language.tools import KINDS
 from noetl_compiler.syntax import Arc, Name, Playbook, Step, Task
 from noetl_compiler.syntax_queries import arcs_of
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.template_sites import uses
+from noetl_compiler.templating.template_sites import RenderedAt, Use, uses
 from noetl_compiler.value_merge import names_in, overlay, picked, without
 
 __all__ = ["convert_playbook"]
@@ -57,12 +58,21 @@ def _called_steps(playbook: Playbook, workbook: Mapping[str, Task]) -> Iterator[
 
 
 def _results_asked_for(playbook: Playbook) -> frozenset[str]:
-    """Return the iterators whose ``<loop>_results`` a template reads."""
-    loops = {results_name(step.name.text): step.name.text for step in playbook.steps if step.loop and step.tasks}
+    """Return the loops whose ``<loop>_results`` a template reads, apart from the result of their own end."""
+    loops = {results_name(step.name.text): step.name.text for step in playbook.steps if step.loop}
     if not loops:
         return frozenset()
-    read = {path.partition(".")[0] for use in uses(playbook) for path in examine(use.template.source).reads}
-    return frozenset(loops[name] for name in loops.keys() & read)
+    return frozenset(
+        loops[name]
+        for use in uses(playbook)
+        for name in loops.keys() & {path.partition(".")[0] for path in examine(use.template.source).reads}
+        if not _is_result_of_end(use, loops[name])
+    )
+
+
+def _is_result_of_end(use: Use, loop: str) -> bool:
+    ends = use.step.ends if use.step is not None else None
+    return use.place is RenderedAt.AFTER and ends is not None and ends.text == loop
 
 
 def _with_sets(step: Step, names: frozenset[str]) -> Step:
