@@ -288,7 +288,7 @@ class VisibleNames:
         """What is below ``iter``: what is set there, and in a loop the element and the counts."""
         names = _set_under("iter", _set_by(self._steps(use)))
         for loop in self._loops(use):
-            names |= COUNTS | {f"_{name}" for name in COUNTS} | {loop.element.text, "parent"}
+            names |= COUNTS | {f"_{name}" for name in COUNTS} | {loop.element.text}
         return names
 
 

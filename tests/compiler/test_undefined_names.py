@@ -35,6 +35,7 @@ from tests.compiler.marked import marked, one, steps
         (one("{kind: noop, message: '{{ x }}'}", "input: '{{ workload.known }}', "), []),
         (one("{kind: noop, message: '{{ i }}{{ iter.i }}{{ iter.index }}'}", "loop: {in: [1], iterator: i}, "), []),
         (one("{kind: noop, message: '{{ iter.j }}'}", "loop: {in: [1], iterator: i}, "), ["iter.j"]),
+        (one("{kind: noop, message: '{{ iter.parent.i }}'}", "loop: {in: [1], iterator: i}, "), ["iter.parent"]),
         (one("{kind: noop}", "loop: {in: '{{ i }}', iterator: i}, "), ["i"]),
         (one("{kind: noop}", "loop: {in: [1], iterator: i, where: '{{ i > 1 }}', order_by: '{{ i }}'}, "), []),
         (one("{kind: noop, message: '{{ start.data }}{{ results.start }}{{ results.strt }}'}"), ["results.strt"]),
