@@ -20,10 +20,9 @@ import msgspec
 
 from noetl_activities.address_ranges import Address, Network, is_public, never_called, plain, platform_range
 from noetl_activities.errors import RefusedError
+from noetl_activities.variables import HTTP_ALLOW_VARIABLE as ALLOW_VARIABLE
 
 __all__ = ["ALLOW_VARIABLE", "AddressGuard"]
-
-ALLOW_VARIABLE = "NOETL_HTTP_ALLOW"
 
 
 class AddressGuard(msgspec.Struct, frozen=True):
