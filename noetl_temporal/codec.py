@@ -40,7 +40,7 @@ from noetl_temporal.encryption_codec import EncryptedConverter, EncryptionCodec
 from noetl_temporal.frames.wire import FrameInput
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, to_payload
+from noetl_temporal.packed_trail import ENCODINGS, PackedTrail, from_payload, to_payload
 from noetl_temporal.payload_store import UNDECRYPTED, UNREAD, DeferringStore, PayloadStore
 from noetl_temporal.plain_failures import PlainFailureConverter
 from noetl_temporal.shared_part import SharedPart, is_shared, mark
@@ -110,12 +110,18 @@ class _UnreadConverter(EncodingPayloadConverter):
 
 
 class _TrailConverter(EncodingPayloadConverter):
+    """Of the trails that are packed with one dictionary."""
+
+    def __init__(self, dictionary: str) -> None:
+        self._dictionary = dictionary
+
     @property
     def encoding(self) -> str:
-        return ENCODING
+        return ENCODINGS[self._dictionary]
 
     def to_payload(self, value: Any) -> Payload | None:
-        return to_payload(value) if isinstance(value, PackedTrail) else None
+        is_mine = isinstance(value, PackedTrail) and value.dictionary == self._dictionary
+        return to_payload(value) if is_mine else None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         del type_hint
@@ -152,7 +158,7 @@ _CONVERTERS = (
     *(one for one in _STANDARD if not isinstance(one, JSONPlainPayloadConverter)),
     _UnreadConverter(),
     EncryptedConverter(),
-    _TrailConverter(),
+    *map(_TrailConverter, ENCODINGS),
     _MsgspecConverter(),
 )
 

@@ -25,7 +25,7 @@ from noetl_temporal.encryption import is_encrypted, missing_key
 from noetl_temporal.encryption_codec import EncryptionCodec
 from noetl_temporal.http_listener import QuietHandler, listening
 from noetl_temporal.mirror.payloads import Reference, value
-from noetl_temporal.packed_trail import ENCODING, from_payload, unpack
+from noetl_temporal.packed_trail import from_payload, is_packed, unpack
 
 __all__ = ["MAX_BYTES", "Access", "decoded", "encoded", "serving_codec"]
 
@@ -55,7 +55,7 @@ async def decoded(converter: DataConverter, payload: Payload) -> Payload:
         if converter.payload_codec is None:
             raise missing_key(payload)
         [payload] = await converter.payload_codec.decode([payload])
-    if payload.metadata.get("encoding") == ENCODING.encode():
+    if is_packed(payload):
         events = unpack(from_payload(payload))
         return Payload(metadata={"encoding": _PLAIN}, data=msgspec.json.encode(events))
     return payload

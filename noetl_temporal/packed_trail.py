@@ -7,7 +7,7 @@ has in common, and the ids and times of the events around it. So
   own id, ``ends`` to its parent, which it mostly is;
 * the JSON is compressed (raw deflate, RFC 1951) with a preset dictionary of typical events.
 
-The payload's metadata, or the field beside the bytes, names the dictionary. A new dictionary gets a new name, so older
+The payload's encoding, or the field beside the bytes, names the dictionary. A new dictionary gets a new name, so older
 payloads stay readable.
 """
 
@@ -22,10 +22,7 @@ from temporalio.api.common.v1 import Payload
 
 from noetl_temporal.inflate import inflated
 
-__all__ = ["DICTIONARIES", "ENCODING", "PackedTrail", "from_payload", "pack", "to_payload", "unpack"]
-
-ENCODING = "noetl/trail"
-"""The encoding of a payload that is a packed trail; its metadata names the ``dictionary``."""
+__all__ = ["DICTIONARIES", "ENCODINGS", "PackedTrail", "from_payload", "is_packed", "pack", "to_payload", "unpack"]
 
 _LATEST = "1"
 
@@ -67,6 +64,11 @@ DICTIONARIES: Mapping[str, bytes] = {
 }
 """Dictionaries by name. Frequent strings are at the end, where references are short. Never change one: add another."""
 
+ENCODINGS: Mapping[str, str] = {name: f"noetl/trail{name}" for name in DICTIONARIES}
+"""Of payloads that are packed trails, by the name of their dictionary."""
+
+_NAMES = {encoding.encode(): name for name, encoding in ENCODINGS.items()}
+
 _SHORT = 4_000
 """Bytes of JSON up to which a small window, which is quicker to set up, finds all there is to find."""
 
@@ -106,13 +108,17 @@ def unpack(trail: PackedTrail, mended: Callable[[bytes], bytes] = bytes) -> list
 
 def to_payload(trail: PackedTrail) -> Payload:
     """Return the events as a payload of their own."""
-    metadata = {"encoding": ENCODING.encode(), "dictionary": trail.dictionary.encode()}
-    return Payload(metadata=metadata, data=trail.data)
+    return Payload(metadata={"encoding": ENCODINGS[trail.dictionary].encode()}, data=trail.data)
+
+
+def is_packed(payload: Payload) -> bool:
+    """Whether the payload is a packed trail."""
+    return payload.metadata.get("encoding", b"") in _NAMES
 
 
 def from_payload(payload: Payload) -> PackedTrail:
-    """Return what ``to_payload`` made a payload of."""
-    return PackedTrail(payload.metadata["dictionary"].decode(), payload.data)
+    """Return what ``to_payload`` made a payload of. Raises KeyError for any other payload."""
+    return PackedTrail(_NAMES[payload.metadata["encoding"]], payload.data)
 
 
 def _as_differences(events: Sequence[Any]) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from temporalio.converter import DataConverter
 
 from noetl_temporal.ids import scheduled_execution_id
 from noetl_temporal.mirror.storable import storable
-from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, unpack
+from noetl_temporal.packed_trail import PackedTrail, from_payload, is_packed, unpack
 
 __all__ = [
     "REFERENCE",
@@ -51,7 +51,6 @@ KEEP = "noetl.keep"
 """The local activity that stores values, and returns their keys (stored_values.py)."""
 
 _PLAIN = b"json/plain"
-_PACKED = ENCODING.encode()
 REFERENCE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
 """The messageType in the metadata of a payload that refers to external storage."""
 
@@ -70,7 +69,7 @@ def value(payload: Payload) -> Json:
     if payload.metadata.get("messageType") == REFERENCE:
         found = msgspec.json.decode(payload.data)
         return Reference(found.get("driverName", ""), found.get("claimData", {}))
-    if payload.metadata.get("encoding") == _PACKED:
+    if is_packed(payload):
         return msgspec.to_builtins(from_payload(payload))
     if payload.metadata.get("encoding") != _PLAIN:
         return None
@@ -155,11 +154,8 @@ def _is_foreign(payload: Payload, converter: DataConverter) -> bool:
     """Whether the converter must be asked: it has a storage for a reference, or a codec for what is not JSON."""
     if payload.metadata.get("messageType") == REFERENCE:
         return converter.external_storage is not None
-    return converter.payload_codec is not None and payload.metadata.get("encoding") not in (
-        _PLAIN,
-        _PACKED,
-        b"binary/null",
-    )
+    is_readable = is_packed(payload) or payload.metadata.get("encoding") in (_PLAIN, b"binary/null")
+    return converter.payload_codec is not None and not is_readable
 
 
 def _carried(event: HistoryEvent) -> Iterator[Payload]:

@@ -29,7 +29,7 @@ from .servers import proxy_to
 
 LIMIT = 4096
 RULE = CallRule(0, "retry", "error", attempts=Value(500))
-CALL = ToolCall("c", "k", 1, "step", "task", "noop", 1, "usual", rules=(RULE,))
+CALL = ToolCall("c", "1/k", "step", "task", "noop", 1, "usual", rules=(RULE,))
 
 
 class Attempts:

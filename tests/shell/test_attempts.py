@@ -30,7 +30,7 @@ BUSY = Outcome("error", error=ErrorInfo("http", "busy" * MESSAGE_CHARACTERS))
 
 
 async def attempt(rule: CallRule, answer: Any, earlier: int = 0, limit: int | None = None) -> ToolReport:
-    call = ToolCall("c", "k", 1, "step", "task", "noop", 1, "usual", rules=(rule,))
+    call = ToolCall("c", "1/k", "step", "task", "noop", 1, "usual", rules=(rule,))
     last = (msgspec.structs.replace(FAILED, number=earlier),) if earlier else ()
     told = Details(last, AttemptCounts(earlier - 1, earlier - 1) if earlier else AttemptCounts(), temporal=earlier)
     environment = ActivityEnvironment()
@@ -151,7 +151,7 @@ async def test_a_fault_of_ours_ends_the_call(monkeypatch: pytest.MonkeyPatch, ca
 
 
 async def made(tool: FakeTool, source: CredentialSource) -> ToolReport:
-    call = ToolCall("c", "k", 1, "step", "task", "noop", 1, "usual")
+    call = ToolCall("c", "1/k", "step", "task", "noop", 1, "usual")
     activity = tool_activity(tool, source, ValueStore(data_converter()))
     report: ToolReport = await ActivityEnvironment().run(activity, call)
     return report

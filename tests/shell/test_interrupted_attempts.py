@@ -26,7 +26,7 @@ from noetl_temporal.run_tool import MAX_LOST, tool_activity
 from noetl_temporal.value_store import ValueStore
 
 RULES = (CallRule(0, "retry", "error", attempts=Value(2)),)
-CALL = ToolCall("c", "k", 1, "step", "task", "noop", 1, "usual", rules=RULES)
+CALL = ToolCall("c", "1/k", "step", "task", "noop", 1, "usual", rules=RULES)
 ONCE = msgspec.structs.replace(CALL, idempotent=False)
 BUSY = Outcome("error", error=ErrorInfo("http", "busy"))
 

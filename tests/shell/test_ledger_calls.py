@@ -45,7 +45,7 @@ class Calls:
         self.file = file
         sinks = tuple(self._sink(table, index) for index, table in enumerate(tables))
         self.call = ToolCall(
-            "c", "1/s/t/1", 1, "step", "task", "noop", 1, "usual", sinks=sinks, rules=rules, idempotent=False
+            "c", "1/s/t/1", "step", "task", "noop", 1, "usual", sinks=sinks, rules=rules, idempotent=False
         )
         self.tool = FakeTool("noop", lambda _request, _context: answer(len(self.tool.requests)))
         self._details: list[Any] = []

@@ -54,9 +54,9 @@ async def log(servers: Addresses) -> AsyncIterator[asyncpg.Connection]:
     await connection.close()
 
 
-def call_of(**given: Any) -> ToolCall:
-    usual: dict[str, Any] = {"execution_id": 7, "step": "fetch", "task": "fetch_task", "kind": "python", "event_id": 1}
-    return ToolCall(id="c", key="k", **{**usual, **given})
+def call_of(execution_id: int = 7, **given: Any) -> ToolCall:
+    usual: dict[str, Any] = {"step": "fetch", "task": "fetch_task", "kind": "python", "event_id": 1}
+    return ToolCall(id="c", key=f"{execution_id}/k", **{**usual, **given})
 
 
 def output_of(call: ToolCall, dsn: str | None = None, credentials: Credentials | None = None) -> TaskOutput:

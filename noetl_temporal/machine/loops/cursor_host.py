@@ -45,11 +45,10 @@ class StatementHost:
         self.plan = plan
         self.step: Step = plan.step
         self.names = input_.names
-        self.execution_id = input_.execution_id
         self.secrets_key = input_.secrets_key
         self.run_id = run.id
         self.prefix = run.id if run.row is None else f"{run.id}-{label}"
-        self.key = f"{self.execution_id}/{input_.chunk_id}/{self.prefix}"
+        self.key = f"{input_.execution_id}/{input_.chunk_id}/{self.prefix}"
         self.once = self.key
         self.parent_id = run.event_id
         self.iteration: int | None = None if run.row is None else run.index

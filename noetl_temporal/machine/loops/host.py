@@ -53,11 +53,10 @@ class IterationHost:
         self.plan = plan
         self.step: Step = input_.step
         self.names = input_.names
-        self.execution_id = input_.execution_id
         self.secrets_key = input_.secrets_key
         self.prefix = self.run_id = iteration.id
-        self.key = f"{self.execution_id}/{input_.loop_id}/{iteration.index}"
-        self.once = f"{self.execution_id}/{input_.run}"
+        self.key = f"{input_.execution_id}/{input_.loop_id}/{iteration.index}"
+        self.once = f"{input_.execution_id}/{input_.run}"
         self.parent_id = iteration.event_id
         self.iteration: int | None = iteration.index
         self.meta = iteration_ids(input_, iteration.index)

@@ -28,7 +28,6 @@ class Caller(Protocol):
     step: Step
     plan: StepPlan
     names: NamesProfile
-    execution_id: int
     secrets_key: str
     prefix: str
     key: str
@@ -62,7 +61,6 @@ def tool_call(
     return ToolCall(
         id=call_id(caller, plan, state),
         key=key,
-        execution_id=caller.execution_id,
         step=caller.step.name,
         task=task.label,
         kind=task.kind,
@@ -96,7 +94,6 @@ def store_call(
     return ToolCall(
         id=fitted(f"{_place(caller, plan, state)}:sink"),
         key=key,
-        execution_id=caller.execution_id,
         step=caller.step.name,
         task=plan.task.label,
         kind=sinks[0].kind,

@@ -8,6 +8,7 @@ from functools import cached_property
 from noetl_compiler import templates
 from noetl_compiler.graph import Policy, Rule, Sink, Step, Task, Value
 from noetl_compiler.graph.contents import templates_in
+from noetl_compiler.language.defaults import MULTIPLIER
 from noetl_compiler.language.tools import WAITS
 from noetl_temporal.machine.call import CallRule
 from noetl_temporal.machine.ids import escaped
@@ -84,7 +85,7 @@ def call_rule(index: int, rule: Rule) -> CallRule:
         when=rule.when.source if rule.when else None,
         attempts=rule.attempts,
         backoff=rule.backoff,
-        multiplier=rule.multiplier,
+        multiplier=MULTIPLIER if rule.multiplier == MULTIPLIER else rule.multiplier,  # the same object is left out
         delay=rule.delay,
         max_delay=rule.max_delay,
         jitter=rule.jitter,
