@@ -86,6 +86,10 @@ class Construct:
         """Every spelling -> its key."""
         return MappingProxyType({name: key for key in self.keys for name in key.names})
 
+    def about_of(self, name: str) -> str:
+        """Return the description of a key, for schemas of other dialects that have it too. Raises KeyError."""
+        return self.by_name[name].about
+
     @cached_property
     def spellings(self) -> Mapping[str, tuple[str, ...]]:
         """The name of each key -> all its names."""
