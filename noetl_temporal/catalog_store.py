@@ -71,7 +71,10 @@ class CatalogEntry(msgspec.Struct, frozen=True):
 
 
 class Registered(NamedTuple):
-    """``is_new`` unless the text was registered before. ``newest`` is the newest version of the path."""
+    """The result of registering a text.
+
+    ``is_new`` unless the text was registered before. ``newest`` is the newest version of the path.
+    """
 
     entry: CatalogEntry
     is_new: bool

@@ -83,7 +83,10 @@ __all__ = [
 
 
 class Registration(NamedTuple):
-    """``moved`` are the schedules that follow a path and were behind it."""
+    """The result of registering a playbook.
+
+    ``moved`` are the schedules that follow a path and were behind it.
+    """
 
     playbooks: Sequence[Registered]
     moved: Sequence[MovedSchedule]

@@ -110,7 +110,7 @@ class _UnreadConverter(EncodingPayloadConverter):
 
 
 class _TrailConverter(EncodingPayloadConverter):
-    """Of the trails that are packed with one dictionary."""
+    """Converts trails that are packed with one dictionary."""
 
     def __init__(self, dictionary: str) -> None:
         self._dictionary = dictionary
@@ -129,7 +129,7 @@ class _TrailConverter(EncodingPayloadConverter):
 
 
 class _MsgspecConverter(EncodingPayloadConverter):
-    """``json/plain`` by msgspec: our structs are read with their types, anything else as plain JSON."""
+    """Converts ``json/plain`` with msgspec: structs with their types, anything else as plain JSON."""
 
     @property
     def encoding(self) -> str:

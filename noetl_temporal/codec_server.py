@@ -109,7 +109,10 @@ async def _converted(payload: Payload, convert: Converted) -> Payload:
 
 
 class _Handler(QuietHandler):
-    """``routes`` and ``access`` are set by serving_codec."""
+    """Handles the requests of a codec server.
+
+    ``routes`` and ``access`` are set by serving_codec.
+    """
 
     routes: dict[str, Callable[[Payloads], Payloads]]
     access: Access

@@ -46,7 +46,7 @@ _GONE = "Temporal has removed its history, or a part of it: submit the playbook 
 
 
 class EarlierRun(NamedTuple):
-    """What the run was asked for, its playbook, and the facts with which a rerun starts."""
+    """An earlier run: its input, its playbook, and the facts with which a rerun starts."""
 
     given: RunInput
     playbook: Playbook

@@ -40,7 +40,10 @@ def locked_error(locked: Locked, delay: timedelta) -> ApplicationError:
 
 
 class EncryptionCodec(PayloadCodec):
-    """``passes`` says which payloads are not encrypted here. ``is_lenient`` leaves alone what it has no key for."""
+    """Encrypts and decrypts payloads.
+
+    ``passes`` says which payloads are not encrypted here. ``is_lenient`` leaves alone what it has no key for.
+    """
 
     def __init__(self, keyring: Keyring, passes: Callable[[Payload], bool], *, is_lenient: bool = False) -> None:
         self.keyring = keyring

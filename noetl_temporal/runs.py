@@ -161,7 +161,7 @@ class Runs:
 
 
 class RunHandle(RunControl):
-    """One run. ``is_new`` unless it was there before it was submitted or looked up."""
+    """One run. ``is_new``: this submission has started it."""
 
     def __init__(
         self,

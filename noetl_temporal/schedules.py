@@ -266,7 +266,7 @@ class TemporalSchedules:
 
 
 class _NoScheduleError(ScheduleError):
-    """There is none of the name."""
+    """There is no schedule of that name."""
 
 
 def _is_valid_name(name: str) -> bool:

@@ -68,7 +68,10 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class SignedConverter(PayloadConverter, WithSerializationContext):
-    """``is_strict`` for workers, which check what comes without a type hint as well."""
+    """Signs values, and refuses values without a valid signature.
+
+    ``is_strict`` for workers, which check what comes without a type hint as well.
+    """
 
     def __init__(
         self, inner: PayloadConverter, signer: Signer, *, is_strict: bool, place: PayloadPlace = NOWHERE

@@ -27,7 +27,7 @@ class KeyTakenError(Exception):
 
 
 class Submission(NamedTuple):
-    """What is submitted, and under which key. ``playbook`` and ``payload`` are digests."""
+    """A submission with a key. ``playbook`` and ``payload`` are digests."""
 
     namespace: str
     path: str

@@ -13,7 +13,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """``count`` is how many came so far."""
+    """Counts SIGINT and SIGTERM.
+
+    ``count`` is how many came so far.
+    """
 
     def __init__(self) -> None:
         self.count = 0

@@ -141,7 +141,7 @@ async def started_run(
 
 
 class _UnknownStartError(click.ClickException):
-    """Whether the run has started is not known."""
+    """It is unknown whether the run has started."""
 
     exit_code = 3
 

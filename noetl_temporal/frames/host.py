@@ -63,7 +63,10 @@ STORE_SECONDS = 5.0
 
 
 class FrameHost:
-    """``make_keeper`` is given what wakes the host once a segment is stored."""
+    """Hosts the machine of a frame.
+
+    ``make_keeper`` is given what wakes the host once a segment is stored.
+    """
 
     def __init__(
         self, machine: LoopMachine, around: FrameContext, make_keeper: Callable[[Callable[[], None]], SegmentWriter]

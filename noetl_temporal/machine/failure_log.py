@@ -55,7 +55,9 @@ class FailureCount(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``counts`` counts every failure, sorted by step and kind. ``first`` and ``last`` are kept in full, in order;
+    """The failures of a run or a loop.
+
+    ``counts`` counts every failure, sorted by step and kind. ``first`` and ``last`` are kept in full, in order;
     ``last`` is empty until there are more than KEPT. ``cause`` is the first one that was not handled.
     """
 

@@ -29,7 +29,10 @@ _PLAIN = " .-_!@$&'()*+,;=[]{}|~^<>?\""
 
 
 class EventIds(msgspec.Struct):
-    """``slot`` distinguishes this machine from others of the run; ids start above ``after``."""
+    """Assigns the ids of events.
+
+    ``slot`` distinguishes this machine from others of the run; ids start above ``after``.
+    """
 
     slot: int = 0
     own: IdClock = msgspec.field(default_factory=IdClock)

@@ -32,9 +32,12 @@ class RuleError(TemplateFailure):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """``rule`` is the index of the rule that matched, None if none did. Only ``do`` retry has a ``delay``, in seconds.
+    """What to do after an attempt.
+
+    ``rule`` is the index of the rule that matched, None if none did. Only ``do`` retry has a ``delay``, in seconds.
     ``exhausted``: a retry matched without attempts left, and ``do`` is ``fail``. ``mistakes`` are those of rules that
-    did not match after a success because of an undefined name."""
+    did not match after a success because of an undefined name.
+    """
 
     do: str | None = None
     rule: int | None = None

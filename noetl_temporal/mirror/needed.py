@@ -46,7 +46,10 @@ class BlockingRun(msgspec.Struct, frozen=True, order=True):
 
 
 class Needed(NamedTuple):
-    """``executions`` have runs at the server, schedules refer to ``keys``; ``blocked_by`` blocks the most."""
+    """What a Temporal namespace still needs.
+
+    ``executions`` have runs at the server, schedules refer to ``keys``; ``blocked_by`` blocks the most.
+    """
 
     executions: set[int]
     keys: set[str]
@@ -54,7 +57,7 @@ class Needed(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """How many events of a run the mirror has read, whether the last is among them, and the time of the first."""
+    """The number of events of a run that the mirror has read, whether all are read, and the time of the first."""
 
     position: int = 0
     is_read: bool = False

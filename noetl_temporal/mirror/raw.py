@@ -43,7 +43,7 @@ _CLOSES = _CLOSED_BY_ITSELF | {
 
 
 class WorkflowRun(NamedTuple):
-    """One run of one workflow: what has a history of its own."""
+    """One run of one workflow, which has its own history."""
 
     namespace: str
     workflow_id: str

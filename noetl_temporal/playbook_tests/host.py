@@ -93,8 +93,9 @@ class MadeCall:
 
 @dataclass
 class TrialRun:
-    """What a run came to. ``delays`` are the seconds waited before retries, pages and jumps, and of waits that came to
-    their time; ``results`` are the last result of each step, ``untaken`` the signals that no step took.
+    """A run in memory, as far as it got. ``delays`` are the seconds waited before retries, pages and jumps, and of
+    waits that came to their time; ``results`` are the last result of each step, ``untaken`` the signals that no step
+    took.
     """
 
     finish: Finish = field(default_factory=lambda: Finish("failed"))

@@ -107,7 +107,10 @@ class _TakesTime(Exception):  # noqa: N818 - it is no error
 
 @dataclass
 class _StubbedCall:
-    """``taking`` is the stub that takes its time now, ``due`` when the next attempt may begin, in seconds."""
+    """A call with its attempts so far.
+
+    ``taking`` is the stub that takes its time now, ``due`` when the next attempt may begin, in seconds.
+    """
 
     made: MadeCall
     log: CallLog = field(default_factory=CallLog)

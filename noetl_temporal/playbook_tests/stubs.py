@@ -67,7 +67,9 @@ def is_named(calls: Calls, call: ToolCall) -> bool:
 
 @dataclass
 class StubbedWorld:
-    """``used`` counts the attempts that each stub has answered, ``stored`` has the rows of sinks by table. ``last`` is
+    """The surroundings of a run in memory: the stubs of its test, and a virtual clock.
+
+    ``used`` counts the attempts that each stub has answered, ``stored`` has the rows of sinks by table. ``last`` is
     the run when nothing was to be done the last time.
     """
 

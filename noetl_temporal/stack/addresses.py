@@ -82,11 +82,14 @@ many of them would keep calls of other tools waiting for a place in the worker."
 
 
 class Addresses(msgspec.Struct, frozen=True):
-    """``pid`` is the owner's. The embedded Postgres has one password for each of its accounts.
+    """The addresses, accounts and passwords of a running stack.
+
+    ``pid`` is the owner's. The embedded Postgres has one password for each of its accounts.
 
     ``sockets`` is the folder of Postgres's Unix socket. ``ports`` are all TCP ports on which the servers listen, of
     which Temporal chooses some by itself: what reaches one of them can command the stack. ``credentials`` is what
-    NOETL_CREDENTIALS named when it started."""
+    NOETL_CREDENTIALS named when it started.
+    """
 
     pid: int
     mode: Mode

@@ -46,7 +46,7 @@ OF_A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class UnsafeFileError(OSError):
-    """It is not a regular file or folder, or others can change it."""
+    """The path is not a regular file or folder, or others can change it."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(errno.EPERM, problem, str(path))

@@ -38,7 +38,10 @@ COPY_SECONDS = 120.0
 
 
 class PostgresLocation(NamedTuple):
-    """``accounts`` is None if Postgres runs as the current user."""
+    """How the server processes reach the programs and the data of Postgres.
+
+    ``accounts`` is None if Postgres runs as the current user.
+    """
 
     binaries: Path
     accounts: ServerAccounts | None
