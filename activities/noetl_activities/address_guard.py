@@ -26,7 +26,10 @@ __all__ = ["ALLOW_VARIABLE", "AddressGuard"]
 
 
 class AddressGuard(msgspec.Struct, frozen=True):
-    """``hosts`` and ``networks`` that are allowed although they are not public."""
+    """The addresses that calls may connect to.
+
+    ``hosts`` and ``networks`` that are allowed although they are not public.
+    """
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()

@@ -25,8 +25,11 @@ _CPU: Mapping[str, float] = MappingProxyType({"": 1.0, "m": 0.001})
 
 
 class ContainerCall(NamedTuple):
-    """``words`` is the command with its arguments, empty for that of the image. ``memory`` in bytes; limits are None if
-    not set."""
+    """A call of the tool container.
+
+    ``words`` is the command with its arguments, empty for that of the image. ``memory`` in bytes; limits are None if
+    not set.
+    """
 
     image: str
     words: list[str]

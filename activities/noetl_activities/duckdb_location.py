@@ -33,7 +33,10 @@ _EXECUTION = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class DatabaseFile(NamedTuple):
-    """``database``: an absolute path without links, or MEMORY. ``folder``: the base of relative paths."""
+    """The file of a database, and what its SQL may access.
+
+    ``database``: an absolute path without links, or MEMORY. ``folder``: the base of relative paths.
+    """
 
     database: str
     folder: str

@@ -28,7 +28,10 @@ class TransferEnd(NamedTuple):
 
 
 class TransferCall(NamedTuple):
-    """``size`` is the number of rows per batch; ``mode`` is one of the modes of sinks."""
+    """A call of the tool transfer.
+
+    ``size`` is the number of rows per batch; ``mode`` is one of the modes of sinks.
+    """
 
     source: TransferEnd
     target: TransferEnd

@@ -27,7 +27,9 @@ Moment: TypeAlias = Literal["enter", "call", "loop"]
 
 
 class Condition(NamedTuple):
-    """``on`` is the outcome it needs, ``cause`` what the response or the error has to be (``429/5xx``), ``rest`` all
+    """The parts of a condition.
+
+    ``on`` is the outcome it needs, ``cause`` what the response or the error has to be (``429/5xx``), ``rest`` all
     else that it asks. Both are empty texts where nothing is asked.
     """
 

@@ -98,7 +98,10 @@ delete from noetl_ledger.outcome where ctid = any(array(
 
 
 class RecordedOutcome(NamedTuple):
-    """``is_kept``: the outcome is in the ledger. ``rival`` is another one that was there before."""
+    """The result of writing an outcome to the ledger.
+
+    ``is_kept``: the outcome is in the ledger. ``rival`` is another one that was there before.
+    """
 
     is_kept: bool = False
     rival: str | None = None

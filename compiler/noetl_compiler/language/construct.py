@@ -21,7 +21,9 @@ __all__ = ["Construct", "Extension", "Key", "without_effect"]
 
 
 class Extension(NamedTuple):
-    """What other engines of v10 do not know: the path of the key, and what v10 cannot say without it."""
+    """An extension, which other engines of v10 do not know: the path of the key, and what v10 cannot express without
+    it.
+    """
 
     path: str
     gap: str

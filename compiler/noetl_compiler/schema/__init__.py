@@ -30,8 +30,8 @@ __all__ = ["DIALECTS", "Schema", "json_schema", "models_of", "schema_of_all"]
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """What a dialect has of its own. ``usual`` are older names that are its usual ones, so not deprecated. Where it
-    ``binds`` fields, see Calls.
+    """The parts of a schema that differ by dialect. ``usual`` are older names that are usual there, so not deprecated.
+    Where it ``binds`` fields, see Calls.
     """
 
     steps: Callable[[Calls], Models]
