@@ -261,7 +261,7 @@ KEYED = """\
     ("key", "left"),
     [("1", ["b", "c"]), ("two", ["a", "c"]), ("other", ["a", "b"]), (None, ["b", "c"])],
 )
-def test_a_key_tells_waits_apart(key: str | None, left: list[str]) -> None:
+def test_a_key_distinguishes_waits(key: str | None, left: list[str]) -> None:
     run = Waited(KEYED)
     run.call_ends()
     run.signal("paid", key=key)
