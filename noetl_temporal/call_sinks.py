@@ -153,7 +153,7 @@ def _database(sink: SinkCall) -> tuple[str, ...]:
 
 
 def _tool_slot(kind: str) -> AbstractAsyncContextManager[object]:
-    """A sink that calls a tool counts among the tool's concurrent calls; the call that it belongs to no longer does."""
+    """Return the slot of a sink among the concurrent calls of the tool that it calls; its own call has none any more."""
     if kind not in CALLS:
         return nullcontext()
     from noetl_activities.sinks.tool_call import TOOLS

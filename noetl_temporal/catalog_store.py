@@ -90,7 +90,7 @@ def named(text: str) -> tuple[str, int | None]:
 
 
 async def register(dsn: str, playbooks: Sequence[Candidate]) -> list[Registered]:
-    """All of them in one transaction. Raises DeploymentError."""
+    """Register all entries in one transaction. Raises DeploymentError."""
 
     async def insert(connection: Connection) -> list[Registered]:
         async with connection.transaction():

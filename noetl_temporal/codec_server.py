@@ -118,7 +118,7 @@ class _Handler(QuietHandler):
     access: Access
 
     def do_OPTIONS(self) -> None:  # noqa: N802 - the base class names it so
-        """The browser asks whether the page may ask."""
+        """Answer the CORS preflight request of a browser."""
         self._answer(HTTPStatus.NO_CONTENT)
 
     def do_POST(self) -> None:  # noqa: N802 - the base class names it so

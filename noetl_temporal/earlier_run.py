@@ -168,7 +168,7 @@ class _Recorder:
         """Return, for each started step, why a rerun cannot start there; None if it can."""
 
     def note(self, step: str, state: PlaybookState) -> None:
-        """A step is about to start."""
+        """Record that a step is about to start."""
         if state.counts.get(step):
             return
         self._starts[step] = problem = problem_before(self._graph, state, step)

@@ -66,7 +66,7 @@ class RunControl:
         await pause_calls(self._temporal, self.workflow_id, frames_only=not now)
 
     async def resume(self, *, by: str = "", reason: str = "") -> None:
-        """Go on with a paused run. Raises RequestRefusedError with the reason, DeploymentError, RPCError."""
+        """Resume a paused run. Raises RequestRefusedError with the reason, DeploymentError, RPCError."""
         try:
             await self._send(RESUME_UPDATE, PauseRequest(new_execution_id(), by, reason))
         except RequestRefusedError:

@@ -42,7 +42,7 @@ class ScheduleTimes(msgspec.Struct, frozen=True, omit_defaults=True):
     jitter: float = 0
 
     def spec(self) -> ScheduleSpec:
-        """The schedule spec of Temporal."""
+        """Return the schedule spec of Temporal."""
         return ScheduleSpec(
             cron_expressions=list(self.cron),
             intervals=[] if self.every is None else [ScheduleIntervalSpec(timedelta(seconds=self.every))],

@@ -44,7 +44,7 @@ class DatabaseFile(NamedTuple):
 
 
 def place_of(config: dict[str, Json], execution_id: str) -> DatabaseFile:
-    """The database file of a call; creates the folder of the execution. Raises ConfigError, RefusedError."""
+    """Return the database file of a call; creates the folder of the execution. Raises ConfigError, RefusedError."""
     folder = _folder_of(execution_id)
     named = _named()
     own = (str(folder), *named)

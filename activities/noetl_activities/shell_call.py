@@ -51,7 +51,7 @@ def _commands(config: Mapping[str, Json]) -> list[str]:
 
 
 def _environment(request: Request, credential: Credential | None) -> dict[str, str]:
-    """The variables of the call. Later ones override earlier ones."""
+    """Return the variables of the call. Later ones override earlier ones."""
     named = [
         *_variables_of(credential or {}),
         *_items("input", request.input),

@@ -66,7 +66,7 @@ _WEAKER = {"and": ("or", "if"), "or": ("if",)}
 
 @lru_cache(maxsize=4096)
 def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment = "call") -> Condition:
-    """The condition of what is asked at a moment of a step, after the outcome ``on`` only."""
+    """Return the condition of what is asked at a moment of a step, after the outcome ``on`` only."""
     if when is None:
         return Condition(on)
     expression = bare(when.source)

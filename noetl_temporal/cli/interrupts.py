@@ -32,7 +32,7 @@ class Interrupts:
             self._acts = None
 
     def arrived(self) -> None:
-        """One more."""
+        """Count one more signal."""
         self.count += 1
         if self._acts is not None:
             self._acts()

@@ -151,7 +151,7 @@ class FrameCall:
         return ToolReport(outcome, attempts=self._log.latest, counts=self._log.counts, is_decided=False)
 
     def _remaining_delay(self) -> float:
-        """Seconds of the delay in which an earlier attempt of the frame left the call."""
+        """Return seconds of the delay in which an earlier attempt of the frame left the call."""
         last = self._log.latest[-1:]
         if not last or last[0].ended is None or last[0].delay is None:
             return 0.0

@@ -137,7 +137,7 @@ class FrameHost:
             self._wake()
 
     async def _worker_stops(self) -> None:
-        """A worker that stops finishes the items that have started."""
+        """Finish the items that have started, because the worker stops."""
         await activity.wait_for_worker_shutdown()
         self._is_stopping = True
         self._wake()
@@ -242,7 +242,7 @@ class FrameHost:
         task.add_done_callback(lambda done: self._value_task_ended(command.id, done))
 
     def _value_task_ended(self, id_: str, task: asyncio.Task[None]) -> None:
-        """A load that was cancelled may have been started again."""
+        """Remove an ended task, unless the load was cancelled and started again."""
         if self._tasks.get(id_) is task:
             del self._tasks[id_]
 

@@ -100,7 +100,7 @@ async def _batches(client: Client) -> AsyncIterator[list[WorkflowExecution]]:
 
 
 async def _executions(client: Client, connection: Connection, runs: Sequence[WorkflowExecution]) -> set[int]:
-    """The executions of the runs; for a run unknown to the mirror, that of its parent or root workflow."""
+    """Return the executions of the runs; for a run unknown to the mirror, that of its parent or root workflow."""
     workflows = {name for run in runs for name in (run.id, run.parent_id, run.root_id) if name}
     names = list(map(storable_text, workflows))
     found = await connection.fetch(sql.query("executions_of_workflows"), client.namespace, names)
@@ -151,7 +151,7 @@ def _is_idle(described: WorkflowExecutionDescription, position: int) -> bool:
 
 
 async def _scheduled(client: Client) -> set[str]:
-    """The keys of the payloads in the input of scheduled runs."""
+    """Return the keys of the payloads in the input of scheduled runs."""
     keys: set[str] = set()
     async for schedule in await client.list_schedules():
         described = await client.get_schedule_handle(schedule.id).describe()

@@ -62,7 +62,7 @@ class World(Protocol):
     """The surroundings of a run: its clock, and what its calls return."""
 
     def now(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         ...
 
     async def wait(self, seconds: float, *, is_timeout: bool) -> None:
@@ -128,7 +128,7 @@ class _Log(CallLog):
         self._world = world
 
     def now(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         return self._world.now()
 
 

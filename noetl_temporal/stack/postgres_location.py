@@ -65,7 +65,7 @@ class PostgresLocation(NamedTuple):
         _give(what, self.account)
 
     def own_for_initdb(self, what: Path | int) -> None:
-        """The same for ``initdb``."""
+        """Give the data to the account of ``initdb``."""
         _give(what, self.initdb_account)
 
 

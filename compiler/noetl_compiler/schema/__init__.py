@@ -53,7 +53,7 @@ DIALECTS: tuple[Dialect, ...] = tuple(_OWN)
 
 
 def models_of(dialect: Dialect, kinds: ToolKinds = KNOWN_KINDS) -> Models:
-    """Everything that has a name of its own in a dialect's schema; no two have the same."""
+    """Return everything that has a name of its own in a dialect's schema; no two have the same."""
     own = _OWN[dialect]
     calls = Calls(own.binds, kinds)
     return (*SHARED, *RETRIES, *routes(loose=dialect == "v1"), *tasks(calls), *workbook(calls), *own.steps(calls))
