@@ -93,7 +93,7 @@ def leave_running(
 async def _submit(
     playbook: Playbook, request: dict[str, Json], tools: Collection[str], key: str | None
 ) -> RunHandle | None:
-    """Submit the run. Returns None if interrupted, when the run is cancelled."""
+    """Submit the run. Returns None if interrupted; the run is cancelled then."""
     from noetl_temporal.cli.credentials import check_names_of_workers
     from noetl_temporal.client import KeyTakenError, NoetlClient, NoEventLogError
 
