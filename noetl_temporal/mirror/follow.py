@@ -20,7 +20,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS
+from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS, reason_of
 from noetl_temporal.mirror.raw import LOOP, WorkflowRun, at_end, ended_children, settled
 from noetl_temporal.mirror.running_calls import RunningCalls
 from noetl_temporal.mirror.store import REMOVED, GapError, Store, UnknownExecutionError, UnreadRunError
@@ -117,7 +117,7 @@ class Follower:
                 pause = next(pauses)
                 is_early = isinstance(error, UnreadRunError | UnknownExecutionError) and pause < PAUSES[-1]
                 level = logging.DEBUG if is_early else logging.WARNING
-                _log.log(level, "%s run %s: %s; retrying in %g s", run.workflow_id, run.run_id, error, pause)
+                _log.log(level, "%s run %s: %s; retrying in %g s", run.workflow_id, run.run_id, reason_of(error), pause)
                 await asyncio.sleep(pause)
             except Exception as error:
                 with suppress(*TRANSIENT_ERRORS):

@@ -31,6 +31,8 @@ __all__ = [
     "events_of",
     "execution",
     "latest_execution",
+    "open_runs_below",
+    "playbook_text",
     "position_before_last",
     "problems",
     "read_progress",
@@ -128,7 +130,7 @@ class CalledRun(msgspec.Struct, frozen=True):
 
 class StepSummary(msgspec.Struct, frozen=True):
     """A step over all its runs. ``status`` (STARTED while it runs) and ``duration_seconds`` are the last run's. A step
-    that only an earlier run has run is ``reused``.
+    that only an earlier run has run is ``reused``; one ``is_waiting`` for a time, a signal or a person.
     """
 
     step: str
@@ -138,6 +140,7 @@ class StepSummary(msgspec.Struct, frozen=True):
     error: str | None
     runs: int
     reused: bool
+    is_waiting: bool
     attempts: int
     retries: int
     pages: int
@@ -211,11 +214,23 @@ async def event_counts(database: Database, execution_id: int) -> EventCounts:
     return EventCounts(*(record or (0, 0)))
 
 
+async def playbook_text(database: Database, execution_id: int) -> tuple[str, str] | None:
+    """The path and the text of the playbook of an execution; the text is empty where its client did not give it."""
+    record = await database.fetchrow(sql.query("playbook_text"), execution_id)
+    return None if record is None else (record["path"], record["content"] or "")
+
+
 async def called_runs(database: Database, execution_id: int, limit: int) -> tuple[list[CalledRun], int]:
     """The first runs that an execution has called, and how many there are in all."""
     records = await database.fetch(sql.query("called_runs"), execution_id, limit)
     found = [CalledRun(one["execution_id"], one["path"], one["status"].lower()) for one in records]
     return found, records[0]["total"] if records else 0
+
+
+async def open_runs_below(database: Database, execution_id: int, limit: int) -> list[CalledRun]:
+    """The runs that have not ended of those that an execution has called, and those have called, the oldest first."""
+    records = await database.fetch(sql.query("open_runs_below"), execution_id, limit)
+    return [CalledRun(one["execution_id"], one["path"], one["status"].lower()) for one in records]
 
 
 async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 from temporalio.client import Client
 
+from noetl_temporal.database_errors import reason_of
 from noetl_temporal.mirror.announcements import listening
 from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, uninterrupted
 from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
@@ -91,7 +92,7 @@ class Mirror:
                 listed = await self._listed(since)
                 fresh = [*known, *await uninterrupted(self._store.enrol(sorted(listed - seen)))]
             except TRANSIENT_ERRORS as error:
-                _log.warning("cannot list new runs: %s", error)
+                _log.warning("cannot list new runs: %s", reason_of(error))
                 pause = SLOW_SECONDS
             except Exception:
                 _log.exception("cannot list new runs; retrying in %g s", FAILED_SECONDS)
@@ -113,7 +114,7 @@ class Mirror:
                             for fresh in await uninterrupted(self._store.enrol([run])):
                                 self.follow(fresh)
             except TRANSIENT_ERRORS as error:
-                _log.debug("cannot listen for new runs: %s", error)
+                _log.debug("cannot listen for new runs: %s", reason_of(error))
             except Exception:
                 _log.exception("cannot follow an announced run; the next listing includes it")
             await asyncio.sleep(SLOW_SECONDS)
@@ -134,7 +135,7 @@ class Mirror:
             try:
                 gaps = await uninterrupted(reconcile(self._client, self._store, since))
             except TRANSIENT_ERRORS as error:
-                _log.warning("cannot compare with the server: %s", error)
+                _log.warning("cannot compare with the server: %s", reason_of(error))
                 continue
             except Exception:
                 _log.exception("cannot compare with the server; retrying in %g s", RECONCILE_SECONDS)

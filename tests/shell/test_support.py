@@ -14,7 +14,7 @@ from noetl_temporal.unsupported import check_calls, tools_for, unsupported
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
-TOOLS = ("http", "noop", "postgres", "python")
+TOOLS = ("artifact", "http", "noop", "postgres", "python")
 CURSOR = '{cursor: {kind: duckdb, auth: a, claim: "SELECT 1"}, iterator: row}'
 REGION = """\
   next: {arcs: [{step: inside}]}
@@ -24,7 +24,10 @@ REGION = """\
 
 
 REFUSED = [
-    ("- step: start\n  tool: {kind: rhai, code: x}\n", "6:9: error: there is no tool 'rhai' here"),
+    (
+        "- step: start\n  tool: {kind: rhai, code: x}\n",
+        '6:9: error: tool kind "rhai" is not supported: there is no maintained interpreter',
+    ),
     (f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n", "6:9: error: a cursor claims rows of postgres only"),
     (
         f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}".replace("tool:", "on_failure: hold, tool:"),
@@ -35,8 +38,8 @@ REFUSED = [
         "6:28: error: there is no sink 'gcs'",
     ),
     (
-        "- step: start\n  tool: {kind: python, script: {uri: a.py, source: {type: s3}}}\n",
-        "6:9: error: code from this source is not supported",
+        "- step: start\n  tool: {kind: artifact, action: get, input: {result_ref: r}}\n",
+        "6:9: error: a result has no reference by which an artifact task could fetch it",
     ),
 ]
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 from noetl_compiler.codes import Code
 from noetl_compiler.framing import repeated_steps, unframed_loops
-from noetl_compiler.graph import Json, Span
-from noetl_compiler.language.scripts import FETCHED, source_of
+from noetl_compiler.graph import Span
 from noetl_compiler.language.unsupported import (
     CURSOR,
     CURSOR_REGION,
     CURSORS,
     HELD_REGION,
-    REMOTE_CODE,
+    RESULT_REFERENCE,
     Unsupported,
+    fetches_result,
 )
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Playbook, Step, Task
+from noetl_compiler.syntax import Playbook, Step
 from noetl_compiler.syntax_queries import all_tasks
 from noetl_compiler.value_merge import names_in
 
@@ -47,7 +46,8 @@ def _unsupported_parts(playbook: Playbook, report: Report) -> Iterator[tuple[Spa
             if step.name.text in inside and held is not None and held.action == "hold":
                 yield held.span, HELD_REGION
     for task in all_tasks(playbook):
-        yield from _parts_of_task(task, report)
+        if fetches_result(task.kind.text, names_in(task.config), names_in(task.input)):
+            yield task.span, RESULT_REFERENCE
 
 
 def _parts_of_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, Unsupported]]:
@@ -57,11 +57,3 @@ def _parts_of_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, Unsup
     has_region = step.item_routes is not None or not (step.tasks or step.sinks)
     if cursor is not None and (is_inside or has_region):
         yield cursor.span, CURSOR_REGION
-
-
-def _parts_of_task(task: Task, report: Report) -> Iterator[tuple[Span, Unsupported]]:
-    script, tool = names_in(task.config).get("script"), report.tools.get(task.kind.text)
-    if isinstance(script, dict) and tool is not None and tool.has_executor:
-        source = source_of(cast("dict[str, Json]", script))
-        if source not in FETCHED and "{{" not in source:
-            yield task.span, REMOTE_CODE

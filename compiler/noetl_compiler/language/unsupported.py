@@ -5,6 +5,7 @@ Kinds of tools are not among them: whether one can run is part of its descriptio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 __all__ = [
@@ -12,8 +13,9 @@ __all__ = [
     "CURSORS",
     "CURSOR_REGION",
     "HELD_REGION",
-    "REMOTE_CODE",
+    "RESULT_REFERENCE",
     "Unsupported",
+    "fetches_result",
 ]
 
 
@@ -37,4 +39,12 @@ CURSORS = frozenset({"postgres"})
 HELD_REGION = Unsupported(
     "a step inside of a loop over several steps cannot be held", "write on_failure: fail in the step"
 )
-REMOTE_CODE = Unsupported("code from this source is not supported", "fetch it from a file or by http")
+RESULT_REFERENCE = Unsupported(
+    "a result has no reference by which an artifact task could fetch it",
+    "read the result itself, such as {{ start }}, or put it to a uri and get it from there",
+)
+
+
+def fetches_result(kind: str, *names: Mapping[str, object]) -> bool:
+    """Whether a task fetches a result by its reference; ``names`` are its fields, and those bound for it."""
+    return kind == "artifact" and any("result_ref" in one for one in names)

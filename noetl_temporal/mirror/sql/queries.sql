@@ -199,8 +199,11 @@ WITH told AS (
     SELECT event_id, event_type, node_name FROM noetl.event
     WHERE execution_id = $1 ORDER BY event_id DESC LIMIT 1
 ), turn AS (
-    SELECT event_type, status, created_at, error FROM noetl.event
+    SELECT event_type, status, created_at, error FROM noetl.event e
     WHERE execution_id = $1 AND event_type IN ('playbook.started', 'playbook.paused', 'playbook.resumed', 'playbook.completed', 'playbook.failed', 'playbook.cancelled')
+      AND NOT EXISTS (
+        SELECT FROM noetl.superseded_streams($1) s WHERE s.stream_id = e.stream_id AND e.stream_version >= s.superseded_from
+    )
     ORDER BY event_id DESC LIMIT 1
 ), held AS (
     SELECT count(*) FILTER (WHERE event_type = 'step.held') > count(*) FILTER (WHERE event_type = 'step.released') AS is_any
@@ -288,12 +291,24 @@ SELECT e.* FROM noetl.event e WHERE execution_id = $1 AND position > $2 ORDER BY
 -- name: execution
 SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id) WHERE x.execution_id = $1
 
+-- name: playbook_text
+SELECT c.path, c.content FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id) WHERE x.execution_id = $1
+
 -- name: called_runs
 -- Those that an execution has called, in the order they began, and on each row how many there are.
 SELECT x.execution_id, c.path, x.status, count(*) OVER () AS total
 FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
 WHERE x.parent_execution_id = $1
-ORDER BY x.execution_id LIMIT $2
+ORDER BY x.start_time, x.execution_id LIMIT $2
+
+-- name: open_runs_below
+WITH RECURSIVE below AS (
+    SELECT x.* FROM noetl.execution x WHERE x.parent_execution_id = $1 AND x.end_time IS NULL
+    UNION ALL
+    SELECT x.* FROM noetl.execution x JOIN below ON x.parent_execution_id = below.execution_id WHERE x.end_time IS NULL
+)
+SELECT below.execution_id, c.path, below.status FROM below JOIN noetl.catalog c USING (catalog_id)
+ORDER BY below.start_time, below.execution_id LIMIT $2
 
 -- name: latest_execution
 -- That no other has called.
@@ -345,6 +360,8 @@ WITH standing AS NOT MATERIALIZED (
            max(event_id) FILTER (WHERE node_type = 'step' AND event_type ~ '^step\.') AS last_id,
            max(event_id) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled')) AS end_id,
            count(*) FILTER (WHERE event_type = 'step.started') AS runs,
+           count(*) FILTER (WHERE event_type IN ('wait.started', 'approval.requested'))
+               > count(*) FILTER (WHERE event_type IN ('wait.done', 'wait.timed_out', 'wait.cancelled', 'approval.decided')) AS is_waiting,
            bool_or(event_type = 'step.reused') AND NOT bool_or(event_type = 'step.started') AS reused,
            count(*) FILTER (WHERE event_type = 'task.attempt.failed' AND (meta #>> '{retry,will_retry}')::boolean) AS retries,
            count(*) FILTER (WHERE event_type = 'task.done' AND meta ? 'page') AS pages,
@@ -362,7 +379,7 @@ SELECT step,
        (SELECT e.status FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, last_id)) AS status,
        (SELECT e.duration FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS duration_seconds,
        (SELECT e.error FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS error,
-       runs, reused, coalesce(attempts, 0) AS attempts, retries, pages, iterations_total, iterations_ended, iterations_failed
+       runs, reused, is_waiting, coalesce(attempts, 0) AS attempts, retries, pages, iterations_total, iterations_ended, iterations_failed
 FROM counted LEFT JOIN calls USING (step)
 ORDER BY first_id
 
@@ -400,7 +417,7 @@ LEFT JOIN LATERAL (
 ) c ON true
 WHERE EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS r (low, high) WHERE x.execution_id BETWEEN low AND high)
    OR starts_with(c.workflow_id, $1)
-ORDER BY x.execution_id DESC LIMIT $4
+ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT $4
 
 -- name: executions
 -- The latest first. $1 is a path, $2 what a path begins with, $3 statuses, $4 since when they
@@ -412,7 +429,7 @@ FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
 WHERE ($1::text IS NULL OR c.path = $1) AND ($2::text IS NULL OR starts_with(c.path, $2))
   AND ($3::text[] IS NULL OR x.status = ANY($3)) AND ($4::timestamp IS NULL OR x.start_time >= $4)
   AND ($6::timestamp IS NULL OR x.end_time >= $6)
-ORDER BY x.execution_id DESC LIMIT $5
+ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT $5
 
 -- name: claim_key
 -- The submission of a key, made with this execution id by the first. The update changes nothing: it waits for who inserts the
