@@ -19,9 +19,25 @@ pytestmark = pytest.mark.stack
 Json = dict[str, Any]
 
 DESIGNS = ROOT / "tests/acceptance/playbooks/designs"
-ENVELOPE = {"event_id", "event_type", "timestamp", "execution_id", "playbook_id", "workflow_run_id", "step_run_id"}
-ENVELOPE |= {"tool_run_id", "loop_id", "iteration_id", "parent_event_id", "status", "duration_sec", "input", "output"}
-ENVELOPE |= {"error", "metadata"}
+ENVELOPE = {
+    "event_id",
+    "event_type",
+    "timestamp",
+    "execution_id",
+    "playbook_id",
+    "workflow_run_id",
+    "step_run_id",
+    "tool_run_id",
+    "loop_id",
+    "iteration_id",
+    "parent_event_id",
+    "status",
+    "duration_sec",
+    "input",
+    "output",
+    "error",
+    "metadata",
+}
 """Technical Whitepaper, 9.1."""
 
 CONTEXT = {"execution_id", "job_id", "catalog_id", "workload", "vars", "_step_results"}
