@@ -17,7 +17,6 @@ from noetl_compiler.language.sinks import KINDS
 from noetl_compiler.language.tools import IN_WORKFLOW
 from noetl_compiler.language.unsupported import (
     CURSOR,
-    CURSOR_REGION,
     CURSORS,
     HELD_REGION,
     REMOTE_CODE,
@@ -91,20 +90,16 @@ def _lost(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
 def _in_steps(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     inside = _inside_regions(graph)
     for step in graph.steps.values():
-        yield from _in_loop(step, is_inside=step.name in inside)
+        yield from _in_loop(step)
         if step.name in inside and step.hold is not None:
             yield step.hold.span, str(HELD_REGION)
         for task in step.tasks:
             yield from _in_task(task, tools)
 
 
-def _in_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, str]]:
-    if step.loop is None or step.loop.cursor is None:
-        return
-    if step.loop.cursor.kind not in CURSORS:
+def _in_loop(step: Step) -> Iterator[tuple[Span, str]]:
+    if step.loop is not None and step.loop.cursor is not None and step.loop.cursor.kind not in CURSORS:
         yield step.loop.span, str(CURSOR)
-    if is_inside or step.loop.region:
-        yield step.loop.cursor.span, str(CURSOR_REGION)
 
 
 def _inside_regions(graph: Graph) -> set[str]:

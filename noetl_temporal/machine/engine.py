@@ -320,6 +320,16 @@ class Engine(Waiting[S, R], Generic[S, R]):
             self.state.stop = msgspec.convert({"kind": kind, "at": self._journal.at, "reason": reason}, Stop)
             self._ask_to_end()
 
+    def _stop_with(self, outer: Stop | None) -> None:
+        """Stop together with the machine around this one, or because a run of it has timed out. If the ``outer`` stop
+        skips the cleanup, so does this one.
+        """
+        self._stop("cancel")
+        stop = self.state.stop
+        if stop is not None and outer is not None and outer.cancels > stop.cancels:
+            stop.cancels = outer.cancels
+            self._ask_to_end()
+
     def _ask_to_end(self) -> None:
         for run in self._runs.all_mutable():
             if self._is_stopped(run):
@@ -401,6 +411,13 @@ class Engine(Waiting[S, R], Generic[S, R]):
                     return inner._with_run(id_)
         return self
 
+    def _may_load_for(self, event: Event) -> bool:
+        """The rows of a claim are needed under a stop, too: they are given back."""
+        if super()._may_load_for(event):
+            return True
+        found = self.state.pending.get(event.call_id) if isinstance(event, ToolFinished) else None
+        return found is not None and self._with_run(found.owner)._claims(found.owner)
+
     # ---- what each machine decides --------------------------------------------------------------------------------
 
     @abstractmethod
@@ -440,6 +457,11 @@ class Engine(Waiting[S, R], Generic[S, R]):
 
     @abstractmethod
     def _warn(self, message: str) -> None: ...
+
+    def _claims(self, run_id: str) -> bool:
+        """Whether the run claims rows, also while the machine stops."""
+        del run_id
+        return False
 
     def _hold_ended(self, run: R) -> None:
         """A held run has timed out."""

@@ -18,7 +18,7 @@ from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef
 from noetl_temporal.machine.circuit_state import CircuitState
 from noetl_temporal.machine.commands import ClaimLimits, FrameLimits
 from noetl_temporal.machine.events import ChunkReport, Event, PayloadRef
-from noetl_temporal.machine.failure_log import FailureLog
+from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
 from noetl_temporal.machine.pause import Pause
@@ -255,7 +255,8 @@ class StepRun(Run, omit_defaults=True, kw_only=True):
 
 class Settlement(msgspec.Struct, frozen=True):
     """Whether a claimed row is acknowledged or released, and how its iteration ended: ``status``, ``outcome``, ``task``
-    and ``span`` as in pipeline.End, ``kind`` that of its last tool.
+    and ``span`` as in pipeline.End, ``kind`` that of its last tool. ``cause`` is what failed first in an iteration of
+    several steps.
     """
 
     action: RowError
@@ -264,6 +265,7 @@ class Settlement(msgspec.Struct, frozen=True):
     kind: str
     task: str | None
     span: Span
+    cause: Failure | None = None
 
 
 class Claimer(msgspec.Struct, omit_defaults=True):

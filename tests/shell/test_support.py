@@ -108,13 +108,3 @@ def test_a_playbook_that_only_a_template_may_name_is_refused_when_it_is_called()
     calls, problems = check_calls(graph, pin_graphs([("c", child)]), TOOLS)
     assert problems == []
     assert "there is no tool 'shell' here" in calls.problems[child.digest]
-
-
-def test_a_cursor_does_not_span_several_steps() -> None:
-    loop = '{cursor: {kind: postgres, claim: "SELECT 1"}, iterator: i}'
-    over_steps = f"- step: start\n  loop: {loop}\n{REGION}"
-    inside = f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}".replace("tool:", f"loop: {loop}, tool:")
-    for steps in (over_steps, inside):
-        graph = compile_or_raise(f"{HEAD}workflow:\n{steps}")
-        [told] = [line.partition("error: ")[2] for line in unsupported(graph, TOOLS)]
-        assert told.startswith("a loop over a cursor cannot span several steps, or be inside a loop that does")

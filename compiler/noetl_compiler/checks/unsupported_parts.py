@@ -11,7 +11,6 @@ from noetl_compiler.graph import Json, Span
 from noetl_compiler.language.scripts import FETCHED, source_of
 from noetl_compiler.language.unsupported import (
     CURSOR,
-    CURSOR_REGION,
     CURSORS,
     HELD_REGION,
     REMOTE_CODE,
@@ -42,7 +41,7 @@ def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupport
     inside = repeated_steps(playbook)
     for step in playbook.steps:
         if not report.has_error_in(step.name.span):
-            yield from _of_loop(step, is_inside=step.name.text in inside)
+            yield from _of_loop(step)
             held = step.on_failure or playbook.on_failure
             if step.name.text in inside and held is not None and held.action == "hold":
                 yield held.span, HELD_REGION
@@ -50,13 +49,10 @@ def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupport
         yield from _of_task(task, report)
 
 
-def _of_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, Unsupported]]:
+def _of_loop(step: Step) -> Iterator[tuple[Span, Unsupported]]:
     cursor = step.loop.body.cursor if step.loop is not None else None
     if cursor is not None and cursor.kind not in CURSORS:
         yield cursor.span, CURSOR
-    has_region = step.item_routes is not None or not (step.tasks or step.sinks)
-    if cursor is not None and (is_inside or has_region):
-        yield cursor.span, CURSOR_REGION
 
 
 def _of_task(task: Task, report: Report) -> Iterator[tuple[Span, Unsupported]]:

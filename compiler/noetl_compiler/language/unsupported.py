@@ -10,7 +10,6 @@ from typing import NamedTuple
 __all__ = [
     "CURSOR",
     "CURSORS",
-    "CURSOR_REGION",
     "HELD_REGION",
     "REMOTE_CODE",
     "Unsupported",
@@ -28,9 +27,6 @@ class Unsupported(NamedTuple):
 
 
 CURSOR = Unsupported("a cursor claims rows of postgres only", "write kind: postgres, or loop over a collection")
-CURSOR_REGION = Unsupported(
-    "a loop over a cursor cannot span several steps, or be inside a loop that does", "give the loop a task of its own"
-)
 CURSORS = frozenset({"postgres"})
 """The databases that rows can be claimed from."""
 

@@ -61,14 +61,16 @@ def lease_names(given: ChunkInput, claim: int) -> dict[str, Json]:
     return {LEASE: {"token": f"{given.execution_id}/{given.chunk_id}/{claim}", "seconds": seconds}}
 
 
-def renewal(cursor: Cursor, limits: ClaimLimits, since: int, scope: Mapping[str, Any]) -> LeaseRenewal | None:
-    """How a call renews the lease of its row. Raises TemplateFailure."""
+def renewal(
+    cursor: Cursor, limits: ClaimLimits, since: int, scope: Mapping[str, Any], outer: LeaseRenewal | None
+) -> LeaseRenewal | None:
+    """How a call renews the lease of its row, and the ``outer`` one. Raises TemplateFailure."""
     task = cursor.renew
     if task is None:
-        return None
+        return outer
     rendered = RenderedTask(task, scope, {})
     return LeaseRenewal(
-        task.kind, rendered.config, limits.lease_seconds, limits.renewal_seconds, since, auth=rendered.auth
+        task.kind, rendered.config, limits.lease_seconds, limits.renewal_seconds, since, rendered.auth, outer
     )
 
 

@@ -118,7 +118,7 @@ def _open_cursor(execution: Execution, step: Step, loop: Loop, run: StepRun, sco
     """Open a loop over a cursor: one range with as many rows as it may claim. Raises TemplateFailure."""
     claims = claim_limits(loop, scope)
     ranges = [(0, claims.rows)] if claims.rows else []
-    needed = templates.project(scope, body_paths(step, {}))
+    needed = templates.project(scope, body_paths(step, steps_within(execution.graph.steps, loop)))
     run.loop = LoopProgress(loop_id(run), 0, [], needed, in_flight(loop, scope), ranges, claims=claims)
     emit_loop_started(execution, step, loop, run, run.loop)
     return run.loop
