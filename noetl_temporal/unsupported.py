@@ -18,7 +18,6 @@ from noetl_compiler.language.tools import IN_WORKFLOW
 from noetl_compiler.language.unsupported import (
     CURSOR,
     CURSORS,
-    HELD_REGION,
     REMOTE_CODE,
 )
 from noetl_compiler.value_merge import names_in
@@ -88,11 +87,8 @@ def _lost(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
 
 
 def _in_steps(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
-    inside = _inside_regions(graph)
     for step in graph.steps.values():
         yield from _in_loop(step)
-        if step.name in inside and step.hold is not None:
-            yield step.hold.span, str(HELD_REGION)
         for task in step.tasks:
             yield from _in_task(task, tools)
 
@@ -100,11 +96,6 @@ def _in_steps(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]
 def _in_loop(step: Step) -> Iterator[tuple[Span, str]]:
     if step.loop is not None and step.loop.cursor is not None and step.loop.cursor.kind not in CURSORS:
         yield step.loop.span, str(CURSOR)
-
-
-def _inside_regions(graph: Graph) -> set[str]:
-    """The names of the steps that loops over several steps repeat."""
-    return {name for step in graph.steps.values() if step.loop is not None for name in step.loop.region}
 
 
 def _frames(graph: Graph, has_store: bool) -> Iterator[tuple[Span, str]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dev.simulate.paused_calls import PausedCalls
 from noetl_temporal.machine.control import pause_problem, resume_problem, retry_problem
 from noetl_temporal.machine.events import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
+from noetl_temporal.machine.held_steps import held_steps
 from noetl_temporal.machine.playbook import Machine
 
 if TYPE_CHECKING:
@@ -90,9 +91,10 @@ class Operators:
 
     def _decide(self, host: Host) -> None:
         machine = _playbook_of(host)
-        if machine is None or not machine.held_runs:
+        held = [] if machine is None else held_steps(machine.state.waits.values())
+        if machine is None or not held:
             return
-        run, at = self._chance.choice(machine.held_runs).id, host.world.now
+        run, at = self._chance.choice(held).run, host.world.now
         if self._chance.random() < 0.3:
             host.feed(SkipRequested(at, self._id(), run, {"n": 1}, "ann"))
         elif retry_problem(machine.state, []) is None:

@@ -58,6 +58,7 @@ from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.pipeline import End, Pipeline
 from noetl_temporal.machine.tasks.waits import end_at_due_time
+from noetl_temporal.machine.waits.wait import Answer, Wait
 from noetl_temporal.machine.waits.waiting import Waiting
 
 __all__ = ["Engine"]
@@ -388,6 +389,10 @@ class Engine(Waiting[S, R], Generic[S, R]):
             found = self._pipelines[run.id] = Pipeline(self._host(run), run.pipeline)
         return found
 
+    def _answered(self, wait: Wait, answer: Answer) -> None:
+        """End a wait of this machine by its answer."""
+        self._end_wait(wait, "done", {"status": "ok", "result": answer.result})
+
     # ---- machines inside this one (regions/) ----------------------------------------------------------------------
 
     def _inside(self) -> Iterable[tuple[str, Engine[Any, Any]]]:
@@ -410,6 +415,15 @@ class Engine(Waiting[S, R], Generic[S, R]):
                     self._runs[owner]  # its state is about to change: a checkpoint copies it
                     return inner._with_run(id_)
         return self
+
+    def _runs_with_holds(self) -> set[str]:
+        """The runs that are held, or inside of which a step is held: their timeouts are suspended."""
+        found = set[str]()
+        if any(wait.kind == "held" for wait in self.state.waits.values()):
+            for id_, inner in self._inside():
+                below = inner._runs_with_holds()
+                found |= {id_, *below} if below else below
+        return found
 
     def _may_load_for(self, event: Event) -> bool:
         """The rows of a claim are needed under a stop, too: they are given back."""

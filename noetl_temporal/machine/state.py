@@ -25,7 +25,7 @@ from noetl_temporal.machine.pause import Pause
 from noetl_temporal.machine.records import StepRecord, TaskRecord
 from noetl_temporal.machine.tally import StepTally
 from noetl_temporal.machine.undefined import ConditionWarning
-from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
+from noetl_temporal.machine.waits.wait import Answer, HeldDecision, Signal, Wait
 
 __all__ = [
     "FOLLOWING_PHASES",
@@ -162,7 +162,8 @@ class Stop(msgspec.Struct, omit_defaults=True):
 
 class Held(msgspec.Struct, frozen=True, omit_defaults=True):
     """The failure of a held step run (steps/holds.py): the fields of End, with the tool's ``kind``. ``since`` and
-    ``due`` are in milliseconds since the epoch: at ``due`` the run fails.
+    ``due`` are in milliseconds since the epoch: at ``due`` the run fails. ``retry`` is set once somebody has decided to
+    repeat the run, until its machine is no longer paused.
     """
 
     outcome: PlainOutcome
@@ -171,6 +172,7 @@ class Held(msgspec.Struct, frozen=True, omit_defaults=True):
     due: int
     task: str | None = None
     kind: str = ""
+    retry: HeldDecision | None = None
 
 
 class Run(msgspec.Struct):

@@ -16,20 +16,11 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
 TOOLS = ("http", "noop", "postgres", "python")
 CURSOR = '{cursor: {kind: duckdb, auth: a, claim: "SELECT 1"}, iterator: row}'
-REGION = """\
-  next: {arcs: [{step: inside}]}
-- {step: inside, tool: {kind: noop}, next: {arcs: [{step: done}]}}
-- {step: done, spec: {end_loop: start}}
-"""
 
 
 REFUSED = [
     ("- step: start\n  tool: {kind: rhai, code: x}\n", "6:9: error: there is no tool 'rhai' here"),
     (f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n", "6:9: error: a cursor claims rows of postgres only"),
-    (
-        f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}".replace("tool:", "on_failure: hold, tool:"),
-        "8:30: error: a step inside of a loop over several steps cannot be held",
-    ),
     (
         "- step: start\n  tool: {kind: noop, sink: {kind: gcs, url: u}}\n",
         "6:28: error: there is no sink 'gcs'",

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import cast
 
 from noetl_compiler.codes import Code
-from noetl_compiler.framing import repeated_steps, unframed_loops
+from noetl_compiler.framing import unframed_loops
 from noetl_compiler.graph import Json, Span
 from noetl_compiler.language.scripts import FETCHED, source_of
 from noetl_compiler.language.unsupported import (
     CURSOR,
     CURSORS,
-    HELD_REGION,
     REMOTE_CODE,
     Unsupported,
 )
@@ -38,13 +37,9 @@ def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
 
 
 def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupported]]:
-    inside = repeated_steps(playbook)
     for step in playbook.steps:
         if not report.has_error_in(step.name.span):
             yield from _of_loop(step)
-            held = step.on_failure or playbook.on_failure
-            if step.name.text in inside and held is not None and held.action == "hold":
-                yield held.span, HELD_REGION
     for task in all_tasks(playbook):
         yield from _of_task(task, report)
 

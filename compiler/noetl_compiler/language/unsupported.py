@@ -10,7 +10,6 @@ from typing import NamedTuple
 __all__ = [
     "CURSOR",
     "CURSORS",
-    "HELD_REGION",
     "REMOTE_CODE",
     "Unsupported",
 ]
@@ -30,7 +29,4 @@ CURSOR = Unsupported("a cursor claims rows of postgres only", "write kind: postg
 CURSORS = frozenset({"postgres"})
 """The databases that rows can be claimed from."""
 
-HELD_REGION = Unsupported(
-    "a step inside of a loop over several steps cannot be held", "write on_failure: fail in the step"
-)
 REMOTE_CODE = Unsupported("code from this source is not supported", "fetch it from a file or by http")

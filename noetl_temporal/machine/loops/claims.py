@@ -14,7 +14,18 @@ from noetl_temporal.machine.commands import ChunkInput, ClaimLimits
 from noetl_temporal.machine.stored import stored_in, whole_result
 from noetl_temporal.machine.tasks.rendering import RenderedTask
 
-__all__ = ["claim_limits", "claimed_rows", "has_changed_rows", "lease_names", "may_be_given_back", "renewal"]
+__all__ = [
+    "LEASE_LOST",
+    "claim_limits",
+    "claimed_rows",
+    "has_changed_rows",
+    "lease_names",
+    "may_be_given_back",
+    "renewal",
+]
+
+LEASE_LOST = "lease_lost"
+"""The kind of error of a row that another claimer has."""
 
 SHORTEST_LEASE = 1.0
 """In seconds: a shorter lease would expire before a call begins."""

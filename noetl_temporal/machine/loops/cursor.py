@@ -33,8 +33,9 @@ from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome
 from noetl_temporal.machine.commands import ChunkInput, ClaimLimits
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failure_log import Failure
-from noetl_temporal.machine.failures import error_outcome, template_outcome
+from noetl_temporal.machine.failures import error_outcome, kind_of, template_outcome
 from noetl_temporal.machine.loops.claims import (
+    LEASE_LOST,
     claimed_rows,
     has_changed_rows,
     lease_names,
@@ -52,9 +53,6 @@ from noetl_temporal.machine.tasks.plan import StepPlan
 from noetl_temporal.machine.views import OutcomeView
 
 __all__ = ["CursorMachine", "loop_machine"]
-
-LEASE_LOST = "lease_lost"
-"""The kind of error of a row that another claimer has."""
 
 
 def loop_machine(given: ChunkInput, state: Json = None, *, limit: int = INLINE_BYTES) -> LoopMachine:
@@ -193,7 +191,7 @@ class CursorMachine(LoopMachine):
 
     def _action(self, run: Iteration, end: End) -> RowError | None:
         ack, release = self._cursor.ack is not None, self._cursor.release is not None
-        if _kind(end.outcome) == LEASE_LOST or (self.state.stop is not None and self.state.stop.skips_cleanup):
+        if kind_of(end.outcome) == LEASE_LOST or (self.state.stop is not None and self.state.stop.skips_cleanup):
             return None
         if end.status == "cancelled" or (end.status == "error" and self._is_to_release(run)):
             return "release" if release else None
@@ -288,11 +286,6 @@ def _ended(given: Settlement) -> PlainOutcome:
     if given.status != "ok" or given.outcome["status"] == "ok":
         return given.outcome
     return {**{name: value for name, value in given.outcome.items() if name != "error"}, "status": "ok"}
-
-
-def _kind(outcome: PlainOutcome) -> str | None:
-    error: Mapping[str, Any] = outcome.get("error") or {}
-    return error.get("kind")
 
 
 def _told(outcome: PlainOutcome, statement: str) -> PlainOutcome:

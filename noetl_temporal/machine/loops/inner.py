@@ -62,6 +62,10 @@ class InnerLoop(LoopMachine):
         """They are part of the result of the outer loop's iteration."""
         return None
 
+    def adjust_deadlines(self) -> None:
+        """Timers are those of the outermost loop."""
+        self._outer.adjust_deadlines()
+
     def _wait_opened(self, wait: Wait) -> None:
         self._outer.wait_opened(wait)
 

@@ -117,7 +117,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         match event:
             case Answered(_, wait_id, answer) if wait_id in self.state.waits:
                 wait = self.state.waits[wait_id]
-                self._with_run(wait.run)._end_wait(wait, "done", {"status": "ok", "result": answer.result})
+                self._with_run(wait.run)._answered(wait, answer)
             case Answered():
                 self._journal.send(self.returned(event))
             case _:
@@ -198,7 +198,9 @@ class LoopMachine(Engine[LoopState, Iteration]):
     @property
     def may_give_back(self) -> bool:
         """Whether there are items that a RestRequested would give back. A chunk that may wait for long keeps them."""
-        return self._has_items_left() and not any(map(may_wait, (self.input.step, *self.input.steps.values())))
+        inside = self.input.steps.values()
+        keeps_items = any(map(may_wait, (self.input.step, *inside))) or any(one.hold is not None for one in inside)
+        return self._has_items_left() and not keeps_items
 
     def _may_start(self) -> bool:
         return not (self.state.holding or self.is_paused or self.budget.is_spent)
@@ -419,6 +421,10 @@ class LoopMachine(Engine[LoopState, Iteration]):
         """The journal of this machine, whose events have the iteration."""
         ids = iteration_ids(self.input, iteration.index)
         return self._journal.within({name: ids[name] for name in ids if name != "step"})
+
+    def adjust_deadlines(self) -> None:
+        """Suspend and resume the deadlines of this workflow."""
+        self._adjust_deadlines()
 
     def wait_opened(self, wait: Wait) -> None:
         """A step of a region waits."""

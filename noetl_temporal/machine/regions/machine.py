@@ -26,9 +26,10 @@ from noetl_compiler.graph import Json, Loop, Route, Step
 from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import ChunkFinished
-from noetl_temporal.machine.failures import error_outcome, failure_at, template_outcome
+from noetl_temporal.machine.failures import error_outcome, failure_at, kind_of, template_outcome
 from noetl_temporal.machine.ids import escaped
 from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine.loops.claims import LEASE_LOST
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.regions.region import Region, share
@@ -149,6 +150,8 @@ class RegionMachine(Machine):
     def settle(self) -> None:
         """Start runs and calls that may start now."""
         self.state.holding, self.state.pause = self._outer.state.holding, self._outer.state.pause
+        if not self.is_paused:
+            self._retry_decided()
         self._settle()
 
     def stop(self) -> None:
@@ -265,9 +268,12 @@ class RegionMachine(Machine):
         return False
 
     def _is_to_hold(self, step: Step, end: End) -> bool:
-        """Never: such playbooks are refused, because the run of the step would have no name."""
-        del step, end
-        return False
+        """A row that another claimer has is not held: no decision would count."""
+        return super()._is_to_hold(step, end) and kind_of(end.outcome) != LEASE_LOST
+
+    def _adjust_deadlines(self) -> None:
+        """Timers are those of the outermost loop."""
+        self._outer.adjust_deadlines()
 
     def _keep_large_values(self) -> None:
         """Nothing to do: the outer loop stores them."""
