@@ -6,13 +6,17 @@ makes a repeated one harmless: also one that somebody repeats who can read Tempo
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.held_steps import HeldStep, held_steps
 from noetl_temporal.machine.pause import Pause
-from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
+
+if TYPE_CHECKING:  # with what a worker needs
+    from noetl_temporal.machine.state import PlaybookState
 
 __all__ = [
     "ClosedWait",

@@ -53,16 +53,6 @@ def test_secrets_of_the_keychain_run(read: str) -> None:
     assert (result.diagnostics, unsupported(result.graph, TOOLS)) == ((), [])
 
 
-FRAMED = "- step: start\n  loop: {in: [1], iterator: i, frame: {}}\n  tool: {kind: noop, spec: SPEC}\n"
-
-
-def test_a_frame_needs_a_store() -> None:
-    graph = compile_or_raise(f"{HEAD}workflow:\n{FRAMED.replace('SPEC', '{}')}", "p")
-    assert unsupported(graph, TOOLS) == []
-    [found] = unsupported(graph, TOOLS, has_store=False)
-    assert found.startswith("p:6:39: error: a frame stores its progress in Postgres: set NOETL_POSTGRES")
-
-
 def test_the_built_in_tools_are_those_that_this_distribution_registers() -> None:
     ours = {point.name for point in entry_points(group="noetl.tools") if point.value.startswith("noetl_activities.")}
     assert ours == BUILT_IN <= tool_names()
