@@ -211,8 +211,9 @@ def _counts(tale: Tale, store: SimulatedValues) -> None:
 
 
 def _begun(tale: Tale) -> int:
-    """How many rows, or claims of rows, became iterations."""
-    return sum(event.type == "loop.iteration.started" for event in tale.events)
+    """How many rows, or claims of rows, became iterations of the chunk's own loop."""
+    begun = (event for event in tale.events if event.type == "loop.iteration.started")
+    return sum(event.meta["loop_id"] == tale.given.loop_id for event in begun)
 
 
 def _results_of(tale: Tale, store: SimulatedValues) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noetl_temporal.machine.commands import AnswerWait
 from noetl_temporal.machine.events import (
     CancelRequested,
     WaitClosed,
@@ -91,6 +92,7 @@ def test_a_message_of_a_chunk_that_somebody_repeats_makes_no_signal() -> None:
         pair.deliver_up()
     pair.signal(0)
     [handed] = pair.down
+    assert isinstance(handed, AnswerWait)
     wait_id = f"{handed.chunk_id} {handed.wait_id}"
     pair.settle()
     pair.down.append(handed)

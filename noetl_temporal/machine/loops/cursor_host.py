@@ -51,7 +51,8 @@ class StatementHost:
         self.secrets_key = input_.secrets_key
         self.run_id = run.id
         self.prefix = run.id if run.row is None else f"{run.id}-{label}"
-        self.key = f"{self.execution_id}/{input_.chunk_id}/{self.prefix}"
+        own = f"claim-{run.claim}" if run.row is None else f"{run.index}-{label}"
+        self.key = f"{self.execution_id}/{input_.chunk_id}/{own}"
         self.once = self.key
         self.parent_id = run.event_id
         self.iteration: int | None = None if run.row is None else run.index
