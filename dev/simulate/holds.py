@@ -7,7 +7,7 @@ from typing import Any
 
 from dev.simulate.stops import PLAYBOOK_TIMER
 from dev.simulate.story import Finding, Story, Tale
-from noetl_temporal.machine.commands import AnswerWait, Emit
+from noetl_temporal.machine.commands import AnswerWait, Emit, OpenWait
 from noetl_temporal.machine.events import (
     Answered,
     CancelRequested,
@@ -27,6 +27,7 @@ def check_holds(story: Story) -> None:
         if not tale.terminated:
             _let_go_once(tale)
             _as_decided(tale)
+            _told(tale)
     _timeouts_wait(story.main)
 
 
@@ -56,6 +57,18 @@ def _as_decided(tale: Tale) -> None:
                     raise Finding("a held step ends otherwise than decided", f"{event.meta}, decided was {found}")
             elif event.type == "step.held":
                 decided.pop(event.meta["step_run_id"], None)
+
+
+def _told(tale: Tale) -> None:
+    """A chunk tells the playbook of each held step of its items."""
+    if not tale.name or tale.given.frame is not None:
+        return
+    for number, turn in enumerate(tale.turns):
+        events = [one.event for one in turn.commands if isinstance(one, Emit) and one.event.type == "step.held"]
+        told = {one.wait.run for one in turn.commands if isinstance(one, OpenWait) and one.wait.kind == "held"}
+        untold = {event.meta["step_run_id"] for event in events} - told
+        if untold:
+            raise Finding("the playbook is not told of a held step", f"{sorted(untold)[:3]}, in turn {number}")
 
 
 def _timeouts_wait(main: Tale) -> None:

@@ -28,6 +28,9 @@ LIKELY = 0.25
 PAUSED_NOW = 0.4
 """Of a pause: that it interrupts the calls in flight."""
 
+PAUSED_MEANWHILE = 0.3
+"""Of a retry: that the run is paused while a loop of it has not heard of the retry yet."""
+
 FIRST_REQUEST = 1_000_000
 """Ids of their requests are above those of others."""
 
@@ -60,6 +63,7 @@ class Operators:
         self._later = later
         self._requests = FIRST_REQUEST
         self._now = random.Random(f"{seed}/pause --now")
+        self._meanwhile = random.Random(f"{seed}/pause while a decision is on its way")
         self._paused = PausedCalls()
 
     def pause_now_and_then(self, host: Host) -> None:
@@ -99,6 +103,8 @@ class Operators:
             host.feed(SkipRequested(at, self._id(), run, {"n": 1}, "ann"))
         elif retry_problem(machine.state, []) is None:
             host.feed(RetryRequested(at, self._id(), run, "ann"))
+            if self._meanwhile.random() < PAUSED_MEANWHILE:
+                self._later(self._meanwhile.randint(0, 20), partial(self._pause, host))
 
     def _id(self) -> int:
         self._requests += 1
