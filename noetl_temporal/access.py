@@ -14,7 +14,7 @@ __all__ = ["access_problem"]
 
 
 def access_problem(client: Client) -> str | None:
-    """The warning for a Temporal server on another machine without a login, if nothing is signed."""
+    """Return the warning for a Temporal server on another machine without a login, if nothing is signed."""
     config = client.service_client.config
     has_certificate = isinstance(config.tls, TLSConfig) and config.tls.client_cert is not None
     if has_certificate or config.api_key or is_signed(client.data_converter) or _is_loopback(config.target_host):

@@ -44,7 +44,7 @@ class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def attempts_in(details: Sequence[Any]) -> tuple[AttemptRecord, ...]:
-    """The attempts that are recorded in the heartbeat details themselves."""
+    """Return the attempts that are recorded in the heartbeat details themselves."""
     if not details:
         return ()
     found = msgspec.convert(details[0], Details)
@@ -64,7 +64,7 @@ def counted(records: Iterable[AttemptRecord], before: AttemptCounts | None = Non
 
 
 def split(records: Sequence[AttemptRecord], limit: int = DETAIL_BYTES) -> int:
-    """How many of the first records to drop so that the others have at most ``limit`` bytes."""
+    """Return how many of the first records to drop so that the others have at most ``limit`` bytes."""
     size = 0
     for index in range(len(records) - 1, -1, -1):
         size += len(msgspec.json.encode(records[index])) + 1
@@ -83,7 +83,7 @@ def details_of(details: Details) -> Details:
 
 
 def shortened(record: AttemptRecord) -> AttemptRecord:
-    """A record in about 1 KB: what its sinks did is left out, its error is cut."""
+    """Return a record in about 1 KB: what its sinks did is left out, its error is cut."""
     error = record.error
     if error is not None:
         error = {"kind": str(error.get("kind"))[:40], "message": str(error.get("message"))[:SHORT_MESSAGE]}

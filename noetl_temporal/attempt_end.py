@@ -47,7 +47,7 @@ LAST_WORDS_SECONDS = 5.0
 
 
 class AttemptEnd:
-    """Of one attempt. ``scope`` gives the names that the rules see with an outcome."""
+    """Ends one attempt. ``scope`` returns the names that rules see with an outcome."""
 
     def __init__(
         self, call: ToolCall, log: CallLog, values: ValueStore, scope: Callable[[PlainOutcome], Mapping[str, Any]]
@@ -60,7 +60,7 @@ class AttemptEnd:
     async def concluded(
         self, outcome: PlainOutcome, *, may_retry: bool, sinks: tuple[SinkRecord, ...], is_called: bool, is_taken: bool
     ) -> ToolReport:
-        """The report with this outcome. Raises the error that asks Temporal for the next attempt."""
+        """Return the report with this outcome. Raises the error that asks Temporal for the next attempt."""
         decision, failed = self._decide(outcome)
         if decision.do == "retry" and self._log.stop_reason == "cancelled":
             decision = Decision(indeterminate=decision.indeterminate)
@@ -80,10 +80,10 @@ class AttemptEnd:
         )
         if decision.do == "retry":
             await self._log.hand_on()
-            raise self._again(outcome, decision)
+            raise self._retry_error(outcome, decision)
         rule = None if failed else decision.rule
         attempts, mistakes = await self._log.known(), decision.mistakes
-        return await self._stored(
+        return await self._store_report(
             ToolReport(outcome, rule, decision.exhausted, attempts, failed=failed, mistakes=mistakes)
         )
 
@@ -107,7 +107,7 @@ class AttemptEnd:
         call, scope = self._call, Late(lambda: self._scope(outcome))
         return is_last_page(call.rules or (), decision, scope, call.page)
 
-    def _again(self, outcome: PlainOutcome, decision: Decision) -> ApplicationError:
+    def _retry_error(self, outcome: PlainOutcome, decision: Decision) -> ApplicationError:
         error = _error_of(outcome)
         return ApplicationError(
             str(error.get("message") or f"{self._call.task} is called again"),
@@ -116,9 +116,9 @@ class AttemptEnd:
             category=ApplicationErrorCategory.BENIGN,
         )
 
-    async def _stored(self, report: ToolReport) -> ToolReport:
+    async def _store_report(self, report: ToolReport) -> ToolReport:
         """Store the report where Temporal looks for it. Returns the report for history."""
-        short = _short(report, self._log.counts)
+        short = _abridged(report, self._log.counts)
         if self._values.leaves_in_history(short):
             return short
         kept = await until_done("the result cannot be stored", lambda: with_stored_result(short, self._values))
@@ -126,8 +126,8 @@ class AttemptEnd:
         return kept
 
 
-def _short(report: ToolReport, counts: AttemptCounts) -> ToolReport:
-    """The report, with the counts that its attempts do not contain."""
+def _abridged(report: ToolReport, counts: AttemptCounts) -> ToolReport:
+    """Return the report, with the counts that its attempts do not contain."""
     *before, last = report.attempts
     report = replace(report, attempts=(*before, replace(last, worker="")))
     return report if counts.used == counts.total == len(report.attempts) else replace(report, counts=counts)
@@ -153,13 +153,13 @@ async def interrupted(log: CallLog, is_called: bool) -> ToolReport:
     log.end(status=reason, is_called=is_called)
     if reason == "cancelled":
         outcome = refusal("cancelled", "the call was cancelled")
-        return ToolReport(outcome, attempts=await _known_soon(log), counts=log.counts)
+        return ToolReport(outcome, attempts=await _attempts_within_timeout(log), counts=log.counts)
     await log.hand_on()
     kind, message = INTERRUPTED[reason]
     raise ApplicationError(message, type=kind, next_retry_delay=AT_ONCE, category=ApplicationErrorCategory.BENIGN)
 
 
-async def _known_soon(log: CallLog) -> tuple[AttemptRecord, ...]:
+async def _attempts_within_timeout(log: CallLog) -> tuple[AttemptRecord, ...]:
     try:
         async with asyncio.timeout(LAST_WORDS_SECONDS):
             return await log.known()

@@ -119,7 +119,7 @@ class AttemptLog(CallLog):
         del self._records[:gone]
 
     async def known(self) -> tuple[AttemptRecord, ...]:
-        """All known records, including stored ones. Retries until they can be read."""
+        """Return all known records, including stored ones. Retries until they can be read."""
         records, older = tuple(self._records), self._older
         while older is not None:
             try:

@@ -19,7 +19,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from noetl_temporal.attempt_end import AT_ONCE
-from noetl_temporal.codec import Unread
+from noetl_temporal.codec import UnreadValue
 from noetl_temporal.credential_check import CredentialNames
 from noetl_temporal.encryption_codec import Locked, locked_error
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameInput
@@ -56,7 +56,7 @@ class _Guarded(ActivityInboundInterceptor):
 
 
 def _must_wait(details: Sequence[Any]) -> bool:
-    """Only a call whose log can be read is handed on (run_tool.py)."""
+    """Whether the call waits here. All others are handed on, as their log can be read (run_tool.py)."""
     return activity.info().activity_type == FRAME_ACTIVITY or any(isinstance(one, Locked) for one in details)
 
 
@@ -73,7 +73,7 @@ def _problem(given: ExecuteActivityInput) -> str | None:
     match given.args:
         case [Refused(why)]:
             return why
-        case [ToolCall() | FrameInput() | Unread() | Locked() | CredentialNames()]:
+        case [ToolCall() | FrameInput() | UnreadValue() | Locked() | CredentialNames()]:
             return None
         case _ if activity.info().is_local:
             return None

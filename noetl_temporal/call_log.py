@@ -39,7 +39,7 @@ class CallLog:
         self._records.append(AttemptRecord(self._next_number, self.now(), "lost", worker=worker_name()))
 
     def now(self) -> int:
-        """The time in the records: milliseconds since the epoch."""
+        """Return the time in the records: milliseconds since the epoch."""
         return now()
 
     @property
@@ -97,7 +97,7 @@ class CallLog:
         return tuple(self._records)
 
     async def known(self) -> tuple[AttemptRecord, ...]:
-        """All records that are known."""
+        """Return all records that are known."""
         return self.latest
 
     # ---- this attempt -----------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def now() -> int:
 
 @functools.cache
 def worker_name() -> str:
-    """As Temporal itself names it: ``pid@host``."""
+    """Return the worker's name in Temporal's form: ``pid@host``."""
     return f"{os.getpid()}@{socket.gethostname()}"
 
 

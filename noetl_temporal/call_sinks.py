@@ -30,28 +30,28 @@ from noetl_temporal.machine.scope import sink_config
 from noetl_temporal.tool_outcome import Deadline, attempted, ledger_json
 from noetl_temporal.tool_places import place_for
 
-__all__ = ["CallSinks", "Performed", "StoredOutcome"]
+__all__ = ["CallSinks", "LedgerResult", "SinkResults"]
 
 Scope = Callable[[PlainOutcome], Mapping[str, Any]]
 """The names that templates see when a call has this outcome."""
 
 
-class StoredOutcome(NamedTuple):
-    """What the ledgers of a call contain: its ``outcome``, if there is one, or the ``failure`` to read them."""
+class LedgerResult(NamedTuple):
+    """The lookup of a call in its ledgers: the ``outcome`` found, if any, or the ``failure`` of the lookup."""
 
     outcome: PlainOutcome | None = None
     failure: PlainOutcome | None = None
 
 
-class Performed(NamedTuple):
-    """The outcome that the call has with its sinks, and what each of them did."""
+class SinkResults(NamedTuple):
+    """The outcome of the call including its sinks, and a record of each sink."""
 
     outcome: PlainOutcome
     records: tuple[SinkRecord, ...]
 
 
 class CallSinks:
-    """Of one attempt. The ``n`` of its ``log`` distinguishes calls with the same key; ``performer``
+    """The sinks of one attempt. The ``n`` of its ``log`` distinguishes calls with the same key; ``performer``
     stores.
     """
 
@@ -75,8 +75,8 @@ class CallSinks:
 
     # ---- before the call --------------------------------------------------------------------------------------------
 
-    async def stored_outcome(self) -> StoredOutcome:
-        """The outcome that an earlier attempt has stored with its rows."""
+    async def stored_outcome(self) -> LedgerResult:
+        """Return the outcome that an earlier attempt has stored with its rows."""
         asked: list[Json] = []
         for sink in self._call.sinks if self._call.store is None else ():
             try:
@@ -86,12 +86,12 @@ class CallSinks:
             if [sink.kind, sink.auth, config] in asked:
                 continue
             asked.append([sink.kind, sink.auth, config])
-            found = await self._ask(sink, config)
-            if found != StoredOutcome():
+            found = await self._look_up(sink, config)
+            if found != LedgerResult():
                 return found
-        return StoredOutcome()
+        return LedgerResult()
 
-    async def _ask(self, sink: SinkCall, config: dict[str, Json]) -> StoredOutcome:
+    async def _look_up(self, sink: SinkCall, config: dict[str, Json]) -> LedgerResult:
         call = self._call
 
         async def find() -> str | None:
@@ -100,8 +100,8 @@ class CallSinks:
 
         text, failure = await attempted(find, self._deadline)
         if failure is not None:
-            return StoredOutcome(failure=self._of_sink(sink, failure))
-        return StoredOutcome(None if text is None else self._adopt(text))
+            return LedgerResult(failure=self._name_sink(sink, failure))
+        return LedgerResult(None if text is None else self._adopt(text))
 
     def _adopt(self, text: str) -> PlainOutcome:
         """Use an outcome found in the ledger, and record the attempts that it counts."""
@@ -111,7 +111,7 @@ class CallSinks:
 
     # ---- after the call ---------------------------------------------------------------------------------------------
 
-    async def perform(self, outcome: PlainOutcome, scope: Scope, is_kept: bool) -> Performed:
+    async def perform(self, outcome: PlainOutcome, scope: Scope, is_kept: bool) -> SinkResults:
         """Run the sinks in order, until one fails. ``is_kept`` if the outcome is from the ledger."""
         records: list[SinkRecord] = []
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
@@ -121,16 +121,16 @@ class CallSinks:
             work = partial(self._store, sink, outcome, scope, noted)
             stored, failure = await attempted(work, self._deadline)
             if failure is not None:
-                failure = self._of_sink(sink, failure)
-                records.append(_failed(sink, started, self._log.now(), failure))
-                return Performed(failure, tuple(records))
+                failure = self._name_sink(sink, failure)
+                records.append(_failure_record(sink, started, self._log.now(), failure))
+                return SinkResults(failure, tuple(records))
             if stored is None:
                 continue
             if stored.rival is not None:
                 return await self.perform(self._adopt(stored.rival), scope, is_kept=True)
             is_kept = is_kept or stored.is_kept
-            records.append(_performed(sink, started, self._log.now(), stored))
-        return Performed(outcome, tuple(records))
+            records.append(_success_record(sink, started, self._log.now(), stored))
+        return SinkResults(outcome, tuple(records))
 
     async def _store(self, sink: SinkCall, outcome: PlainOutcome, scope: Scope, noted: str | None) -> Stored | None:
         """Perform one sink; None when its guard forbids it."""
@@ -138,12 +138,12 @@ class CallSinks:
         if not allows(sink.guard, "ok", names):
             return None
         entry = Entry(sink.key, self._log.n, self._call.key, noted, sink.once)
-        content = _content(self._call, outcome)
+        content = _default_content(self._call, outcome)
         config = await self._credentials.with_secrets(sink_config(sink.config, names), sink.kind)
-        async with _place(sink.kind):
+        async with _tool_slot(sink.kind):
             return await self._performer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
 
-    def _of_sink(self, sink: SinkCall, failure: PlainOutcome) -> PlainOutcome:
+    def _name_sink(self, sink: SinkCall, failure: PlainOutcome) -> PlainOutcome:
         message = self._credentials.scrubbed(str(failure["error"]["message"]))
         return {**failure, "error": {**failure["error"], "message": f"sink {sink.kind}: {message}"}}
 
@@ -152,7 +152,7 @@ def _database(sink: SinkCall) -> tuple[str, ...]:
     return sinks.PLACES.get(sink.kind, ())
 
 
-def _place(kind: str) -> AbstractAsyncContextManager[object]:
+def _tool_slot(kind: str) -> AbstractAsyncContextManager[object]:
     """A sink that calls a tool counts among the tool's concurrent calls; the call that it belongs to no longer does."""
     if kind not in CALLS:
         return nullcontext()
@@ -161,15 +161,15 @@ def _place(kind: str) -> AbstractAsyncContextManager[object]:
     return place_for(TOOLS[kind].spec)
 
 
-def _content(call: ToolCall, outcome: PlainOutcome) -> Json:
-    """What a sink stores when the playbook names nothing: an HTTP response's body, any other result as it is."""
+def _default_content(call: ToolCall, outcome: PlainOutcome) -> Json:
+    """Return what a sink stores when the playbook names nothing: an HTTP response's body, any other result as it is."""
     result: Json = outcome.get("result")
     if call.kind == "http" and call.store is None and isinstance(result, dict):
         return cast("dict[str, Json]", result).get("data")
     return result
 
 
-def _performed(sink: SinkCall, started: int, ended: int, stored: Stored) -> SinkRecord:
+def _success_record(sink: SinkCall, started: int, ended: int, stored: Stored) -> SinkRecord:
     return SinkRecord(
         kind=sink.kind,
         key=sink.key,
@@ -183,6 +183,6 @@ def _performed(sink: SinkCall, started: int, ended: int, stored: Stored) -> Sink
     )
 
 
-def _failed(sink: SinkCall, started: int, ended: int, failure: PlainOutcome) -> SinkRecord:
+def _failure_record(sink: SinkCall, started: int, ended: int, failure: PlainOutcome) -> SinkRecord:
     message = str(failure["error"]["message"])
     return SinkRecord(sink.kind, sink.key, "error", started, ended, error=message)

@@ -24,13 +24,13 @@ class PlaybookCatalog:
 
     @property
     def dsn(self) -> str:
-        """That of the Postgres that has it. Raises NoEventLogError."""
+        """The DSN of the Postgres that stores the catalog. Raises NoEventLogError."""
         if self._given is None:
             raise NoEventLogError(NO_CATALOG)
         return self._given
 
     async def register(self, paths: Iterable[str | Path]) -> Sequence[Registered]:
-        """As NoetlClient.register, which moves schedules too."""
+        """Register playbooks, without moving schedules: see NoetlClient.register."""
         files, dsn = [Path(path) for path in paths], self.dsn
         found = await asyncio.to_thread(candidates, files, installed_tools())
         if found.problems:
@@ -40,13 +40,13 @@ class PlaybookCatalog:
         return await register(dsn, found.playbooks)
 
     async def get(self, path: str, version: int | None = None) -> CatalogEntry:
-        """A version of a playbook, the newest unless one is named. Raises UnknownPlaybookError."""
+        """Return a version of a playbook, the newest unless one is named. Raises UnknownPlaybookError."""
         return await entry(self.dsn, path, version)
 
     async def list(self, path: str | None = None) -> Sequence[CatalogEntry]:
-        """The newest version of each path, or of each that begins so (``etl/*``)."""
+        """Return the newest version of each path, or of each that begins so (``etl/*``)."""
         return await newest(self.dsn, None if path is None else path.removesuffix("*"))
 
     async def versions(self, path: str) -> Sequence[CatalogEntry]:
-        """All versions of a path, the newest first."""
+        """Return all versions of a path, the newest first."""
         return await versions(self.dsn, path)

@@ -20,7 +20,7 @@ from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, call_name, has_calls, has_open_calls
 from noetl_compiler.language.tool_description import Tools
-from noetl_compiler.phases import understand
+from noetl_compiler.phases import parse_playbook
 from noetl_compiler.pinning import Pinned, pin_calls
 from noetl_temporal.catalog_store import CatalogEntry, find, named, newest
 from noetl_temporal.compiling import compile_to_run
@@ -40,13 +40,13 @@ async def compiled(dsn: str, entry: CatalogEntry, request: Mapping[str, Json]) -
 
 
 def errors_of(results: Iterable[Result]) -> CompileError:
-    """The errors of several playbooks as one."""
+    """Return the errors of several playbooks as one."""
     found = (one for result in results for one in result.diagnostics if one.severity is Severity.ERROR)
     return CompileError(tuple(found))
 
 
 async def pinned(dsn: str, entry: CatalogEntry, graph: Graph) -> Pinned:
-    """The playbooks that a version calls, with all that they call. Raises DeploymentError."""
+    """Return the playbooks that a version calls, with all that they call. Raises DeploymentError."""
     if not has_calls(graph):
         return Pinned(NO_CALLS, ())
     tools = installed_tools()
@@ -62,17 +62,17 @@ async def _follow(dsn: str, entries: Iterable[CatalogEntry], members: dict[str, 
     while fresh := {one.name: one for one in entries if one.name not in members}:
         added = {name: _member(one, tools) for name, one in fresh.items()}
         members |= added
-        asked = [one for member in added.values() for call in member.calls for one in _asked(call)]
+        asked = [one for member in added.values() for call in member.calls for one in _requested_versions(call)]
         entries = (await find(dsn, asked)).values() if asked else ()
 
 
-def _asked(call: Call) -> Iterator[tuple[str, int | None]]:
-    """The version that a call names, and the newest one, which distinguishes a wrong version from a wrong path."""
+def _requested_versions(call: Call) -> Iterator[tuple[str, int | None]]:
+    """Yield the newest version, which shows whether the path exists, and the version that the call names."""
     yield call.path, None
     if call.version:
         yield named(call_name(call.path, call.version))
 
 
 def _member(entry: CatalogEntry, tools: Tools) -> Member:
-    member = member_of(understand(entry.source, tools))
+    member = member_of(parse_playbook(entry.source, tools))
     return msgspec.structs.replace(member, path=entry.path, version=str(entry.version))

@@ -37,10 +37,10 @@ __all__ = [
 ]
 
 NEWEST = "latest"
-"""In place of a version: the newest."""
+"""The word for the newest version."""
 
 MOST_DIGITS = 9
-"""Of a version: it is an integer of Postgres."""
+"""The highest version: Postgres stores versions as integers."""
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class Registered(NamedTuple):
 
 
 def named(text: str) -> tuple[str, int | None]:
-    """The path and the version of ``path@version``; without a version, or with ``latest``, None for the newest."""
+    """Return the path and the version of ``path@version``; None without a version, or for ``latest``."""
     path, _, version = text.rpartition("@")
     if path and version.isdecimal() and len(version) <= MOST_DIGITS:
         return path, int(version)
@@ -95,7 +95,7 @@ async def register(dsn: str, playbooks: Sequence[Candidate]) -> list[Registered]
                 await connection.execute(sql.query("lock_path"), path)
             return [await _register(connection, one) for one in playbooks]
 
-    return await _on(dsn, insert)
+    return await _run_or_migrate(dsn, insert)
 
 
 async def _register(connection: Connection, playbook: Candidate) -> Registered:
@@ -114,7 +114,7 @@ async def _register(connection: Connection, playbook: Candidate) -> Registered:
 
 
 async def find(dsn: str, names: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], CatalogEntry]:
-    """Those of these paths and versions that are registered, None being the newest. Raises DeploymentError."""
+    """Return the registered entries of these paths and versions; None is the newest. Raises DeploymentError."""
     asked = list(dict.fromkeys(names))
     columns = [path for path, _ in asked], [version for _, version in asked]
     found = [_entry(one) for one in await _fetch(dsn, "registered", *columns)]
@@ -125,7 +125,7 @@ async def find(dsn: str, names: Iterable[tuple[str, int | None]]) -> dict[tuple[
 
 
 async def entry(dsn: str, path: str, version: int | None = None) -> CatalogEntry:
-    """A version of a playbook, the newest unless one is named. Raises UnknownPlaybookError, DeploymentError."""
+    """Return a version of a playbook, the newest unless one is named. Raises UnknownPlaybookError, DeploymentError."""
     found = await find(dsn, [(path, version)]) if path.isprintable() else {}
     if found:
         return found[path, version]
@@ -141,12 +141,12 @@ async def entry(dsn: str, path: str, version: int | None = None) -> CatalogEntry
 
 
 async def newest(dsn: str, beginning: str | None = None) -> list[CatalogEntry]:
-    """Of each path, or of each that begins so, the newest version. Raises DeploymentError."""
+    """Return the newest version of each path, or of each path with this prefix. Raises DeploymentError."""
     return [_entry(one) for one in await _fetch(dsn, "registered_newest", beginning)]
 
 
 async def versions(dsn: str, path: str) -> list[CatalogEntry]:
-    """All versions of a path, the newest first. Raises DeploymentError."""
+    """Return all versions of a path, the newest first. Raises DeploymentError."""
     return [_entry(one) for one in await _fetch(dsn, "registered_versions", path)]
 
 
@@ -154,10 +154,10 @@ async def _fetch(dsn: str, statement: str, *values: Any) -> list[asyncpg.Record]
     async def fetch(connection: Connection) -> list[asyncpg.Record]:
         return await connection.fetch(sql.query(statement), *values)
 
-    return await _on(dsn, fetch)
+    return await _run_or_migrate(dsn, fetch)
 
 
-async def _on(dsn: str, operation: Callable[[Connection], Awaitable[T]]) -> T:
+async def _run_or_migrate(dsn: str, operation: Callable[[Connection], Awaitable[T]]) -> T:
     try:
         try:
             return await run_on_pool(dsn, operation)

@@ -46,7 +46,7 @@ from noetl_temporal.runs import (
     RunStatus,
     UnknownRunError,
 )
-from noetl_temporal.schedule_client import Moved, PlaybookSchedules
+from noetl_temporal.schedule_client import MovedSchedule, PlaybookSchedules
 from noetl_temporal.schedule_facts import PlaybookSchedule, ScheduleError
 from noetl_temporal.search_attributes import attributes_of_run
 from noetl_temporal.stored_request import with_lists_stored
@@ -65,7 +65,7 @@ __all__ = [
     "CatalogEntry",
     "KeyTakenError",
     "ListedRun",
-    "Moved",
+    "MovedSchedule",
     "NoEventLogError",
     "NoetlClient",
     "PayloadError",
@@ -86,7 +86,7 @@ class Registration(NamedTuple):
     """``moved`` are the schedules that follow a path and were behind it."""
 
     playbooks: Sequence[Registered]
-    moved: Sequence[Moved]
+    moved: Sequence[MovedSchedule]
 
 
 class NoetlClient(Runs):
@@ -107,7 +107,7 @@ class NoetlClient(Runs):
         dsn: str | None = None,
         tools: Collection[str] | None = None,
     ) -> NoetlClient:
-        """As Runs.connect."""
+        """Connect to Temporal: see Runs.connect."""
         temporal = await connect_temporal(address, namespace, dsn)
         return cls(temporal, dsn or dsn_from_environment(), tool_names() if tools is None else tools)
 
@@ -187,7 +187,7 @@ class NoetlClient(Runs):
         return await self.start_rerun(earlier, queues=queues, execution_timeout=execution_timeout)
 
     async def earlier_run(self, run: int | str, from_step: str) -> EarlierRun:
-        """What a rerun takes over, for callers that look at it first. Raises as `rerun`, and starts nothing."""
+        """Return what a rerun takes over, for callers that look at it first. Raises as `rerun`, and starts nothing."""
         from noetl_temporal.earlier_run import earlier_run  # with what a worker needs
 
         handle = await self.find(run)

@@ -40,18 +40,18 @@ from noetl_temporal.encryption_codec import EncryptedConverter, EncryptionCodec
 from noetl_temporal.frames.wire import FrameInput
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, to_payload
-from noetl_temporal.payload_store import UNDECRYPTED, UNREAD, PatientStore, PayloadStore
+from noetl_temporal.packed_trail import ENCODINGS, PackedTrail, from_payload, to_payload
+from noetl_temporal.payload_store import UNDECRYPTED, UNREAD, DeferringStore, PayloadStore
 from noetl_temporal.plain_failures import PlainFailureConverter
 from noetl_temporal.shared_part import SharedPart, is_shared, mark
 from noetl_temporal.signed_converter import SignedConverters, place_of
 from noetl_temporal.signed_failures import ConfidentialFailureConverter, SignedFailureConverter
-from noetl_temporal.signing import Place, Signer, place_of_schedule
+from noetl_temporal.signing import PayloadPlace, Signer, place_of_schedule
 
 __all__ = [
     "HEADERS",
     "NO_STORE",
-    "Unread",
+    "UnreadValue",
     "codec_of_stored",
     "data_converter",
     "is_kept_outside",
@@ -78,13 +78,13 @@ PLACES = 1_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Unread:
+class UnreadValue:
     """A value that has not been read yet; ``key`` is its key in the payload store."""
 
     key: str
 
 
-class StoreAwayError(ConnectionError):
+class StoreUnavailableError(ConnectionError):
     """A value cannot be read now. The mirror knows the name (incidents.py)."""
 
 
@@ -98,23 +98,30 @@ class _UnreadConverter(EncodingPayloadConverter):
         return None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        """Raises StoreAwayError or DecryptionError, so that a workflow task is retried. An activity reads its input
-        later itself.
+        """Decode a value. An activity reads an input that could not be read later, by itself.
+
+        Raises StoreUnavailableError or DecryptionError, so that the workflow task is retried.
         """
         if type_hint not in (ToolCall, FrameInput):
             if UNDECRYPTED in payload.metadata:
                 raise DecryptionError(payload.metadata[UNDECRYPTED].decode())
-            raise StoreAwayError(f"the payload store is unavailable: {payload.data.decode()} cannot be read")
-        return Unread(payload.data.decode())
+            raise StoreUnavailableError(f"the payload store is unavailable: {payload.data.decode()} cannot be read")
+        return UnreadValue(payload.data.decode())
 
 
 class _TrailConverter(EncodingPayloadConverter):
+    """Of the trails that are packed with one dictionary."""
+
+    def __init__(self, dictionary: str) -> None:
+        self._dictionary = dictionary
+
     @property
     def encoding(self) -> str:
-        return ENCODING
+        return ENCODINGS[self._dictionary]
 
     def to_payload(self, value: Any) -> Payload | None:
-        return to_payload(value) if isinstance(value, PackedTrail) else None
+        is_mine = isinstance(value, PackedTrail) and value.dictionary == self._dictionary
+        return to_payload(value) if is_mine else None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         del type_hint
@@ -151,7 +158,7 @@ _CONVERTERS = (
     *(one for one in _STANDARD if not isinstance(one, JSONPlainPayloadConverter)),
     _UnreadConverter(),
     EncryptedConverter(),
-    _TrailConverter(),
+    *map(_TrailConverter, ENCODINGS),
     _MsgspecConverter(),
 )
 
@@ -169,7 +176,7 @@ _PLAIN = _PayloadConverter(*_CONVERTERS)
 
 
 def _plain_converter() -> PayloadConverter:
-    """The SDK asks for a converter several times a task."""
+    """Return the cached converter: the SDK asks for one several times per workflow task."""
     return _PLAIN
 
 
@@ -183,13 +190,15 @@ class _DataConverter(DataConverter):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "_is_same_everywhere", _signed(self) is None and _encryption(self) is None)
+        object.__setattr__(
+            self, "_is_same_everywhere", _signed_converters(self) is None and _encryption_codec(self) is None
+        )
 
     def with_context(self, context: SerializationContext) -> Self:
-        return self if self._is_same_everywhere else cast("Self", _at(self, place_of(context)))
+        return self if self._is_same_everywhere else cast("Self", _with_place(self, place_of(context)))
 
     def changed(self, fields: Mapping[str, Any]) -> Self:
-        """A copy with these fields. dataclasses.replace would make all converters anew, for each call."""
+        """Return a copy with these fields. dataclasses.replace would create all converters again, for each call."""
         found = object.__new__(type(self))
         vars(found).update(vars(self), **fields)
         object.__setattr__(found, "payload_converter", found._new_payload_converter())
@@ -201,7 +210,7 @@ class _DataConverter(DataConverter):
         return self
 
     def __hash__(self) -> int:
-        """By identity: some fields of the base class, by which it would hash, have none."""
+        """Hash by identity, as some fields of the base class are not hashable."""
         return id(self)
 
     def __eq__(self, other: object) -> bool:
@@ -209,8 +218,8 @@ class _DataConverter(DataConverter):
 
 
 @lru_cache(PLACES)
-def _at(converter: _DataConverter, place: Place) -> _DataConverter:
-    signed, codec = _signed(converter), _encryption(converter)
+def _with_place(converter: _DataConverter, place: PayloadPlace) -> _DataConverter:
+    signed, codec = _signed_converters(converter), _encryption_codec(converter)
     fields: dict[str, Any] = {}
     if codec is not None and place.activity:
         fields["payload_codec"] = codec.lenient()
@@ -219,11 +228,11 @@ def _at(converter: _DataConverter, place: Place) -> _DataConverter:
     return converter.changed(fields) if fields else converter
 
 
-def _encryption(converter: DataConverter) -> EncryptionCodec | None:
+def _encryption_codec(converter: DataConverter) -> EncryptionCodec | None:
     return converter.payload_codec if isinstance(converter.payload_codec, EncryptionCodec) else None
 
 
-def _signed(converter: DataConverter) -> SignedConverters | None:
+def _signed_converters(converter: DataConverter) -> SignedConverters | None:
     made: object = converter.payload_converter_class
     return made if isinstance(made, SignedConverters) else None
 
@@ -236,12 +245,12 @@ def _with_class(converter: _Converter, made: Callable[[], PayloadConverter]) -> 
 def data_converter(
     dsn: str | None = None, signing_key: bytes | None = None, keyring: Keyring | None = None
 ) -> DataConverter:
-    """The converter of all clients, workers and mirrors; ``dsn`` is the Postgres for large values."""
+    """Return the converter of all clients, workers and mirrors; ``dsn`` is the Postgres for large values."""
     storage = _storage(PayloadStore(dsn, keyring)) if dsn else None
     base = _DataConverter(external_storage=storage, failure_converter_class=PlainFailureConverter)
     found = _with_class(base, _plain_converter)
     if keyring is not None:
-        codec = EncryptionCodec(keyring, _never if storage is None else is_kept_outside)
+        codec = EncryptionCodec(keyring, _is_never_stored if storage is None else is_kept_outside)
         found = dataclasses.replace(found, payload_codec=codec, failure_converter_class=EncryptedFailureConverter)
     if signing_key is None:
         return found
@@ -250,7 +259,7 @@ def data_converter(
     return _with_class(found, SignedConverters(_plain_converter, Signer(signing_key)))
 
 
-def _never(payload: Payload) -> bool:
+def _is_never_stored(payload: Payload) -> bool:
     del payload
     return False
 
@@ -269,52 +278,52 @@ def is_kept_outside(payload: Payload) -> bool:
 
 
 def codec_of_stored(converter: DataConverter) -> PayloadCodec | None:
-    """The codec of values that are stored directly; none with encryption keys, as the store encrypts."""
-    return None if _encryption(converter) is not None else converter.payload_codec
+    """Return the codec of values that are stored directly; none with encryption keys, as the store encrypts."""
+    return None if _encryption_codec(converter) is not None else converter.payload_codec
 
 
 def is_signed(converter: DataConverter) -> bool:
     """Whether what this converter writes is signed."""
-    return _signed(converter) is not None
+    return _signed_converters(converter) is not None
 
 
 def worker_converter(converter: DataConverter) -> DataConverter:
-    """The same for a worker: a call that cannot be read now is ``Unread``, and all is signed that has to be. One
+    """The same for a worker: a call that cannot be read now is ``UnreadValue``, and all is signed that has to be. One
     without encryption keys must notice what is encrypted: the SDK would drop a signal that cannot be read.
     """
-    signed = _signed(converter)
+    signed = _signed_converters(converter)
     if converter.payload_codec is None:
-        converter = dataclasses.replace(converter, payload_codec=EncryptionCodec(Keyring({}), _never))
+        converter = dataclasses.replace(converter, payload_codec=EncryptionCodec(Keyring({}), _is_never_stored))
     if signed is not None:
         converter = _with_class(converter, dataclasses.replace(signed, is_strict=True))
     storage = converter.external_storage
     if storage is None or not isinstance(storage.drivers[0], PayloadStore):
         return converter
-    return dataclasses.replace(converter, external_storage=_storage(PatientStore(storage.drivers[0])))
+    return dataclasses.replace(converter, external_storage=_storage(DeferringStore(storage.drivers[0])))
 
 
 def schedule_converter(converter: DataConverter, namespace: str, workflow_id: str) -> DataConverter:
     """The same for the input of a schedule; ``workflow_id`` is without the time that each of its runs has."""
     place = place_of_schedule(namespace, workflow_id)
-    return _at(converter, place) if isinstance(converter, _DataConverter) else converter
+    return _with_place(converter, place) if isinstance(converter, _DataConverter) else converter
 
 
 def verifying_converter(converter: DataConverter) -> DataConverter:
     """The same for a replay whose facts are used: it verifies all that a worker does."""
-    signed = _signed(converter)
+    signed = _signed_converters(converter)
     return converter if signed is None else _with_class(converter, dataclasses.replace(signed, is_strict=True))
 
 
 def replay_converter(converter: DataConverter) -> DataConverter:
     """The same for a replay, which runs nothing: signatures are not checked, as its namespace is another."""
-    if _signed(converter) is None:
+    if _signed_converters(converter) is None:
         return converter
     plain = _with_class(converter, _plain_converter)
-    is_plain = _encryption(converter) is None
+    is_plain = _encryption_codec(converter) is None
     kind = DefaultFailureConverter if is_plain else EncryptedFailureConverter
     return dataclasses.replace(plain, failure_converter_class=kind)
 
 
 def payload_limit(converter: DataConverter) -> int:
-    """The largest value in bytes that this converter supports."""
+    """Return the largest value in bytes that this converter supports."""
     return INLINE_BYTES if converter.external_storage is None else STORED_BYTES

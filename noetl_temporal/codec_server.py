@@ -25,12 +25,12 @@ from noetl_temporal.encryption import is_encrypted, missing_key
 from noetl_temporal.encryption_codec import EncryptionCodec
 from noetl_temporal.http_listener import QuietHandler, listening
 from noetl_temporal.mirror.payloads import Reference, value
-from noetl_temporal.packed_trail import ENCODING, from_payload, unpack
+from noetl_temporal.packed_trail import from_payload, is_packed, unpack
 
 __all__ = ["MAX_BYTES", "Access", "decoded", "encoded", "serving_codec"]
 
 MAX_BYTES = 32_000_000
-"""Of a request: a page of history in JSON."""
+"""Bytes of a request, which has a page of history in JSON."""
 
 ANSWER_SECONDS = 60.0
 
@@ -49,19 +49,19 @@ class Access(NamedTuple):
 
 
 async def decoded(converter: DataConverter, payload: Payload) -> Payload:
-    """The payload as plain JSON. Raises DecryptionError, LookupError, the payload store's errors."""
-    payload = await _fetched(converter, payload)
+    """Return the payload as plain JSON. Raises DecryptionError, LookupError, the payload store's errors."""
+    payload = await _fetch_stored(converter, payload)
     if is_encrypted(payload):
         if converter.payload_codec is None:
             raise missing_key(payload)
         [payload] = await converter.payload_codec.decode([payload])
-    if payload.metadata.get("encoding") == ENCODING.encode():
+    if is_packed(payload):
         events = unpack(from_payload(payload))
         return Payload(metadata={"encoding": _PLAIN}, data=msgspec.json.encode(events))
     return payload
 
 
-async def _fetched(converter: DataConverter, payload: Payload) -> Payload:
+async def _fetch_stored(converter: DataConverter, payload: Payload) -> Payload:
     claim, storage = value(payload) if "messageType" in payload.metadata else None, converter.external_storage
     if not isinstance(claim, Reference) or storage is None:
         return payload
@@ -71,7 +71,7 @@ async def _fetched(converter: DataConverter, payload: Payload) -> Payload:
 
 
 async def encoded(converter: DataConverter, payload: Payload) -> Payload:
-    """The payload encrypted, also one that a client would store."""
+    """Return the payload encrypted, also one that a client would store."""
     codec = converter.payload_codec
     return codec.keyring.encrypt(payload) if isinstance(codec, EncryptionCodec) else payload
 
@@ -130,7 +130,7 @@ class _Handler(QuietHandler):
             self._answer(*self._converted(route))
 
     def _refusal(self) -> tuple[HTTPStatus, dict[str, Any]] | None:
-        """Why a request is refused: a page of another origin could reach this server through a name of its own."""
+        """Return the refusal of a request, if any: pages of other origins may reach this server by their own names."""
         if self.headers.get("Origin", self.access.origin) != self.access.origin:
             return HTTPStatus.FORBIDDEN, {"error": "requests from this origin are not allowed: see --origin"}
         sent = self.headers.get("Authorization", "").encode()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler import Result
-from noetl_compiler.catalog import understand_file
+from noetl_compiler.catalog import parse_file
 from noetl_compiler.graph import Json
-from noetl_compiler.phases import lowered, understand
+from noetl_compiler.phases import lowered, parse_playbook
 from noetl_compiler.scripts import Download, with_scripts
 from noetl_compiler.source import SourceFile
 
@@ -19,7 +19,7 @@ __all__ = ["compile_to_run"]
 def compile_to_run(file: Path | SourceFile, request: Mapping[str, Json]) -> Result:
     """Compile a file, or text that was read, for a run with this request; in no thread with a running event loop."""
     tools = installed_tools()
-    found = understand(file, tools) if isinstance(file, SourceFile) else understand_file(file, tools)
+    found = parse_playbook(file, tools) if isinstance(file, SourceFile) else parse_file(file, tools)
     return lowered(with_scripts(found, request, fetch=_fetch, to_run=True))
 
 

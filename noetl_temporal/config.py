@@ -24,7 +24,7 @@ _WITH_PORT = re.compile(r"[^:]:\d{1,5}$")
 
 
 async def connect_temporal(address: str | None = None, namespace: str | None = None, dsn: str | None = None) -> Client:
-    """A client for the given address, or else for the TEMPORAL_* variables or a temporal.toml profile.
+    """Return a client for the given address, or else for the TEMPORAL_* variables or a temporal.toml profile.
 
     Large values are stored in the Postgres of ``dsn`` or NOETL_POSTGRES; without either, values over 2 MB are refused.
     Payloads are signed with the key in the file of NOETL_SIGNING_KEY_FILE, if it is set (signing.py), and encrypted

@@ -32,7 +32,7 @@ MAX_CONNECTIONS = 4
 """The size of one pool; further callers wait for a free connection."""
 
 IDLE_SECONDS = 10.0
-"""After which an idle connection is closed, so that it takes no room from others on the server."""
+"""Seconds after which an idle connection is closed, to free its slot on the server."""
 
 STATEMENT_SECONDS = 60.0
 """The timeout of a statement; a connection that exceeds it counts as lost."""
@@ -43,7 +43,7 @@ CLOSE_SECONDS = 2.0
 
 T = TypeVar("T")
 _pools: dict[_Key, tuple[_Pool, AsyncGenerator[_Pool]]] = {}
-"""Each with its generator: one that nobody refers to would be closed at once, and the pool with it."""
+"""Pools with their generators. A generator without a reference would be closed immediately, with its pool."""
 
 
 async def run_on_pool(dsn: str, operation: Callable[[Connection], Awaitable[T]]) -> T:

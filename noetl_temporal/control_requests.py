@@ -32,7 +32,7 @@ __all__ = [
 
 MOST_NAME_CHARACTERS = 200
 MOST_REASON_CHARACTERS = 4_000
-"""Of who makes a request and why, which state and events keep."""
+"""Characters of the person and the reason of a request, which state and events store."""
 
 
 class SignalRequest(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -71,7 +71,7 @@ class ControlledWorkflow:
         """Accepted: the machine takes it with the next facts. The id of the run that is repeated."""
         if not self._is_new(request.id):
             return ""
-        run = self._held(request)
+        run = self._held_run_id(request)
         self._host.take(RetryRequested(now(), request.id, run, request.by, request.reason))
         return run
 
@@ -81,14 +81,14 @@ class ControlledWorkflow:
         if self._is_new(request.id):
             refuse(text_problem(request.by, request.reason))
             refuse(retry_problem(self._machine.state, self._host.unfed))
-            self._held(request)
+            self._held_run_id(request)
 
     @workflow.update(name=SKIP_UPDATE, description="Skip a held step, with the given result.")
     def skip(self, request: HeldRequest) -> str:
         """Accepted: the machine takes it with the next facts. The id of the run that is skipped."""
         if not self._is_new(request.id):
             return ""
-        run = self._held(request)
+        run = self._held_run_id(request)
         self._host.take(SkipRequested(now(), request.id, run, request.data, request.by, request.reason))
         return run
 
@@ -98,12 +98,12 @@ class ControlledWorkflow:
         if self._is_new(request.id):
             refuse(text_problem(request.by, request.reason))
             refuse(skip_problem(request.data))
-            self._held(request)
+            self._held_run_id(request)
 
     def _is_new(self, request_id: int) -> bool:
         return not is_repeated(request_id, self._machine.state, self._host.unfed)
 
-    def _held(self, request: HeldRequest) -> str:
+    def _held_run_id(self, request: HeldRequest) -> str:
         """The id of the held run that is meant."""
         try:
             return chosen_held(self._machine.graph, self._machine.state, request.step, self._host.unfed).run

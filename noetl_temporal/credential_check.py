@@ -57,7 +57,7 @@ class CredentialProblems(msgspec.Struct, frozen=True):
 
 
 def credential_activity(source: CredentialSource) -> Callable[..., Any]:
-    """The activity, of every worker that calls tools."""
+    """Return the activity, of every worker that calls tools."""
 
     @activity.defn(name=ACTIVITY)
     async def check(asked: CredentialNames) -> CredentialProblems:
@@ -76,15 +76,15 @@ def problem_of(name: str, source: CredentialSource) -> str:
 
 
 async def missing_credentials(client: Client, graphs: Iterable[Graph]) -> list[str]:
-    """A line with its place for each credential that the workers of its tool do not have. Names that are templates are
-    not asked for. A client that encrypts asks all queues of tools. Raises DeploymentError where the workers have other
-    keys than this process.
+    """Return a line with its place for each credential that the workers of its tool do not have. Names that are
+    templates are not asked for. A client that encrypts asks all queues of tools. Raises DeploymentError where the
+    workers have other keys than this process.
     """
     graphs = list(graphs)
-    uses = _uses(graphs, resolved_queues(graphs, {}))
+    uses = _uses_by_queue(graphs, resolved_queues(graphs, {}))
     if client.data_converter.payload_codec is None:
         uses = {queue: names for queue, names in uses.items() if names}
-    found = await asyncio.gather(*(_ask(client, queue, list(places)) for queue, places in uses.items()))
+    found = await asyncio.gather(*(_ask_workers(client, queue, list(places)) for queue, places in uses.items()))
     return [
         f"{place}: error: {problem}"
         for places, problems in zip(uses.values(), found, strict=True)
@@ -93,8 +93,8 @@ async def missing_credentials(client: Client, graphs: Iterable[Graph]) -> list[s
     ]
 
 
-def _uses(graphs: Iterable[Graph], queues: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
-    """By queue and name, where each credential is used."""
+def _uses_by_queue(graphs: Iterable[Graph], queues: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
+    """Return where each credential is used, by queue and name."""
     found: dict[str, dict[str, list[str]]] = {}
     for graph in graphs:
         for step in graph.steps.values():
@@ -111,8 +111,8 @@ def _place(graph: Graph, span: Span) -> str:
     return f"{graph.source.file}:{span.line}:{span.col}"
 
 
-async def _ask(client: Client, queue: str, names: list[str]) -> dict[str, str]:
-    """The problems that the workers of a queue have with these names; none when nobody answers."""
+async def _ask_workers(client: Client, queue: str, names: list[str]) -> dict[str, str]:
+    """Return the problems that the workers of a queue have with these names; none if no worker answers."""
     try:
         answer: CredentialProblems = await client.execute_activity(
             ACTIVITY,

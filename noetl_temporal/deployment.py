@@ -40,12 +40,12 @@ async def check_postgres(dsn: str) -> None:
 
 
 def dsn_problem(error: DsnError) -> DeploymentError:
-    """The problem with the DSN of the event log, with its position."""
+    """Return the problem with the DSN of the event log, with its position."""
     return DeploymentError(f"NOETL_POSTGRES is not a valid DSN: {error}. Its form is {_FORM}")
 
 
 def postgres_problem(error: Exception, dsn: str) -> DeploymentError:
-    """The error that says why Postgres cannot be used. It never contains the password of the DSN."""
+    """Return the error that says why Postgres cannot be used. It never contains the password of the DSN."""
     try:
         place = dsn_place(dsn) if dsn else ""
     except DsnError as wrong:

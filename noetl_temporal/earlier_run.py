@@ -55,31 +55,31 @@ class EarlierRun(NamedTuple):
     @property
     def reused(self) -> dict[str, str]:
         """The steps whose outcomes are taken over, in the playbook's order: name -> status."""
-        records = _records(self.facts.state)
+        records = _step_records(self.facts.state)
         steps = self.playbook.graph.steps.items()
         return {name: records[name]["status"] for name, step in steps if name in records and not step.is_synthetic}
 
 
 async def earlier_run(client: Client, workflow_id: str, execution_id: int, step: str) -> EarlierRun:
-    """What a run had before ``step`` first started, where that can be taken over.
+    """Return what a run had before ``step`` first started, where that can be taken over.
 
     Raises RequestRefusedError with the reason, DecryptionError, RPCError, the errors of the payload store."""
     try:
-        return await _EarlierRun(client, workflow_id, execution_id, step).read()
+        return await _EarlierRunReader(client, workflow_id, execution_id, step).read()
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
         raise RequestRefusedError(_GONE) from error
 
 
-class _EarlierRun:
+class _EarlierRunReader:
     def __init__(self, client: Client, workflow_id: str, execution_id: int, step: str) -> None:
         self._client, self._workflow_id = client, workflow_id
         self._execution_id, self._step = execution_id, step
         self._converter = verifying_converter(client.data_converter)
 
     async def read(self) -> EarlierRun:
-        runs = await self._runs()
+        runs = await self._run_ids()
         first = await self._workflow(runs[0]).fetch_history()
         started = first.events[0]
         given, playbook = await self._input(started)
@@ -98,7 +98,7 @@ class _EarlierRun:
         secrets_key = started.workflow_execution_started_event_attributes.first_execution_run_id
         return EarlierRun(given, playbook, Earlier(self._execution_id, self._step, secrets_key, facts))
 
-    async def _runs(self) -> list[str]:
+    async def _run_ids(self) -> list[str]:
         """The run ids of the workflow, each of which continued the one before."""
         found = await self._client.get_workflow_handle(self._workflow_id).describe()
         if found.status is WorkflowExecutionStatus.RUNNING:
@@ -165,7 +165,7 @@ class _Recorder:
         self._graph, self._step = graph, step
         self._facts: Json = None
         self._starts: dict[str, str | None] = {}
-        """For each step that started why nothing can be taken over there; None where it can."""
+        """Return, for each started step, why a rerun cannot start there; None if it can."""
 
     def note(self, step: str, state: PlaybookState) -> None:
         """A step is about to start."""
@@ -181,27 +181,27 @@ class _Recorder:
         return self._step in self._starts
 
     def result(self, given: RunInput) -> Json:
-        """The facts. Raises RequestRefusedError."""
+        """Return the facts. Raises RequestRefusedError."""
         if not self.has_started:
             raise RequestRefusedError(self._why_not_reached(given.rerun))
         problem = self._starts[self._step]
         if problem is not None:
-            raise RequestRefusedError(f"{problem}: {self._choice()}")
+            raise RequestRefusedError(f"{problem}: {self._possible_starts()}")
         return self._facts
 
     def _why_not_reached(self, earlier: Earlier | None) -> str:
-        if earlier is not None and self._step in _records(earlier.state):
+        if earlier is not None and self._step in _step_records(earlier.state):
             taken = f"it reused step {self._step!r} from run {earlier.execution_id}"
             return f"{taken}: noetl rerun {earlier.execution_id} --from {self._step}"
-        return f"it never reached step {self._step!r}: {self._choice()}"
+        return f"it never reached step {self._step!r}: {self._possible_starts()}"
 
-    def _choice(self) -> str:
+    def _possible_starts(self) -> str:
         steps = self._graph.steps
         possible = [name for name, why in self._starts.items() if why is None and not steps[name].is_synthetic]
         return f"it can be rerun from {', '.join(possible)}" if possible else "submit the playbook again"
 
 
-def _records(state: Json) -> dict[str, Any]:
+def _step_records(state: Json) -> dict[str, Any]:
     return {} if state is None else {**state.get("left", {}), **state.get("records", {})}
 
 

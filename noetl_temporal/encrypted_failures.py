@@ -15,7 +15,9 @@ HIDDEN = "Encoded failure"
 
 
 class EncryptedFailureConverter(PlainFailureConverter):
-    """As the SDK's, but a failure for want of a key stays readable without that key."""
+    """Encrypts failures like the SDK's converter, but a failure because of a missing key stays readable without that
+    key.
+    """
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         """See temporalio.converter.FailureConverter."""

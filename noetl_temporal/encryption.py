@@ -48,7 +48,7 @@ def is_encrypted(payload: Payload) -> bool:
 
 
 def missing_key(payload: Payload) -> DecryptionError:
-    """The error for an encrypted payload whose key this process does not have."""
+    """Return the error for an encrypted payload whose key this process does not have."""
     key_id = payload.metadata.get(_KEY_ID, b"").decode("utf-8", "replace")
     return DecryptionError(
         f"the encryption key {key_id!r} is missing here: add it to {ENCRYPTION_KEYS_VARIABLE} of this process, after "
@@ -63,14 +63,14 @@ class Keyring:
         self._ciphers = {key_id.encode(): _cipher(key) for key_id, key in keys.items()}
         self._first = next(iter(self._ciphers), None)
         self.ids = tuple(keys)
-        """Of all keys, the one that encrypts first."""
+        """The ids of all keys, first that of the key that encrypts."""
 
     def has_key_of(self, payload: Payload) -> bool:
         """Whether one of the keys has the id in an encrypted payload."""
         return payload.metadata.get(_KEY_ID) in self._ciphers
 
     def encrypt(self, payload: Payload, place: bytes = b"") -> Payload:
-        """The payload with its metadata, encrypted. Only who names the same ``place`` can decrypt it."""
+        """Return the payload with its metadata, encrypted. Only who names the same ``place`` can decrypt it."""
         if self._first is None:
             return payload
         nonce = os.urandom(_NONCE_BYTES)
@@ -79,7 +79,7 @@ class Keyring:
         return Payload(metadata=metadata, data=nonce + data)
 
     def decrypt(self, payload: Payload, place: bytes = b"") -> Payload:
-        """The payload that was encrypted. Raises DecryptionError."""
+        """Return the payload that was encrypted. Raises DecryptionError."""
         from cryptography.exceptions import InvalidTag
 
         if not self.has_key_of(payload):

@@ -24,9 +24,11 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 async def keyring_from_environment() -> Keyring | None:
-    """The keys in NOETL_ENCRYPTION_KEYS, or in the secret that NOETL_ENCRYPTION_VAULT names; None if neither is set.
+    """Return the keys in NOETL_ENCRYPTION_KEYS, or in the secret that NOETL_ENCRYPTION_VAULT names; None if neither is
+    set.
 
-    Raises DeploymentError."""
+    Raises DeploymentError.
+    """
     text, path = os.environ.get(ENCRYPTION_KEYS_VARIABLE), os.environ.get(ENCRYPTION_VAULT_VARIABLE)
     if text and path:
         raise DeploymentError(f"set {ENCRYPTION_KEYS_VARIABLE} or {ENCRYPTION_VAULT_VARIABLE}, not both")
@@ -51,7 +53,7 @@ async def _keys_in_vault(path: str) -> Mapping[str, bytes]:
 
 
 def parsed_keys(text: str, where: str) -> dict[str, bytes]:
-    """The keys in ``id:base64,...``, in their order. Raises DeploymentError, which names no part of a key."""
+    """Return the keys in ``id:base64,...``, in their order. Raises DeploymentError, which names no part of a key."""
     keys: dict[str, bytes] = {}
     for number, part in enumerate(text.split(","), 1):
         key_id, colon, encoded = part.strip().partition(":")

@@ -18,15 +18,15 @@ NO_CATALOG = f"the catalog is in Postgres: set {DSN_VARIABLE} to its DSN"
 
 
 def dsn_from_environment() -> str | None:
-    """The DSN of the event log's Postgres, None when there is none. Raises DeploymentError for what is no DSN, before a
-    driver reads it: its errors repeat parts of it.
+    """Return the DSN of the event log's Postgres, None when there is none. Raises DeploymentError for what is no DSN,
+    before a driver reads it: its errors repeat parts of it.
     """
     dsn = os.environ.get(DSN_VARIABLE)
     try:
         if dsn:
             dsn_place(dsn)
     except DsnError as error:
-        from noetl_temporal.deployment import dsn_problem  # which brings the driver along
+        from noetl_temporal.deployment import dsn_problem  # imports the database driver
 
         raise dsn_problem(error) from None
     return dsn

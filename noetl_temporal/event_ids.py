@@ -32,7 +32,7 @@ _LOW_BITS = 23
 
 
 class IdClock(msgspec.Struct):
-    """The last id handed out: ``ms`` since the Unix epoch, and how many ids that millisecond has had."""
+    """The last id assigned: ``ms`` since the Unix epoch, and the number of ids in that millisecond."""
 
     ms: int = 0
     used: int = 0
@@ -58,10 +58,10 @@ class IdClock(msgspec.Struct):
 
 
 def event_id(ms: int, slot: int, ordinal: int) -> int:
-    """The id; ``ms`` since the Unix epoch, ``ordinal`` with DERIVED added for a derived row."""
+    """Return the id; ``ms`` since the Unix epoch, ``ordinal`` with DERIVED added for a derived row."""
     return (ms - EPOCH_MS) << _LOW_BITS | slot << 13 | ordinal
 
 
 def millisecond_of(id_: int) -> int:
-    """The ``ms`` of an id, since the Unix epoch."""
+    """Return the ``ms`` of an id, since the Unix epoch."""
     return (id_ >> _LOW_BITS) + EPOCH_MS

@@ -40,7 +40,7 @@ class _Answer(NamedTuple):
 
 
 def free_address() -> str:
-    """A loopback address on which nothing listens now."""
+    """Return a loopback address on which nothing listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{probe.getsockname()[1]}"
@@ -96,7 +96,7 @@ def _json(status: HTTPStatus, fields: dict[str, str | list[str]]) -> _Answer:
 
 
 async def exported(address: str) -> str:
-    """What the SDK's exporter at ``HOST:PORT`` says. Raises OSError."""
+    """Return what the SDK's exporter at ``HOST:PORT`` says. Raises OSError."""
     return await asyncio.to_thread(_read, address)
 
 

@@ -20,7 +20,7 @@ from noetl_temporal.mirror.decryption import decrypted
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.follow import Polls
 from noetl_temporal.mirror.payloads import plain
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, Run, at_end, links, settled
+from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun, at_end, links, settled
 from noetl_temporal.mirror.read import Event
 from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.run_state import RunState
@@ -29,11 +29,11 @@ __all__ = ["events_in_history"]
 
 
 async def events_in_history(client: Client, workflow_id: str) -> AsyncIterator[Event]:
-    """Until the last event of the run. Raises RPCError, also for a run that Temporal has removed."""
+    """Yield the events of a run until its last one. Raises RPCError, also for a run that Temporal has removed."""
     found = await client.get_workflow_handle(workflow_id).describe()
     first = found.raw_description.workflow_execution_info.first_run_id or found.run_id
     rows = asyncio.Queue[EventRow | None]()
-    reading = asyncio.create_task(_read_all(client, Run(client.namespace, workflow_id, first, PLAYBOOK), rows))
+    reading = asyncio.create_task(_read_all(client, WorkflowRun(client.namespace, workflow_id, first, PLAYBOOK), rows))
     try:
         while (row := await rows.get()) is not None:
             yield _event(row)
@@ -43,7 +43,7 @@ async def events_in_history(client: Client, workflow_id: str) -> AsyncIterator[E
         await asyncio.wait([reading])
 
 
-async def _read_all(client: Client, run: Run, rows: asyncio.Queue[EventRow | None]) -> None:
+async def _read_all(client: Client, run: WorkflowRun, rows: asyncio.Queue[EventRow | None]) -> None:
     try:
         await _Reader(client, rows).read(run, None)
     finally:
@@ -54,7 +54,7 @@ class _Reader:
     def __init__(self, client: Client, rows: asyncio.Queue[EventRow | None]) -> None:
         self._client, self._rows, self._polls = client, rows, Polls()
 
-    async def read(self, run: Run, before: RunState | None) -> None:
+    async def read(self, run: WorkflowRun, before: RunState | None) -> None:
         """The rows of a run, of its loops and of the runs that continue it. ``before`` is the last state of the one
         that it continues."""
         fold_ = _Fold(self._client, run, before)
@@ -85,13 +85,13 @@ class _Reader:
 class _Fold:
     """The fold over one run; it keeps the run's events, to which later ones refer."""
 
-    def __init__(self, client: Client, run: Run, before: RunState | None) -> None:
+    def __init__(self, client: Client, run: WorkflowRun, before: RunState | None) -> None:
         self._converter, self._run, self._before = client.data_converter, run, before
         self._events: dict[int, HistoryEvent] = {}
         self.state: RunState | None = None
 
     async def rows_of(self, events: Sequence[HistoryEvent]) -> list[EventRow]:
-        """The rows that the next events add."""
+        """Return the rows that the next events add."""
         if not events:
             return []
         found = [await plain(await decrypted(event, self._converter), self._converter) for event in events]

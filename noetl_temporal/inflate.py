@@ -14,7 +14,7 @@ class InflateError(ValueError):
 
 
 def inflated(data: bytes, bits: int = zlib.MAX_WBITS, dictionary: bytes = b"") -> bytes:
-    """The decompressed data. ``bits`` as in zlib: negative for raw deflate.
+    """Return the decompressed data. ``bits`` as in zlib: negative for raw deflate.
 
     Raises InflateError, zlib.error.
     """

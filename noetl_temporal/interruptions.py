@@ -31,7 +31,9 @@ T = TypeVar("T")
 
 
 def stop_reason() -> AttemptStatus | None:
-    """Why the running activity is interrupted; None when Temporal gives no reason: the process is being torn down."""
+    """Return why the running activity is interrupted; None when Temporal gives no reason: the process is being torn
+    down.
+    """
     details = activity.cancellation_details()
     if details is None:
         return None
@@ -45,8 +47,8 @@ def stop_reason() -> AttemptStatus | None:
 
 
 async def not_paused(attempt: Coroutine[Any, Any, T], is_called: asyncio.Event) -> T:
-    """The result of an attempt that a pause does not interrupt once its tool ``is_called``: that call must not be
-    repeated. Temporal tells an activity once that it is to stop, so a cancel after the pause waits for the call.
+    """Return the result of an attempt that a pause does not interrupt once its tool ``is_called``: that call must not
+    be repeated. Temporal tells an activity once that it is to stop, so a cancel after the pause waits for the call.
     """
     work = asyncio.create_task(attempt)
     try:

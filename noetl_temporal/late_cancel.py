@@ -31,7 +31,7 @@ async def until_passed_on(client: Client, workflow_id: str, activity_id: str) ->
     quiet = 0
     try:
         while quiet < 2:
-            above = await _above(client, workflow_id)
+            above = await _workflow_and_ancestors(client, workflow_id)
             if not any(one.workflow_extended_info.cancel_requested for one in above):
                 return
             is_under_way = any(one.HasField("pending_workflow_task") for one in above)
@@ -41,8 +41,8 @@ async def until_passed_on(client: Client, workflow_id: str, activity_id: str) ->
         return
 
 
-async def _above(client: Client, workflow_id: str) -> list[DescribeWorkflowExecutionResponse]:
-    """The workflow, and those it is a child of, the run's last."""
+async def _workflow_and_ancestors(client: Client, workflow_id: str) -> list[DescribeWorkflowExecutionResponse]:
+    """Return the workflow, and those it is a child of, the run's last."""
     found: list[DescribeWorkflowExecutionResponse] = []
     while workflow_id:
         found.append((await client.get_workflow_handle(workflow_id).describe()).raw_description)

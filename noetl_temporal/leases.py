@@ -22,7 +22,7 @@ from noetl_temporal.machine.call import LeaseRenewal
 __all__ = ["LeaseLostError", "held"]
 
 AGAIN_SECONDS = 1.0
-"""After a renewal that failed because the database was away."""
+"""Seconds before a renewal is retried after the database was unavailable."""
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class _Keeper:
             if clock() - self._held_at > self._lease.seconds:
                 raise LeaseLostError(f"the lease of the row expired before it could be renewed: {error.message}")
             await asyncio.sleep(AGAIN_SECONDS)
-        if not _changed(outcome):
+        if not _has_changed_rows(outcome):
             raise LeaseLostError("the lease of the row has expired, and another claimer has the row")
         self._held_at = began
 
@@ -110,6 +110,6 @@ class _Keeper:
             return Outcome("error", error=ErrorInfo("timeout", "the database does not answer"))
 
 
-def _changed(outcome: Outcome) -> bool:
+def _has_changed_rows(outcome: Outcome) -> bool:
     result = outcome.result
     return isinstance(result, dict) and bool(cast("dict[str, Json]", result).get("row_count"))

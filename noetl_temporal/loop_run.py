@@ -52,14 +52,14 @@ class LoopEnd(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def parted(given: ChunkInput) -> tuple[ChunkItems, LoopBody]:
-    """A chunk's input as what is its own, without its items and its scope, and what it shares with others."""
+    """Return a chunk's input as what is its own, without its items and its scope, and what it shares with others."""
     own: dict[str, Any] = {name: getattr(given, name) for name in ChunkItems.__struct_fields__}
     own |= {"items": [], "scope": {}}
     return ChunkItems(**own), LoopBody(given.source, given.step, given.names, steps=given.steps, failure=given.failure)
 
 
 def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) -> tuple[Any, Any]:
-    """The third and the fourth argument: the values, or where they are stored, so that the caller need not load
+    """Return the third and the fourth argument: the values, or where they are stored, so that the caller need not load
     them.
     """
     if own.kept_items is None:
@@ -68,14 +68,16 @@ def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) 
 
 
 def joined(own: ChunkItems, body: LoopBody, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
-    """The chunk's input out of all four arguments."""
+    """Return the chunk's input out of all four arguments."""
     shared = {name: getattr(body, name) for name in ("source", "step", "names", "steps", "failure")}
     given = ChunkInput(**msgspec.structs.asdict(own), **shared)
     return with_items(given, items, scope)
 
 
 def with_items(given: ChunkInput, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
-    """The input with its items and its scope; where they lay elsewhere, ``items`` may have others around its own."""
+    """Return the input with its items and its scope; where they lay elsewhere, ``items`` may have others around its
+    own.
+    """
     part = given.kept_items
     own = items if part is None else items[part.start : part.start + part.count]
     return msgspec.structs.replace(given, items=own, scope=scope, kept_items=None, kept_scope="")

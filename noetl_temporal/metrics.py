@@ -45,11 +45,11 @@ _CALL_BUCKETS = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 600)
 _RUN_BUCKETS = (0.1, 1, 10, 60, 600, 3600, 86_400)
 
 _PATHS = PathLabels()
-"""Of this process: each worker names the paths that it sees first."""
+"""The labels of this process: each worker labels the paths that it sees first."""
 
 
 def exporter(address: str) -> PrometheusConfig:
-    """The SDK's exporter on ``HOST:PORT``."""
+    """Return the SDK's exporter on ``HOST:PORT``."""
     return PrometheusConfig(
         bind_address=address,
         counters_total_suffix=True,

@@ -62,13 +62,13 @@ CANCEL_SIGNAL = "cancel"
 SIGNAL_UPDATE = "signal"
 DECIDE_UPDATE = "decide"
 WAITS_QUERY = "waits"
-"""What people and programs ask of a playbook that waits."""
+"""Requests that answer the waits of a playbook."""
 
 PAUSE_UPDATE = "pause"
 RESUME_UPDATE = "resume"
 RETRY_UPDATE = "retry"
 SKIP_UPDATE = "skip"
-"""What people ask of a playbook that runs, is paused, or holds a step."""
+"""Requests that pause or resume a playbook, or decide about a held step."""
 
 REFUSED_REQUEST = "RequestRefused"
 """Type of the failure of a request that cannot be."""
@@ -79,7 +79,7 @@ ANSWER_SIGNAL = "noetl-wait-answered"
 """Between a playbook and the chunks of its loops."""
 
 PAUSE_SIGNAL = "noetl-pause"
-"""From a workflow that was paused or resumed, to those that it waits for."""
+"""The signal of a workflow that was paused or resumed to those that it waits for."""
 
 REPORT_MEMO = "noetl-report"
 """The memo field with the report of a cancelled run: a cancelled workflow has no result."""
@@ -119,22 +119,22 @@ _IN_PART = re.compile(r"[\x00-\x1f\x7f%/]")
 
 
 def activity_type(kind: str) -> str:
-    """The activity type of a tool kind: ``noetl.http``."""
+    """Return the activity type of a tool kind: ``noetl.http``."""
     return f"noetl.{kind}"
 
 
 def tool_kind(activity_type: str) -> str:
-    """The tool kind of an activity type."""
+    """Return the tool kind of an activity type."""
     return activity_type.removeprefix("noetl.")
 
 
 def tool_queue(kind: str) -> str:
-    """A tool kind's own queue: ``noetl-http``."""
+    """Return a tool kind's own queue: ``noetl-http``."""
     return f"noetl-{kind}"
 
 
 def queue_of(name: str, queues: Mapping[str, str]) -> str:
-    """The task queue for the symbolic ``name`` in a graph: the one that the run chose, else the tool's own."""
+    """Return the task queue for the symbolic ``name`` in a graph: the one that the run chose, else the tool's own."""
     return queues.get(name) or tool_queue(name)
 
 
@@ -146,12 +146,12 @@ def workflow_id(path: str, execution_id: int) -> str:
 
 
 def scheduled_workflow_id(schedule: str) -> str:
-    """The id of a schedule's workflows before Temporal appends the time: the schedule's name, cut to fit."""
+    """Return the id of a schedule's workflows before Temporal appends the time: the schedule's name, cut to fit."""
     return unique_within(_CONTROL.sub(_escaped, schedule), ID_BYTES - _TIME_BYTES)
 
 
 def schedule_of(workflow_id: str) -> str | None:
-    """The id without the time that a schedule appends; None without one."""
+    """Return the id without the time that a schedule appends; None without one."""
     found = _TIME.search(workflow_id)
     return None if found is None else workflow_id[: found.start()]
 
@@ -162,12 +162,12 @@ def child_workflow_id(root_id: str, *parts: str) -> str:
 
 
 def keyword(text: str) -> str:
-    """The value of a search attribute: at most 255 bytes, without control characters (Postgres stores no NUL)."""
+    """Return a text as a search attribute: at most 255 bytes, no control characters (Postgres stores no NUL)."""
     return unique_within(_CONTROL.sub(_escaped, text), KEYWORD_BYTES)
 
 
 def summary(text: str) -> str:
-    """A line for a reader of the Temporal UI, at most 199 bytes; the end of a longer one is left out."""
+    """Return a line for a reader of the Temporal UI, at most 199 bytes; the end of a longer one is left out."""
     line = _CONTROL.sub(" ", text)
     return line if len(line.encode()) <= SUMMARY_BYTES else f"{head(line, SUMMARY_BYTES - len('...'))}..."
 

@@ -43,7 +43,7 @@ _RETRY = RetryPolicy(maximum_attempts=3)
 
 
 def orphan_activity(client: Client) -> Callable[..., Any]:
-    """The local activity, of the workers of workflows."""
+    """Return the local activity, of the workers of workflows."""
 
     @activity.defn(name=END_ORPHANS)
     async def terminate_orphans(owned: list[str]) -> int:
@@ -63,7 +63,7 @@ def orphan_activity(client: Client) -> Callable[..., Any]:
 
 
 async def _terminate(child: WorkflowHandle[Any, Any]) -> bool:
-    """Terminate it; False when it has ended meanwhile."""
+    """Terminate the workflow; return False if it has already ended."""
     try:
         await child.terminate(reason=REASON)
     except RPCError as error:

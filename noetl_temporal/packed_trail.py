@@ -7,7 +7,7 @@ has in common, and the ids and times of the events around it. So
   own id, ``ends`` to its parent, which it mostly is;
 * the JSON is compressed (raw deflate, RFC 1951) with a preset dictionary of typical events.
 
-The payload's metadata, or the field beside the bytes, names the dictionary. A new dictionary gets a new name, so older
+The payload's encoding, or the field beside the bytes, names the dictionary. A new dictionary gets a new name, so older
 payloads stay readable.
 """
 
@@ -22,10 +22,7 @@ from temporalio.api.common.v1 import Payload
 
 from noetl_temporal.inflate import inflated
 
-__all__ = ["DICTIONARIES", "ENCODING", "PackedTrail", "from_payload", "pack", "to_payload", "unpack"]
-
-ENCODING = "noetl/trail"
-"""Of a payload that is a packed trail; its metadata names the ``dictionary``."""
+__all__ = ["DICTIONARIES", "ENCODINGS", "PackedTrail", "from_payload", "is_packed", "pack", "to_payload", "unpack"]
 
 _LATEST = "1"
 
@@ -65,7 +62,12 @@ DICTIONARIES: Mapping[str, bytes] = {
         b'"step":"done","step_run_id":"done#1","task_run_id":"done#1:done_task:1"}}]'
     ),
 }
-"""By name. Frequent strings are at the end, where references are short. Never change a dictionary: add another."""
+"""Dictionaries by name. Frequent strings are at the end, where references are short. Never change one: add another."""
+
+ENCODINGS: Mapping[str, str] = {name: f"noetl/trail{name}" for name in DICTIONARIES}
+"""Of payloads that are packed trails, by the name of their dictionary."""
+
+_NAMES = {encoding.encode(): name for name, encoding in ENCODINGS.items()}
 
 _SHORT = 4_000
 """Bytes of JSON up to which a small window, which is quicker to set up, finds all there is to find."""
@@ -79,7 +81,7 @@ class PackedTrail(msgspec.Struct, frozen=True):
 
 
 def pack(events: Sequence[Any]) -> PackedTrail:
-    """The events (machine.domain.DomainEvent, or the same as JSON maps) in few bytes."""
+    """Return the events (machine.domain.DomainEvent, or the same as JSON maps) in few bytes."""
     text = msgspec.json.encode(_as_differences(events))
     bits, memory = (13, 5) if len(text) <= _SHORT else (15, 8)
     packer = zlib.compressobj(9, zlib.DEFLATED, -bits, memory, zlib.Z_DEFAULT_STRATEGY, DICTIONARIES[_LATEST])
@@ -87,7 +89,7 @@ def pack(events: Sequence[Any]) -> PackedTrail:
 
 
 def unpack(trail: PackedTrail, mended: Callable[[bytes], bytes] = bytes) -> list[dict[str, Any]]:
-    """The events as JSON maps, ``mended`` what their JSON goes through before it is read.
+    """Return the events as JSON maps, ``mended`` what their JSON goes through before it is read.
 
     Raises KeyError for a dictionary that this version does not know, InflateError.
     """
@@ -105,14 +107,18 @@ def unpack(trail: PackedTrail, mended: Callable[[bytes], bytes] = bytes) -> list
 
 
 def to_payload(trail: PackedTrail) -> Payload:
-    """The events as a payload of their own."""
-    metadata = {"encoding": ENCODING.encode(), "dictionary": trail.dictionary.encode()}
-    return Payload(metadata=metadata, data=trail.data)
+    """Return the events as a payload of their own."""
+    return Payload(metadata={"encoding": ENCODINGS[trail.dictionary].encode()}, data=trail.data)
+
+
+def is_packed(payload: Payload) -> bool:
+    """Whether the payload is a packed trail."""
+    return payload.metadata.get("encoding", b"") in _NAMES
 
 
 def from_payload(payload: Payload) -> PackedTrail:
-    """What ``to_payload`` made a payload of."""
-    return PackedTrail(payload.metadata["dictionary"].decode(), payload.data)
+    """Return what ``to_payload`` made a payload of. Raises KeyError for any other payload."""
+    return PackedTrail(_NAMES[payload.metadata["encoding"]], payload.data)
 
 
 def _as_differences(events: Sequence[Any]) -> list[dict[str, Any]]:

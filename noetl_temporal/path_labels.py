@@ -18,7 +18,7 @@ class PathLabels:
         self._known: set[str] = set()
 
     def label(self, path: str) -> str:
-        """The same for a path whenever it is asked."""
+        """Return the label of a path, the same in every call."""
         if path in self._known or len(self._known) < self._most:
             self._known.add(path)
             return path

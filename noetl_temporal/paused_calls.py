@@ -35,7 +35,7 @@ moment after the run does."""
 
 
 async def pause_calls(client: Client, workflow_id: str, *, frames_only: bool) -> int:
-    """How many were paused. Raises RPCError."""
+    """Return how many were paused. Raises RPCError."""
     total = 0
     for _ in range(_PASSES):
         paused = 0
@@ -95,7 +95,7 @@ def _ignore_ended(error: RPCError) -> None:
 async def _calls_in_flight(
     client: Client, workflow_id: str
 ) -> AsyncIterator[tuple[WorkflowExecution, PendingActivityInfo]]:
-    """Of the run, its loops, and the playbooks that it waits for."""
+    """Yield the calls of the run, its loops, and the playbooks that it waits for."""
     ids = deque([workflow_id])
     while ids:
         try:

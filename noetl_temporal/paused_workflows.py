@@ -1,4 +1,4 @@
-"""Workflows that somebody has paused in Temporal itself, in its UI or with ``temporal workflow pause``.
+"""Workflows that were paused in Temporal itself, in its UI or with ``temporal workflow pause``.
 
 Such a workflow is open and does nothing: no workflow task and no attempt of a call begins, requests and queries are
 refused, signals are kept. The server lists it as Paused, a status that the SDK (1.35) does not know: it raises
@@ -17,7 +17,7 @@ _PAUSED = ServerStatus.WORKFLOW_EXECUTION_STATUS_PAUSED
 
 
 def read_paused_as_running() -> None:
-    """Have the SDK read the status as running, as a paused workflow has not ended. ``is_paused`` distinguishes
+    """Make the SDK read the status as running, as a paused workflow has not ended. ``is_paused`` distinguishes
     them. Python asks this hook for no value that the SDK knows.
     """
     WorkflowExecutionStatus._missing_ = _read  # type: ignore[method-assign] # pyright: ignore[reportAttributeAccessIssue]
@@ -33,5 +33,5 @@ def is_paused(info: WorkflowExecutionInfo) -> bool:
 
 
 def unpause_command(workflow_id: str) -> str:
-    """The command that resumes it."""
+    """Return the command that resumes it."""
     return f"temporal workflow unpause --workflow-id {workflow_id}"

@@ -37,7 +37,7 @@ from noetl_temporal.connection_pools import Connection, run_on_pool
 from noetl_temporal.encryption import ENCRYPTED, DecryptionError, Keyring, is_encrypted, missing_key
 from noetl_temporal.mirror.migrations import migrate
 
-__all__ = ["SEGMENT", "STORE_NAME", "UNDECRYPTED", "UNREAD", "PatientStore", "PayloadStore"]
+__all__ = ["SEGMENT", "STORE_NAME", "UNDECRYPTED", "UNREAD", "DeferringStore", "PayloadStore"]
 
 STORE_NAME = "noetl.payload"
 """The name of this store in history."""
@@ -48,7 +48,7 @@ with workflow.unsafe.sandbox_unrestricted():  # workflows never see it: such a p
 nobody else can make one."""
 
 UNDECRYPTED = "noetl-undecrypted"
-"""In the metadata of such a payload: why it cannot be decrypted, if that is the reason."""
+"""The key in the metadata of such a payload for why it cannot be decrypted."""
 
 RETRIEVE_SECONDS = 5.0
 """How long an activity may take to read its input before its first heartbeat is due."""
@@ -113,7 +113,7 @@ class PayloadStore(StorageDriver):
         return self._dsn
 
     def name(self) -> str:
-        """The name of this store in history."""
+        """Return the name of this store in history."""
         return STORE_NAME
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
@@ -133,7 +133,7 @@ class PayloadStore(StorageDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """The payloads of earlier claims. Raises LookupError for one that is not there, DecryptionError,
+        """Return the payloads of earlier claims. Raises LookupError for one that is not there, DecryptionError,
         asyncpg's errors, OSError."""
         del context
         keys = [claim.claim_data["key"] for claim in claims]
@@ -171,13 +171,13 @@ class PayloadStore(StorageDriver):
         return {key: data for key, data in found.items() if hashlib.sha256(data).hexdigest() == key}
 
     def _written(self, key: str, text: bytes) -> bytes:
-        """The row of a payload's text."""
+        """Return the row of a payload's text."""
         if self._keyring is None:
             return text
         return self._keyring.encrypt(Payload.FromString(text), key.encode()).SerializeToString(deterministic=True)
 
     def _as_stored(self, key: str, data: bytes) -> bytes:
-        """The text in a row, encrypted or not. Raises DecryptionError."""
+        """Return the text in a row, encrypted or not. Raises DecryptionError."""
         if ENCRYPTED not in data[:_METADATA_BYTES]:
             return data
         payload = Payload.FromString(data)
@@ -196,7 +196,7 @@ class PayloadStore(StorageDriver):
             return await run_on_pool(self._dsn, statement)
 
 
-class PatientStore(StorageDriver):
+class DeferringStore(StorageDriver):
     """A payload store for workers. If a value cannot be read immediately, it returns a payload with its key, and the
     activity reads the value while it heartbeats. A failure would end the attempt before it starts, which looks like a
     lost attempt. A workflow task that reads such a payload fails (codec.py), and is retried.
@@ -206,7 +206,7 @@ class PatientStore(StorageDriver):
         self._store = store
 
     def name(self) -> str:
-        """That of the store."""
+        """Return the name of the store."""
         return self._store.name()
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
@@ -265,7 +265,7 @@ class _ValueCache:
         self._bytes = 0
 
     def get(self, reader: _Reader, key: str) -> bytes | None:
-        """None for a value that is not cached."""
+        """Return the cached value; None if it is not cached."""
         if (reader, key) in self._data:
             self._data.move_to_end((reader, key))
         return self._data.get((reader, key))

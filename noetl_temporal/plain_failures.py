@@ -15,7 +15,7 @@ _REPORTS = frozenset({PLAYBOOK_FAILED, PLAYBOOK_CANCELLED, REFUSED_REQUEST})
 
 
 class PlainFailureConverter(DefaultFailureConverter):
-    """What is raised to report an outcome says everything in its message. Other exceptions keep their traceback."""
+    """Drops the traceback of exceptions that report an outcome, as their message says everything."""
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         """See temporalio.converter.FailureConverter."""
@@ -25,5 +25,5 @@ class PlainFailureConverter(DefaultFailureConverter):
 
 
 def _is_report(error: ApplicationError) -> bool:
-    """Of a playbook, or of an attempt that is retried."""
+    """Whether the failure reports the outcome of a playbook, or of an attempt that is retried."""
     return error.type in _REPORTS or error.category is ApplicationErrorCategory.BENIGN

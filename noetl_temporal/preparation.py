@@ -78,7 +78,7 @@ class Preparation(NamedTuple):
         queues: Mapping[str, str],
         schedule: str = "",
     ) -> RunInput:
-        """What a run of the playbook is asked for."""
+        """Return the input of a run of the playbook."""
         source = playbook.graph.source
         real_queues = resolved_queues([playbook.graph, *playbook.calls.graphs], queues)
         return RunInput(
@@ -94,7 +94,7 @@ class Preparation(NamedTuple):
 
 
 def _pinned(catalog: CalledPlaybooks, file: Path | None) -> PinnedCalls:
-    """The playbooks that may be called. Raises CompileError."""
+    """Return the playbooks that may be called. Raises CompileError."""
     from noetl_compiler.pinning import pin_file, pin_graphs
 
     match catalog:

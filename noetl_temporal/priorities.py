@@ -11,7 +11,7 @@ __all__ = ["priority_of"]
 
 
 def priority_of(graph: Graph) -> Priority:
-    """As the metadata of the playbook say; of a playbook that is called, what they leave open is its caller's."""
+    """Return the priority in the metadata of the playbook. A called playbook inherits unset fields from its caller."""
     asked = graph.priority
     if asked is UNSET:
         return Priority.default

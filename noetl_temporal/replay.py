@@ -23,7 +23,7 @@ from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.visibility import OPEN
 from noetl_temporal.workflows import WORKFLOWS, interceptors
 
-__all__ = ["NoHistoryError", "Verdict", "histories_of", "history_in", "open_histories", "problem_of", "replay"]
+__all__ = ["NoHistoryError", "ReplayResult", "histories_of", "history_in", "open_histories", "problem_of", "replay"]
 
 _WENT_ON = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 _STARTED_CHILD = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
@@ -38,7 +38,7 @@ class NoHistoryError(ValueError):
     """The text is not the history of a workflow."""
 
 
-class Verdict(NamedTuple):
+class ReplayResult(NamedTuple):
     """``problem`` says in one line why the run does not replay; None if it does. ``events`` is the length of its
     history.
     """
@@ -49,17 +49,17 @@ class Verdict(NamedTuple):
     problem: str | None
 
 
-async def replay(history: WorkflowHistory, converter: DataConverter) -> Verdict:
+async def replay(history: WorkflowHistory, converter: DataConverter) -> ReplayResult:
     """Replay one run."""
     problem = await problem_of(history, replay_converter(converter))
-    return Verdict(history.workflow_id, _run_id(history), len(history.events), problem)
+    return ReplayResult(history.workflow_id, _run_id(history), len(history.events), problem)
 
 
 async def problem_of(
     history: WorkflowHistory, converter: DataConverter, more: Sequence[Interceptor] = (), namespace: str = _NOWHERE
 ) -> str | None:
-    """Why a run does not replay, in one line. ``more`` are interceptors beside those of every worker. Signatures, where
-    the converter verifies them, are valid in the ``namespace`` of the run alone.
+    """Return why a run does not replay, in one line. ``more`` are interceptors beside those of every worker.
+    Signatures, where the converter verifies them, are valid in the ``namespace`` of the run alone.
     """
     prepare_structs()
     replayer = Replayer(
@@ -78,7 +78,7 @@ async def problem_of(
 
 
 def history_in(text: str) -> WorkflowHistory:
-    """The history in a JSON text of Temporal's CLI or UI. Raises NoHistoryError."""
+    """Return the history in a JSON text of Temporal's CLI or UI. Raises NoHistoryError."""
     try:
         started: dict[str, Any] = json.loads(text)["events"][0]["workflowExecutionStartedEventAttributes"]
         return WorkflowHistory.from_json(str(started.get("workflowId", "")), text)
@@ -101,7 +101,7 @@ async def histories_of(client: Client, workflow_id: str) -> AsyncIterator[Workfl
 
 
 async def open_histories(client: Client) -> AsyncIterator[WorkflowHistory]:
-    """Every playbook and loop that runs now. Raises RPCError."""
+    """Yield every playbook and loop that runs now. Raises RPCError."""
     async for found in client.list_workflows(_OPEN):
         history = await _history(client, found.id, found.run_id)
         if history is not None:
@@ -109,7 +109,7 @@ async def open_histories(client: Client) -> AsyncIterator[WorkflowHistory]:
 
 
 async def _history(client: Client, workflow_id: str, run_id: str) -> WorkflowHistory | None:
-    """None for a run that is gone."""
+    """Return the history of a run; None if Temporal has removed it."""
     try:
         return await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
     except RPCError as error:

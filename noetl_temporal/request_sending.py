@@ -47,7 +47,7 @@ __all__ = [
 Request: TypeAlias = SignalRequest | DecisionRequest | PauseRequest | HeldRequest
 
 WITHIN = timedelta(seconds=20)
-"""Until a worker has to have accepted a request. One that comes later is accepted all the same."""
+"""How long to wait for a worker to accept a request, which may still be accepted later."""
 
 _ABORTED = "workflow update was aborted"
 """What Temporal says of a request that the run has not answered, and that is to be sent again."""
@@ -101,7 +101,7 @@ async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request
 
 @contextlib.contextmanager
 def of_open_run() -> Generator[None]:
-    """What is asked inside needs a run that goes on. Raises RunOverError where Temporal has none."""
+    """Translate errors of requests to an open run. Raises RunOverError if the run has ended."""
     try:
         yield
     except RPCError as error:
@@ -111,7 +111,7 @@ def of_open_run() -> Generator[None]:
 
 
 def check_reason(reason: str) -> None:
-    """Of a stop, which no validator of the run checks. Raises RequestRefusedError."""
+    """Check the reason of a stop, which the run does not validate. Raises RequestRefusedError."""
     _check_types(PauseRequest(0, reason=reason))
     problem = text_problem("", reason)
     if problem is not None:
@@ -147,8 +147,8 @@ async def _sent(workflow: WorkflowHandle[Any, Any], update: str, request: Reques
 
 
 async def open_waits(workflow: WorkflowHandle[Any, Any], within: timedelta | None = None) -> OpenWaits:
-    """What the run waits for. Raises RPCError where no worker answers in time, RequestRefusedError where the run is
-    paused in Temporal itself.
+    """Return what the run waits for. Raises RPCError where no worker answers in time, RequestRefusedError where the run
+    is paused in Temporal itself.
     """
     try:
         with of_open_run():
@@ -163,7 +163,9 @@ def _paused_in_temporal(workflow: WorkflowHandle[Any, Any]) -> str:
 
 
 async def open_approval(workflow: WorkflowHandle[Any, Any], name: str | None) -> Wait:
-    """The approval that is meant, as ``chosen_approval``. Raises RequestRefusedError, and RPCError as open_waits."""
+    """Return the approval that is meant, as ``chosen_approval``. Raises RequestRefusedError, and RPCError as
+    open_waits.
+    """
     waits = (await open_waits(workflow, WITHIN)).waits
     if not waits and (await workflow.describe()).close_time is not None:
         raise RunOverError
@@ -171,7 +173,8 @@ async def open_approval(workflow: WorkflowHandle[Any, Any], name: str | None) ->
 
 
 def chosen_approval(waits: list[Wait], name: str | None) -> Wait:
-    """The approval that is meant: the only one, or that of a step, ``review``, or of an item of a loop, ``review[3]``.
+    """Return the approval that is meant: the only one, or that of a step, ``review``, or of an item of a loop,
+    ``review[3]``.
 
     Raises RequestRefusedError.
     """

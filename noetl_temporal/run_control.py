@@ -1,4 +1,4 @@
-"""What people and programs ask of one run: to answer it, pause it, and decide about its held steps."""
+"""Requests to one run: answer its waits, pause and resume it, decide about its held steps."""
 
 from __future__ import annotations
 
@@ -40,15 +40,17 @@ class RunControl:
         return self.workflow.id
 
     def _latest(self) -> WorkflowHandle[Any, RunReport]:
-        """The workflow by its id alone, so that it means the latest of its runs."""
+        """Return the workflow by its id alone, so that it means the latest of its runs."""
         return self._temporal.get_workflow_handle(self.workflow_id, result_type=RunReport)
 
     async def waits(self, within: timedelta | None = None) -> list[Wait]:
-        """What the run waits for, from the oldest on. Raises RPCError if no worker responds in time."""
-        return (await self.standstill(within)).waits
+        """Return what the run waits for, from the oldest on. Raises RPCError if no worker responds in time."""
+        return (await self.suspensions(within)).waits
 
-    async def standstill(self, within: timedelta | None = None) -> OpenWaits:
-        """What the run waits for: waits, held steps, and its pause. Raises RPCError if no worker responds in time."""
+    async def suspensions(self, within: timedelta | None = None) -> OpenWaits:
+        """Return what the run waits for: waits, held steps, and its pause. Raises RPCError if no worker responds in
+        time.
+        """
         return await open_waits(self.workflow, within)
 
     async def pause(self, *, by: str = "", reason: str = "", now: bool = False) -> None:
@@ -59,7 +61,7 @@ class RunControl:
         try:
             await self._send(PAUSE_UPDATE, PauseRequest(new_execution_id(), by, reason))
         except RequestRefusedError:
-            if not now or (await self.standstill()).pause is None:
+            if not now or (await self.suspensions()).pause is None:
                 raise
         await pause_calls(self._temporal, self.workflow_id, frames_only=not now)
 
@@ -88,9 +90,11 @@ class RunControl:
         return failed
 
     async def approval(self, step: str | None = None) -> Wait:
-        """The approval that the run waits for; ``step``, or ``step[3]`` for an item of a loop, where there are several.
+        """Return the approval that the run waits for; ``step``, or ``step[3]`` for an item of a loop, where there are
+        several.
 
-        Raises RequestRefusedError, and RPCError if no worker responds in time."""
+        Raises RequestRefusedError, and RPCError if no worker responds in time.
+        """
         return await open_approval(self._latest(), step)
 
     async def signal(self, name: str, data: Json = None, *, key: str | None = None, id: int | None = None) -> None:  # noqa: A002 - as Temporal says it

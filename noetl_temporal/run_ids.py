@@ -83,7 +83,7 @@ async def matches_in_log(dsn: str, text: str) -> dict[int, str]:
 
 
 def _ranges(text: str) -> list[tuple[int, int]]:
-    """The execution ids that begin with these digits."""
+    """Return the execution ids that begin with these digits."""
     if not text.isdecimal():
         return []
     sizes = [10 ** (length - len(text)) for length in LENGTHS if length >= len(text)]

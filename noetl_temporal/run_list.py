@@ -33,7 +33,7 @@ _IN_TEMPORAL: dict[RunStatus, tuple[WorkflowExecutionStatus, str]] = {
 and a partial one is completed; its search attribute has the status."""
 
 _IN_ATTRIBUTE: dict[RunStatus, RunStatus] = {"paused": "running", "partial": "completed"}
-"""Those for which Temporal has another status."""
+"""Statuses that Temporal stores under another name."""
 
 _OF_TEMPORAL: dict[WorkflowExecutionStatus, RunStatus] = {
     there: here for here, (there, _) in _IN_TEMPORAL.items() if here not in _IN_ATTRIBUTE
@@ -92,7 +92,7 @@ async def runs_in_log(dsn: str, wanted: RunFilter) -> list[ListedRun]:
 
 
 def _of_column(time: datetime | None) -> datetime | None:
-    """As the columns have it: UTC without saying so."""
+    """Return the time of a column, which is UTC without a time zone."""
     return time and time.astimezone(UTC).replace(tzinfo=None)
 
 
@@ -149,7 +149,9 @@ def _status_term(status: RunStatus) -> str:
 
 
 def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
-    """None for one whose status means nothing to us. A run that continued as new began with its id."""
+    """Convert a run of Temporal's list; None if its status is unknown. It started at the time in its execution id, even
+    if it has continued as new.
+    """
     status = _OF_TEMPORAL.get(one.status) if one.status else None
     if status is None:
         return None

@@ -35,7 +35,7 @@ from temporalio.exceptions import ApplicationError
 from noetl_activities import sinks
 from noetl_activities.call_summary import call_summary
 from noetl_activities.credentials import Credentials, CredentialSource
-from noetl_activities.once import Answer, Once, keeps_outcomes
+from noetl_activities.once import LedgerSlot, OnceResult, keeps_outcomes
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Credential, Json, OutputStream, Request, Tool
@@ -44,7 +44,7 @@ from noetl_temporal.attempt_end import AttemptEnd, handed_on, interrupted
 from noetl_temporal.attempt_log import AttemptLog
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.call_sinks import CallSinks
-from noetl_temporal.codec import Unread
+from noetl_temporal.codec import UnreadValue
 from noetl_temporal.encryption_codec import Locked
 from noetl_temporal.interruptions import finished, not_paused
 from noetl_temporal.late_cancel import until_passed_on
@@ -104,7 +104,7 @@ def tool_activity(
     return run
 
 
-async def _read(call: ToolCall | Unread | Locked, values: ValueStore, log: CallLog) -> ToolCall | str:
+async def _read(call: ToolCall | UnreadValue | Locked, values: ValueStore, log: CallLog) -> ToolCall | str:
     """The call, read from the payload store, however long that takes; a message when the store no longer has it. Raises
     ApplicationError for one that is encrypted with a key that this worker does not have.
     """
@@ -261,7 +261,7 @@ class Attempt:
         if not keeps_outcomes(tool):
             return None
 
-        async def find() -> Answer | None:
+        async def find() -> OnceResult | None:
             return await tool.find(await self._request(), self._context, self._once())
 
         found, failure = await attempted(find, self._deadline)
@@ -269,13 +269,13 @@ class Attempt:
             return _Answer(failure)
         return None if found is None else self._adopt(found)
 
-    def _adopt(self, answer: Answer) -> _Answer:
+    def _adopt(self, answer: OnceResult) -> _Answer:
         """Use an outcome that the tool has found or made, and record the attempts that it counts."""
         self.log.add_unrecorded_attempts(answer.used)
         return _Answer(plain(answer.outcome), answer.is_taken, answer.is_kept)
 
-    def _once(self) -> Once:
-        return Once(self.call.key, self.log.n, self._noted)
+    def _once(self) -> LedgerSlot:
+        return LedgerSlot(self.call.key, self.log.n, self._noted)
 
     def _noted(self, outcome: Outcome) -> str:
         return ledger_json(plain(outcome), self.credentials, self.values.limit, self.log.used)

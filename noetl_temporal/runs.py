@@ -204,12 +204,14 @@ class RunHandle(RunControl):
                 raise
             return await self._past_result()
         except WorkflowFailureError as error:
-            if isinstance(error.cause, TerminatedError) and await self._goes_on():
+            if isinstance(error.cause, TerminatedError) and await self._was_reset():
                 return await RunHandle(self._temporal, self._latest(), self.execution_id, self._dsn).result()
             return await self._report_of(error.cause)
 
     async def wait(self, timeout: timedelta | None = None) -> RunReport:  # noqa: ASYNC109 - of the wait, not of the run
-        """As ``result``, but at most for the timeout: the run itself continues. Raises TimeoutError."""
+        """Wait for the result, at most for the timeout: the run itself continues. Raises TimeoutError, and see
+        ``result``.
+        """
         async with asyncio.timeout(None if timeout is None else timeout.total_seconds()):
             return await self.result()
 
@@ -225,7 +227,7 @@ class RunHandle(RunControl):
                 return report or RunReport(found.status.lower() if found else "", self.execution_id)
         raise UnknownRunError(f"neither Temporal nor the event log has the end of run {self.execution_id}")
 
-    async def _goes_on(self) -> bool:
+    async def _was_reset(self) -> bool:
         """Whether a terminated run was replaced by one that a reset made: then the latest run is not terminated."""
         try:
             return (await self._latest().describe()).status is not WorkflowExecutionStatus.TERMINATED
@@ -238,13 +240,13 @@ class RunHandle(RunControl):
         if isinstance(cause, ApplicationError) and cause.type in (PLAYBOOK_FAILED, PLAYBOOK_CANCELLED):
             return msgspec.convert(cause.details[0], RunReport)
         if isinstance(cause, CancelledError):
-            return await self._left_report() or RunReport("cancelled", self.execution_id)
+            return await self._report_in_memo() or RunReport("cancelled", self.execution_id)
         if isinstance(cause, ApplicationError):  # the workflow could not start, or not continue
             failure = Failure("playbook", cause.message, kind=cause.type or "internal")
             return RunReport("failed", self.execution_id, failures=FailureLog().with_failure(failure))
         return RunReport("terminated" if isinstance(cause, TerminatedError) else "timed_out", self.execution_id)
 
-    async def _left_report(self) -> RunReport | None:
+    async def _report_in_memo(self) -> RunReport | None:
         left = (await (await self.workflow.describe()).memo()).get(REPORT_MEMO)
         return None if left is None else msgspec.convert(left, RunReport)
 
@@ -273,11 +275,11 @@ class RunHandle(RunControl):
             await self.workflow.terminate(reason=reason)
 
     async def progress(self, within: timedelta | None = None) -> dict[str, dict[str, Json]]:
-        """The steps so far, from a query of the workflow. Raises RPCError if no worker responds in time."""
+        """Return the steps so far, from a query of the workflow. Raises RPCError if no worker responds in time."""
         return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress", rpc_timeout=within))
 
     async def events(self) -> AsyncIterator[Event]:
-        """The event log from its start until the run's last event, as rows appear.
+        """Yield the event log from its start until the run's last event, as rows appear.
 
         Without an event log from Temporal's history, while Temporal has it: the same events, but those that its mirror
         adds about resets. Raises asyncpg's errors, or then RPCError."""

@@ -22,10 +22,10 @@ from noetl_temporal.schedule_facts import (
 from noetl_temporal.schedules import TemporalSchedules
 from noetl_temporal.unsupported import UnsupportedError
 
-__all__ = ["Moved", "PlaybookSchedules"]
+__all__ = ["MovedSchedule", "PlaybookSchedules"]
 
 
-class Moved(NamedTuple):
+class MovedSchedule(NamedTuple):
     """A schedule of ``path`` that was at version ``before`` and is at ``version`` now; or why it is not."""
 
     schedule: str
@@ -85,11 +85,11 @@ class PlaybookSchedules:
         return await self.get(own)
 
     async def list(self, path: str | None = None) -> Sequence[PlaybookSchedule]:
-        """All of them, or those of a path, by name. A new one may take a second to be listed."""
+        """Return all of them, or those of a path, by name. A new one may take a second to be listed."""
         return await self._temporal.all(path)
 
     async def get(self, name: str) -> PlaybookSchedule:
-        """What it is, when it runs next, and its latest runs."""
+        """Return what it is, when it runs next, and its latest runs."""
         return await self._temporal.get(name)
 
     async def pause(self, name: str, note: str | None = None) -> None:
@@ -116,9 +116,9 @@ class PlaybookSchedules:
         """Its runs continue."""
         await self._temporal.delete(name)
 
-    async def follow(self, registered: Iterable[Registered]) -> Sequence[Moved]:
+    async def follow(self, registered: Iterable[Registered]) -> Sequence[MovedSchedule]:
         """Move the schedules that follow the paths of these, and are behind, to the newest versions."""
-        moved: dict[str, Moved] = {}
+        moved: dict[str, MovedSchedule] = {}
         for path in sorted({one.entry.path for one in registered}):
             entry = await self._preparation.catalog.get(path)
             is_newest = False
@@ -128,21 +128,21 @@ class PlaybookSchedules:
                 is_newest = tried.version == entry.version
         return [*moved.values()]
 
-    async def _moved_to(self, entry: CatalogEntry) -> Mapping[str, Moved]:
+    async def _moved_to(self, entry: CatalogEntry) -> Mapping[str, MovedSchedule]:
         behind = [one for one in await self._temporal.all(entry.path) if one.follows and one.version < entry.version]
         tried = [await self._moved(one, entry) for one in behind]
         return {one.schedule: one for one in tried if one is not None}
 
-    async def _moved(self, schedule: PlaybookSchedule, entry: CatalogEntry) -> Moved | None:
-        """None for one that somebody else has moved meanwhile."""
+    async def _moved(self, schedule: PlaybookSchedule, entry: CatalogEntry) -> MovedSchedule | None:
+        """Return how the schedule was moved; None if another client has moved it."""
         name, before = schedule.name, schedule.version
         if schedule.payload is None:
-            return Moved(
+            return MovedSchedule(
                 name, entry.path, before, entry.version, "its payload cannot be read: delete it and add it again"
             )
         try:
             playbook = await self._preparation.ready(entry, schedule.payload)
             moved = await self._temporal.move(name, entry.version, playbook)
         except (CompileError, UnsupportedError, ScheduleError) as error:
-            return Moved(name, entry.path, before, entry.version, str(error))
-        return None if moved is None else Moved(name, entry.path, moved, entry.version)
+            return MovedSchedule(name, entry.path, before, entry.version, str(error))
+        return None if moved is None else MovedSchedule(name, entry.path, moved, entry.version)

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 CATCH_UP = timedelta(minutes=10)
-"""How late a run may start after Temporal was away; later ones are skipped."""
+"""How late a run may start after Temporal was unavailable; later ones are skipped."""
 
 
 class ScheduleError(Exception):
@@ -40,7 +40,7 @@ class ScheduleTimes(msgspec.Struct, frozen=True, omit_defaults=True):
     jitter: float = 0
 
     def spec(self) -> ScheduleSpec:
-        """As Temporal has it."""
+        """The schedule spec of Temporal."""
         return ScheduleSpec(
             cron_expressions=list(self.cron),
             intervals=[] if self.every is None else [ScheduleIntervalSpec(timedelta(seconds=self.every))],

@@ -84,7 +84,7 @@ class TemporalSchedules:
     ) -> None:
         """The schedule named ``run.schedule``. Raises ScheduleError, DeploymentError."""
         name = run.schedule
-        if not _can_be(name):
+        if not _is_valid_name(name):
             raise ScheduleError(f"the name of a schedule has 1 to {MOST_NAME_CHARACTERS} printable characters")
         schedule = Schedule(
             await self._action(ScheduleInput(run, playbook)),
@@ -92,7 +92,7 @@ class TemporalSchedules:
             SchedulePolicy(overlap=ScheduleOverlapPolicy[overlap.upper()], catchup_window=catch_up),
             ScheduleState(paused=is_paused),
         )
-        async with self._asking(name):
+        async with self._translated_errors(name):
             try:
                 await self._temporal.create_schedule(
                     name,
@@ -130,9 +130,9 @@ class TemporalSchedules:
         return ScheduleInput(*await converter.decode(list(action.args), [RunInput, Playbook]))
 
     async def all(self, path: str | None = None) -> list[PlaybookSchedule]:
-        """Those of the namespace, or of a path, by name. Raises DeploymentError."""
+        """Return the schedules of the namespace, or of a path, sorted by name. Raises DeploymentError."""
         query = None if path is None else f"{PATH.name} = {literal(keyword(path))}"
-        async with self._asking(""):
+        async with self._translated_errors(""):
             names = [one.id async for one in await self._temporal.list_schedules(query)]
         found = await asyncio.gather(*map(self._read, sorted(names)))
         return [one for one in found if one is not None and path in (None, one.path)]
@@ -145,16 +145,16 @@ class TemporalSchedules:
         return found
 
     async def _read(self, name: str) -> PlaybookSchedule | None:
-        """None for one that is not ours, and one that has been deleted."""
+        """Return a schedule; None if it is not one of NoETL, or has been deleted."""
         try:
-            async with self._asking(name):
+            async with self._translated_errors(name):
                 found = await self._handle(name).describe()
-                told = await found.memo_value(_MEMO, None, type_hint=ScheduleMemo)
-                return None if told is None else await self._described(name, found, told)
+                memo = await found.memo_value(_MEMO, None, type_hint=ScheduleMemo)
+                return None if memo is None else await self._described(name, found, memo)
         except (_NoScheduleError, ApplicationError, msgspec.ValidationError):
             return None
 
-    async def _described(self, name: str, found: ScheduleDescription, told: ScheduleMemo) -> PlaybookSchedule:
+    async def _described(self, name: str, found: ScheduleDescription, memo: ScheduleMemo) -> PlaybookSchedule:
         schedule, info = found.schedule, found.info
         starts = [(one.scheduled_at, one.action) for one in info.recent_actions]
         runs = [
@@ -162,10 +162,10 @@ class TemporalSchedules:
         ]
         return PlaybookSchedule(
             name,
-            told.path,
+            memo.path,
             _version(found),
-            told.follows,
-            told.times,
+            memo.follows,
+            memo.times,
             OVERLAPS[schedule.policy.overlap - 1],
             schedule.policy.catchup_window or timedelta(),
             schedule.state.paused,
@@ -195,7 +195,7 @@ class TemporalSchedules:
         return ScheduledRun(at, action.workflow_id, attributes.get(EXECUTION_ID))
 
     async def move(self, name: str, version: int, playbook: Playbook) -> int | None:
-        """Have the next runs be of a newer version. Returns the version before; None where it is no older.
+        """Move the next runs to a newer version. Returns the version before; None if that is not older.
 
         Raises ScheduleError, DeploymentError."""
         before: list[int] = []
@@ -216,44 +216,44 @@ class TemporalSchedules:
             found.schedule.action = await self._action(ScheduleInput(run, playbook))
             return ScheduleUpdate(found.schedule, attributes_of_schedule(source.path, version))
 
-        async with self._asking(name):
+        async with self._translated_errors(name):
             await self._handle(name).update(update)
         return before[0] if before else None
 
     async def pause(self, name: str, note: str | None = None) -> None:
-        """No run is started until it is resumed. Without a note a paused one keeps its own. Raises ScheduleError,
+        """Pause the schedule. Without a note a paused schedule keeps its own. Raises ScheduleError,
         DeploymentError."""
         if note is None and (found := await self._read(name)) is not None and found.is_paused:
             return
-        await self._ask(name, self._handle(name).pause(note=note or _NO_REASON))
+        await self._call(name, self._handle(name).pause(note=note or _NO_REASON))
 
     async def resume(self, name: str, note: str | None = None) -> None:
         """Raises ScheduleError, DeploymentError."""
-        await self._ask(name, self._handle(name).unpause(note=note or _NO_REASON))
+        await self._call(name, self._handle(name).unpause(note=note or _NO_REASON))
 
     async def trigger(self, name: str, overlap: Overlap | None = None) -> None:
         """Start a run now, by the schedule's policy unless another is given. Raises ScheduleError, DeploymentError."""
-        await self._ask(name, self._handle(name).trigger(overlap=_policy(overlap)))
+        await self._call(name, self._handle(name).trigger(overlap=_policy(overlap)))
 
     async def backfill(self, name: str, start: datetime, end: datetime, overlap: Overlap | None = None) -> None:
         """Start the runs of a time that has passed. Raises ScheduleError, DeploymentError."""
-        await self._ask(name, self._handle(name).backfill(ScheduleBackfill(start, end, _policy(overlap))))
+        await self._call(name, self._handle(name).backfill(ScheduleBackfill(start, end, _policy(overlap))))
 
     async def delete(self, name: str) -> None:
         """Its runs continue. Raises ScheduleError, DeploymentError."""
-        await self._ask(name, self._handle(name).delete())
+        await self._call(name, self._handle(name).delete())
 
-    async def _ask(self, name: str, request: Awaitable[None]) -> None:
-        async with self._asking(name):
+    async def _call(self, name: str, request: Awaitable[None]) -> None:
+        async with self._translated_errors(name):
             await request
 
     def _handle(self, name: str) -> ScheduleHandle:
-        if not _can_be(name):
+        if not _is_valid_name(name):
             raise _NoScheduleError(f"there is no schedule {name!r:.200}: {_LISTED}")
         return self._temporal.get_schedule_handle(name)
 
     @asynccontextmanager
-    async def _asking(self, name: str) -> AsyncGenerator[None]:
+    async def _translated_errors(self, name: str) -> AsyncGenerator[None]:
         try:
             yield
         except RPCError as error:
@@ -269,7 +269,7 @@ class _NoScheduleError(ScheduleError):
     """There is none of the name."""
 
 
-def _can_be(name: str) -> bool:
+def _is_valid_name(name: str) -> bool:
     return 0 < len(name) <= MOST_NAME_CHARACTERS and name.isprintable()
 
 
@@ -278,5 +278,5 @@ def _policy(overlap: Overlap | None) -> ScheduleOverlapPolicy | None:
 
 
 def _version(found: ScheduleDescription) -> int:
-    told = found.typed_search_attributes.get(VERSION) or ""
-    return int(told) if told.isdecimal() else 0
+    version = found.typed_search_attributes.get(VERSION) or ""
+    return int(version) if version.isdecimal() else 0

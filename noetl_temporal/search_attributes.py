@@ -31,7 +31,7 @@ SCHEDULE = SearchAttributeKey.for_keyword("TemporalScheduledById")
 
 
 def attributes_of_run(path: str, version: str, execution_id: int) -> TypedSearchAttributes:
-    """Those of a playbook's run that begins; 0 for the runs of a schedule, of which each adds its own execution id."""
+    """Return the search attributes of a new run. ``execution_id`` is 0 for a schedule, whose runs add their own."""
     of_playbook: list[SearchAttributePair[str] | SearchAttributePair[int]] = [
         SearchAttributePair(PATH, keyword(path)),
         SearchAttributePair(VERSION, keyword(version)),
@@ -42,5 +42,5 @@ def attributes_of_run(path: str, version: str, execution_id: int) -> TypedSearch
 
 
 def attributes_of_schedule(path: str, version: int) -> TypedSearchAttributes:
-    """Those of a schedule; ``version`` is that of the catalog."""
+    """Return the search attributes of a schedule; ``version`` is that of the catalog."""
     return TypedSearchAttributes([SearchAttributePair(PATH, keyword(path)), SearchAttributePair(VERSION, str(version))])

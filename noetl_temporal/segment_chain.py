@@ -16,7 +16,7 @@ MAX_SEGMENTS_OF_FULL_SIZE = 4
 
 
 class SegmentChain:
-    """Of one frame, while it is read from the last segment to the first."""
+    """The segments of one frame, read from the last to the first."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
@@ -24,14 +24,14 @@ class SegmentChain:
         self._left = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
 
     def follow(self, key: str) -> None:
-        """That segment is read next. Raises InflateError when it was read before."""
+        """Mark a segment as the next to be read. Raises InflateError if it was read before."""
         if key in self._seen:
             raise InflateError(f"segment {key} of the frame refers to itself or a later segment as its predecessor")
         self._seen.add(key)
         self.keys.append(key)
 
     def inflated(self, data: bytes) -> bytes:
-        """A segment's data, decompressed. Raises InflateError, also when all of them have too many bytes."""
+        """Return a segment's data, decompressed. Raises InflateError, also when all of them have too many bytes."""
         found = inflated(data)
         self._left -= len(found)
         if self._left < 0:

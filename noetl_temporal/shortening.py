@@ -16,7 +16,8 @@ _DIGEST_BYTES = len("~") + 32
 
 
 def unique_within(text: str, limit: int) -> str:
-    """The text in at most ``limit`` bytes: longer text is cut, and ends with ``~`` and a digest of the whole text.
+    """Return the text in at most ``limit`` bytes: longer text is cut, and ends with ``~`` and a digest of the whole
+    text.
 
     Different texts have different results: a short text that looks as if it were cut gets a digest too.
     """
@@ -29,12 +30,12 @@ def unique_within(text: str, limit: int) -> str:
 
 
 def head(text: str, limit: int) -> str:
-    """The beginning of the text in at most ``limit`` bytes."""
+    """Return the beginning of the text in at most ``limit`` bytes."""
     return text.encode()[:limit].decode(errors="ignore")
 
 
 def abridged_map(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    """The mapping; if it has more than ``limit`` bytes of JSON, with its large values abridged."""
+    """Return the mapping; if it has more than ``limit`` bytes of JSON, with its large values abridged."""
     whole = abridged(dict(values), limit)
     return (
         whole if "_truncated" not in whole else {name: abridged(value, limit // 10) for name, value in values.items()}
@@ -42,7 +43,7 @@ def abridged_map(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
 
 
 def abridged(value: Any, limit: int) -> Any:
-    """The JSON value; ``{"_truncated": true, "_size": bytes}`` where it has more than ``limit`` bytes of JSON."""
+    """Return the JSON value; ``{"_truncated": true, "_size": bytes}`` if it has more than ``limit`` bytes as JSON."""
     if value is None or isinstance(value, bool | int | float):
         return value
     size = len(msgspec.json.encode(value))

@@ -34,7 +34,7 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.naming import schedule_of
 from noetl_temporal.payload_store import UNREAD
 from noetl_temporal.run_input import RunInput, RunReport
-from noetl_temporal.signing import NOWHERE, SIGNATURE, Place, Signer, place_of_schedule
+from noetl_temporal.signing import NOWHERE, SIGNATURE, PayloadPlace, Signer, place_of_schedule
 
 __all__ = ["REFUSED", "Refused", "SignedConverter", "SignedConverters", "place_of"]
 
@@ -70,7 +70,9 @@ class Refused(msgspec.Struct, frozen=True):
 class SignedConverter(PayloadConverter, WithSerializationContext):
     """``is_strict`` for workers, which check what comes without a type hint as well."""
 
-    def __init__(self, inner: PayloadConverter, signer: Signer, *, is_strict: bool, place: Place = NOWHERE) -> None:
+    def __init__(
+        self, inner: PayloadConverter, signer: Signer, *, is_strict: bool, place: PayloadPlace = NOWHERE
+    ) -> None:
         self._inner = inner
         self._signer = signer
         self._is_strict = is_strict
@@ -98,8 +100,9 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         return type(self)(self._inner, self._signer, is_strict=self._is_strict, place=place_of(context))
 
     def _problem(self, payloads: Sequence[Payload], hint: Any) -> str | None:
-        """Why the list is refused. One with a value that could not be read is checked when it is read later, and so is
-        one with a value that could not be decrypted."""
+        """Return why the list is refused. One with a value that could not be read is checked when it is read later, and
+        so is one with a value that could not be decrypted.
+        """
         kinds = self._kinds(hint)
         if not payloads or not kinds:
             return None
@@ -130,7 +133,7 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         return self._signer.fits(place_of_schedule(self._place.namespace, schedule), RunInput.__name__, payloads)
 
     def _kinds(self, hint: Any) -> Sequence[str]:
-        """The kinds of which the value must be one; none where it may be anyone's."""
+        """Return the kinds of which the value must be one; none where it may be anyone's."""
         kind = _kind_asked_for(hint)
         if kind is not None:
             return (kind,)
@@ -138,18 +141,18 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         return _UNTYPED if is_untyped and self._is_strict and not self._place.activity.startswith(_LOCAL) else ()
 
 
-def place_of(context: SerializationContext) -> Place:
-    """The place of a context of the SDK."""
+def place_of(context: SerializationContext) -> PayloadPlace:
+    """Return the place of a context of the SDK."""
     if isinstance(context, ActivitySerializationContext):
         activity = f"{_LOCAL}{context.activity_type}" if context.is_local else f"call {context.activity_id}"
-        return Place(context.namespace, context.workflow_id or "", activity)
+        return PayloadPlace(context.namespace, context.workflow_id or "", activity)
     if isinstance(context, WorkflowSerializationContext):
-        return Place(context.namespace, context.workflow_id)
+        return PayloadPlace(context.namespace, context.workflow_id)
     return NOWHERE
 
 
 def _kind_of(value: Any) -> str | None:
-    """The kind of a value of ours, None for any other."""
+    """Return the kind of a value of ours, None for any other."""
     if isinstance(value, msgspec.Struct | msgspec.Raw):
         return type(value).__name__
     if isinstance(value, list) and value:
@@ -159,7 +162,7 @@ def _kind_of(value: Any) -> str | None:
 
 
 def _kind_asked_for(hint: Any) -> str | None:
-    """The kind of the values that a type hint asks for, None where it is not one of ours."""
+    """Return the kind of the values that a type hint asks for, None where it is not one of ours."""
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct | msgspec.Raw):
         return hint.__name__
     if get_origin(hint) is list and get_args(hint):
@@ -170,19 +173,19 @@ def _kind_asked_for(hint: Any) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class SignedConverters:
-    """Makes such converters: the ``payload_converter_class`` of a data converter, which the SDK calls anew wherever it
+    """Makes such converters: the ``payload_converter_class`` of a data converter, which the SDK calls again wherever it
     copies one. So the place must be in here.
     """
 
     inner: Callable[[], PayloadConverter]
     signer: Signer
     is_strict: bool = False
-    place: Place = NOWHERE
+    place: PayloadPlace = NOWHERE
 
     def __call__(self) -> PayloadConverter:
         """One converter."""
         return SignedConverter(self.inner(), self.signer, is_strict=self.is_strict, place=self.place)
 
-    def at(self, place: Place) -> SignedConverters:
+    def at(self, place: PayloadPlace) -> SignedConverters:
         """The same for another place."""
         return SignedConverters(self.inner, self.signer, self.is_strict, place)

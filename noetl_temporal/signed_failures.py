@@ -24,7 +24,7 @@ __all__ = ["ConfidentialFailureConverter", "SignedFailureConverter"]
 _SILENT = f"its failure is not signed, so its message is dropped: the sender lacks {SIGNING_KEY_VARIABLE}"
 
 
-class _Said(msgspec.Struct, frozen=True, omit_defaults=True):
+class _SignedText(msgspec.Struct, frozen=True, omit_defaults=True):
     """The digest of a failure's type and message, signed as any value of ours; the texts themselves if the failure does
     not show them.
     """
@@ -44,14 +44,14 @@ class SignedFailureConverter(PlainFailureConverter):
         """See temporalio.converter.FailureConverter."""
         super().to_failure(exception, payload_converter, failure)
         if failure.HasField("application_failure_info"):
-            failure.encoded_attributes.CopyFrom(payload_converter.to_payload(self._said(failure)))
+            failure.encoded_attributes.CopyFrom(payload_converter.to_payload(self._signed_text(failure)))
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
         """See temporalio.converter.FailureConverter."""
         return super().from_failure(_verified(failure, payload_converter) or _silenced(failure), payload_converter)
 
-    def _said(self, failure: Failure) -> _Said:
-        return _Said(_digest(failure))
+    def _signed_text(self, failure: Failure) -> _SignedText:
+        return _SignedText(_digest(failure))
 
 
 class ConfidentialFailureConverter(SignedFailureConverter):
@@ -62,10 +62,10 @@ class ConfidentialFailureConverter(SignedFailureConverter):
         raise_if_locked(failure)
         return super().from_failure(failure, payload_converter)
 
-    def _said(self, failure: Failure) -> _Said:
+    def _signed_text(self, failure: Failure) -> _SignedText:
         if not is_confidential(failure):
-            return super()._said(failure)
-        said = _Said(_digest(failure), failure.message, failure.stack_trace)
+            return super()._signed_text(failure)
+        said = _SignedText(_digest(failure), failure.message, failure.stack_trace)
         hide_texts(failure)
         return said
 
@@ -76,11 +76,11 @@ def _digest(failure: Failure) -> str:
 
 
 def _verified(failure: Failure, payload_converter: PayloadConverter) -> Failure | None:
-    """The failure with its texts; None if it is not signed."""
+    """Return the failure with its texts; None if it is not signed."""
     if not (failure.HasField("application_failure_info") and failure.HasField("encoded_attributes")):
         return None
     try:
-        said: _Said = payload_converter.from_payload(failure.encoded_attributes, _Said)
+        said: _SignedText = payload_converter.from_payload(failure.encoded_attributes, _SignedText)
     except (ApplicationError, KeyError, msgspec.MsgspecError):  # unsigned, none, another's
         return None
     found = Failure()
@@ -105,7 +105,7 @@ def _silenced(failure: Failure) -> Failure:
 
 
 def _kind(failure: Failure) -> str:
-    """In words, such as ``heartbeat timeout``."""
+    """Return the kind of a failure in words, such as ``heartbeat timeout``."""
     timeout = failure.timeout_failure_info.timeout_type
     if failure.HasField("timeout_failure_info") and timeout in TimeoutType.values():
         return TimeoutType.Name(timeout).removeprefix("TIMEOUT_TYPE_").replace("_", " ").lower() + " timeout"

@@ -51,24 +51,24 @@ _SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
 _RESOURCE_VARIABLE = "OTEL_RESOURCE_ATTRIBUTES"
 
 
-class _Place(NamedTuple):
+class _SpanIds(NamedTuple):
     """A span that is known by its ids alone."""
 
     trace_id: int
     span_id: int
 
 
-_place: ContextVar[_Place | None] = ContextVar("place", default=None)
-"""Of the span that is being started, unless its id is random."""
+_next_span: ContextVar[_SpanIds | None] = ContextVar("place", default=None)
+"""The ids of the span that is being started; None for random ids."""
 
 
 class _Ids(RandomIdGenerator):
     def generate_trace_id(self) -> int:
-        place = _place.get()
+        place = _next_span.get()
         return super().generate_trace_id() if place is None else place.trace_id
 
     def generate_span_id(self) -> int:
-        place = _place.get()
+        place = _next_span.get()
         return super().generate_span_id() if place is None else place.span_id
 
 
@@ -110,7 +110,7 @@ class Spans:
                 _note_end(span, log)
 
     def ended_workflow(
-        self, own: _Place, parent: _Place | None, name: str, attributes: Mapping[str, Any], links: list[Link]
+        self, own: _SpanIds, parent: _SpanIds | None, name: str, attributes: Mapping[str, Any], links: list[Link]
     ) -> None:
         """The span of the workflow that is running, up to now."""
         began = int(workflow.info().workflow_start_time.timestamp() * 1_000_000_000)
@@ -123,8 +123,10 @@ class Spans:
         """Export what is left."""
         self._provider.shutdown()
 
-    def context(self, place: _Place) -> SpanContext:
-        """Of a span of this or another process. Whether a trace is sampled depends on its id, alike in all of them."""
+    def context(self, place: _SpanIds) -> SpanContext:
+        """Return the context of a span of this or another process. Sampling depends on the trace id alone, so it is the
+        same in all processes.
+        """
         decision = self._provider.sampler.should_sample(Context(), place.trace_id, "").decision
         is_sampled = decision is Decision.RECORD_AND_SAMPLE
         flags = TraceFlags(TraceFlags.SAMPLED if is_sampled else TraceFlags.DEFAULT)
@@ -132,8 +134,8 @@ class Spans:
 
     def _start(
         self,
-        own: _Place | None,
-        parent: _Place | None,
+        own: _SpanIds | None,
+        parent: _SpanIds | None,
         name: str,
         attributes: Mapping[str, Any],
         kind: SpanKind,
@@ -143,11 +145,11 @@ class Spans:
         around = Context()
         if parent is not None:
             around = trace.set_span_in_context(NonRecordingSpan(self.context(parent)), around)
-        token = _place.set(own)
+        token = _next_span.set(own)
         try:
             return self._tracer.start_span(name, around, kind, attributes, links, began)
         finally:
-            _place.reset(token)
+            _next_span.reset(token)
 
 
 def exporting_spans() -> Spans:
@@ -268,13 +270,13 @@ def _note_end(span: trace.Span, log: CallLog) -> None:
         span.set_status(StatusCode.ERROR)
 
 
-def _submission(execution_id: int) -> _Place:
-    return _Place(_trace_id(execution_id), _hash(f"submission/{execution_id}", 8))
+def _submission(execution_id: int) -> _SpanIds:
+    return _SpanIds(_trace_id(execution_id), _hash(f"submission/{execution_id}", 8))
 
 
-def _workflow(execution_id: int, run_id: str) -> _Place:
-    """The span of a workflow; each part of one that continues as new has its own."""
-    return _Place(_trace_id(execution_id), _hash(f"workflow/{run_id}", 8))
+def _workflow(execution_id: int, run_id: str) -> _SpanIds:
+    """Return the span of a workflow; each part of one that continues as new has its own."""
+    return _SpanIds(_trace_id(execution_id), _hash(f"workflow/{run_id}", 8))
 
 
 def _trace_id(execution_id: int) -> int:

@@ -29,7 +29,7 @@ PAGE_BYTES = 1_000_000
 
 
 async def with_lists_stored(given: RunInput, graph: Graph, values: ValueStore) -> RunInput:
-    """The input with references in place of the large lists of its payload. Raises the driver's errors.
+    """Return the input with references in place of the large lists of its payload. Raises the driver's errors.
 
     The start of a run waits for no stored value: if the playbook's defaults or its timeout have templates, which are
     rendered then, the payload stays as it is.
@@ -54,7 +54,7 @@ async def _stored(items: list[Json], values: ValueStore) -> StoredRef:
 
 
 def pages_of(items: list[Json]) -> Iterator[list[Json]]:
-    """The items in their order, cut into pages."""
+    """Yield the items in their order, cut into pages."""
     page: list[Json] = []
     size = 0
     for item in items:

@@ -52,7 +52,7 @@ SECONDS = timedelta(minutes=5)
 """Timeout of one attempt."""
 
 BATCH_BYTES = 1_000_000
-"""Of the values that one local activity stores, as JSON."""
+"""Bytes of the values that one local activity stores, as JSON."""
 
 PAGE_PARTS = 64
 """Parts of a list that are read at once."""
@@ -66,7 +66,7 @@ _REFERENCE = JSONProtoPayloadConverter()
 
 
 def value_activities(values: ValueStore) -> list[Callable[..., Any]]:
-    """Both activities, on this store."""
+    """Return both activities, on this store."""
 
     @activity.defn(name=KEEP)
     async def keep_values(*given: Any) -> list[PayloadRef]:
@@ -90,7 +90,7 @@ async def store_values(values: ValueStore, given: Sequence[Any]) -> list[Payload
 
 
 async def load_json(values: ValueStore, stored: StoredRef) -> bytes:
-    """The JSON of a stored value. Raises LookupError when it is gone, the driver's errors.
+    """Return the JSON of a stored value. Raises LookupError when it is gone, the driver's errors.
 
     A list is put together as text, a few of its parts at a time: its JSON is all of it that is in memory.
     """
@@ -105,7 +105,7 @@ async def load_json(values: ValueStore, stored: StoredRef) -> bytes:
 
 
 async def _elements(values: ValueStore, parts: Sequence[Part]) -> Iterable[bytes]:
-    """The elements of each part that has any, as JSON separated by commas."""
+    """Return the elements of each part that has any, as JSON separated by commas."""
     texts = await values.get_all(list(dict.fromkeys(part.key for part in parts if part.key)))
     lists = _Lists(texts)
     return filter(None, (_text(part, texts, lists) for part in parts))
@@ -120,7 +120,7 @@ class _Lists:
         self._elements: list[msgspec.Raw] = []
 
     def of(self, key: str) -> list[msgspec.Raw]:
-        """The elements of the list with this key."""
+        """Return the elements of the list with this key."""
         if key != self._key:
             self._key, self._elements = key, msgspec.json.decode(self._texts[key], type=list[msgspec.Raw])
         return self._elements
@@ -135,7 +135,7 @@ def _text(part: Part, texts: Mapping[str, bytes], lists: _Lists) -> bytes:
 
 
 async def with_stored_result(report: ToolReport, values: ValueStore) -> ToolReport:
-    """The report with a reference instead of a large result, which is stored. Raises the driver's errors."""
+    """Return the report with a reference instead of a large result, which is stored. Raises the driver's errors."""
     result = report.outcome.get("result")
     if not values.is_available or result is None:
         return report
@@ -148,7 +148,7 @@ async def with_stored_result(report: ToolReport, values: ValueStore) -> ToolRepo
 
 
 async def with_result_loaded(outcome: PlainOutcome, values: ValueStore) -> PlainOutcome:
-    """The outcome with its result loaded. Raises LookupError when it is gone, the driver's errors."""
+    """Return the outcome with its result loaded. Raises LookupError when it is gone, the driver's errors."""
     stored = stored_in(outcome)
     if stored is None:
         return outcome
@@ -157,7 +157,7 @@ async def with_result_loaded(outcome: PlainOutcome, values: ValueStore) -> Plain
 
 
 def reference(key: str) -> RawValue:
-    """A reference as an argument of a workflow or activity, which receives the value itself."""
+    """Return a reference as an argument of a workflow or activity, which receives the value itself."""
     payload = _REFERENCE.to_payload(ExternalStorageReference(driver_name=STORE_NAME, claim_data={"key": key}))
     assert payload is not None  # noqa: S101 - it converts every message
     return RawValue(payload)
@@ -191,7 +191,7 @@ def _store_batch(command: KeepValues, values: Sequence[Any]) -> workflow.Activit
 
 
 def _batches(values: Sequence[Any]) -> list[list[Any]]:
-    """The values in their order, each batch of at most BATCH_BYTES where it has several."""
+    """Return the values in their order, each batch of at most BATCH_BYTES where it has several."""
     found: list[list[Any]] = [[]]
     total = 0
     for value in values:
@@ -217,7 +217,7 @@ def start_load(command: LoadValue) -> workflow.ActivityHandle[msgspec.Raw]:
 
 
 def stored_fact(at: int, command: KeepValues, task: asyncio.Task[list[PayloadRef]]) -> ValuesKept | None:
-    """The fact that the values are stored, or cannot be; None when nobody needs that any more."""
+    """Return the fact that the values are stored, or cannot be; None if it is no longer needed."""
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return None
@@ -227,7 +227,7 @@ def stored_fact(at: int, command: KeepValues, task: asyncio.Task[list[PayloadRef
 
 
 def loaded_fact(at: int, command: LoadValue, task: asyncio.Task[msgspec.Raw]) -> ValueLoaded | None:
-    """The fact that the value is loaded, or cannot be; None when nobody needs it any more."""
+    """Return the fact that the value is loaded, or cannot be; None if it is no longer needed."""
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return None

@@ -102,7 +102,7 @@ class SubPlaybooks:
     async def _outcome(self, call: ToolCall) -> PlainOutcome:
         playbook, is_waited = self._playbook(call), _flag(call.config.get("wait", True))
         given = self._input(call, playbook)
-        facts = _facts(call, given)
+        facts = _called_run_facts(call, given)
         child = await self._started(call, given, playbook, is_waited=is_waited)
         if not is_waited:
             child.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
@@ -197,9 +197,9 @@ class _Limit:
         self._child = child
         self.has_passed = False
         loop = asyncio.get_running_loop()
-        self._timer = None if seconds is None else loop.call_later(seconds, self._pass)
+        self._timer = None if seconds is None else loop.call_later(seconds, self._cancel_after_timeout)
 
-    def _pass(self) -> None:
+    def _cancel_after_timeout(self) -> None:
         self.has_passed = True
         self._child.cancel()
 
@@ -233,7 +233,7 @@ def _type_of(error: ChildWorkflowError) -> str | None:
     return error.cause.type if isinstance(error.cause, ApplicationError) else None
 
 
-def _facts(call: ToolCall, given: RunInput) -> dict[str, Json]:
+def _called_run_facts(call: ToolCall, given: RunInput) -> dict[str, Json]:
     """Of the run that was started; ids that exceed 2^53 are texts."""
     return {
         "execution_id": str(given.execution_id),

@@ -47,7 +47,7 @@ def is_only_task(step: str, task: str) -> bool:
 
 
 class PrintedText(NamedTuple):
-    """Some lines that were printed together, and when the first of them was."""
+    """Lines that were printed together, and the time of the first."""
 
     time: datetime
     stream: str
@@ -102,7 +102,7 @@ class LogTail:
         self._recent: dict[int, datetime] = {}
 
     async def read(self, database: Database) -> list[LogLine]:
-        """The lines of the next rows, at most PAGE_ROWS of them; none when all there are have been read.
+        """Return the lines of the next rows, at most PAGE_ROWS of them; none when all there are have been read.
 
         Raises asyncpg's errors."""
         asked = self._execution_id, self._read_to, list(self._recent), self._step, PAGE_ROWS

@@ -2,8 +2,8 @@
 
 A tool feeds it through ``ToolContext.output``. Only whole lines are written, without the secrets of the call: a line
 that is not finished waits for its end, and where a secret has several lines everything waits for the end of the call.
-At most MOST_BYTES of an attempt are kept; the cut is told. An unavailable Postgres delays no call for more than
-STORE_SECONDS, and loses lines.
+At most MOST_BYTES of an attempt are kept; the truncation is reported. An unavailable Postgres delays no call for more
+than STORE_SECONDS, and loses lines.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from noetl_temporal.task_log import CUT_STREAM, PrintedText, TaskPlace, is_only_
 __all__ = ["TaskOutput"]
 
 MOST_BYTES = 1024 * 1024
-"""Of one attempt in noetl.log."""
+"""Bytes of one attempt in noetl.log."""
 
 _MOST_FED = MOST_BYTES + 2 * CUT_MARGIN
 """Characters of one attempt that are looked at."""
 
 MOST_CHARACTERS = 8000
-"""Of one attempt in the worker's log: a loop may have a million items, and nobody removes old lines of a log."""
+"""Characters of one attempt in the worker's log: a loop may have a million items, and logs are not pruned."""
 
 FLUSH_SECONDS = 0.25
 STORE_SECONDS = 2.0
@@ -44,10 +44,10 @@ AWAY_SECONDS = 10.0
 _CUT = f"the output is truncated here: at most {MOST_BYTES:,} bytes of an attempt are logged\n"
 
 _log = logging.getLogger(__name__)
-"""Of level INFO, for which cli/logs.py opens it."""
+"""Logs the output at level INFO, which cli/logs.py enables."""
 
 _away_until: dict[str, float] = {}
-"""By DSN, on the monotonic clock: until when this process stores nothing there."""
+"""DSN -> until when, on the monotonic clock, this process stores nothing there."""
 
 
 class _Lines:
@@ -105,16 +105,16 @@ class TaskOutput:
                 await self._flush(is_end=False)
 
     async def _flush(self, *, is_end: bool) -> None:
-        taken = (self._taken(stream, is_end=is_end) for stream in list(self._waiting))
+        taken = (self._finished_lines(stream, is_end=is_end) for stream in list(self._waiting))
         texts = self._within_limit(sorted((one for one in taken if one and one.text), key=lambda one: one.time))
         if is_end and self._is_dropping and not self._is_full:
             texts.append(PrintedText(datetime.now(UTC), CUT_STREAM, _CUT))
         if texts:
-            self._tell_worker(texts)
+            self._log_to_worker(texts)
             await self._store(texts)
 
-    def _taken(self, stream: str, *, is_end: bool) -> PrintedText | None:
-        """The finished lines of a stream, at the end all of it, without secrets."""
+    def _finished_lines(self, stream: str, *, is_end: bool) -> PrintedText | None:
+        """Return the finished lines of a stream, at the end all of it, without secrets."""
         lines = self._waiting[stream]
         if not is_end and not lines.has_line:
             return None
@@ -130,7 +130,7 @@ class TaskOutput:
         return PrintedText(lines.began, stream, storable_text(self._credentials.scrubbed(text)))
 
     def _within_limit(self, texts: list[PrintedText]) -> list[PrintedText]:
-        """The texts up to the limit, and then the row that reports the truncation; nothing after that."""
+        """Return the texts up to the limit, and then the row that reports the truncation; nothing after that."""
         found: list[PrintedText] = []
         for text in texts:
             if self._is_full:
@@ -163,7 +163,7 @@ class TaskOutput:
             _away_until[self._dsn] = time.monotonic() + AWAY_SECONDS
             _log.warning("the output of tasks is not stored for %g s: %s", AWAY_SECONDS, type(error).__name__)
 
-    def _tell_worker(self, texts: list[PrintedText]) -> None:
+    def _log_to_worker(self, texts: list[PrintedText]) -> None:
         """Every line is indented, so that it cannot be mistaken for a line of the log itself."""
         left = MOST_CHARACTERS - self._logged_characters
         if left <= 0:

@@ -34,7 +34,7 @@ _UNAUTHORISED = "check TEMPORAL_API_KEY, or the certificate of TEMPORAL_TLS_CLIE
 
 
 def temporal_problem(error: Exception, settings: Mapping[str, Any]) -> DeploymentError:
-    """The message for a failed connection. ``settings`` are the arguments of Client.connect."""
+    """Return the message for a failed connection. ``settings`` are the arguments of Client.connect."""
     where = f"cannot connect to Temporal at {settings.get('target_host')}"
     if isinstance(error, TimeoutError):
         return DeploymentError(f"{where}: timed out after {CONNECT_SECONDS:g} s. {_ADVICE}")
@@ -49,7 +49,7 @@ _ADVICE = (
 
 
 def rpc_problem(error: RPCError, namespace: str) -> DeploymentError | None:
-    """The problem of the deployment behind an error of Temporal; None if it is not about the deployment."""
+    """Return the problem of the deployment behind an error of Temporal; None if it is not about the deployment."""
     match error.status:
         case RPCStatusCode.NOT_FOUND if "amespace" in error.message:
             message = f"Temporal has no namespace {namespace!r}: create it, or name another with TEMPORAL_NAMESPACE"

@@ -80,12 +80,12 @@ def timed_out(what: str, seconds: float) -> str:
 
 
 def refusal(kind: str, message: str) -> PlainOutcome:
-    """An error outcome of one of our own kinds."""
+    """Return an error outcome of one of our own kinds."""
     return plain(Outcome("error", error=ErrorInfo(kind, _readable(message))))
 
 
 def fitted(outcome: PlainOutcome, limit: int) -> PlainOutcome:
-    """The outcome if Temporal can carry it, else an error that says why not. ``limit`` in bytes."""
+    """Return the outcome if Temporal can carry it, else an error that says why not. ``limit`` in bytes."""
     try:
         size = len(msgspec.json.encode(outcome))
     except RecursionError:
@@ -106,8 +106,8 @@ def is_large(outcome: PlainOutcome) -> bool:
 
 
 def without_secrets(outcome: PlainOutcome, credentials: Credentials) -> PlainOutcome:
-    """The outcome without the secrets of its call. Its own names, and the facts that the engine acts on, stay as they
-    are: a password may be ``status`` or ``ok``.
+    """Return the outcome without the secrets of its call. Its own names, and the facts that the engine acts on, stay as
+    they are: a password may be ``status`` or ``ok``.
     """
     error = outcome.get("error")
     if error is None and not credentials.has_secrets:
@@ -135,7 +135,7 @@ _REMEDY = "store it in a sink or request less at a time, or set NOETL_POSTGRES, 
 
 
 def plain(outcome: Outcome) -> PlainOutcome:
-    """The outcome as JSON, in which non-finite numbers are null; one that is nested too deeply is an error."""
+    """Return the outcome as JSON, in which non-finite numbers are null; one that is nested too deeply is an error."""
     try:
         found = cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
     except RecursionError:

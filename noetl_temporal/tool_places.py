@@ -17,7 +17,7 @@ from noetl_activities.tool_spec import ToolSpec
 __all__ = ["place_for"]
 
 _LIMITS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, int], asyncio.Semaphore]] = WeakKeyDictionary()
-"""By the event loop, to which a semaphore belongs, the kind of tool and its limit."""
+"""Semaphores by event loop, kind of tool and limit."""
 
 
 def place_for(spec: ToolSpec) -> AbstractAsyncContextManager[Any]:
@@ -30,5 +30,5 @@ def place_for(spec: ToolSpec) -> AbstractAsyncContextManager[Any]:
 
 
 def _processors() -> int:
-    """The processors that this process may use; in a container often fewer than the machine has."""
+    """Return the processors that this process may use; in a container often fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

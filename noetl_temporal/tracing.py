@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # they bring the SDK along, which most commands need not wait for
+if TYPE_CHECKING:  # importing the SDK is slow
     from temporalio.worker import Interceptor
 
     from noetl_temporal.call_log import CallLog
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 def tracing_problem() -> str | None:
-    """Why there are no traces although the environment names a collector; None if there are, or none are wanted."""
+    """Return why no traces are exported although the environment names a collector; None if that is not so."""
     if not _is_wanted():
         return None
     if not _is_installed():
@@ -53,7 +53,7 @@ def tracing_problem() -> str | None:
 
 
 def submission_span(given: RunInput) -> AbstractContextManager[None]:
-    """The span of a submission, the root of the run's trace."""
+    """Return the span of a submission, the root of the run's trace."""
     found = _spans()
     return nullcontext() if found is None else found.submission(given)
 
@@ -65,7 +65,7 @@ def attempt_span(call: ToolCall, log: CallLog) -> AbstractContextManager[None]:
 
 
 def tracing_interceptors() -> Sequence[Interceptor]:
-    """Those of a worker that serves workflows."""
+    """Return the interceptors of a worker that serves workflows."""
     found = _spans()
     if found is None:
         return ()

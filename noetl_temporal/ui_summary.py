@@ -49,7 +49,7 @@ class UiSummary:
         return True
 
     def markdown(self) -> str:
-        """The latest steps as a table."""
+        """Return the latest steps as a table."""
         shown = [*islice(reversed(self._lines.values()), _SHOWN)][::-1]
         earlier = len(self._lines) - len(shown)
         lines = [f"{earlier} earlier steps", ""] if earlier else []
@@ -57,13 +57,13 @@ class UiSummary:
 
 
 def playbook_summary(graph: Graph) -> str:
-    """A line in the list of workflows: ``etl/load@2``."""
+    """Return a line in the list of workflows: ``etl/load@2``."""
     source = graph.source
     return summary(f"{source.path}@{source.version}" if source.version else source.path)
 
 
 def playbook_details(graph: Graph, rerun: Earlier | None = None) -> str:
-    """Where a playbook comes from, and a rerun, as Markdown."""
+    """Return where a playbook comes from, and a rerun, as Markdown."""
     source = graph.source
     origin = f", rerun of {rerun.execution_id} from `{rerun.step}`" if rerun else ""
     return f"`{source.file}`, dialect {source.dialect}, graph `{graph.digest[:12]}`{origin}"

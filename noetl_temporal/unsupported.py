@@ -30,7 +30,7 @@ _UNFETCHED = "the code lies in another file and was not fetched: submit the play
 
 
 INLINE_CALLS_BYTES = 200_000
-"""Of the playbooks that a run may call, where each call carries them because there is no payload store."""
+"""Bytes of the playbooks that a run may call, if each call carries them because there is no payload store."""
 
 
 class UnsupportedError(ValueError):
@@ -75,17 +75,17 @@ def check_calls(
     others, which count when they are called. ``has_store`` if large values can be stored in Postgres.
     """
     closure = calls.closure(graph)
-    found = [problem for one in closure for problem in (*unsupported(one, tools), *_lost(one, calls))]
+    found = [problem for one in closure for problem in (*unsupported(one, tools), *_missing_playbooks(one, calls))]
     if not has_store and (size := len(msgspec.json.encode(calls))) > INLINE_CALLS_BYTES:
         message = f"the playbooks that it may call have {size:,} bytes, over {INLINE_CALLS_BYTES:,}"
         found.append(f"{graph.source.file}:1:1: error: {message}: set NOETL_POSTGRES, to store them there")
     called = {one.digest for one in closure}
     others = {one.digest: unsupported(one, tools) for one in calls.graphs if one.digest not in called}
-    told = {digest: problems[0] for digest, problems in others.items() if problems}
-    return (replace(calls, problems=told) if told else calls), found
+    missing = {digest: problems[0] for digest, problems in others.items() if problems}
+    return (replace(calls, problems=missing) if missing else calls), found
 
 
-def _lost(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
+def _missing_playbooks(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
     """Literal calls of playbooks that are not there."""
     for task in calling_tasks(graph):
         literal = literal_call(task)

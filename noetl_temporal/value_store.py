@@ -24,7 +24,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from noetl_temporal.codec import Unread, codec_of_stored, is_kept_outside, payload_limit
+from noetl_temporal.codec import UnreadValue, codec_of_stored, is_kept_outside, payload_limit
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.signed_converter import Refused
@@ -79,8 +79,8 @@ class ValueStore:
         is_coded = codec_of_stored(self.converter) is not None
         return not is_coded and len(msgspec.json.encode(value)) < STORE_FROM_BYTES - METADATA_BYTES
 
-    async def read(self, unread: Unread, kind: type[T]) -> T:
-        """A value that could not be read before.
+    async def read(self, unread: UnreadValue, kind: type[T]) -> T:
+        """Return a value that could not be read before.
 
         Raises LookupError when it is gone or refused (signing.py), the driver's errors.
         """
@@ -107,11 +107,11 @@ class ValueStore:
         return [claim.claim_data["key"] for claim in claims]
 
     async def get(self, key: str) -> bytes:
-        """What was put. Raises LookupError when it is gone, the driver's errors."""
+        """Return what was put. Raises LookupError when it is gone, the driver's errors."""
         return (await self.get_all([key]))[key]
 
     async def get_all(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """What was put, by key. Raises LookupError when one is gone, the driver's errors."""
+        """Return what was put, by key. Raises LookupError when one is gone, the driver's errors."""
         claims = [StorageDriverClaim({"key": key}) for key in keys]
         payloads = await self._used_driver().retrieve(StorageDriverRetrieveContext(), claims) if claims else []
         if self.converter.payload_codec is not None:
@@ -119,7 +119,7 @@ class ValueStore:
         return {key: payload.data for key, payload in zip(keys, payloads, strict=True)}
 
     def _payload_converter(self) -> PayloadConverter:
-        """That of the SDK in this activity: what is signed belongs to the activity."""
+        """Return the SDK's converter for this activity, because signatures are bound to the activity."""
         if not activity.in_activity():
             return self.converter.payload_converter
         info = activity.info()

@@ -29,7 +29,7 @@ class BuildNameError(ValueError):
 
 
 def build_of(build_id: str, deployment: str = DEPLOYMENT) -> WorkerDeploymentConfig:
-    """The deployment options of a worker of this build. Raises BuildNameError."""
+    """Return the deployment options of a worker of this build. Raises BuildNameError."""
     for what, name in (("build", build_id), ("deployment", deployment)):
         if not name.strip() or name.startswith("__") or len(name.encode()) > _NAME_BYTES:
             message = f"{name!r} cannot name a {what}: 1 to {_NAME_BYTES} bytes that do not begin with __"
@@ -53,5 +53,5 @@ def wants_upgrade() -> bool:
 
 
 def upgrade() -> workflow.ContinueAsNewVersioningBehavior | None:
-    """How a run that continues as new chooses its build; None: it stays on its own."""
+    """Return how a run that continues as new chooses its build; None: it stays on its own."""
     return workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE if wants_upgrade() else None

@@ -24,14 +24,15 @@ OPEN = "CloseTime IS NULL"
 
 
 def literal(text: str) -> str:
-    """A text in a filter."""
+    """Return a text in a filter."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
 
 async def execution_ids(client: Client, listed: Iterable[WorkflowExecution]) -> list[tuple[int, WorkflowExecution]]:
-    """Those that are runs of ours, with their execution ids. A list has numbers as doubles, which are not exact: each
-    workflow is described. Raises RPCError."""
+    """Return the workflows that are runs of NoETL, with their execution ids. A list has numbers as doubles, which are
+    not exact: each workflow is described. Raises RPCError.
+    """
     places = asyncio.Semaphore(DESCRIBED_AT_ONCE)
 
     async def describe(one: WorkflowExecution) -> int | None:

@@ -23,7 +23,7 @@ __all__ = ["WaitMessages"]
 
 
 class WaitMessages:
-    """Those that one workflow sends. ``note`` takes the fact of one that could not arrive."""
+    """The messages that one workflow sends. ``note`` receives the fact of a message that could not be delivered."""
 
     def __init__(self, note: Callable[[WaitClosed], None], now: Callable[[], int]) -> None:
         self._note = note
@@ -32,18 +32,18 @@ class WaitMessages:
         self._latest: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def tell_playbook(self, command: OpenWait | CloseWait) -> None:
-        """From a chunk: a playbook that is over needs to know nothing."""
+        """Send a message from a chunk to its playbook; ignored if the playbook has ended."""
         parent = workflow.info().parent
         if parent is None:
             return
         if isinstance(command, OpenWait):
             self._send(parent.workflow_id, command.wait.id, OPEN_SIGNAL, command.wait)
         else:
-            told = ClosedWait(command.wait_id, command.is_answered, command.returned)
-            self._send(parent.workflow_id, command.wait_id, CLOSE_SIGNAL, told)
+            closed = ClosedWait(command.wait_id, command.is_answered, command.returned)
+            self._send(parent.workflow_id, command.wait_id, CLOSE_SIGNAL, closed)
 
     def tell_chunk(self, command: AnswerWait, workflow_id: str) -> None:
-        """From a playbook: what a chunk that is over cannot take comes back."""
+        """Send an answer from a playbook to a chunk; it is returned if the chunk has ended."""
         wait_id = f"{command.chunk_id} {command.wait_id}"
         back = WaitClosed(self._now(), wait_id, returned=command.answer.signal)
         handed = HandedAnswer(command.wait_id, command.answer)

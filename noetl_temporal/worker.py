@@ -64,7 +64,7 @@ STORED_AT_ONCE = 1
 _log = logging.getLogger(__name__)
 
 UNTIL_DONE = timedelta(days=3650)
-"""As long as any call may take: the default grace of ``noetl worker``."""
+"""The default grace of ``noetl worker``: as long as any call may take."""
 
 
 class UnknownToolsError(ValueError):
@@ -72,7 +72,7 @@ class UnknownToolsError(ValueError):
 
 
 def workflow_worker(client: Client, options: WorkerOptions = DEFAULTS) -> Worker:
-    """The worker that interprets playbooks and calls no tools."""
+    """Return the worker that interprets playbooks and calls no tools."""
     return shared_worker(client, {}, [], options)
 
 
@@ -83,7 +83,7 @@ def tool_worker(
     queue: str | None = None,
     options: WorkerOptions = DEFAULTS,
 ) -> Worker:
-    """The worker of one tool kind, by default on its own queue."""
+    """Return the worker of one tool kind, by default on its own queue."""
     run = tool_activity(tool, source, ValueStore(client.data_converter), client)
     activities = [run, credential_activity(source)]
     return _tool_worker(client, tool.spec.kind, activities, options, queue)
@@ -121,7 +121,7 @@ def frame_worker(
     source: CredentialSource,
     options: WorkerOptions = DEFAULTS,
 ) -> Worker:
-    """The worker of frames, which calls all tools in its own process."""
+    """Return the worker of frames, which calls all tools in its own process."""
     run = frame_activity(tools, source, ValueStore(client.data_converter))
     return _tool_worker(client, FRAME_KIND, [run, credential_activity(source)], options)
 

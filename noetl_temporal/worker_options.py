@@ -73,8 +73,8 @@ class WorkerOptions:
         return {**self.arguments([kind]), **limit}
 
     def _tuner(self, kinds: Sequence[str]) -> WorkerTuner:
-        unless_told = MOST_SLOTS if self.slots_by_load else SLOTS
-        most = sum(self.at_once.get(kind, unless_told) for kind in kinds) or SLOTS
+        default_slots = MOST_SLOTS if self.slots_by_load else SLOTS
+        most = sum(self.at_once.get(kind, default_slots) for kind in kinds) or SLOTS
         if self.slots_by_load:
             limits = ResourceBasedSlotConfig(min(_ALWAYS, most), most, _BETWEEN)
             calls: FixedSizeSlotSupplier | ResourceBasedSlotSupplier = ResourceBasedSlotSupplier(limits, _TARGETS)

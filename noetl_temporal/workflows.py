@@ -95,8 +95,8 @@ class PlaybookWorkflow(ControlledWorkflow):
         )
         caller = Caller(given.execution_id, playbook.graph.digest, given.depth, playbook.calls)
         self._performer = Performer(self.trail, given.queues, given.limit, caller, self._emitted)
-        self._host = WorkflowHost(self._machine, self._performer, given.limit, self._show_standstill)
-        self._is_shown_paused = self._machine.stands_still
+        self._host = WorkflowHost(self._machine, self._performer, given.limit, self._show_status)
+        self._is_shown_paused = self._machine.is_suspended
 
     @workflow.run
     async def run(self, given: RunInput, playbook: Playbook) -> RunReport:
@@ -131,12 +131,12 @@ class PlaybookWorkflow(ControlledWorkflow):
     def _emitted(self, emit: Emit) -> None:
         if self._overview.take(emit.event):
             workflow.set_current_details(self._overview.markdown())
-        self._show_standstill()
+        self._show_status()
 
-    def _show_standstill(self) -> None:
+    def _show_status(self) -> None:
         """Show in lists whether the run is paused, or waits for a decision about a held step."""
-        if self._is_shown_paused != self._machine.stands_still:
-            self._is_shown_paused = self._machine.stands_still
+        if self._is_shown_paused != self._machine.is_suspended:
+            self._is_shown_paused = self._machine.is_suspended
             status = STATUS.value_set("paused" if self._is_shown_paused else "running")
             workflow.upsert_search_attributes([status])  # pyright: ignore[reportUnknownMemberType] - the SDK's type
 

@@ -46,7 +46,7 @@ class AddressGuard(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_environment(cls) -> AddressGuard:
-        """The guard that NOETL_HTTP_ALLOW describes."""
+        """Return the guard that NOETL_HTTP_ALLOW describes."""
         return cls.from_text(os.environ.get(ALLOW_VARIABLE, ""))
 
     def check(self, host: str, address: Address) -> None:

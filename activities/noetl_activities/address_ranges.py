@@ -110,7 +110,7 @@ _CARRIERS = tuple(
 
 
 def plain(address: Address) -> Address:
-    """The canonical address: IPv4 for the IPv6 forms of it, without a zone."""
+    """Return the canonical address: IPv4 for the IPv6 forms of it, without a zone."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if any(address in one for one in _AS_IPV4):
@@ -126,7 +126,7 @@ def is_public(address: Address) -> bool:
 
 
 def never_called(address: Address) -> Range | None:
-    """The range of a plain address that no server has; None for others."""
+    """Return the range of a plain address that no server has; None for others."""
     return is_in(address, NEVER)
 
 
@@ -140,7 +140,7 @@ def platform_range(address: Address) -> tuple[Address, Range] | None:
 
 
 def is_in(address: Address, ranges: Iterable[Range]) -> Range | None:
-    """The first of the ranges that contains the address."""
+    """Return the first of the ranges that contains the address."""
     return next((one for one in ranges if one.network.version == address.version and address in one.network), None)
 
 

@@ -14,7 +14,7 @@ _LONGEST = 100
 
 
 def call_summary(kind: str, config: dict[str, Json]) -> str:
-    """The request without its query, or the first statement of the call; "" for other kinds of tools."""
+    """Return the request without its query, or the first statement of the call; "" for other kinds of tools."""
     if kind == "http":
         return where(config)
     if kind not in SQL_KINDS:

@@ -21,7 +21,7 @@ from noetl_activities.container_call import ContainerCall, container_call
 from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.http_request import key_digest
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.shell_output import Captured, cut_told
+from noetl_activities.shell_output import CapturedStream, truncation_warning
 from noetl_activities.tool import OutputStream, Request, ToolContext
 from noetl_activities.tool_spec import built_in
 
@@ -60,7 +60,7 @@ class ContainerTool:
         call, name = container_call(request), f"noetl-{key_digest(request.key, request.n)}"
         if context.attempt > 1:
             await _remove(engine, name)  # that of a worker that was lost
-        stdout, stderr = Captured(), Captured()
+        stdout, stderr = CapturedStream(), CapturedStream()
         with _variables(call.environment) as file:
             async with _started(engine, name, _arguments(call, name, file)) as process:
                 await asyncio.gather(
@@ -71,7 +71,10 @@ class ContainerTool:
 
 
 def _engine() -> str:
-    """The path of the engine. Raises RefusedError if the deployment allows none, ConfigError if it is missing."""
+    """Return the path of the engine.
+
+    Raises RefusedError if the deployment allows none, ConfigError if it is missing.
+    """
     named = os.environ.get(VARIABLE, "")
     if named not in ENGINES:
         choices = " or ".join(ENGINES)
@@ -134,7 +137,9 @@ async def _remove(engine: str, name: str) -> None:
         process.kill()
 
 
-async def _drain(pipe: asyncio.StreamReader | None, stream: OutputStream, kept: Captured, context: ToolContext) -> None:
+async def _drain(
+    pipe: asyncio.StreamReader | None, stream: OutputStream, kept: CapturedStream, context: ToolContext
+) -> None:
     assert pipe is not None  # noqa: S101 - a pipe was asked for
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while chunk := await pipe.read(65536):
@@ -143,7 +148,7 @@ async def _drain(pipe: asyncio.StreamReader | None, stream: OutputStream, kept: 
         context.output(stream, text)
 
 
-def _outcome(engine: str, code: int, stdout: Captured, stderr: Captured, context: ToolContext) -> Outcome:
+def _outcome(engine: str, code: int, stdout: CapturedStream, stderr: CapturedStream, context: ToolContext) -> Outcome:
     said = stderr.last_lines(context) or stdout.last_lines(context)
     if code == _ENGINE_FAILED:
         message = f"{Path(engine).name} did not run the container: {said}"
@@ -151,7 +156,7 @@ def _outcome(engine: str, code: int, stdout: Captured, stderr: Captured, context
     result = {"exit_code": code, "stdout": stdout.shortened(context), "stderr": stderr.shortened(context)}
     ended = f"the container ended with status {code}"
     error = ErrorInfo("exception", f"{ended}: {said}" if said else ended, code=str(code)) if code else None
-    return Outcome("error" if code else "ok", result, error, cut_told(stdout=stdout, stderr=stderr))
+    return Outcome("error" if code else "ok", result, error, truncation_warning(stdout=stdout, stderr=stderr))
 
 
 def _kind(said: str) -> str:

@@ -56,7 +56,7 @@ def container_call(request: Request) -> ContainerCall:
 
 
 def _flat(config: dict[str, Json]) -> dict[str, Json]:
-    """The config with the fields below ``runtime``, where older playbooks have them, at the top level."""
+    """Return the config with the fields below ``runtime``, where older playbooks have them, at the top level."""
     return {**_mapping("runtime", config.get("runtime")), **config}
 
 
@@ -74,7 +74,7 @@ def _words(config: Mapping[str, Json]) -> list[str]:
 
 
 def _listed(field: str, given: Json) -> list[str]:
-    """A list of words; text is one line for a shell."""
+    """Return a list of words; text is one line for a shell."""
     if given is None:
         return []
     if isinstance(given, str):

@@ -20,7 +20,7 @@ _OF_THE_SECRET = frozenset({"metadata"})
 
 
 def fields_of(given: Mapping[str, Any]) -> Credential:
-    """The fields of a credential; those next to ``data``, such as ``type``, override those in it."""
+    """Return the fields of a credential; those next to ``data``, such as ``type``, override those in it."""
     inner = _map(given.get("data"))
     if inner is None:
         return dict(given)

@@ -50,7 +50,7 @@ class CredentialSource:
         self._read: tuple[float, Mapping[str, Credential]] | None = None
 
     def find(self, name: str, *, for_tools: bool = True) -> Credential:
-        """The credential of a name; unless ``for_tools``, of any type. Raises CredentialError."""
+        """Return the credential of a name; unless ``for_tools``, of any type. Raises CredentialError."""
         found = self._from_file().get(name)
         if found is not None:
             problem = foreign_type_problem(found) if for_tools else None
@@ -66,7 +66,7 @@ class CredentialSource:
         return _from_json(variable, self.environment[variable])
 
     def _hint(self, name: str) -> str:
-        """A hint with names, never values: `` (did you mean 'pg_local'?)``, else the known names."""
+        """Return a hint with names, never values: `` (did you mean 'pg_local'?)``, else the known names."""
         prefix = "NOETL_CREDENTIAL_"
         named = {one.removeprefix(prefix).lower() for one in self.environment if one.startswith(prefix)}
         known = sorted({*self._from_file(), *named})
@@ -76,7 +76,7 @@ class CredentialSource:
         return f" (there are {', '.join(known[:_MOST_NAMED])})" if known else ""
 
     def _from_file(self) -> Mapping[str, Credential]:
-        """The credentials in the file, which is read again if it has changed."""
+        """Return the credentials in the file, which is read again if it has changed."""
         if self._file is None:
             return {}
         try:
@@ -100,7 +100,7 @@ def _from_json(variable: str, text: str) -> Credential:
 
 
 def credential_name(auth: Json) -> str | None:
-    """The name of the credential that ``auth`` refers to; None if it contains the fields themselves."""
+    """Return the name of the credential that ``auth`` refers to; None if it contains the fields themselves."""
     if isinstance(auth, dict):
         return _name_in(_unaliased(cast("Fields", auth)))
     return auth if isinstance(auth, str) else None
@@ -143,13 +143,13 @@ class Credentials:
         return found
 
     async def with_secrets(self, value: Json, kind: str = "") -> Json:
-        """The value with references replaced by their secrets; ``kind`` is that of the tool whose config it is. Raises
-        CredentialError, SecretError.
+        """Return the value with references replaced by their secrets; ``kind`` is that of the tool whose config it is.
+        Raises CredentialError, SecretError.
         """
         return await with_values(value, self._key, self._value, kind) if self._key else value
 
     async def reference(self, name: str, kind: str, config: dict[str, Json]) -> str:
-        """A reference to an existing secret. Raises CredentialError, SecretError."""
+        """Return a reference to an existing secret. Raises CredentialError, SecretError."""
         if not self._key:
             raise ConfigError("this call may not refer to secrets")
         entry = SecretReference(name, kind, config, ("value",))
@@ -164,7 +164,7 @@ class Credentials:
         return found
 
     async def _referred(self, text: str) -> Credential | None:
-        """The secret that the text refers to, if it is a single reference."""
+        """Return the secret that the text refers to, if it is a single reference."""
         if not self._key:
             return None
         found = next(references_in(text, self._key), None)
@@ -203,9 +203,9 @@ class Credentials:
         return any("\n" in secret for secret in self._secrets)
 
     def scrubbed(self, value: Any) -> Any:
-        """The JSON value with all returned secrets masked."""
+        """Return the JSON value with all returned secrets masked."""
         return scrub(value, self._secrets)
 
     def cut(self, text: str, limit: int) -> str:
-        """The first ``limit`` characters of the text, with all returned secrets masked: see scrub.cut."""
+        """Return the first ``limit`` characters of the text, with all returned secrets masked: see scrub.cut."""
         return cut(text, limit, self._secrets)

@@ -36,7 +36,7 @@ _REASONS = {
 
 
 def read_credentials(file: Path) -> Mapping[str, Credential]:
-    """The credentials in a file, by name. Raises CredentialError, with one line and no values."""
+    """Return the credentials in a file, by name. Raises CredentialError, with one line and no values."""
     try:
         found = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -54,7 +54,7 @@ def read_credentials(file: Path) -> Mapping[str, Credential]:
 
 
 def unreadable(file: Path, error: OSError) -> CredentialError:
-    """The error for a file that cannot be read."""
+    """Return the error for a file that cannot be read."""
     return CredentialError(f"cannot read the credentials file {file}: {error.strerror}")
 
 
@@ -63,8 +63,8 @@ def _listed(file: Path, entries: list[Any]) -> Iterator[tuple[str, Credential]]:
         fields = cast("dict[str, Any]", one) if isinstance(one, dict) else {}
         data = fields.get("data", {})
         if not isinstance(fields.get("name"), str) or not isinstance(data, dict):
-            told = "write {name: ..., type: ..., data: {...}}"
-            raise CredentialError(f"{file}: entry {number} is not a credential: {told}")
+            hint = "write {name: ..., type: ..., data: {...}}"
+            raise CredentialError(f"{file}: entry {number} is not a credential: {hint}")
         problem = unknown_keys(fields, ("name", "data"))
         if problem:
             raise CredentialError(f"{file}: entry {number} ({fields['name']!r}): {problem}")

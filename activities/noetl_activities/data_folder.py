@@ -14,8 +14,8 @@ class NoHomeError(RuntimeError):
 
 
 def data_folder() -> Path:
-    """The folder of noetl there. A relative XDG_DATA_HOME is ignored, as its specification requires: it would depend on
-    the current folder. Raises NoHomeError.
+    """Return the folder of noetl there. A relative XDG_DATA_HOME is ignored, as its specification requires: it would
+    depend on the current folder. Raises NoHomeError.
     """
     given = Path(os.environ.get("XDG_DATA_HOME", ""))
     return (given if given.is_absolute() else _home() / _data()) / "noetl"

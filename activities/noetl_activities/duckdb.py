@@ -13,7 +13,7 @@ from noetl_activities.duckdb_location import has_file, place_of
 from noetl_activities.duckdb_process import failed
 from noetl_activities.duckdb_process_pool import duckdb_process
 from noetl_activities.duckdb_wire import Call, Failed, Find
-from noetl_activities.once import Answer, Once, answer_from_ledger
+from noetl_activities.once import LedgerSlot, OnceResult, answer_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.sql import params_of, statements_of
 from noetl_activities.tool import Request, ToolContext
@@ -32,33 +32,33 @@ class DuckdbTool:
         del context
         return (await self._run(request, None)).outcome
 
-    async def run_once(self, request: Request, context: ToolContext, once: Once) -> Answer:
+    async def run_once(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult:
         """Run the call unless the ledger of the file has its outcome. See noetl_activities.once.OnceTool."""
         del context
-        return await self._run(request, once)
+        return await self._run(request, slot)
 
-    async def find(self, request: Request, context: ToolContext, once: Once) -> Answer | None:
+    async def find(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
         """See noetl_activities.once.OnceTool."""
         del context
         place = await asyncio.to_thread(place_of, request.config, request.execution_id)
         if not await asyncio.to_thread(has_file, place):
             return None
         async with duckdb_process(place) as process:
-            reply = await process.ask(lambda number: Find(number, once.key, once.n))
+            reply = await process.ask(lambda number: Find(number, slot.key, slot.n))
         if isinstance(reply, Failed):
-            return Answer(failed(reply, place))
+            return OnceResult(failed(reply, place))
         return None if reply.text is None else answer_from_ledger(reply.text)
 
-    async def _run(self, request: Request, once: Once | None) -> Answer:
+    async def _run(self, request: Request, slot: LedgerSlot | None) -> OnceResult:
         statements = statements_of(request.config, "duckdb")
         params = params_of(request.config.get("params"), statements)
         place = await asyncio.to_thread(place_of, request.config, request.execution_id)
-        key, n, text = once or (None, 0, None)
+        key, n, text = slot or (None, 0, None)
         async with duckdb_process(place) as process:
             reply = await process.ask(lambda number: Call(number, statements, params, key, n), text)
         if isinstance(reply, Failed):
-            return Answer(failed(reply, place))
-        return cast("Answer", reply.answer)
+            return OnceResult(failed(reply, place))
+        return cast("OnceResult", reply.answer)
 
 
 TOOL = DuckdbTool()

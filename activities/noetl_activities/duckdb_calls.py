@@ -8,14 +8,14 @@ from contextlib import contextmanager, suppress
 
 from noetl_activities.duckdb_driver import duckdb
 
-__all__ = ["CancelledCallError", "Running", "Turns"]
+__all__ = ["CancelledCallError", "NamedLocks", "RunningCall"]
 
 
 class CancelledCallError(Exception):
     """The call was cancelled."""
 
 
-class Turns:
+class NamedLocks:
     """Named locks, for the ledger of the file or one of its entries, whose waiters can be cancelled."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Turns:
         self._held: set[Hashable] = set()
 
     @contextmanager
-    def hold(self, name: Hashable, running: Running) -> Generator[None]:
+    def hold(self, name: Hashable, running: RunningCall) -> Generator[None]:
         """Hold the lock ``name``; waits until it is free. Raises CancelledCallError."""
         with self._changed:
             self._changed.wait_for(lambda: running.is_cancelled or name not in self._held)
@@ -42,10 +42,10 @@ class Turns:
             self._changed.notify_all()
 
 
-class Running:
-    """One call. ``text`` is the worker's answer to a Noting message."""
+class RunningCall:
+    """One call. ``text`` is the worker's answer to an OutcomeNeeded message."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: NamedLocks) -> None:
         self.turns = turns
         self.is_cancelled = False
         self._connection: duckdb.DuckDBPyConnection | None = None
@@ -64,7 +64,7 @@ class Running:
 
     @contextmanager
     def turn(self, name: Hashable) -> Generator[None]:
-        """See Turns.hold."""
+        """See NamedLocks.hold."""
         with self.turns.hold(name, self):
             yield
 

@@ -12,7 +12,7 @@ import sys
 import threading
 from typing import BinaryIO
 
-from noetl_activities.duckdb_calls import CancelledCallError, Running, Turns
+from noetl_activities.duckdb_calls import CancelledCallError, NamedLocks, RunningCall
 from noetl_activities.duckdb_confinement import confine
 from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.duckdb_instance import Instance
@@ -24,8 +24,8 @@ from noetl_activities.duckdb_wire import (
     Done,
     Failed,
     Find,
-    Keep,
-    Noting,
+    OutcomeNeeded,
+    OutcomeText,
     Reply,
     Setup,
     Store,
@@ -33,7 +33,7 @@ from noetl_activities.duckdb_wire import (
     read_frame,
 )
 from noetl_activities.errors import ConfigError
-from noetl_activities.once import Answer, Once
+from noetl_activities.once import LedgerSlot, OnceResult
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.duckdb_rows import store
@@ -73,25 +73,25 @@ class Service:
     def __init__(self, setup: Setup, out: BinaryIO) -> None:
         self._setup = setup
         self._instance = Instance(setup)
-        self._turns = Turns()
-        self._running: dict[int, Running] = {}
+        self._turns = NamedLocks()
+        self._running: dict[int, RunningCall] = {}
         self._out = out
         self._sending = threading.Lock()
 
-    def take(self, message: Setup | Call | Find | Store | Keep | Cancel) -> None:
+    def take(self, message: Setup | Call | Find | Store | OutcomeText | Cancel) -> None:
         """Handle a message of the worker, without waiting for its end."""
         if isinstance(message, Setup):
             return
         running = self._running.get(message.number)
         if isinstance(message, Call | Find | Store):
-            running = self._running[message.number] = Running(self._turns)
+            running = self._running[message.number] = RunningCall(self._turns)
             threading.Thread(target=self._serve, args=(message, running), daemon=True).start()
-        elif running is not None and isinstance(message, Keep):
+        elif running is not None and isinstance(message, OutcomeText):
             running.answer(message.text)
         elif running is not None:
             running.cancel()
 
-    def _serve(self, message: Call | Find | Store, running: Running) -> None:
+    def _serve(self, message: Call | Find | Store, running: RunningCall) -> None:
         try:
             reply: Reply = self._reply(message, running)
         finally:
@@ -101,7 +101,7 @@ class Service:
         except (ValueError, RecursionError, MemoryError) as error:
             self._send(Failed(message.number, f"the result cannot be converted: {_words(error)}"))
 
-    def _reply(self, message: Call | Find | Store, running: Running) -> Reply:
+    def _reply(self, message: Call | Find | Store, running: RunningCall) -> Reply:
         try:
             with self._instance.connection() as connection, running.using(connection):
                 return self._performed(message, connection, running)
@@ -115,7 +115,7 @@ class Service:
             return Failed(message.number, f"the result cannot be read: {_words(error)}", type(error).__name__)
 
     def _performed(
-        self, message: Call | Find | Store, connection: duckdb.DuckDBPyConnection, running: Running
+        self, message: Call | Find | Store, connection: duckdb.DuckDBPyConnection, running: RunningCall
     ) -> Reply:
         if isinstance(message, Find):
             return Done(message.number, text=ledger.find(connection, message.key, message.n))
@@ -124,18 +124,18 @@ class Service:
         with running.turn(LEDGER):
             return Done(message.number, stored=store(connection, message, running))
 
-    def _called(self, call: Call, connection: duckdb.DuckDBPyConnection, running: Running) -> Answer:
+    def _called(self, call: Call, connection: duckdb.DuckDBPyConnection, running: RunningCall) -> OnceResult:
         def run() -> Outcome:
             results = run_statements(connection, call.statements, call.params, running)
             return outcome_of(results, self._setup.database)
 
         def text(outcome: Outcome) -> str:
-            self._send(Noting(call.number, outcome))
+            self._send(OutcomeNeeded(call.number, outcome))
             return running.answered()
 
         if call.key is None or not keeps(connection, call.statements):
-            return Answer(run())
-        return run_once(connection, run, Once(call.key, call.n, text), running)
+            return OnceResult(run())
+        return run_once(connection, run, LedgerSlot(call.key, call.n, text), running)
 
     def _send(self, reply: Reply) -> None:
         frame = framed(reply)

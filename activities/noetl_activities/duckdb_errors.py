@@ -39,7 +39,7 @@ _CLASS_OF = {name: found for found, names in _CLASSES.items() for name in names}
 
 
 def duckdb_error_kind(code: str) -> str:
-    """The error kind for a class of DuckDB exceptions."""
+    """Return the error kind for a class of DuckDB exceptions."""
     if code == PROCESS_ENDED:
         return "connection"
     return SQL + _CLASS_OF.get(code, _INTERNAL)

@@ -57,7 +57,7 @@ def place_of(config: dict[str, Json], execution_id: str) -> DatabaseFile:
 
 
 def allowed_directories_hint(directories: tuple[str, ...]) -> str:
-    """A hint which directories a call may use, and how to allow others."""
+    """Return a hint which directories a call may use, and how to allow others."""
     return (
         f"DuckDB may use files only in {', '.join(directories)}; to allow another directory, add its absolute path to "
         f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker (/data:/warehouse)"
@@ -121,7 +121,9 @@ def _secret() -> list[Path]:
 
 
 def _resolved(path: Path) -> Path:
-    """The path without links and ``..``. DuckDB opens the database and the files next to it before its own checks."""
+    """Return the path without links and ``..``. DuckDB opens the database and the files next to it before its own
+    checks.
+    """
     try:
         real = Path(os.path.realpath(path))
         links = [name for name in _COMPANIONS if real.with_name(real.name + name).is_symlink()]

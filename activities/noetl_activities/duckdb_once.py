@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from noetl_activities.duckdb_calls import Running
+from noetl_activities.duckdb_calls import RunningCall
 from noetl_activities.duckdb_driver import duckdb
-from noetl_activities.once import Answer, Once, answer_from_ledger
+from noetl_activities.once import LedgerSlot, OnceResult, answer_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.ledger import is_time_to_prune
@@ -40,31 +40,33 @@ def kinds_of(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -
     return {str(one.type.name) for text in statements for one in connection.extract_statements(text)}
 
 
-def run_once(connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], once: Once, running: Running) -> Answer:
+def run_once(
+    connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], slot: LedgerSlot, running: RunningCall
+) -> OnceResult:
     """Run the statements in one transaction, unless the ledger has their outcome. Raises what they raise.
 
     Only one process has the file open, so concurrent attempts are in it. They run one after the other: DuckDB would
     reject the second at the unique key of the ledger, although the first may still fail.
     """
-    with running.turn((once.key, once.n)):
+    with running.turn((slot.key, slot.n)):
         with running.turn(LEDGER):
             ledger.ensure(connection)
-        text = ledger.find(connection, once.key, once.n)
+        text = ledger.find(connection, slot.key, slot.n)
         if text is not None:
             return answer_from_ledger(text)
         try:
-            return _in_transaction(connection, run, once)
+            return _in_transaction(connection, run, slot)
         except duckdb.TransactionException as error:
             if any(words in str(error) for words in _REFUSALS):
-                return Answer(run())
+                return OnceResult(run())
             raise
 
 
-def _in_transaction(connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], once: Once) -> Answer:
+def _in_transaction(connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], slot: LedgerSlot) -> OnceResult:
     connection.begin()
     try:
         outcome = run()
-        ledger.keep(connection, once.key, once.n, once.text(outcome))
+        ledger.keep(connection, slot.key, slot.n, slot.text(outcome))
         if is_time_to_prune():
             ledger.prune(connection)
         connection.commit()
@@ -72,4 +74,4 @@ def _in_transaction(connection: duckdb.DuckDBPyConnection, run: Callable[[], Out
         with suppress(duckdb.Error):  # a commit that failed has ended the transaction
             connection.rollback()
         raise
-    return Answer(outcome, is_kept=True)
+    return OnceResult(outcome, is_kept=True)

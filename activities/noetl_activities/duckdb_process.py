@@ -26,8 +26,8 @@ from noetl_activities.duckdb_wire import (
     Done,
     Failed,
     Find,
-    Keep,
-    Noting,
+    OutcomeNeeded,
+    OutcomeText,
     Reply,
     Setup,
     Store,
@@ -36,7 +36,7 @@ from noetl_activities.duckdb_wire import (
     size_of,
 )
 from noetl_activities.errors import ConfigError
-from noetl_activities.exit_status import exit_words
+from noetl_activities.exit_status import exit_text
 from noetl_activities.outcome import ErrorInfo, Outcome
 
 __all__ = ["DuckdbProcess", "failed", "started"]
@@ -51,7 +51,7 @@ _INTERRUPT_SECONDS = 0.5
 cannot be interrupted, such as reading a pipe in a directory.
 """
 
-_TOLD = 2048
+_STDERR_BYTES = 2048
 """Bytes of the process's stderr that are kept."""
 
 _OUTSIDE = "file system operations are disabled by configuration"
@@ -67,8 +67,8 @@ def failed(reply: Failed, place: DatabaseFile) -> Outcome:
         raise ConfigError(reply.message)
     hints = {_OUTSIDE: allowed_directories_hint(place.directories), **_HINTS}
     hint = next((hint for words, hint in hints.items() if words in reply.message), None)
-    told, blank, statement = reply.message.partition("\n\n")
-    message = f"{told} ({hint}){blank}{statement}" if hint else reply.message
+    text, blank, statement = reply.message.partition("\n\n")
+    message = f"{text} ({hint}){blank}{statement}" if hint else reply.message
     return Outcome("error", error=ErrorInfo(duckdb_error_kind(reply.code), message, reply.code))
 
 
@@ -100,7 +100,7 @@ class DuckdbProcess:
         self.is_over = False
         self._child = child
         self._replies: dict[int, asyncio.Queue[Reply | None]] = {}
-        self._told = bytearray()
+        self._stderr = bytearray()
         self._last_id = 0
         self._tasks = (asyncio.create_task(self._read()), asyncio.create_task(self._listen()))
 
@@ -126,9 +126,9 @@ class DuckdbProcess:
 
     async def _reply(self, number: int, text: Callable[[Outcome], str] | None) -> Done | Failed:
         while (reply := await self._next(number)) is not None:
-            if not isinstance(reply, Noting):
+            if not isinstance(reply, OutcomeNeeded):
                 return reply
-            await self.send(Keep(number, text(reply.outcome) if text else ""))
+            await self.send(OutcomeText(number, text(reply.outcome) if text else ""))
         return Failed(number, await self._end(), PROCESS_ENDED)
 
     async def _next(self, number: int) -> Reply | None:
@@ -143,7 +143,7 @@ class DuckdbProcess:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_INTERRUPT_SECONDS):
                         await self.send(Cancel(number))
-                        while isinstance(await self._next(number), Noting):
+                        while isinstance(await self._next(number), OutcomeNeeded):
                             pass
                         return
         except BaseException:
@@ -182,14 +182,14 @@ class DuckdbProcess:
 
     async def _listen(self) -> None:
         assert self._child.stderr is not None  # noqa: S101
-        while told := await self._child.stderr.read(_TOLD):
-            self._told = (self._told + told)[-_TOLD:]
+        while part := await self._child.stderr.read(_STDERR_BYTES):
+            self._stderr = (self._stderr + part)[-_STDERR_BYTES:]
 
     async def _end(self) -> str:
         status = await self._child.wait()
         await self._tasks[1]
-        told = self._told.decode("utf-8", "replace").strip().splitlines()[-1:]
-        return ": ".join([f"the process that runs DuckDB ended ({exit_words(status)})", *told])
+        last_line = self._stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        return ": ".join([f"the process that runs DuckDB ended ({exit_text(status)})", *last_line])
 
     def kill(self) -> None:
         """Kill the process. Uncommitted changes are rolled back when the file is opened again."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from noetl_activities.duckdb_calls import Running
+from noetl_activities.duckdb_calls import RunningCall
 from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.errors import ConfigError
 from noetl_activities.non_finite import replace_non_finite
@@ -32,7 +32,7 @@ _PORTION = 256
 
 
 def run_statements(
-    connection: duckdb.DuckDBPyConnection, statements: Sequence[str], params: Sequence[Any], running: Running
+    connection: duckdb.DuckDBPyConnection, statements: Sequence[str], params: Sequence[Any], running: RunningCall
 ) -> list[Statement]:
     """Run the statements and return their results. Raises duckdb.Error, CancelledCallError; ConfigError if a result is
     too large.
@@ -68,7 +68,7 @@ class _Budget:
 
 
 def _containers(value: Json) -> int:
-    """The number of lists and maps in a value, including itself."""
+    """Return the number of lists and maps in a value, including itself."""
     inside = cast("dict[str, Json]", value).values() if isinstance(value, dict) else cast("list[Json]", value)
     return 1 + sum(_containers(one) for one in inside if isinstance(one, dict | list))
 

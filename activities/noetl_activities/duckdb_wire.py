@@ -3,8 +3,8 @@
     worker                                   DuckDB process
     Setup ───────────────────────────────►   limits itself
     Call | Find | Store ─────────────────►   runs it in a thread
-           ◄───────────────────── Noting     the statements ran: how is this outcome encoded for the ledger?
-    Keep ────────────────────────────────►   stores it, commits
+           ◄────────────── OutcomeNeeded     the statements ran: how is this outcome encoded for the ledger?
+    OutcomeText ─────────────────────────►   stores it, commits
            ◄───────────── Done | Failed      ends the call of that number
     Cancel ──────────────────────────────►   interrupts the call, which then fails
 
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 import msgspec
 
-from noetl_activities.once import Answer
+from noetl_activities.once import OnceResult
 from noetl_activities.outcome import Json, Outcome
 from noetl_activities.sinks.ledger import Entry, Stored
 
@@ -29,8 +29,8 @@ __all__ = [
     "Done",
     "Failed",
     "Find",
-    "Keep",
-    "Noting",
+    "OutcomeNeeded",
+    "OutcomeText",
     "Reply",
     "Setup",
     "Store",
@@ -58,7 +58,7 @@ class Setup(msgspec.Struct, frozen=True, tag=True):
 
 
 class Call(msgspec.Struct, frozen=True, tag=True):
-    """Run ``statements``. With a ``key``, the outcome is stored under it and ``n`` (noetl_activities.once.Once)."""
+    """Run ``statements``. With a ``key``, the outcome is stored under it and ``n`` (once.LedgerSlot)."""
 
     number: int
     statements: list[str]
@@ -88,8 +88,8 @@ class Store(msgspec.Struct, frozen=True, tag=True):
     params: list[Any] = []
 
 
-class Keep(msgspec.Struct, frozen=True, tag=True):
-    """The answer to Noting."""
+class OutcomeText(msgspec.Struct, frozen=True, tag=True):
+    """The answer to OutcomeNeeded."""
 
     number: int
     text: str
@@ -101,10 +101,10 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
     number: int
 
 
-ToProcess: TypeAlias = Setup | Call | Find | Store | Keep | Cancel
+ToProcess: TypeAlias = Setup | Call | Find | Store | OutcomeText | Cancel
 
 
-class Noting(msgspec.Struct, frozen=True, tag=True):
+class OutcomeNeeded(msgspec.Struct, frozen=True, tag=True):
     """The call waits, in its transaction, for the text of its outcome to store in the ledger."""
 
     number: int
@@ -115,7 +115,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """The call succeeded: the field for its kind is set; ``text`` of Find is None if the ledger has no outcome."""
 
     number: int
-    answer: Answer | None = None
+    answer: OnceResult | None = None
     stored: Stored | None = None
     text: str | None = None
 
@@ -128,11 +128,11 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     code: str | None = None
 
 
-Reply: TypeAlias = Noting | Done | Failed
+Reply: TypeAlias = OutcomeNeeded | Done | Failed
 
 
 def framed(message: ToProcess | Reply) -> bytes:
-    """The message as a frame. Raises ValueError if it cannot be encoded or is too long."""
+    """Return the message as a frame. Raises ValueError if it cannot be encoded or is too long."""
     body = msgspec.json.encode(message)
     if len(body) > MAX_FRAME:
         raise ValueError(f"it is over {MAX_FRAME >> 20} MB")
@@ -140,7 +140,7 @@ def framed(message: ToProcess | Reply) -> bytes:
 
 
 def size_of(head: bytes) -> int:
-    """The number of bytes that follow the head of a frame. Raises ValueError if it exceeds the maximum."""
+    """Return the number of bytes that follow the head of a frame. Raises ValueError if it exceeds the maximum."""
     size = int.from_bytes(head, "big")
     if size > MAX_FRAME:
         raise ValueError(f"a frame of {size} bytes")
@@ -148,7 +148,7 @@ def size_of(head: bytes) -> int:
 
 
 def read_frame(file: BinaryIO) -> ToProcess | None:
-    """The next message; None if the other side has ended."""
+    """Return the next message; None if the other side has ended."""
     head = file.read(4)
     if len(head) < 4:
         return None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 
-__all__ = ["exit_words", "signal_name"]
+__all__ = ["exit_text", "signal_name"]
 
 
-def exit_words(status: int) -> str:
+def exit_text(status: int) -> str:
     """``status 3``, or ``killed by SIGKILL`` for the status -9."""
     if status >= 0:
         return f"status {status}"

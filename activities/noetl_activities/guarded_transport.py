@@ -24,7 +24,7 @@ __all__ = ["GuardedTransport", "is_caused_by"]
 
 @functools.cache
 def _tls(verify: bool) -> ssl.SSLContext:
-    """The TLS context, cached: reading the certificate authorities takes a tenth of a second."""
+    """Return the TLS context, cached: reading the certificate authorities takes a tenth of a second."""
     return httpx.create_ssl_context(verify=verify, trust_env=False)
 
 
@@ -73,7 +73,7 @@ def is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool
 
 
 def _pinned(request: httpx.Request, host: str, address: Address) -> httpx.Request:
-    """A copy of the request for an address: the client uses the original, with the name, to follow redirects."""
+    """Return a copy of the request for an address: the client uses the original, with the name, to follow redirects."""
     return httpx.Request(
         request.method,
         request.url.copy_with(host=str(address)),

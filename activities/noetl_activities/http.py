@@ -15,7 +15,7 @@ from noetl_activities.guarded_transport import GuardedTransport, is_caused_by
 from noetl_activities.http_body import ACCEPT_ENCODING
 from noetl_activities.http_cookies import QuietCookieJar
 from noetl_activities.http_data import data_of
-from noetl_activities.http_exchange import MAX_ERROR_BYTES, MAX_ERROR_CHARS, Answer, exchange
+from noetl_activities.http_exchange import MAX_ERROR_BYTES, MAX_ERROR_CHARS, HttpResponse, exchange
 from noetl_activities.http_request import build, key_headers, where
 from noetl_activities.name_lookup import UnknownHostError
 from noetl_activities.outcome import ErrorInfo, Outcome
@@ -59,7 +59,7 @@ class HttpTool:
             return _failed(error, request)
 
 
-async def _exchange(request: Request, credential: Credential) -> Answer:
+async def _exchange(request: Request, credential: Credential) -> HttpResponse:
     config = request.config
     transport = GuardedTransport(
         AddressGuard.from_environment(),
@@ -103,7 +103,7 @@ def _is_text(config: dict[str, Json]) -> bool:
 # ---- the response -------------------------------------------------------------------------------------------------
 
 
-async def outcome_of(answer: Answer, elapsed: float, context: ToolContext, *, as_text: bool = False) -> Outcome:
+async def outcome_of(answer: HttpResponse, elapsed: float, context: ToolContext, *, as_text: bool = False) -> Outcome:
     """Return the outcome of a response. ``elapsed``: in seconds; ``as_text``: do not parse a JSON body."""
     response, body = answer
     headers = {name.lower(): value for name, value in response.headers.items()}
@@ -131,12 +131,12 @@ async def _data(response: httpx.Response, body: bytearray, context: ToolContext,
 
 def _error(response: httpx.Response) -> ErrorInfo:
     status, request = response.status_code, response.request
-    told = f"{request.method} {_without_query(request.url)} returned {status} {response.reason_phrase}".rstrip()
+    message = f"{request.method} {_without_query(request.url)} returned {status} {response.reason_phrase}".rstrip()
     if response.has_redirect_location:
-        told += f", a redirect to {_without_query(_location(response))}: set follow_redirects: true to follow it"
+        message += f", a redirect to {_without_query(_location(response))}: set follow_redirects: true to follow it"
     return ErrorInfo(
         http_kind(status),
-        told,
+        message,
         code=f"HTTP_{status}",
         status=status,
         retry_after=retry_after(response.headers.get("retry-after")),

@@ -16,7 +16,7 @@ from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.http_body import read_body
 from noetl_activities.scrub import CUT_MARGIN
 
-__all__ = ["MAX_BODY_BYTES", "MAX_ERROR_BYTES", "MAX_ERROR_CHARS", "Answer", "exchange"]
+__all__ = ["MAX_BODY_BYTES", "MAX_ERROR_BYTES", "MAX_ERROR_CHARS", "HttpResponse", "exchange"]
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_ERROR_BYTES = 128 * 1024
@@ -33,21 +33,21 @@ _SAFE_HEADERS = ("accept", "accept-encoding", "accept-language", "user-agent")
 _SAFE_METHODS = ("GET", "HEAD")
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """A response with its decompressed body; the body of an error response may be truncated."""
 
     response: httpx.Response
     body: bytearray
 
 
-async def exchange(client: httpx.AsyncClient, request: httpx.Request, *, follow_redirects: bool) -> Answer:
+async def exchange(client: httpx.AsyncClient, request: httpx.Request, *, follow_redirects: bool) -> HttpResponse:
     """Send a request. Raises httpx.HTTPError, ConfigError for a too large body, RefusedError for a refused redirect."""
     for _ in range(MAX_REDIRECTS + 1):
         response = await _sent(client, request)
         try:
             following = response.next_request if follow_redirects else None
             if following is None:
-                return Answer(response, await _body(response))
+                return HttpResponse(response, await _body(response))
         finally:
             await response.aclose()
         request = _redirected(request, following)

@@ -17,7 +17,7 @@ __all__ = ["installed_tools"]
 
 
 def installed_tools(group: str = "noetl.tools") -> Tools:
-    """The kinds of tools that NoETL knows, and those of installed packages.
+    """Return the kinds of tools that NoETL knows, and those of installed packages.
 
     Packages are searched when a kind is looked up that NoETL does not provide, and the module of a tool is imported
     when its kind is looked up. A tool that cannot be used has a ``problem``.
@@ -52,7 +52,7 @@ class _InstalledTools(Mapping[str, ToolDescription]):
 
 
 def _described(points: Sequence[EntryPoint]) -> ToolDescription:
-    """The description of a tool by its package. Errors in the package become the ``problem`` of the tool."""
+    """Return the description of a tool by its package. Errors in the package become the ``problem`` of the tool."""
     if len(points) > 1:
         return ToolDescription(problem=f"it is registered by {' and '.join(map(owner, points))}")
     [point] = points

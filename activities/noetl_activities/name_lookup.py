@@ -20,7 +20,7 @@ class UnknownHostError(httpx.ConnectError):
 
 
 async def addresses_of(host: str, port: int) -> list[Address]:
-    """The addresses of a host, at least one, in the order of the system. Raises UnknownHostError."""
+    """Return the addresses of a host, at least one, in the order of the system. Raises UnknownHostError."""
     try:
         return [ipaddress.ip_address(host.strip("[]"))]
     except ValueError:

@@ -109,7 +109,7 @@ _MAX_MESSAGE = 500
 
 
 def _failure(error: Exception, name: str, context: ToolContext) -> ErrorInfo:
-    """The outcome of an error. Raises ConfigError for a name or value that NATS rejects."""
+    """Return the outcome of an error. Raises ConfigError for a name or value that NATS rejects."""
     from nats.js import errors as stream_errors
 
     message = context.cut(f"{name}: {_words(error)}", _MAX_MESSAGE)
@@ -153,7 +153,7 @@ def _kind(error: Exception) -> str:
 
 
 def _words(error: Exception) -> str:
-    """The message of NATS; the name of the error if it has none."""
+    """Return the message of NATS; the name of the error if it has none."""
     description = getattr(error, "description", None)
     return str(description or error or type(error).__name__).removeprefix("nats: ")
 

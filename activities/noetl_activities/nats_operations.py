@@ -185,5 +185,5 @@ def _bytes(request: Request, name: str) -> bytes:
 
 
 async def _value(data: Any) -> Json:
-    """The value of JSON, text, or other bytes as {base64}; null if there are none."""
+    """Return the value of JSON, text, or other bytes as {base64}; null if there are none."""
     return await data_of(cast("bytes", data or b""), "")

@@ -17,7 +17,7 @@ from noetl_activities.tool import Request, Tool, ToolContext
 if TYPE_CHECKING:
     from noetl_activities.tool_spec import ToolSpec
 
-__all__ = ["Answer", "LedgerOutcome", "Once", "OnceTool", "answer_from_ledger", "keeps_outcomes"]
+__all__ = ["LedgerOutcome", "LedgerSlot", "OnceResult", "OnceTool", "answer_from_ledger", "keeps_outcomes"]
 
 
 class LedgerOutcome(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class LedgerOutcome(msgspec.Struct, frozen=True):
     used: int = 1
 
 
-class Once(NamedTuple):
+class LedgerSlot(NamedTuple):
     """The ledger key of an outcome: the call's ``key``, and ``n``, which a repetition after success increments.
 
     ``text`` encodes the LedgerOutcome to store: secrets are masked, and a result that is too large becomes an error.
@@ -40,7 +40,7 @@ class Once(NamedTuple):
     text: Callable[[Outcome], str]
 
 
-class Answer(NamedTuple):
+class OnceResult(NamedTuple):
     """The outcome of a call.
 
     ``is_taken``: it was stored by an earlier attempt, the ``used``-th that reported, and nothing was executed.
@@ -60,11 +60,11 @@ class OnceTool(Protocol):
     @property
     def spec(self) -> ToolSpec: ...
 
-    async def run_once(self, request: Request, context: ToolContext, once: Once) -> Answer:
+    async def run_once(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult:
         """Make the call unless its outcome is stored; store the outcome if the call wrote something."""
         ...
 
-    async def find(self, request: Request, context: ToolContext, once: Once) -> Answer | None:
+    async def find(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
         """Return the stored outcome, None if there is none; an error outcome if the ledger cannot be read."""
         ...
 
@@ -74,7 +74,7 @@ def keeps_outcomes(tool: Tool) -> TypeGuard[OnceTool]:
     return hasattr(tool, "run_once")
 
 
-def answer_from_ledger(text: str) -> Answer:
+def answer_from_ledger(text: str) -> OnceResult:
     """Decode the JSON of a stored outcome."""
     found = msgspec.json.decode(text, type=LedgerOutcome)
-    return Answer(msgspec.convert(found.outcome, Outcome), is_taken=True, is_kept=True, used=found.used)
+    return OnceResult(msgspec.convert(found.outcome, Outcome), is_taken=True, is_kept=True, used=found.used)

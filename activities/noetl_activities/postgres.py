@@ -15,11 +15,11 @@ from typing import Any, cast
 import asyncpg
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.once import Answer, Once, answer_from_ledger
+from noetl_activities.once import LedgerSlot, OnceResult, answer_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import Connection, connected
 from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
-from noetl_activities.postgres_once import Ran, run_once
+from noetl_activities.postgres_once import StatementsResult, run_once
 from noetl_activities.postgres_transaction import transaction
 from noetl_activities.postgres_values import bound, sendable, text_of
 from noetl_activities.rows import Statement, sql_result, statement
@@ -49,30 +49,30 @@ class PostgresTool:
         """Return ``{status, rows, columns, row_count, statement_count, statements?}``."""
         return (await self._run(request, context, None)).outcome
 
-    async def run_once(self, request: Request, context: ToolContext, once: Once) -> Answer:
+    async def run_once(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult:
         """Run the call unless the ledger of the database has its outcome. See noetl_activities.once.OnceTool."""
-        return await self._run(request, context, once)
+        return await self._run(request, context, slot)
 
-    async def find(self, request: Request, context: ToolContext, once: Once) -> Answer | None:
+    async def find(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
         """See noetl_activities.once.OnceTool."""
         auth, config, seconds = request.auth, request.config, request.connect_timeout
         try:
             async with connected(auth, config, context, seconds) as connection:
-                text = await postgres_ledger.find(connection, once.key, once.n)
+                text = await postgres_ledger.find(connection, slot.key, slot.n)
         except SQL_ERRORS as error:
-            return Answer(sql_error(error))
+            return OnceResult(sql_error(error))
         return None if text is None else answer_from_ledger(text)
 
-    async def _run(self, request: Request, context: ToolContext, once: Once | None) -> Answer:
+    async def _run(self, request: Request, context: ToolContext, slot: LedgerSlot | None) -> OnceResult:
         statements = statements_of(request.config, "postgres")
         params = _params(request.config.get("params"), statements)
         try:
             async with connected(request.auth, request.config, context, request.connect_timeout) as connection:
-                return await _made(connection, lambda: _all(connection, statements, params), once)
+                return await _made(connection, lambda: _all(connection, statements, params), slot)
         except RecursionError:
             raise ConfigError("a value of the result is nested too deeply: select its parts") from None
         except SQL_ERRORS as error:
-            return Answer(sql_error(error, request.config))
+            return OnceResult(sql_error(error, request.config))
 
 
 def _params(params: Json, statements: list[str]) -> list[Any]:
@@ -85,20 +85,22 @@ def _params(params: Json, statements: list[str]) -> list[Any]:
     return list(cast("list[Any]", params))
 
 
-async def _made(connection: Connection, run: Callable[[], Awaitable[Ran]], once: Once | None) -> Answer:
+async def _made(
+    connection: Connection, run: Callable[[], Awaitable[StatementsResult]], slot: LedgerSlot | None
+) -> OnceResult:
     try:
-        if once is not None:
-            return await run_once(connection, run, once)
+        if slot is not None:
+            return await run_once(connection, run, slot)
         async with transaction(connection):
-            return Answer((await run()).outcome)
+            return OnceResult((await run()).outcome)
     except _REFUSES:
-        return Answer((await run()).outcome)
+        return OnceResult((await run()).outcome)
 
 
-async def _all(connection: Connection, statements: list[str], params: list[Any]) -> Ran:
+async def _all(connection: Connection, statements: list[str], params: list[Any]) -> StatementsResult:
     ended = [await _one(connection, text, params) for text in statements]
     result = sql_result([found for found, _ in ended])
-    return Ran(Outcome("ok", result, pg={"code": None, "sqlstate": "00000"}), [tag for _, tag in ended])
+    return StatementsResult(Outcome("ok", result, pg={"code": None, "sqlstate": "00000"}), [tag for _, tag in ended])
 
 
 async def _one(connection: Connection, text: str, params: list[Any]) -> tuple[Statement, str]:

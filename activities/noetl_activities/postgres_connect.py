@@ -82,7 +82,7 @@ async def connected(
 
 
 async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> dict[str, Any]:
-    """The arguments of a connection, equal for calls that may share one. Raises CredentialError, ConfigError."""
+    """Return the arguments of a connection, equal for calls that may share one. Raises CredentialError, ConfigError."""
     given = _given(auth, config)
     if not given:
         raise CredentialError(
@@ -177,7 +177,7 @@ def _place(arguments: dict[str, Any]) -> str:
 
 
 def _arguments(credential: Credential) -> dict[str, Any]:
-    """The arguments as text, so that calls with equal ones may share a connection."""
+    """Return the arguments as text, so that calls with equal ones may share a connection."""
     dsn = next((credential[name] for name in _DSN if credential.get(name)), None)
     try:
         found = _of_fields(credential) if dsn is None else dsn_fields(str(dsn))
@@ -214,7 +214,7 @@ def _of_fields(credential: Credential) -> dict[str, str]:
 
 
 def _decoded(text: str) -> Json:
-    """The value of a JSON column. Raises ConfigError if Python cannot parse it."""
+    """Return the value of a JSON column. Raises ConfigError if Python cannot parse it."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

@@ -36,8 +36,8 @@ class DsnError(ValueError):
 
 
 def dsn_fields(dsn: str) -> dict[str, str]:
-    """The parts of a DSN: host and port (several separated by commas), user, password, database, sslmode, sslrootcert,
-    and settings of the session. Raises DsnError.
+    """Return the parts of a DSN: host and port (several separated by commas), user, password, database, sslmode,
+    sslrootcert, and settings of the session. Raises DsnError.
     """
     found = _read(dsn)
     hosts = _hosts(found)
@@ -51,7 +51,7 @@ def dsn_fields(dsn: str) -> dict[str, str]:
 
 
 def dsn_password(dsn: str) -> str | None:
-    """The password in the text, even if the rest is not a valid DSN; None if there is none."""
+    """Return the password in the text, even if the rest is not a valid DSN; None if there is none."""
     match = re.search(r"://[^:/?#@\s]*:(.*)@", dsn, re.DOTALL)
     return match[1] if match else None
 

@@ -30,13 +30,13 @@ class UnreachableError(OSError):
     """No connection was made to ``place``, HOST:PORT. ``name`` is the credential's, if it has one."""
 
     def __init__(self, place: str, reason: str, name: str | None = None, kind: str = "connection") -> None:
-        told = f" (credential {name!r})" if name else ""
-        super().__init__(f"cannot reach Postgres at {place}{told}: {reason}")
+        credential = f" (credential {name!r})" if name else ""
+        super().__init__(f"cannot reach Postgres at {place}{credential}: {reason}")
         self.place, self.reason, self.kind = place, reason, kind
 
     @classmethod
     def at(cls, place: str, error: OSError) -> UnreachableError:
-        """The error for a failed connection attempt."""
+        """Return the error for a failed connection attempt."""
         kinds: tuple[tuple[type[OSError], str], ...] = ((socket.gaierror, "dns"), (ssl.SSLError, "tls"))
         kind = next((kind for one, kind in kinds if isinstance(error, one)), "connection")
         return cls(place, reason_of(error), kind=kind)
@@ -47,8 +47,8 @@ class UnreachableError(OSError):
 
 
 def sql_error(error: BaseException, config: dict[str, Json] | None = None) -> Outcome:
-    """A driver's error as an outcome; ``pg.code`` is the SQLSTATE, ``pg.position`` the character of the statement, from
-    1 on, where Postgres knows it, and ``pg.line`` its line in the SQL of the task with that ``config``.
+    """Return a driver's error as an outcome; ``pg.code`` is the SQLSTATE, ``pg.position`` the character of the
+    statement, from 1 on, where Postgres knows it, and ``pg.line`` its line in the SQL of the task with that ``config``.
     """
     if isinstance(error, asyncpg.PostgresError):
         return _refused(error, config or {})
@@ -67,7 +67,7 @@ def sql_error(error: BaseException, config: dict[str, Json] | None = None) -> Ou
 
 
 def _refused(error: asyncpg.PostgresError, config: dict[str, Json]) -> Outcome:
-    """The outcome of an error that the server reported."""
+    """Return the outcome of an error that the server reported."""
     state, position = str(error.sqlstate or ""), _position(error)
     query = str(getattr(error, "query", None) or "")
     facts: dict[str, Json] = {
@@ -78,16 +78,16 @@ def _refused(error: asyncpg.PostgresError, config: dict[str, Json]) -> Outcome:
         "constraint": error.constraint_name,
         "table": error.table_name,
     }
-    told = _words(error)
+    message = _words(error)
     place = _place_in(query, position)
-    info = ErrorInfo(sql_kind(state, told), f"{told}{place} (SQLSTATE {state})", state)
+    info = ErrorInfo(sql_kind(state, message), f"{message}{place} (SQLSTATE {state})", state)
     return Outcome("error", error=info, pg=facts)
 
 
 def _position(error: asyncpg.PostgresError) -> int | None:
-    """The position as a number; None if the server sent something else."""
-    told = str(getattr(error, "position", None) or "")
-    return int(told) if told.isdecimal() and len(told) < len(str(2**31)) else None
+    """Return the position as a number; None if the server sent something else."""
+    text = str(getattr(error, "position", None) or "")
+    return int(text) if text.isdecimal() and len(text) < len(str(2**31)) else None
 
 
 def _place_in(statement: str, position: int | None) -> str:
@@ -104,7 +104,7 @@ def _place_in(statement: str, position: int | None) -> str:
 
 
 def _words(error: asyncpg.PostgresError) -> str:
-    """The message of the server, replaced by a clear one for text that contains NUL."""
+    """Return the message of the server, replaced by a clear one for text that contains NUL."""
     if isinstance(error, asyncpg.UntranslatableCharacterError) and "\\u0000" in str(error.detail):
         return f"a value {NUL}"
     return str(error.message or error)
@@ -118,7 +118,7 @@ def _lost_the_connection(error: BaseException) -> bool:
 
 
 def reason_of(error: OSError) -> str:
-    """Why there is no connection, in a few words."""
+    """Return why there is no connection, in a few words."""
     if isinstance(error, TimeoutError):
         return "timed out"
     return "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or str(error)

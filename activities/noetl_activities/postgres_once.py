@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import asyncpg
 
-from noetl_activities.once import Answer, Once, answer_from_ledger
+from noetl_activities.once import LedgerSlot, OnceResult, answer_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import Connection
 from noetl_activities.postgres_errors import SQL_ERRORS
@@ -23,13 +23,13 @@ from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.ledger import is_time_to_prune
 
-__all__ = ["Ran", "run_once"]
+__all__ = ["StatementsResult", "run_once"]
 
 _READ_ONLY = ("SELECT", "SHOW", "EXPLAIN")
 """Command tags of statements that usually write nothing, unless they call a function that does."""
 
 
-class Ran(NamedTuple):
+class StatementsResult(NamedTuple):
     """The outcome of the statements, and their command tags."""
 
     outcome: Outcome
@@ -48,22 +48,24 @@ class _LedgerError(Exception):
     """The entry was refused, and the transaction with it."""
 
 
-async def run_once(connection: Connection, run: Callable[[], Awaitable[Ran]], once: Once) -> Answer:
+async def run_once(
+    connection: Connection, run: Callable[[], Awaitable[StatementsResult]], slot: LedgerSlot
+) -> OnceResult:
     """Run the statements in one transaction, unless the ledger has their outcome. Raises what they raise."""
     access = await ledger.access(connection)
-    text = await ledger.outcome(connection, once.key, once.n) if access == "usable" else None
+    text = await ledger.outcome(connection, slot.key, slot.n) if access == "usable" else None
     if text is not None:
         return answer_from_ledger(text)
     try:
-        answer = await _run(connection, run, once, access)
+        answer = await _run(connection, run, slot, access)
     except _RivalError as rival:
         return answer_from_ledger(rival.text)
     except _LedgerError:
         await ledger.warn(connection)
         async with transaction(connection):
-            return Answer((await run()).outcome)
+            return OnceResult((await run()).outcome)
     except asyncpg.PostgresError:
-        text = await _found(connection, once)
+        text = await _found(connection, slot)
         if text is None:
             raise
         return answer_from_ledger(text)
@@ -72,14 +74,16 @@ async def run_once(connection: Connection, run: Callable[[], Awaitable[Ran]], on
     return answer
 
 
-async def _run(connection: Connection, run: Callable[[], Awaitable[Ran]], once: Once, access: ledger.Access) -> Answer:
+async def _run(
+    connection: Connection, run: Callable[[], Awaitable[StatementsResult]], slot: LedgerSlot, access: ledger.Access
+) -> OnceResult:
     async with transaction(connection):
         ran = await run()
-        is_kept = await _keep(connection, ran, once, access)
-    return Answer(ran.outcome, is_kept=is_kept)
+        is_kept = await _keep(connection, ran, slot, access)
+    return OnceResult(ran.outcome, is_kept=is_kept)
 
 
-async def _keep(connection: Connection, ran: Ran, once: Once, access: ledger.Access) -> bool:
+async def _keep(connection: Connection, ran: StatementsResult, slot: LedgerSlot, access: ledger.Access) -> bool:
     """Store the outcome in the running transaction if it wrote something."""
     may_be_asked = access != "usable" or all(tag.startswith(_READ_ONLY) for tag in ran.tags)
     if may_be_asked and not await ledger.has_written(connection):
@@ -88,7 +92,7 @@ async def _keep(connection: Connection, ran: Ran, once: Once, access: ledger.Acc
         await ledger.warn(connection)
         return False
     try:
-        noted = await ledger.note(connection, once.key, once.n, once.text(ran.outcome))
+        noted = await ledger.note(connection, slot.key, slot.n, slot.text(ran.outcome))
     except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
         raise _LedgerError from error
     if noted.rival is not None:
@@ -96,8 +100,8 @@ async def _keep(connection: Connection, ran: Ran, once: Once, access: ledger.Acc
     return noted.is_kept
 
 
-async def _found(connection: Connection, once: Once) -> str | None:
+async def _found(connection: Connection, slot: LedgerSlot) -> str | None:
     """Look up the outcome after an error, which a concurrent attempt that committed first may have caused."""
     with suppress(*SQL_ERRORS):
-        return await ledger.find(connection, once.key, once.n)
+        return await ledger.find(connection, slot.key, slot.n)
     return None

@@ -52,7 +52,7 @@ class ConnectionPool:
         self._slots: WeakValueDictionary[frozenset[tuple[str, Any]], asyncio.Semaphore] = WeakValueDictionary()
 
     def slots(self, arguments: Mapping[str, Any]) -> asyncio.Semaphore:
-        """The semaphore that limits open connections with these arguments; hold it while one is open."""
+        """Return the semaphore that limits open connections with these arguments; hold it while one is open."""
         name = frozenset(arguments.items())
         found = self._slots.get(name)
         if found is None:
@@ -60,7 +60,7 @@ class ConnectionPool:
         return found
 
     async def take(self, arguments: Mapping[str, Any]) -> Connection | None:
-        """The most recently used connection that is still alive; None if there is none."""
+        """Return the most recently used connection that is still alive; None if there is none."""
         idle = self._idle.get(frozenset(arguments.items()), [])
         while idle:
             connection, since = idle.pop()
@@ -99,7 +99,7 @@ async def pooled_connections() -> AsyncGenerator[None]:
 
 
 def connection_pool() -> ConnectionPool | None:
-    """The pool of the running event loop; None if connections are not kept."""
+    """Return the pool of the running event loop; None if connections are not kept."""
     kept = _BY_LOOP.get(asyncio.get_running_loop())
     return kept if kept is not None and kept.keepers else None
 

@@ -72,7 +72,7 @@ class LoginWatch:
         return bytes(self._unread)
 
     def refusal(self, data: bytes) -> str | None:
-        """Why the login is refused after these bytes; None if it may continue."""
+        """Return why the login is refused after these bytes; None if it may continue."""
         self._left -= len(data)
         if self._left < 0:
             return f"the server sent over {MAX_LOGIN_BYTES // 1024} KB before the end of the login: it is not Postgres"

@@ -26,8 +26,8 @@ Attempt: TypeAlias = "ssl.SSLContext | Literal[False]"
 
 
 def tls_attempts(mode: str, authorities: str | None) -> Sequence[Attempt]:
-    """The TLS contexts to try, in order; a later one only if the server declined TLS. ``authorities`` is a PEM file, by
-    default that of the system. Raises CredentialError.
+    """Return the TLS contexts to try, in order; a later one only if the server declined TLS. ``authorities`` is a PEM
+    file, by default that of the system. Raises CredentialError.
     """
     if mode == "disable":
         return (False,)

@@ -40,7 +40,7 @@ _FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
 
 
 def bound(prepared: Prepared, values: Sequence[Json]) -> list[Any]:
-    """The values for ``$1``, ``$2`` ... Raises ConfigError that names the value with a wrong type."""
+    """Return the values for ``$1``, ``$2`` ... Raises ConfigError that names the value with a wrong type."""
     types = [parameter.name for parameter in prepared.get_parameters()]
     if len(types) != len(values):
         raise ConfigError(f"the statement has {len(types)} parameters ($1 ...), params has {len(values)}")
@@ -48,14 +48,14 @@ def bound(prepared: Prepared, values: Sequence[Json]) -> list[Any]:
 
 
 def sendable(text: str) -> str:
-    """The statement. Raises ConfigError if it contains NUL."""
+    """Return the statement. Raises ConfigError if it contains NUL."""
     if "\0" in text:
         raise ConfigError(f"the statement {NUL}")
     return text
 
 
 def text_of(value: Any) -> str:
-    """The text, in the format of Postgres, for a value without a JSON type."""
+    """Return the text, in the format of Postgres, for a value without a JSON type."""
     if isinstance(value, asyncpg.BitString):
         return value.as_string().replace(" ", "")
     return _range(cast("asyncpg.Range[Any]", value)) if isinstance(value, asyncpg.Range) else str(value)
@@ -106,12 +106,12 @@ def _boolean(value: Json) -> bool:
 
 
 def _or_infinity(read: Callable[[Json], Any]) -> Callable[[Json], Any]:
-    """A time that may be infinite."""
+    """Return a time that may be infinite."""
     return lambda value: value if value in INFINITIES else read(value)
 
 
 def _timestamp(value: Json) -> datetime.datetime:
-    """A timestamp without a zone; a zone in the text is ignored, as in Postgres."""
+    """Return a timestamp without a zone; a zone in the text is ignored, as in Postgres."""
     return datetime.datetime.fromisoformat(value.strip()).replace(tzinfo=None)
 
 

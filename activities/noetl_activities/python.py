@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError
-from noetl_activities.exit_status import exit_words
+from noetl_activities.exit_status import exit_text
 from noetl_activities.isolation.processes import run_task
 from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
 from noetl_activities.json_limits import has_more_values
@@ -60,7 +60,7 @@ class PythonTool:
         if skipped:
             meta["libs_not_installed_here"] = skipped
         if not ended.answer:
-            return _error(f"the process ended without a result ({exit_words(ended.status)})", meta, ended.printed)
+            return _error(f"the process ended without a result ({exit_text(ended.status)})", meta, ended.printed)
         if has_more_values(ended.answer, MAX_VALUES):
             raise ConfigError(f"the result has over {MAX_VALUES:,} values: store it and return its location")
         answer = _answer(ended.answer)
@@ -85,7 +85,7 @@ def _code(config: dict[str, Json]) -> str:
 
 
 async def _credentials(request: Request, context: ToolContext) -> dict[str, Json]:
-    """The credentials that the task names, for code that reads them. Raises CredentialError."""
+    """Return the credentials that the task names, for code that reads them. Raises CredentialError."""
     if not request.auth or CREDENTIALS_MODULE not in _code(request.config):
         return {}
     auth: Json = request.auth
@@ -112,8 +112,12 @@ def _libs(libs: Json) -> tuple[dict[str, str], list[str]]:
 def _imported(module: Any) -> str:
     if not isinstance(module, dict):
         return str(module)
-    told = cast("dict[str, Any]", module)
-    return f"{told.get('from') or told.get('module')}:{told['import']}" if told.get("import") else str(told.get("from"))
+    module_spec = cast("dict[str, Any]", module)
+    return (
+        f"{module_spec.get('from') or module_spec.get('module')}:{module_spec['import']}"
+        if module_spec.get("import")
+        else str(module_spec.get("from"))
+    )
 
 
 def _environment(extra: Json) -> dict[str, str]:
@@ -140,7 +144,7 @@ def _outcome(answer: dict[str, Json], meta: dict[str, Json]) -> Outcome:
 
 
 def _answer(text: bytes) -> dict[str, Json] | None:
-    """The response; None if it is invalid, because the code can write to the pipe, too."""
+    """Return the response; None if it is invalid, because the code can write to the pipe, too."""
     try:
         answer: Json = json.loads(text)
     except (ValueError, RecursionError):

@@ -78,7 +78,7 @@ def show_logging() -> None:
 
 
 def answer(result: Any) -> str:
-    """The response for a result; ``too_deep`` if it is nested too deeply for JSON, or contains itself."""
+    """Return the response for a result; ``too_deep`` if it is nested too deeply for JSON, or contains itself."""
     try:
         return json.dumps({"ok": True, "result": plain(result), "set": plain(noetl_package.written)})
     except RecursionError:
@@ -110,7 +110,7 @@ def run(call: dict[str, Any]) -> Any:
 
 
 def globals_of(call: dict[str, Any]) -> dict[str, Any]:
-    """The globals of the code: its input, some modules, and the functions that NoETL provides."""
+    """Return the globals of the code: its input, some modules, and the functions that NoETL provides."""
     names = {
         "__name__": "__main__",
         "context": call["context"],
@@ -203,8 +203,8 @@ def define(body: list[ast.stmt], inputs: list[str], future: list[ast.ImportFrom]
 
 
 def arguments(function: Callable[..., Any], call: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments by name, from the inputs; ``context``, ``input_data`` and ``args`` are special unless an input has
-    that name.
+    """Return the arguments by name, from the inputs; ``context``, ``input_data`` and ``args`` are special unless an
+    input has that name.
     """
     given, special = call["input"], {"context": call["context"], "input_data": call["input"], "args": call["input"]}
     positional, named, optional, takes_all = parameters(function)
@@ -313,7 +313,7 @@ def named(kind: type) -> str:
 
 
 def path_to(part: Any, value: Any, path: str) -> str:
-    """The path of a part of a value, such as ``result.rows[2].when``; "" if it is not there."""
+    """Return the path of a part of a value, such as ``result.rows[2].when``; "" if it is not there."""
     if value is part:
         return path
     if isinstance(value, Mapping):
@@ -331,7 +331,7 @@ def serializable(value: Any) -> Any:
 
 
 def failure(error: BaseException, code: str) -> dict[str, Any]:
-    """The response for an exception, with a traceback that starts in the code of the task."""
+    """Return the response for an exception, with a traceback that starts in the code of the task."""
     import linecache
     import traceback
 

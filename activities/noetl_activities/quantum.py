@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import cast
 
 from noetl_activities.errors import ConfigError, CredentialError
-from noetl_activities.exit_status import exit_words
+from noetl_activities.exit_status import exit_text
 from noetl_activities.isolation.processes import ProcessExit, run_task
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Json, Request, ToolContext
@@ -68,7 +68,7 @@ def _call(config: dict[str, Json]) -> dict[str, Json]:
 
 
 def _whole(name: str, value: Json, most: int, least: int = 1) -> int:
-    """A number, or text with a number, which templates may yield."""
+    """Return a number, or text with a number, which templates may yield."""
     try:
         number = int(value)
     except (ValueError, TypeError, OverflowError):
@@ -109,7 +109,7 @@ def _outcome(ended: ProcessExit, context: ToolContext) -> Outcome:
     answer: Json = json.loads(ended.answer) if ended.answer else None
     if answer is None:
         last = context.cut((ended.printed.strip().splitlines() or [""])[-1], _MAX_MESSAGE)
-        message = f"the process that runs Qiskit ended ({exit_words(ended.status)}): {last}".rstrip(": ")
+        message = f"the process that runs Qiskit ended ({exit_text(ended.status)}): {last}".rstrip(": ")
         return Outcome("error", error=ErrorInfo("exception", message))
     if "result" in answer:
         return Outcome("ok", answer["result"])

@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def run(call: dict[str, Any]) -> dict[str, Any]:
-    """The result of the tool. Raises CallError and Qiskit's errors."""
+    """Return the result of the tool. Raises CallError and Qiskit's errors."""
     circuit = bound(parsed(call["circuit"]), call["params"])
     backend = machine(call)
     transpiler = import_module("qiskit.transpiler")
@@ -78,7 +78,7 @@ def run(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def parsed(text: str) -> Any:
-    """The circuit of an OpenQASM text of version 2 or 3. Raises CallError."""
+    """Return the circuit of an OpenQASM text of version 2 or 3. Raises CallError."""
     language = "qiskit.qasm3" if _VERSION_3 in text else "qiskit.qasm2"
     try:
         circuit = import_module(language).loads(text)
@@ -90,7 +90,7 @@ def parsed(text: str) -> Any:
 
 
 def bound(circuit: Any, params: Any) -> Any:
-    """The circuit with values for its parameters: by name, or in their order. Raises CallError."""
+    """Return the circuit with values for its parameters: by name, or in their order. Raises CallError."""
     names = [parameter.name for parameter in circuit.parameters]
     given = dict(zip(names, params, strict=False)) if isinstance(params, list) else params
     if set(given) != set(names) or len(given) != len(params):
@@ -103,7 +103,7 @@ def listed(params: Any) -> str:
 
 
 def machine(call: dict[str, Any]) -> Any:
-    """The backend of this name. Raises CallError."""
+    """Return the backend of this name. Raises CallError."""
     if call["provider"] == "ibm":
         return service(call["login"]).backend(call["backend"])
     models = import_module("qiskit_ibm_runtime.fake_provider").FakeProviderForBackendV2().backends()

@@ -31,5 +31,5 @@ def retry_after(header: str | None) -> float | None:
 
 
 def _with_zone(when: datetime.datetime) -> datetime.datetime:
-    """The date in UTC if it has no zone, or ``-0000``: HTTP dates are in UTC."""
+    """Return the date in UTC if it has no zone, or ``-0000``: HTTP dates are in UTC."""
     return when if when.tzinfo else when.replace(tzinfo=datetime.UTC)

@@ -36,23 +36,23 @@ Statement: TypeAlias = dict[str, Json]
 def statement(
     columns: list[str], rows: Iterable[Iterable[Any]], row_count: int | None = None, other: Callable[[Any], str] = str
 ) -> Statement:
-    """The result of a statement; for one without rows, ``row_count`` is the number of changed rows. ``other``: see
-    json_of.
+    """Return the result of a statement; for one without rows, ``row_count`` is the number of changed rows. ``other``:
+    see json_of.
     """
     maps = [dict(zip(columns, (json_of(one, other) for one in row), strict=True)) for row in rows]
     return {"rows": maps, "columns": columns, "row_count": len(maps) if row_count is None else row_count}
 
 
 def sql_result(statements: list[Statement]) -> dict[str, Json]:
-    """The result of the last statement; if there are several, with a list of all of them."""
+    """Return the result of the last statement; if there are several, with a list of all of them."""
     result: dict[str, Json] = {"status": "success", **statements[-1], "statement_count": len(statements)}
     return {**result, "statements": statements} if len(statements) > 1 else result
 
 
 def json_of(value: Any, other: Callable[[Any], str] = str) -> Json:
-    """A database value as JSON: numbers stay numbers, times become ISO text, instants in UTC whatever the time zone of
-    the session, bytes base64. NaN and infinity are left to non_finite.py. ``other`` converts values of types that only
-    the database has.
+    """Return a database value as JSON: numbers stay numbers, times become ISO text, instants in UTC whatever the time
+    zone of the session, bytes base64. NaN and infinity are left to non_finite.py. ``other`` converts values of types
+    that only the database has.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -76,7 +76,7 @@ def json_of(value: Any, other: Callable[[Any], str] = str) -> Json:
 
 
 def _name(key: Any) -> str:
-    """The key of a mapping as text."""
+    """Return the key of a mapping as text."""
     found = json_of(key)
     return found if isinstance(found, str) else json.dumps(found)
 

@@ -31,8 +31,8 @@ CUT_MARGIN = 16 * 1024
 
 
 def scrub(value: Any, secrets: Collection[str]) -> Any:
-    """A copy of the JSON value with every secret replaced by ``***``, also in keys. Secrets under 4 characters are
-    replaced only if they are a whole text or number.
+    """Return a copy of the JSON value with every secret replaced by ``***``, also in keys. Secrets under 4 characters
+    are replaced only if they are a whole text or number.
     """
     if not secrets:
         return value
@@ -41,8 +41,8 @@ def scrub(value: Any, secrets: Collection[str]) -> Any:
 
 
 def cut(text: str, limit: int, secrets: Collection[str]) -> str:
-    """The first ``limit`` characters of the text with secrets replaced by ``***``, including one at the limit. A text
-    that was truncated before must have CUT_MARGIN characters more than the limit.
+    """Return the first ``limit`` characters of the text with secrets replaced by ``***``, including one at the limit. A
+    text that was truncated before must have CUT_MARGIN characters more than the limit.
     """
     if not secrets:
         return text[:limit]
@@ -109,7 +109,7 @@ def _masked(text: str, pattern: SecretPattern, limit: int | None = None) -> str:
 
 
 def _spans(text: str, pattern: SecretPattern, levels: int = MAX_LEVELS) -> list[Span]:
-    """The spans of secrets, in order; the whole text if it has too many escapes to decode."""
+    """Return the spans of secrets, in order; the whole text if it has too many escapes to decode."""
     if len(text) < SHORTEST:
         return []
     view = TextView(text)

@@ -54,7 +54,7 @@ class SecretPattern(NamedTuple):
         return self.suspect.search(_folded(text)) is not None
 
     def spans(self, text: str) -> Iterator[Span]:
-        """The spans of secrets in the text, unordered. They may overlap."""
+        """Yield the spans of secrets in the text, unordered. They may overlap."""
         if self.folded is not None:
             low = _folded(text)
             for match in self.folded.finditer(low):
@@ -66,7 +66,7 @@ class SecretPattern(NamedTuple):
 
 @lru_cache(maxsize=32)
 def secret_pattern(secrets: frozenset[str]) -> SecretPattern:
-    """The pattern of these secrets."""
+    """Return the pattern of these secrets."""
     long = [secret for secret in secrets if len(secret) >= SHORTEST]
     plain = {_folded(form) for secret in long for form in _plain_forms(secret)}
     base64s = {form for secret in long for form in _base64_forms(secret)}
@@ -79,7 +79,7 @@ def secret_pattern(secrets: frozenset[str]) -> SecretPattern:
 
 
 def _folded(text: str) -> str:
-    """The text in lower case, character by character, so that its length does not change."""
+    """Return the text in lower case, character by character, so that its length does not change."""
     return text.replace("\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}", "i").replace(_SIGMA, _SIGMA.lower()).lower()
 
 
@@ -100,7 +100,7 @@ def _base64_forms(secret: str) -> Iterator[str]:
 
 
 def _encoded(secret: str) -> list[bytes]:
-    """The secret as UTF-8, and as UTF-16 of both byte orders without the outer zero byte, if it is short enough."""
+    """Return the secret as UTF-8; a short one also as UTF-16 of both byte orders, without the outer zero byte."""
     utf8 = secret.encode("utf-8", "surrogatepass")
     if len(secret) > _LONG:
         return [utf8]
@@ -113,7 +113,7 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def _any_of(forms: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern that matches any of the forms. It tests the first character first, where most positions fail."""
+    """Return a pattern that matches any of the forms. It tests the first character first, where most positions fail."""
     by_first: defaultdict[str, list[str]] = defaultdict(list)
     for form in sorted(forms, key=lambda form: (-len(form), form)):
         by_first[form[0]].append(re.escape(form[1:]))
@@ -122,7 +122,7 @@ def _any_of(forms: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _widened(text: str, span: Span) -> Span:
-    """The span with the adjacent base64 characters, which contain some of its bits, and the padding."""
+    """Return the span with the adjacent base64 characters, which contain some of its bits, and the padding."""
     start, end = span
     if start and text[start - 1] in _DIGITS:
         start -= 1

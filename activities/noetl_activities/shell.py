@@ -14,7 +14,7 @@ from noetl_activities.exit_status import signal_name
 from noetl_activities.isolation.processes import ProcessExit, run_task
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.shell_call import ShellCall, shell_call
-from noetl_activities.shell_output import Captured, cut_told
+from noetl_activities.shell_output import CapturedStream, truncation_warning
 from noetl_activities.tool import Json, OutputStream, Request, ToolContext
 from noetl_activities.tool_spec import built_in
 
@@ -44,7 +44,7 @@ class ShellTool:
         """Return ``{exit_code, stdout, stderr}``, also on an error, that is, any exit status but 0."""
         credential = None if request.auth is None else await context.credential(request.auth)
         call = shell_call(request, credential)
-        stdout, stderr = Captured(), Captured()
+        stdout, stderr = CapturedStream(), CapturedStream()
 
         def output(stream: OutputStream, text: str) -> None:
             (stdout if stream == "stdout" else stderr).add(text)
@@ -53,7 +53,7 @@ class ShellTool:
         end = _end(await run_task(_CHILD, json.dumps(call._asdict()).encode(), output))
         code = end.status if end.status >= 0 else _FIRST_SIGNAL_STATUS - end.status
         streams = {"stdout": stdout.shortened(context), "stderr": stderr.shortened(context)}
-        meta = cut_told(stdout=stdout, stderr=stderr)
+        meta = truncation_warning(stdout=stdout, stderr=stderr)
         error = _error(end, call, code, stderr.last_lines(context) or stdout.last_lines(context)) if code else None
         return Outcome("error" if code else "ok", {"exit_code": code, **streams}, error, meta)
 

@@ -63,7 +63,7 @@ def _environment(request: Request, credential: Credential | None) -> dict[str, s
 
 
 def _variables_of(credential: Credential) -> Iterator[tuple[str, str]]:
-    """The fields of the credential as variables: ``token`` becomes ``TOKEN``."""
+    """Yield the fields of the credential as variables: ``token`` becomes ``TOKEN``."""
     for name, value in credential.items():
         if name not in METADATA and name != "type" and isinstance(value, str | int | float):
             variable = re.sub(r"\W", "_", name, flags=re.ASCII).upper()
@@ -84,7 +84,7 @@ def _items(field: str, given: Json) -> Iterator[tuple[str, str]]:
 
 
 def _passed(value: Json, what: str, beside: str = "") -> str:
-    """The value as text for a program, with lists and mappings as JSON. ``beside`` is added to its size."""
+    """Return the value as text for a program, with lists and mappings as JSON. ``beside`` is added to its size."""
     text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
     try:
         size = len(text.encode()) + len(beside)

@@ -6,7 +6,7 @@ from noetl_activities.outcome import Json
 from noetl_activities.scrub import CUT_MARGIN
 from noetl_activities.tool import ToolContext
 
-__all__ = ["MAX_OUTPUT", "Captured", "cut_told"]
+__all__ = ["MAX_OUTPUT", "CapturedStream", "truncation_warning"]
 
 MAX_OUTPUT = 256 * 1024
 """Maximum bytes of stdout, and of stderr, in a result: both fit into history without a payload store."""
@@ -20,7 +20,7 @@ _END_CHARS = 1000
 """Maximum length of the output in the error message of a failed command."""
 
 
-class Captured:
+class CapturedStream:
     """One stream of one call. Secrets are masked before the text is truncated: the rest of a truncated secret could not
     be found any more.
     """
@@ -43,12 +43,12 @@ class Captured:
         return self.size <= _KEPT
 
     def shortened(self, context: ToolContext) -> str:
-        """The part of the output in the result."""
+        """Return the part of the output in the result."""
         text = _text(self._beginning)
         return text if self.is_whole else context.cut(text, len(text) - CUT_MARGIN)
 
     def last_lines(self, context: ToolContext) -> str:
-        """The last lines, joined to one."""
+        """Return the last lines, joined to one."""
         lines = [line.strip() for line in self._masked_end(context).splitlines() if line.strip()]
         return " | ".join(lines[-_END_LINES:])[-_END_CHARS:]
 
@@ -59,14 +59,14 @@ class Captured:
         return masked if self.is_whole else masked[len(context.cut(text, CUT_MARGIN)) :]
 
 
-def cut_told(**streams: Captured) -> dict[str, Json]:
-    """The ``meta`` of the outcome about truncated streams."""
-    told = [
+def truncation_warning(**streams: CapturedStream) -> dict[str, Json]:
+    """Return the ``meta`` of the outcome about truncated streams."""
+    warnings = [
         f"{name} has {one.size:,} bytes, and the result only the first {MAX_OUTPUT:,} of them"
         for name, one in streams.items()
         if not one.is_whole
     ]
-    return {"warning": "; ".join(told)} if told else {}
+    return {"warning": "; ".join(warnings)} if warnings else {}
 
 
 def _text(data: bytearray) -> str:

@@ -25,14 +25,14 @@ def has_statement(config: dict[str, Json]) -> bool:
 
 
 def first_statement(config: dict[str, Json]) -> str:
-    """The first SQL text of a task; "" if it is encoded or missing."""
+    """Return the first SQL text of a task; "" if it is encoded or missing."""
     values = (config.get(name) for name in FIELDS)
     texts = (cast("list[Json]", value)[:1] if isinstance(value, list) else [value] for value in values)
     return next((text for some in texts for text in some if isinstance(text, str) and text.strip()), "")
 
 
 def line_in(config: dict[str, Json], statement: str, position: int) -> int | None:
-    """The line, from 1, in the SQL of a task for a character ``position`` in one of its statements.
+    """Return the line, from 1, in the SQL of a task for a character ``position`` in one of its statements.
 
     None if it is ambiguous: the SQL is encoded, or contains the statement more than once.
     """
@@ -43,7 +43,7 @@ def line_in(config: dict[str, Json], statement: str, position: int) -> int | Non
 
 
 def statements_of(config: dict[str, Json], dialect: str) -> list[str]:
-    """The statements of a task, in order. Raises ConfigError if there is none."""
+    """Return the statements of a task, in order. Raises ConfigError if there is none."""
     found: list[str] = []
     for name in FIELDS:
         value = code_in(config.get(name))
@@ -90,7 +90,7 @@ def _tokenizer(dialect: str) -> Tokenizer:
 
 
 def params_of(params: Json, statements: list[str]) -> list[Json]:
-    """The values for ``?`` of the single statement. Raises ConfigError if they are not a list, or for several
+    """Return the values for ``?`` of the single statement. Raises ConfigError if they are not a list, or for several
     statements.
     """
     if params is not None and (not isinstance(params, list) or len(statements) > 1):

@@ -78,14 +78,14 @@ def _refusal(host: str, port: int, variable: str) -> RefusedError:
 
 
 def _of_postgres() -> Iterator[Service]:
-    """The servers in NOETL_POSTGRES; none if it is not a valid DSN, which is reported when connecting."""
+    """Yield the servers in NOETL_POSTGRES; none if it is not a valid DSN, which is reported when connecting."""
     with suppress(DsnError):
         for host, port in dsn_servers(os.environ.get(DSN_VARIABLE, "")):
             yield Service(DSN_VARIABLE, host, port)
 
 
 def _service(variable: str, text: str, port: int) -> Service:
-    """The service at ``host``, ``host:port`` or ``[::1]:port``."""
+    """Return the service at ``host``, ``host:port`` or ``[::1]:port``."""
     found = _HOST_AND_PORT.fullmatch(text)
     if found is None:
         return Service(variable, text, port)

@@ -49,7 +49,7 @@ class TextView:
 
     @classmethod
     def of_parts(cls, other: TextView, parts: list[str]) -> TextView:
-        """The view in which the escapes among the parts are decoded."""
+        """Return the view in which the escapes among the parts are decoded."""
         shown = parts.copy()
         shown[1::2] = map(_character, parts[1::2])
         return cls("".join(shown), other, parts)
@@ -61,7 +61,7 @@ class TextView:
         return list(accumulate(sizes, initial=0)), list(accumulate(map(len, self._parts), initial=0))
 
     def origin(self, position: int) -> int:
-        """The position in the original text."""
+        """Return the position in the original text."""
         if self._other is None:
             return position
         here, there = self._starts
@@ -70,7 +70,9 @@ class TextView:
 
 
 def decoded(view: TextView) -> TextView | None:
-    """The view with one more level of escapes decoded; None if there are none. Raises ValueError over MAX_ESCAPES."""
+    """Return the view with one more level of escapes decoded; None if there are none. Raises ValueError over
+    MAX_ESCAPES.
+    """
     if not any(start in view.text for start in ESCAPE_STARTS):
         return None
     parts = _ESCAPE.split(view.text, MAX_ESCAPES + 1)
@@ -83,7 +85,7 @@ def decoded(view: TextView) -> TextView | None:
 
 @lru_cache(maxsize=4096)
 def _character(escape: str) -> str:
-    """The character that an escape represents; the escape itself if it is invalid."""
+    """Return the character that an escape represents; the escape itself if it is invalid."""
     body = escape[1:]
     found = _percent(escape) if escape[0] == "%" else _reference(body[:-1]) if escape[0] == "&" else _slash(body)
     return found if len(found) == 1 else escape
@@ -94,7 +96,7 @@ def _percent(escape: str) -> str:
 
 
 def _reference(name: str) -> str:
-    """The character of an HTML reference: a number, or a name."""
+    """Return the character of an HTML reference: a number, or a name."""
     if not name.startswith("#"):
         return html5.get(f"{name};") or html5.get(f"{name.lower()};", "")
     number = int(name[2:], 16) if name[1] in "xX" else int(name[1:])

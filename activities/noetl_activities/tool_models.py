@@ -43,7 +43,7 @@ def read_fields(model: type[Model], request: Request) -> Model:
 
 
 def field_table(model: type[BaseModel]) -> Mapping[str, ToolField]:
-    """The fields by name, without what the compiler does not check, such as the keys of a mapping."""
+    """Return the fields by name, without what the compiler does not check, such as the keys of a mapping."""
     schema = model.model_json_schema()
     return MappingProxyType(
         {name: _field(name, one, schema.get("$defs", {})) for name, one in schema.get("properties", {}).items()}
@@ -51,7 +51,7 @@ def field_table(model: type[BaseModel]) -> Mapping[str, ToolField]:
 
 
 def needed_fields(model: type[BaseModel]) -> tuple[tuple[str, ...], ...]:
-    """The groups of fields; a call must have one field of each."""
+    """Return the groups of fields; a call must have one field of each."""
     return tuple((name,) for name in model.model_json_schema().get("required", ()))
 
 
@@ -68,7 +68,7 @@ def _field(name: str, schema: _Schema, definitions: Mapping[str, _Schema]) -> To
 
 
 def _shapes(schema: _Schema, definitions: Mapping[str, _Schema]) -> Iterator[_Schema]:
-    """The alternatives that a value may be, with references followed."""
+    """Yield the alternatives that a value may be, with references followed."""
     if "$ref" in schema:
         yield from _shapes(definitions[str(schema["$ref"]).rpartition("/")[2]], definitions)
     elif several := [one for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, ())]:
@@ -79,7 +79,7 @@ def _shapes(schema: _Schema, definitions: Mapping[str, _Schema]) -> Iterator[_Sc
 
 
 def _types(shapes: list[_Schema]) -> tuple[FieldType, ...]:
-    """The types of a value; empty if it may be anything."""
+    """Return the types of a value; empty if it may be anything."""
     named: dict[FieldType, None] = {}
     for one in shapes:
         name = _TYPES.get(str(one.get("type")))

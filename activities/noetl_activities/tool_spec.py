@@ -47,7 +47,7 @@ class ToolSpec:
             raise ValueError(f"the kind {self.kind!r} of a tool must be a word of small letters, digits and _")
 
     def describe(self) -> ToolDescription:
-        """The spec as plain data. Raises ValueError if the kind or a field has a reserved name."""
+        """Return the spec as plain data. Raises ValueError if the kind or a field has a reserved name."""
         if self.description is not None:
             return self.description
         from noetl_activities.tool_models import field_table, needed_fields
@@ -72,7 +72,9 @@ class ToolSpec:
 
 
 def built_in(kind: str, at_once: int | Literal["cores"] | None = None) -> ToolSpec:
-    """The spec of a built-in tool, whose description is part of the language: the compiler need not import the tool."""
+    """Return the spec of a built-in tool, whose description is part of the language: the compiler need not import the
+    tool.
+    """
     from noetl_compiler.language.tools import KINDS
 
     tool = KINDS[kind]

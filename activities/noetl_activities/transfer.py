@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import aclosing
 
 from noetl_activities.errors import FailedError
-from noetl_activities.once import Answer, Once, answer_from_ledger
+from noetl_activities.once import LedgerSlot, OnceResult, answer_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import find
 from noetl_activities.tool import Request, ToolContext
@@ -36,30 +36,30 @@ class TransferTool:
         """Return ``{status, rows_transferred, chunks, source, target}``."""
         return (await self._run(request, context, None)).outcome
 
-    async def run_once(self, request: Request, context: ToolContext, once: Once) -> Answer:
+    async def run_once(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult:
         """Run the call unless the ledger of the target has its outcome. See noetl_activities.once.OnceTool."""
-        return await self._run(request, context, once)
+        return await self._run(request, context, slot)
 
-    async def find(self, request: Request, context: ToolContext, once: Once) -> Answer | None:
+    async def find(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
         """See noetl_activities.once.OnceTool."""
         target = transfer_call(request.config, request.auth).target
         if target.kind not in STORES:
             return None
         try:
-            text = await find(target.kind, target.config, target.auth, once.key, once.n, context)
+            text = await find(target.kind, target.config, target.auth, slot.key, slot.n, context)
         except FailedError as error:
-            return Answer(error.outcome)
+            return OnceResult(error.outcome)
         return None if text is None else answer_from_ledger(text)
 
-    async def _run(self, request: Request, context: ToolContext, once: Once | None) -> Answer:
+    async def _run(self, request: Request, context: ToolContext, slot: LedgerSlot | None) -> OnceResult:
         call = transfer_call(request.config, request.auth)
-        if once is not None and call.target.kind == "duckdb" and (found := await self.find(request, context, once)):
+        if slot is not None and call.target.kind == "duckdb" and (found := await self.find(request, context, slot)):
             return found
         try:
             async with aclosing(read_batches(call.source, call.size, request, context)) as batches:
-                return await store_batches(call, batches, request, context, once)
+                return await store_batches(call, batches, request, context, slot)
         except FailedError as error:
-            return Answer(error.outcome)
+            return OnceResult(error.outcome)
 
 
 TOOL = TransferTool(TRANSFER)

@@ -12,14 +12,14 @@ from noetl_activities.tool import Json
 from noetl_compiler.language.transfers import DEFAULT_CHUNK, DIRECTIONS, END_AUTH, KIND_KEYS, SOURCES, TARGETS, kind_of
 from noetl_compiler.language.words import SINK_MODES
 
-__all__ = ["End", "TransferCall", "transfer_call"]
+__all__ = ["TransferCall", "TransferEnd", "transfer_call"]
 
 _MOST_AT_ONCE = 100_000
 _ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType({"postgres": ("pg",), "snowflake": ("sf",)})
 _OF_THE_TRANSFER = frozenset({*KIND_KEYS, *END_AUTH, "mode"})
 
 
-class End(NamedTuple):
+class TransferEnd(NamedTuple):
     """The source or the target: a ``kind`` of tool, the fields of its call, and its credential."""
 
     kind: str
@@ -30,8 +30,8 @@ class End(NamedTuple):
 class TransferCall(NamedTuple):
     """``size`` is the number of rows per batch; ``mode`` is one of the modes of sinks."""
 
-    source: End
-    target: End
+    source: TransferEnd
+    target: TransferEnd
     size: int
     mode: str
 
@@ -62,13 +62,13 @@ def _fields(config: Mapping[str, Json], name: str, kind: str | None) -> dict[str
     return fields if kind is None or kind_of(fields) else {**fields, KIND_KEYS[0]: kind}
 
 
-def _end(name: str, fields: dict[str, Json], kinds: tuple[str, ...], auth: Json) -> End:
+def _end(name: str, fields: dict[str, Json], kinds: tuple[str, ...], auth: Json) -> TransferEnd:
     kind = kind_of(fields)
     if kind is None or kind not in kinds:
         raise ConfigError(f"the type of the {name} is {kind!r:.60}: write one of {', '.join(kinds)}")
     own: Json = next((fields[key] for key in END_AUTH if fields.get(key)), None) or _shared(name, kind, auth)
     config = {key: value for key, value in fields.items() if key not in _OF_THE_TRANSFER}
-    return End(kind, config, _without_tool(own))
+    return TransferEnd(kind, config, _without_tool(own))
 
 
 def _shared(name: str, kind: str, auth: Json) -> Json:

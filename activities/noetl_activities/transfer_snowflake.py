@@ -11,7 +11,7 @@ from noetl_activities.sinks.data import Row, parts_of, rows_of
 from noetl_activities.snowflake_session import Session, session
 from noetl_activities.sql import has_statement, params_of, statements_of
 from noetl_activities.tool import Json, ToolContext
-from noetl_activities.transfer_call import End, TransferCall
+from noetl_activities.transfer_call import TransferCall, TransferEnd
 
 __all__ = ["read_snowflake", "store_in_snowflake"]
 
@@ -20,7 +20,7 @@ _DOCUMENTS = frozenset({5, 9, 10})
 
 
 async def read_snowflake(
-    source: End, size: int, context: ToolContext, cell: Callable[[str, Any], Json]
+    source: TransferEnd, size: int, context: ToolContext, cell: Callable[[str, Any], Json]
 ) -> AsyncGenerator[list[Row]]:
     """Batches of at most ``size`` rows; ``cell`` converts values to JSON. Raises FailedError and ToolError."""
     query = _query(source)
@@ -32,7 +32,7 @@ async def read_snowflake(
             yield [_row(columns, record, cell) for record in records]
 
 
-def _query(source: End) -> str:
+def _query(source: TransferEnd) -> str:
     if source.config.get("table"):
         return f"select * from {'.'.join(parts_of(source.config['table']))}"  # noqa: S608 - the name is checked
     found = statements_of(source.config, "snowflake")
@@ -76,7 +76,7 @@ async def _execute(opened: Session, text: str) -> None:
     await opened.call(lambda connection: connection.cursor().execute(text))
 
 
-async def _store(opened: Session, target: End, rows: list[Row]) -> None:
+async def _store(opened: Session, target: TransferEnd, rows: list[Row]) -> None:
     """Store a batch, whose rows have the same columns: they come from one query, or have the fields of all rows."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     values = [[_bindable(row.get(name)) for name in columns] for row in rows]
@@ -89,12 +89,12 @@ def _stored(text: str, values: list[list[Json]]) -> Callable[[Any], Any]:
     return lambda connection: connection.cursor().executemany(text, values)
 
 
-def _insert(target: End, columns: Sequence[str]) -> str:
+def _insert(target: TransferEnd, columns: Sequence[str]) -> str:
     names, places = ", ".join(map(_name, columns)), ", ".join(["%s"] * len(columns))
     return f"insert into {_table(target)} ({names}) values ({places})"  # noqa: S608 - the names are checked
 
 
-def _table(target: End) -> str:
+def _table(target: TransferEnd) -> str:
     return ".".join(parts_of(target.config.get("table")))
 
 

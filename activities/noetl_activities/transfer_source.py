@@ -27,7 +27,7 @@ from noetl_activities.rows import json_of
 from noetl_activities.sinks.data import Row, parts_of, quoted, rows_of
 from noetl_activities.sql import params_of, statements_of
 from noetl_activities.tool import Json, Request, ToolContext
-from noetl_activities.transfer_call import End
+from noetl_activities.transfer_call import TransferEnd
 from noetl_activities.transfer_snowflake import read_snowflake
 
 __all__ = ["entry_fields", "read_batches"]
@@ -35,7 +35,7 @@ __all__ = ["entry_fields", "read_batches"]
 _READ_ONLY = "set transaction read only"
 
 
-def read_batches(source: End, size: int, request: Request, context: ToolContext) -> AsyncGenerator[list[Row]]:
+def read_batches(source: TransferEnd, size: int, request: Request, context: ToolContext) -> AsyncGenerator[list[Row]]:
     """Batches of at most ``size`` rows. Raises FailedError with the error of the source, and ToolError."""
     if source.kind == "postgres":
         return _postgres(source, size, context)
@@ -45,7 +45,7 @@ def read_batches(source: End, size: int, request: Request, context: ToolContext)
 
 
 def entry_fields(end: str, outcome: Outcome) -> Outcome:
-    """The outcome with an error message that names the end of the transfer, source or target."""
+    """Return the outcome with an error message that names the end of the transfer, source or target."""
     if outcome.error is None:
         return outcome
     error = msgspec.structs.replace(outcome.error, message=f"the {end} of the transfer: {outcome.error.message}")
@@ -55,13 +55,13 @@ def entry_fields(end: str, outcome: Outcome) -> Outcome:
 # ---- what comes as a whole -------------------------------------------------------------------------------------------
 
 
-async def _whole(source: End, size: int, request: Request, context: ToolContext) -> AsyncGenerator[list[Row]]:
+async def _whole(source: TransferEnd, size: int, request: Request, context: ToolContext) -> AsyncGenerator[list[Row]]:
     rows = await (_http if source.kind == "http" else _duckdb)(source, request, context)
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
 
 
-async def _http(source: End, request: Request, context: ToolContext) -> list[Row]:
+async def _http(source: TransferEnd, request: Request, context: ToolContext) -> list[Row]:
     config = {name: value for name, value in source.config.items() if name != "data_path"}
     outcome = await HTTP.run(_called("http", config, source.auth, request), context)
     if outcome.status == "error":
@@ -70,7 +70,7 @@ async def _http(source: End, request: Request, context: ToolContext) -> list[Row
 
 
 def _part(data: Json, path: Json) -> Json:
-    """The value at a path such as ``data.items``."""
+    """Return the value at a path such as ``data.items``."""
     for name in str(path).split(".") if path else ():
         if not isinstance(data, dict) or name not in data:
             raise ConfigError(f"the response of the source has no {path!r:.100} (data_path)")
@@ -78,7 +78,7 @@ def _part(data: Json, path: Json) -> Json:
     return data
 
 
-async def _duckdb(source: End, request: Request, context: ToolContext) -> list[Row]:
+async def _duckdb(source: TransferEnd, request: Request, context: ToolContext) -> list[Row]:
     config = {name: value for name, value in source.config.items() if name != "table"}
     config["query"] = _query(source, "duckdb")
     outcome = await DUCKDB.run(_called("duckdb", config, None, request), context)
@@ -94,7 +94,7 @@ def _called(kind: str, config: dict[str, Json], auth: Json, request: Request) ->
 # ---- Postgres --------------------------------------------------------------------------------------------------------
 
 
-async def _postgres(source: End, size: int, context: ToolContext) -> AsyncGenerator[list[Row]]:
+async def _postgres(source: TransferEnd, size: int, context: ToolContext) -> AsyncGenerator[list[Row]]:
     """Read in a read-only transaction: changes by the source would remain if the target is rolled back."""
     query = _query(source, "postgres")
     values = params_of(source.config.get("params"), [query])
@@ -125,7 +125,7 @@ async def _fetched(
         yield records
 
 
-async def _snowflake(source: End, size: int, context: ToolContext) -> AsyncGenerator[list[Row]]:
+async def _snowflake(source: TransferEnd, size: int, context: ToolContext) -> AsyncGenerator[list[Row]]:
     try:
         async with aclosing(read_snowflake(source, size, context, _cell)) as batches:
             async for batch in batches:
@@ -139,7 +139,7 @@ def _row(record: Any) -> Row:
 
 
 def _cell(name: str, value: Any) -> Json:
-    """The value as JSON without loss: numbers that JSON readers would round become text."""
+    """Return the value as JSON without loss: numbers that JSON readers would round become text."""
     if isinstance(value, bytes):
         raise ConfigError(f"the column {name!r} of the source has bytes: select encode({name}, 'base64')")
     if isinstance(value, decimal.Decimal):
@@ -149,8 +149,8 @@ def _cell(name: str, value: Any) -> Json:
     return json_of(value, text_of)
 
 
-def _query(source: End, dialect: str) -> str:
-    """The single statement of the source, or one that selects its table. Raises ConfigError."""
+def _query(source: TransferEnd, dialect: str) -> str:
+    """Return the single statement of the source, or one that selects its table. Raises ConfigError."""
     table: Json = source.config.get("table")
     if table:
         return f"select * from {'.'.join(map(quoted, parts_of(table)))}"  # noqa: S608 - the name is checked

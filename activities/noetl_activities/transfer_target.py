@@ -11,11 +11,11 @@ from collections.abc import AsyncGenerator
 from typing import TypeAlias
 
 from noetl_activities.errors import ConfigError, FailedError, SinkError
-from noetl_activities.once import Answer, Once, answer_from_ledger
+from noetl_activities.once import LedgerSlot, OnceResult, answer_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import Connection, connected
 from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
-from noetl_activities.postgres_once import Ran, run_once
+from noetl_activities.postgres_once import StatementsResult, run_once
 from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks.data import Row, keys_of, parts_of, rows_of
 from noetl_activities.sinks.duckdb import store_duckdb
@@ -38,17 +38,17 @@ _PLACEHOLDER = re.compile(r"""(?P<other>'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/
 
 
 async def store_batches(
-    call: TransferCall, batches: Batches, request: Request, context: ToolContext, once: Once | None
-) -> Answer:
+    call: TransferCall, batches: Batches, request: Request, context: ToolContext, slot: LedgerSlot | None
+) -> OnceResult:
     """Return ``{status, rows_transferred, chunks, source, target}``. Raises FailedError and ToolError."""
     try:
         match call.target.kind:
             case "postgres":
-                return await _into_postgres(call, batches, context, once)
+                return await _into_postgres(call, batches, context, slot)
             case "duckdb":
-                return await _into_duckdb(call, batches, request, context, once)
+                return await _into_duckdb(call, batches, request, context, slot)
             case "snowflake":
-                return Answer(_outcome(call, *await store_in_snowflake(call, batches, context)))
+                return OnceResult(_outcome(call, *await store_in_snowflake(call, batches, context)))
             case _:
                 return await _into_http(call, batches, request, context)
     except SinkError as error:
@@ -65,17 +65,19 @@ def _outcome(call: TransferCall, rows: int, chunks: int) -> Outcome:
 # ---- Postgres --------------------------------------------------------------------------------------------------------
 
 
-async def _into_postgres(call: TransferCall, batches: Batches, context: ToolContext, once: Once | None) -> Answer:
+async def _into_postgres(
+    call: TransferCall, batches: Batches, context: ToolContext, slot: LedgerSlot | None
+) -> OnceResult:
     async with connected(call.target.auth, call.target.config, context) as connection:
 
-        async def run() -> Ran:
+        async def run() -> StatementsResult:
             write = _by_statement if has_statement(call.target.config) else _by_table
-            return Ran(_outcome(call, *await write(connection, call, batches, context)), ["INSERT"])
+            return StatementsResult(_outcome(call, *await write(connection, call, batches, context)), ["INSERT"])
 
-        if once is not None:
-            return await run_once(connection, run, once)
+        if slot is not None:
+            return await run_once(connection, run, slot)
         async with transaction(connection):
-            return Answer((await run()).outcome)
+            return OnceResult((await run()).outcome)
 
 
 async def _by_table(
@@ -137,8 +139,8 @@ def _numbered(text: str) -> str:
 
 
 async def _into_duckdb(
-    call: TransferCall, batches: Batches, request: Request, context: ToolContext, once: Once | None
-) -> Answer:
+    call: TransferCall, batches: Batches, request: Request, context: ToolContext, slot: LedgerSlot | None
+) -> OnceResult:
     """Store all rows at once: the DuckDB process performs a sink as a whole."""
     if has_statement(call.target.config):
         raise ConfigError("a transfer into DuckDB needs a table: it takes no statement")
@@ -151,21 +153,21 @@ async def _into_duckdb(
         context.heartbeat()
     outcome = _outcome(call, len(rows), chunks)
     entry = Entry(f"{request.key}/rows", request.n)
-    if once is not None:
-        entry = Entry(f"{once.key}/rows", once.n, once.key, once.text(outcome))
+    if slot is not None:
+        entry = Entry(f"{slot.key}/rows", slot.n, slot.key, slot.text(outcome))
     stored = await store_duckdb(call.target.config, call.mode, entry, rows, None, context)
     if stored.rival is not None:
         return answer_from_ledger(stored.rival)
-    return Answer(outcome, is_kept=once is not None)
+    return OnceResult(outcome, is_kept=slot is not None)
 
 
 # ---- http ------------------------------------------------------------------------------------------------------------
 
 
-async def _into_http(call: TransferCall, batches: Batches, request: Request, context: ToolContext) -> Answer:
+async def _into_http(call: TransferCall, batches: Batches, request: Request, context: ToolContext) -> OnceResult:
     rows = chunks = 0
     async for batch in batches:
         entry = Entry(f"{request.key}/{chunks}", request.n)
         await call_tool("http", call.target.config, entry, batch, call.target.auth, context)
         rows, chunks = rows + len(batch), chunks + 1
-    return Answer(_outcome(call, rows, chunks))
+    return OnceResult(_outcome(call, rows, chunks))

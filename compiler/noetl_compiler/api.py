@@ -33,7 +33,7 @@ class Result(msgspec.Struct, frozen=True):
     scripts: tuple[SourceFile, ...] = ()
 
     def source_of(self, found: Diagnostic) -> SourceFile:
-        """The text in which a diagnostic has its place."""
+        """Return the text in which a diagnostic has its place."""
         return next((one for one in self.scripts if one.file == found.file), self.source)
 
 
@@ -52,24 +52,26 @@ def compile_text(text: str, file: str = "<text>", tools: Tools | None = None) ->
     ``tools`` are the kinds that it may call, by default those that NoETL knows; those of installed packages are among
     ``noetl_activities.installed_tools.installed_tools()``.
     """
-    from noetl_compiler.phases import lowered, understand
+    from noetl_compiler.phases import lowered, parse_playbook
 
     with CollectorPause():
-        return lowered(understand(SourceFile(file, text), tools))
+        return lowered(parse_playbook(SourceFile(file, text), tools))
 
 
 def compile_file(path: str | Path, tools: Tools | None = None) -> Result:
     """Compile a playbook's file, as ``compile_text``. A file that cannot be read is a diagnostic."""
-    from noetl_compiler.phases import lowered, understand
+    from noetl_compiler.phases import lowered, parse_playbook
     from noetl_compiler.reader import read_file
 
     with CollectorPause():
         source, unreadable = read_file(Path(path))
-        return Result(None, sort_and_dedupe(unreadable), source) if unreadable else lowered(understand(source, tools))
+        return (
+            Result(None, sort_and_dedupe(unreadable), source) if unreadable else lowered(parse_playbook(source, tools))
+        )
 
 
 def compile_or_raise(text: str, file: str = "<text>", tools: Tools | None = None) -> Graph:
-    """The graph of a playbook's text. Raises :class:`CompileError` when it has errors."""
+    """Return the graph of a playbook's text. Raises :class:`CompileError` when it has errors."""
     result = compile_text(text, file, tools)
     if result.graph is None:
         raise CompileError(result.diagnostics)

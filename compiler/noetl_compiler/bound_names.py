@@ -15,8 +15,8 @@ __all__ = ["tasks_with_bound_names"]
 
 
 def tasks_with_bound_names(playbook: Playbook) -> Iterator[tuple[Task, frozenset[str] | None]]:
-    """All tasks with the names bound for them; for a workbook task, those of all its calls. None if they are known only
-    at run time or if nothing calls the task.
+    """Yield all tasks with the names bound for them; for a workbook task, those of all its calls. None if they are
+    known only at run time or if nothing calls the task.
     """
     workbook, passed = workbook_of(playbook), passed_by_arcs(playbook)
     of_workbook: dict[int, list[Value]] = {id(task): [] for task in playbook.workbook}

@@ -25,11 +25,11 @@ from noetl_compiler.diagnostics import Related, nearest, sort_and_dedupe
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.nodes import MappingNode, ScalarNode
-from noetl_compiler.phases import ParsedPlaybook, understand
+from noetl_compiler.phases import ParsedPlaybook, parse_playbook
 from noetl_compiler.reader import read_file
 from noetl_compiler.report import Report
 
-__all__ = ["Catalog", "is_other_yaml", "playbook_files", "read_catalog", "understand_file", "with_calls"]
+__all__ = ["Catalog", "is_other_yaml", "parse_file", "playbook_files", "read_catalog", "with_calls"]
 
 _SUFFIXES = frozenset({".yaml", ".yml"})
 _NUMBER = re.compile(r"\d+")
@@ -59,7 +59,7 @@ class Catalog:
         return self._by_file.values()
 
     def names_of(self, member: Member) -> Iterator[str]:
-        """The files by which a call may name it, from the folder: with the suffix and without."""
+        """Yield the files by which a call may name it, from the folder: with the suffix and without."""
         file = Path(member.file).resolve()
         if file.is_relative_to(self._folder.resolve()):
             relative = file.relative_to(self._folder.resolve())
@@ -71,15 +71,15 @@ class Catalog:
         return sum(not member.path for member in self._by_file.values())
 
     def member(self, file: str) -> Member | None:
-        """The playbook in a file of the folder."""
+        """Return the playbook in a file of the folder."""
         return self._by_file.get(Path(file).resolve())
 
     def versions(self, path: str) -> list[Member]:
-        """All playbooks with a path, the newest last; those of one version in the order of their files."""
+        """Return all playbooks with a path, the newest last; those of one version in the order of their files."""
         return sorted(self._by_path.get(path, ()), key=lambda one: _rank(one.version))
 
     def called(self, edge: Edge) -> Member | None:
-        """The playbook that a call means."""
+        """Return the playbook that a call means."""
         asked = (edge.caller.file, edge.call.path, edge.call.version)
         if asked not in self._called:
             self._called[asked] = self._find(edge)
@@ -104,7 +104,7 @@ def _rank(version: str) -> tuple[int, ...]:
 
 
 def playbook_files(folder: Path) -> list[Path]:
-    """The YAML files below a folder, by name. Not all need be playbooks."""
+    """Return the YAML files below a folder, by name. Not all need be playbooks."""
     return sorted(file for file in folder.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
 
 
@@ -116,18 +116,18 @@ def is_other_yaml(found: ParsedPlaybook) -> bool:
 
 
 def read_catalog(folder: Path, known: Iterable[ParsedPlaybook] = (), tools: Tools = KINDS) -> Catalog:
-    """Every playbook below the folder. What is ``known`` already is not read again."""
+    """Return every playbook below the folder. What is ``known`` already is not read again."""
     read = {Path(one.source.file).resolve(): one for one in known}
-    found = (read.get(file.resolve()) or understand_file(file, tools) for file in playbook_files(folder))
+    found = (read.get(file.resolve()) or parse_file(file, tools) for file in playbook_files(folder))
     return Catalog(folder, [member_of(one) for one in found if not is_other_yaml(one)])
 
 
-def understand_file(file: Path, tools: Tools = KINDS) -> ParsedPlaybook:
-    """What a file says; nothing but the reason when it cannot be read."""
+def parse_file(file: Path, tools: Tools = KINDS) -> ParsedPlaybook:
+    """Return what a file says; nothing but the reason when it cannot be read."""
     source, unreadable = read_file(file)
     if unreadable:
         return ParsedPlaybook(source, None, None, tuple(unreadable), tools)
-    return understand(source, tools)
+    return parse_playbook(source, tools)
 
 
 def with_calls(found: ParsedPlaybook, catalog: Catalog) -> ParsedPlaybook:

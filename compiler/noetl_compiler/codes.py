@@ -177,7 +177,7 @@ _MEANINGS: dict[Code, str] = {
 
 
 def explanation(code: Code) -> str:
-    """The section of codes.md about a code: meaning, remedy and an example, as Markdown without a trailing
+    """Return the section of codes.md about a code: meaning, remedy and an example, as Markdown without a trailing
     line break.
     """
     page = files("noetl_compiler").joinpath("codes.md").read_text(encoding="utf-8")

@@ -23,7 +23,7 @@ from noetl_compiler.source import expressions
 __all__ = ["Condition", "Moment", "arc_condition", "bare", "read_condition"]
 
 Moment: TypeAlias = Literal["enter", "call", "loop"]
-"""When a condition is asked: on entering a step, after a call or a step of calls, after a whole loop."""
+"""When a condition is evaluated: on entering a step, after a call or the calls of a step, after a whole loop."""
 
 
 class Condition(NamedTuple):
@@ -70,7 +70,7 @@ def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment =
     expression = bare(when.source)
     given = {on} if on != "any" else {"ok", "error"}
     cause, rest = "", list[str]()
-    for part in _parts(expression, "and"):
+    for part in _split_at(expression, "and"):
         outcomes = _outcomes(part, moment)
         if outcomes is not None:
             given &= outcomes
@@ -81,24 +81,24 @@ def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment =
     if not given:
         return Condition(on, rest=expression)
     outcome: OnStatus = "any" if len(given) > 1 else "error" if "error" in given else "ok"
-    told = _PRESENT if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NOTHING
-    left = [part for part in rest if not told.fullmatch(_plain(part))]
+    implied = _PRESENT if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NOTHING
+    left = [part for part in rest if not implied.fullmatch(_normalized(part))]
     return Condition(outcome, cause, " and ".join(left))
 
 
 def arc_condition(arc: Arc, moment: Moment = "call") -> Condition:
-    """The condition of a route from a step."""
+    """Return the condition of a route from a step."""
     return read_condition(arc.when, arc.on, moment)
 
 
 def bare(text: str) -> str:
-    """A lone ``{{ expression }}`` without its braces, any other text as it is; both on one line."""
+    """Return a lone ``{{ expression }}`` without its braces, any other text as it is; both on one line."""
     line = " ".join(text.split())
     is_lone = line.startswith("{{") and expressions(line) == ((0, len(line)),) and line.endswith("}}")
     return line[2:-2].strip("-+ ") if is_lone else line
 
 
-def _parts(expression: str, word: Literal["and", "or"]) -> list[str]:
+def _split_at(expression: str, word: Literal["and", "or"]) -> list[str]:
     """Cut at a word outside of brackets and texts; not at all if a word outside binds weaker."""
     outer = list(_outer_words(expression))
     if any(found[0] in _WEAKER[word] for found in outer):
@@ -116,7 +116,7 @@ def _outer_words(expression: str) -> Iterator[re.Match[str]]:
             yield token
 
 
-def _plain(part: str) -> str:
+def _normalized(part: str) -> str:
     """For comparing: without brackets around it, quotes and constants in one spelling."""
     while _is_bracketed(part):
         part = part[1:-1].strip()
@@ -130,7 +130,7 @@ def _is_bracketed(part: str) -> bool:
 
 def _outcomes(part: str, moment: Moment) -> frozenset[str] | None:
     """After which outcomes a part holds that asks for nothing else; None for any other."""
-    plain = _plain(part)
+    plain = _normalized(part)
     if (asked := _EVENTS.fullmatch(plain)) is None:
         return next((outcomes for outcomes, state in _STATES if state.fullmatch(plain)), None)
     names = set(re.findall(r"[\w.]+", asked["names"]))
@@ -140,10 +140,10 @@ def _outcomes(part: str, moment: Moment) -> frozenset[str] | None:
 
 def _cause(part: str) -> str:
     """``429/5xx``, ``a retryable error``, or nothing."""
-    plain = _plain(part)
+    plain = _normalized(part)
     if _RETRYABLE.fullmatch(plain):
         return "a retryable error"
-    causes = [_status(_plain(one)) for one in _parts(plain, "or")]
+    causes = [_status(_normalized(one)) for one in _split_at(plain, "or")]
     return "/".join(causes) if all(causes) else ""
 
 

@@ -47,7 +47,7 @@ def credential_names(graph: Graph) -> tuple[CredentialName, ...]:
     """Each once, by name; those that only a run knows come last."""
     defaults = _Defaults(graph)
     found = {name for auth, _ in _auths(tuple(graph.steps.values())) for name in _named(auth.data, "", auth, defaults)}
-    found.update(name for task in _tasks(graph) for name in _of_ends(task, defaults))
+    found.update(name for task in _tasks(graph) for name in _of_transfer(task, defaults))
     found = {one for one in found if one.template is None or not _OF_KEYCHAIN.match(one.template)}
     found.update(name for entry in graph.keychain for name in _of_entry(entry, defaults))
     tasks = (task for task in _tasks(graph) if task.kind == SECRETS_TOOL)
@@ -59,8 +59,8 @@ def _tasks(graph: Graph) -> Iterator[Task]:
     return (task for step in graph.steps.values() for task in step.tasks)
 
 
-def _of_ends(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
-    """What the source and the target of a transfer name."""
+def _of_transfer(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
+    """Yield what the source and the target of a transfer name."""
     fields = names_in(task.config) if task.kind in TRANSFERS else {}
     for end in ENDS:
         inner: Json = fields.get(end)
@@ -71,7 +71,7 @@ def _of_ends(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
 
 
 def _of_entry(entry: KeychainEntry, defaults: _Defaults) -> Iterator[CredentialName]:
-    """The credentials of a keychain entry; an entry that workers cannot read is a credential of the same name."""
+    """Yield the credentials of a keychain entry; an entry that workers cannot read is a credential of the same name."""
     config = names_in(entry.config)
     match origin_of(entry.kind, config):
         case "credential" if isinstance(config.get("map"), dict):
@@ -88,7 +88,7 @@ def _of_entry(entry: KeychainEntry, defaults: _Defaults) -> Iterator[CredentialN
 
 
 def _of_secret(config: Value, defaults: _Defaults) -> Iterator[CredentialName]:
-    """What the tool ``secrets`` reads, where that is a credential, or would have to be one."""
+    """Yield what the tool ``secrets`` reads, where that is a credential, or would have to be one."""
     fields = names_in(config)
     key = next((key for key in ("secret_name", "name") if isinstance(fields.get(key), str)), None)
     if key is not None and origin_of(SECRETS_ENTRY, fields) in ("credential", "elsewhere"):
@@ -107,19 +107,19 @@ def credentials_without_template(graph: Graph, task: Task | None = None) -> Mapp
             if one.name is not None and one.template is None:
                 found.setdefault(one.name, span)
     for called in _tasks(graph) if task is None else (task,):
-        for one in _of_ends(called, defaults):
+        for one in _of_transfer(called, defaults):
             if one.name is not None and one.template is None:
                 found.setdefault(one.name, called.span)
     return found
 
 
 def credentials_json(graph: Graph) -> str:
-    """A JSON list with ``name`` and ``template`` of each, null where there is none."""
+    """Return a JSON list with ``name`` and ``template`` of each, null where there is none."""
     return json.dumps([one._asdict() for one in credential_names(graph)], ensure_ascii=False, separators=(",", ":"))
 
 
 class _Defaults:
-    """What templates give when the request brings nothing."""
+    """The values of templates without a request."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

@@ -87,7 +87,7 @@ def one_line(diagnostic: Diagnostic) -> str:
 
 
 def render(diagnostic: Diagnostic, source: SourceFile, hidden: Collection[Span] = ()) -> str:
-    """The one-line form, the line of the text with a caret below it, the related places and the hint.
+    """Return the one-line form, the line of the text with a caret below it, the related places and the hint.
 
     ``hidden`` are the places of credentials: they are shown as asterisks.
     """
@@ -104,8 +104,8 @@ def render(diagnostic: Diagnostic, source: SourceFile, hidden: Collection[Span] 
 
 
 def excerpt(span: Span, source: SourceFile, hidden: Collection[Span]) -> list[str]:
-    """The first line of the span with a caret below it, cut around the place when it is long. Nothing of a text that
-    could not be read.
+    """Return the first line of the span with a caret below it, cut around the place when it is long. Nothing of a text
+    that could not be read.
     """
     if not source.text:
         return []

@@ -17,8 +17,8 @@ __all__ = ["diagnostics_json"]
 
 
 def diagnostics_json(diagnostics: Iterable[Diagnostic]) -> str:
-    """A JSON list with one object a finding, in reading order: ``code, severity, file, line, col, end_line, end_col,
-    message, hint, related, docs``. A related place has ``file, line, col, end_line, end_col, message``.
+    """Return a JSON list with one object a finding, in reading order: ``code, severity, file, line, col, end_line,
+    end_col, message, hint, related, docs``. A related place has ``file, line, col, end_line, end_col, message``.
     """
     return json.dumps([_finding(one) for one in sort_and_dedupe(diagnostics)], indent=2, ensure_ascii=False)
 

@@ -1,4 +1,4 @@
-"""Which loops run in frames: those that ask for it, unless an iteration needs more than one activity can do.
+"""Which loops run in frames: those with a ``frame``, unless an iteration needs more than one activity can do.
 
 A frame makes a loop faster and changes nothing else, so a loop that cannot have frames runs without them.
 """
@@ -17,14 +17,14 @@ __all__ = ["repeated_steps", "unframed_loops"]
 
 
 def unframed_loops(playbook: Playbook) -> dict[str, str]:
-    """The loops with a ``frame`` that has no effect, by step, and what prevents it."""
+    """Return the loops with a ``frame`` that has no effect, by step, and what prevents it."""
     repeated, workbook = repeated_steps(playbook), workbook_of(playbook)
     found = {step.name.text: _obstacle(step, workbook, step.name.text in repeated) for step in playbook.steps}
     return {name: why for name, why in found.items() if why is not None}
 
 
 def repeated_steps(playbook: Playbook) -> frozenset[str]:
-    """The steps that run in the iterations of a loop, beside its own tasks."""
+    """Return the steps that run in the iterations of a loop, beside its own tasks."""
     if not playbook.steps:
         return frozenset()
     final = final_of(playbook)

@@ -31,12 +31,12 @@ def of_call(task: Task, tools: Tools = KINDS) -> Guarantee | None:
     """How often a call takes effect. None for one that changes nothing, and for a kind that nothing runs here."""
     tool = tools.get(task.kind, ToolDescription())
     if tool.guarantee is not None:
-        return _not_repeated(task) or tool.guarantee
+        return _at_most_once(task) or tool.guarantee
     match tool.effect:
         case "request":
             return _of_request(task)
         case "code" | "service":
-            return _not_repeated(task) or Guarantee("at least once", f"repeated when a worker is lost {_until(task)}")
+            return _at_most_once(task) or Guarantee("at least once", f"repeated when a worker is lost {_until(task)}")
         case "transaction":
             return _of_sql(task)
         case "rows":
@@ -48,7 +48,7 @@ def of_call(task: Task, tools: Tools = KINDS) -> Guarantee | None:
 
 
 def _of_request(task: Task) -> Guarantee:
-    method, kept = _method(task), _not_repeated(task)
+    method, kept = _method(task), _at_most_once(task)
     if kept is not None and kept.word == "at most once":
         return kept
     if method in SAFE_METHODS:
@@ -74,7 +74,7 @@ def _of_transfer(task: Task) -> Guarantee:
     if kind in STORES:
         caveat = f"; {_NO_LEDGER}" if kind == "postgres" else ""
         return Guarantee("exactly once", f"the rows and the outcome of the call are committed together{caveat}")
-    return _not_repeated(task) or Guarantee(
+    return _at_most_once(task) or Guarantee(
         "at least once", f"a batch is sent again when its worker is lost{_KEYS['http']}"
     )
 
@@ -88,7 +88,7 @@ def _of_sql(task: Task) -> Guarantee:
     if effect.kind == "commits":
         caveat = f"; {_NO_LEDGER}" if task.kind == "postgres" else ""
         return Guarantee("exactly once", f"if it writes, its transaction stores the outcome in the ledger{caveat}")
-    if found := _not_repeated(task):
+    if found := _at_most_once(task):
         return found
     if effect.kind == "outside":
         return Guarantee(
@@ -97,7 +97,7 @@ def _of_sql(task: Task) -> Guarantee:
     return Guarantee("at least once", "whether its SQL stays in one transaction is known only at run time")
 
 
-def _not_repeated(task: Task) -> Guarantee | None:
+def _at_most_once(task: Task) -> Guarantee | None:
     """Of a call with ``idempotent: false``. A policy may call again all the same, after an error that was reported."""
     if task.idempotent:
         return None
@@ -182,10 +182,12 @@ def guarantees_json(graph: Graph, tools: Tools = KINDS) -> str:
     """A JSON list with one object a task: ``step, task, kind, line, guarantee, why, rows``. ``rows`` has one a sink:
     ``kind, table, line, guarantee, why``. ``guarantee`` and ``why`` are null as in ``of_call`` and ``of_rows``.
     """
-    return json.dumps([_told(step, task, tools) for step, task in tasks_of(graph)], indent=2, ensure_ascii=False)
+    return json.dumps(
+        [_guarantees_of(step, task, tools) for step, task in tasks_of(graph)], indent=2, ensure_ascii=False
+    )
 
 
-def _told(step: Step, task: Task, tools: Tools) -> dict[str, Json]:
+def _guarantees_of(step: Step, task: Task, tools: Tools) -> dict[str, Json]:
     return {
         "step": step.name,
         "task": task.label,

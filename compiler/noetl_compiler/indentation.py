@@ -35,7 +35,7 @@ class _Key(NamedTuple):
 
 
 def with_indentation_hints(found: Collection[Diagnostic], root: Node | None) -> list[Diagnostic]:
-    """The findings, those of unknown and of duplicate keys with the key that they belong below."""
+    """Return the findings, those of unknown and of duplicate keys with the key that they belong below."""
     wrong = {one.span: one for one in found if one.code in _CODES}
     hints: dict[Span, str] = {}
     also: set[Span] = set()
@@ -44,8 +44,8 @@ def with_indentation_hints(found: Collection[Diagnostic], root: Node | None) -> 
             beside = f", along with {_listed([key.text for key in others])}" if others else ""
             hints[first.span] = f'indent it below "{above}"{beside}'
             also |= {key.span for key in others}
-    told = (one for one in found if one.code not in _CODES or one.span not in also)
-    return [replace(one, hint=hints.get(one.span, one.hint)) if one.code in _CODES else one for one in told]
+    unexplained = (one for one in found if one.code not in _CODES or one.span not in also)
+    return [replace(one, hint=hints.get(one.span, one.hint)) if one.code in _CODES else one for one in unexplained]
 
 
 def _keys(mapping: MappingNode, wrong: Mapping[Span, Diagnostic]) -> list[_Key]:
@@ -74,7 +74,7 @@ def _misplaced(keys: Iterable[_Key]) -> dict[str, list[_Key]]:
 
 
 def _owner(key: str, empty: list[str], previous: str) -> str | None:
-    """The nearest empty key below which the key is known, else the one just above it that takes any name."""
+    """Return the nearest empty key below which the key is known, else the one just above it that takes any name."""
     from noetl_compiler.schema.keys_below import keys_below  # slow to import, and only a mistake needs it
 
     known = next((above for above in reversed(empty) if key in keys_below(above).known), None)

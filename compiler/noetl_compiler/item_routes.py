@@ -31,7 +31,7 @@ def steps_on_item_routes(playbook: Playbook, regions: Regions, final: str) -> di
 
 
 def reached_without_items(playbook: Playbook, regions: Regions, entry: str, final: str) -> frozenset[str]:
-    """The steps that are reached from the first one without taking the route of an item."""
+    """Return the steps that are reached from the first one without taking the route of an item."""
     return _reached({step.name.text: step for step in playbook.steps}, [entry], regions, final)
 
 

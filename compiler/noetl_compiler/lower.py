@@ -20,7 +20,7 @@ from noetl_compiler.lowering.cursors import lower_cursor
 from noetl_compiler.lowering.endings import Ending, arrival_name, ending_of
 from noetl_compiler.lowering.item_routes import with_item_regions
 from noetl_compiler.lowering.main_parameters import code_names
-from noetl_compiler.lowering.routes import Ways, passed_names, routers_of
+from noetl_compiler.lowering.routes import RouteLowering, passed_names, routers_of
 from noetl_compiler.lowering.secrets import sinks_of_keychain
 from noetl_compiler.lowering.sinks import saving_behind, saving_name
 from noetl_compiler.lowering.tasks import lower_tasks
@@ -32,7 +32,7 @@ __all__ = ["lower"]
 
 
 def lower(playbook: syntax.Playbook, file: str) -> Graph:
-    """The sealed graph of a playbook that was checked."""
+    """Return the sealed graph of a playbook that was checked."""
     final = final_of(playbook)
     steps = with_item_regions(_Lowering(playbook, final).steps(), final)
     if final not in steps:
@@ -74,7 +74,7 @@ class _Lowering:
         self._loop_of = {end.name.text: loop for loop, end in self._regions.ends.items()}
 
     def steps(self) -> dict[str, Step]:
-        """All steps in the order of the text, each followed by those injected for it."""
+        """Return all steps in the order of the text, each followed by those injected for it."""
         return {lowered.name: lowered for step in self._playbook.steps for lowered in self._lower(step)}
 
     def _lower(self, step: syntax.Step) -> Iterator[Step]:
@@ -83,17 +83,17 @@ class _Lowering:
             yield from saving_behind(lowered, sinks_of_keychain(step.sinks, self._secrets))
         else:
             yield lowered
-        yield from self._ways_from(step).routers(step)
+        yield from self._route_lowering(step).routers(step)
         if (loop := self._loop_of.get(step.name.text)) is not None:
             yield self._ending(loop, step).arrival
 
-    def _ways_from(self, step: syntax.Step) -> Ways:
-        """How the ways that a step names are lowered: those of a loop over steps lead into its region."""
+    def _route_lowering(self, step: syntax.Step) -> RouteLowering:
+        """Return how the ways that a step names are lowered: those of a loop over steps lead into its region."""
         name = step.name.text
         owner = name if name in self._regions.ends else self._regions.owner.get(name)
         end = self._regions.ends[owner] if owner is not None else None
         last = arrival_name(end) if end else self._final
-        return Ways(last, end.name.text if end else "")
+        return RouteLowering(last, end.name.text if end else "")
 
     def _step(self, step: syntax.Step) -> Step:
         passed = self._passed.get(step.name.text, Value({}))
@@ -124,23 +124,23 @@ class _Lowering:
         return ending_of(loop, end, self._passed.get(end.name.text, Value({})))
 
     def _route(self, step: syntax.Step) -> Route:
-        """The successors of a step. A loop over steps leads to its end, whatever its outcome; its own routes lead into
-        its region.
+        """Return the successors of a step. A loop over steps leads to its end, whatever its outcome; its own routes
+        lead into its region.
         """
         if (end := self._regions.ends.get(step.name.text)) is not None:
             return Route(arcs=(Arc(end.name.text, step.span, "any"),))
         ends_run = step.next is None and step.name.text == self._final
-        return Route() if ends_run else self._ways_from(step).route(step)
+        return Route() if ends_run else self._route_lowering(step).route(step)
 
     def _loop(self, step: syntax.Step, loop: syntax.Loop) -> graph.Loop:
         if step.name.text in self._unframed:
             loop = replace(loop, body=replace(loop.body, frame=None))
         lowered, end = _lower_loop(loop), self._regions.ends.get(step.name.text)
         if end is None:
-            return replace(lowered, enter=self._ways_from(step).item_route(step))
+            return replace(lowered, enter=self._route_lowering(step).item_route(step))
         names = [name for one in self._inside[step.name.text] for name in (one.name.text, *self._injected(one))]
         region = (*names, *routers_of(step), arrival_name(end))
-        return replace(lowered, region=region, enter=self._ways_from(step).route(step), end=arrival_name(end))
+        return replace(lowered, region=region, enter=self._route_lowering(step).route(step), end=arrival_name(end))
 
     def _injected(self, step: syntax.Step) -> Iterator[str]:
         """The names of what is injected for a step of a region, at its own level."""

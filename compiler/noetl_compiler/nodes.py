@@ -47,7 +47,7 @@ class MappingNode(msgspec.Struct, frozen=True, eq=False):
     span: Span
 
     def get(self, key: str) -> Node | None:
-        """The node of a key, None when the key is absent."""
+        """Return the node of a key, None when the key is absent."""
         return next((node for name, node in self.entries if name.text == key), None)
 
 
@@ -62,7 +62,7 @@ Node: TypeAlias = ScalarNode | MappingNode | SequenceNode
 
 
 def plain(node: Node) -> Json:
-    """The node as JSON: dict, list, str, int, float, bool or None, aliases written out."""
+    """Return the node as JSON: dict, list, str, int, float, bool or None, aliases written out."""
     if isinstance(node, MappingNode):
         return {key.text: plain(item) for key, item in node.entries}
     if isinstance(node, SequenceNode):
@@ -71,7 +71,7 @@ def plain(node: Node) -> Json:
 
 
 def value_of(node: Node, pointer_base: str = "", *, literal: Collection[str] = ()) -> Value:
-    """The node as a graph Value: its JSON and the span of every string that has a template.
+    """Return the node as a graph Value: its JSON and the span of every string that has a template.
 
     ``pointer_base`` is the JSON pointer under which the caller will put the data. At the pointers in
     ``literal`` (they include ``pointer_base``) and below them nothing is a template: code stays code.

@@ -22,7 +22,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["ParsedPlaybook", "lowered", "understand"]
+__all__ = ["ParsedPlaybook", "lowered", "parse_playbook"]
 
 
 class ParsedPlaybook(msgspec.Struct, frozen=True):
@@ -37,8 +37,10 @@ class ParsedPlaybook(msgspec.Struct, frozen=True):
     scripts: tuple[SourceFile, ...] = ()
 
 
-def understand(source: SourceFile, tools: Tools | None = None) -> ParsedPlaybook:
-    """The nodes and the checked syntax tree of a text, as far as it can be understood. ``tools`` as in compile_text."""
+def parse_playbook(source: SourceFile, tools: Tools | None = None) -> ParsedPlaybook:
+    """Return the nodes and the checked syntax tree of a text, as far as it can be understood. ``tools`` as in
+    compile_text.
+    """
     tools = KINDS if tools is None else tools
     with CollectorPause():
         root, unreadable = read(source)
@@ -61,7 +63,7 @@ def lowered(found: ParsedPlaybook) -> Result:
 
 
 def _parse(root: Node, report: Report) -> Playbook | None:
-    """The syntax tree of a document that is a playbook at all."""
+    """Return the syntax tree of a document that is a playbook at all."""
     if not isinstance(root, MappingNode) or root.get("workflow") is None:
         _report_missing_workflow(root, report)
         return None

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from noetl_compiler.api import Result
 from noetl_compiler.calling.call_cycles import Edge
 from noetl_compiler.calling.entry import Member, member_of
-from noetl_compiler.catalog import Catalog, read_catalog, understand_file, with_calls
+from noetl_compiler.catalog import Catalog, parse_file, read_catalog, with_calls
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.graph import Graph
@@ -34,7 +34,7 @@ class Pinned(NamedTuple):
 
 
 def pin_calls(root: ParsedPlaybook, catalog: Catalog) -> Pinned:
-    """The playbooks that ``root`` calls, with all that they call. A missing input is an error here."""
+    """Return the playbooks that ``root`` calls, with all that they call. A missing input is an error here."""
     pinning = _Pinning(catalog)
     caller = catalog.member(root.source.file) or member_of(root)
     problems = [one for member in pinning.follow([caller]) if (one := _problems(member, catalog)) is not None]
@@ -44,8 +44,8 @@ def pin_calls(root: ParsedPlaybook, catalog: Catalog) -> Pinned:
 
 
 def pin_file(file: Path, folder: Path, tools: Tools) -> Pinned:
-    """The playbooks below ``folder`` that the playbook in ``file`` calls, with all that they call."""
-    found = understand_file(file, tools)
+    """Return the playbooks below ``folder`` that the playbook in ``file`` calls, with all that they call."""
+    found = parse_file(file, tools)
     return pin_calls(found, read_catalog(folder, [found], tools))
 
 

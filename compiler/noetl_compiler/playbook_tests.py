@@ -121,7 +121,7 @@ class Suite:
 
 
 def read_tests(source: SourceFile) -> Suite:
-    """The tests of a text, as far as they can be understood."""
+    """Return the tests of a text, as far as they can be understood."""
     root, unreadable = read(source)
     report = Report(source, unreadable, root)
     found = Suite(source)
@@ -139,7 +139,7 @@ def read_tests(source: SourceFile) -> Suite:
 
 
 def _each(fields: ConstructFields, key: str, construct: Construct) -> Iterator[ConstructFields]:
-    """The items of a list that are such mappings; others are reported."""
+    """Yield the items of a list that are such mappings; others are reported."""
     for node in fields.items(key):
         if isinstance(node, MappingNode):
             yield ConstructFields(node, fields.report, construct)
@@ -249,7 +249,7 @@ def _expectation(fields: ConstructFields) -> tuple[dict[str, Node], tuple[Expect
         if isinstance(node, MappingNode):
             ConstructFields(node, fields.report, tables.EXPECTED_EVENT).close()
     fields.close()
-    return _said(fields), calls
+    return _values_by_key(fields), calls
 
 
 def _expected_calls(fields: ConstructFields) -> ExpectedCalls:
@@ -258,11 +258,11 @@ def _expected_calls(fields: ConstructFields) -> ExpectedCalls:
         fields.mapping(key)
     number_of(fields, "attempts")
     fields.close()
-    has = {key: node for key, node in _said(fields).items() if key in ("attempts", "config", "input")}
+    has = {key: node for key, node in _values_by_key(fields).items() if key in ("attempts", "config", "input")}
     return ExpectedCalls(calls, fields.span, times, has)
 
 
-def _said(fields: ConstructFields) -> dict[str, Node]:
-    """The values there, by key. A null counts as absent, unless the value may be expected to be one."""
+def _values_by_key(fields: ConstructFields) -> dict[str, Node]:
+    """Return the values there, by key. A null counts as absent, unless the value may be expected to be one."""
     found = ((key.text, node) for key, node in fields.node.entries)
     return {key: node for key, node in found if key in fields or key in _NULLABLE}

@@ -25,8 +25,8 @@ _SPACES = str.maketrans(dict.fromkeys("\t\n\v\f\r", " "))
 
 
 def printable(text: str) -> str:
-    """The text with its line breaks and tabs, and an escape for what a terminal would obey."""
-    return _PERHAPS_NOT.sub(_shown, text)
+    """Return the text with its line breaks and tabs, and an escape for what a terminal would obey."""
+    return _PERHAPS_NOT.sub(_escaped, text)
 
 
 def printable_line(text: str) -> str:
@@ -35,19 +35,19 @@ def printable_line(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    """A JSON text that has the same value, and nothing in it that a terminal would obey."""
-    return _PERHAPS_NOT.sub(_shown_in_json, text)
+    """Return a JSON text that has the same value, and nothing in it that a terminal would obey."""
+    return _PERHAPS_NOT.sub(_escaped_in_json, text)
 
 
-def _shown(found: re.Match[str]) -> str:
+def _escaped(found: re.Match[str]) -> str:
     char = found[0]
-    return char if _is_shown(char) else char.encode("unicode_escape").decode()
+    return char if _is_printable(char) else char.encode("unicode_escape").decode()
 
 
-def _shown_in_json(found: re.Match[str]) -> str:
+def _escaped_in_json(found: re.Match[str]) -> str:
     char = found[0]
-    return char if _is_shown(char) else json.dumps(char)[1:-1]
+    return char if _is_printable(char) else json.dumps(char)[1:-1]
 
 
-def _is_shown(char: str) -> bool:
+def _is_printable(char: str) -> bool:
     return char.isprintable() or char in _JOINERS or unicodedata.category(char) == "Zs"

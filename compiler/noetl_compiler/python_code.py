@@ -61,7 +61,7 @@ class UndefinedName(NamedTuple):
 
 
 def parsed(code: str) -> ast.Module | SyntaxProblem | None:
-    """The tree of code that the tool would run; None where nothing is certain."""
+    """Return the tree of code that the tool would run; None where nothing is certain."""
     if len(code) > _LONGEST:
         return None
     try:
@@ -98,14 +98,14 @@ def gives_result(tree: ast.Module) -> bool:
 
 
 def with_numbers(code: str, places: Iterable[tuple[int, int]]) -> str:
-    """The code with a number in brackets for the text at each place; lines and columns stay as they are."""
+    """Return the code with a number in brackets for the text at each place; lines and columns stay as they are."""
     for start, end in places:
         code = f"{code[:start]}(0{_VISIBLE.sub(' ', code[start + 2 : end - 1])}){code[end:]}"
     return code
 
 
 def number_places(code: str, tree: ast.Module) -> frozenset[int]:
-    """Where the expressions of the code are numbers; not in strings."""
+    """Return where the expressions of the code are numbers; not in strings."""
     offsets = _Offsets(code)
     numbers = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, int))
     return frozenset(offsets.of_node(node)[0] for node in numbers)
@@ -127,7 +127,7 @@ def undefined_names(code: str, tree: ast.Module, bound: frozenset[str]) -> tuple
     undefined = {(one.lineno, one.col) for one in found if isinstance(one, messages.UndefinedName)}
     if not undefined:
         return ()
-    unread = {id(name) for name in _never_read(tree)}
+    unread = {id(name) for name in _annotations(tree)}
     offsets = _Offsets(code)
     return tuple(
         UndefinedName(node.id, *offsets.of_node(node))
@@ -136,8 +136,8 @@ def undefined_names(code: str, tree: ast.Module, bound: frozenset[str]) -> tuple
     )
 
 
-def _never_read(tree: ast.Module) -> Iterator[ast.AST]:
-    """What annotations hold: the tool compiles code with ``from __future__ import annotations``."""
+def _annotations(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield what annotations hold: the tool compiles code with ``from __future__ import annotations``."""
     for node in ast.walk(tree):
         for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
             yield from ast.walk(part) if isinstance(part, ast.AST) else ()
@@ -148,7 +148,7 @@ def _returns(tree: ast.Module) -> bool:
 
 
 def _at_top_level(tree: ast.Module) -> Iterator[ast.AST]:
-    """All nodes but those inside of functions and classes."""
+    """Yield all nodes but those inside of functions and classes."""
     waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop()
@@ -178,14 +178,14 @@ def _binds_any(tree: ast.Module) -> bool:
 
 
 def _problem(code: str, error: SyntaxError) -> SyntaxProblem:
-    told, _, hint = _QUOTED.sub(r'"\1"', error.msg).partition(". ")
+    message, _, hint = _QUOTED.sub(r'"\1"', error.msg).partition(". ")
     start, end = _place(code, error)
-    return SyntaxProblem(told[:1].lower() + told[1:], hint[:1].lower() + hint[1:], start, end)
+    return SyntaxProblem(message[:1].lower() + message[1:], hint[:1].lower() + hint[1:], start, end)
 
 
 def _place(code: str, error: SyntaxError) -> tuple[int, int]:
-    """Where the parser stopped. The whole line for an f-string, whose columns are its own before Python 3.12, and for
-    an indentation.
+    """Return where the parser stopped. The whole line for an f-string, whose columns are its own before Python 3.12,
+    and for an indentation.
     """
     if error.lineno is None:
         return 0, len(code)

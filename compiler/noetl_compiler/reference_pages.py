@@ -18,5 +18,5 @@ def pages() -> dict[str, str]:
 
 
 def page(name: str) -> str:
-    """The text of a page, in Markdown. Raises FileNotFoundError."""
+    """Return the text of a page, in Markdown. Raises FileNotFoundError."""
     return (_FOLDER / f"{name}.md").read_text("utf-8")

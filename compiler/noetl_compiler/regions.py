@@ -44,7 +44,7 @@ class Regions(msgspec.Struct):
 
 
 def regions_of(playbook: Playbook, entry: str, final: str) -> Regions:
-    """The regions of a playbook."""
+    """Return the regions of a playbook."""
     steps = {step.name.text: step for step in playbook.steps}
     found = Regions(_ends(playbook, steps))
     if found.ends:
@@ -119,7 +119,7 @@ class _Walk:
         return loops
 
     def _successors(self, name: str, owner: str | None) -> list[str]:
-        """The successors of a step within this level; routes across a border are recorded and not followed."""
+        """Return the successors of a step within this level; routes across a border are recorded and not followed."""
         successors: list[str] = []
         for arc in arcs_of(self._steps[name]):
             to = arc.to.text
@@ -134,7 +134,7 @@ class _Walk:
         return successors
 
     def _entered(self, name: str, to: str) -> str | None:
-        """The loop that a way gets into, or to the end of, without passing the loop itself."""
+        """Return the loop that a way gets into, or to the end of, without passing the loop itself."""
         return next(
             (loop for loop in self._around.get(to, ()) if name != loop and name not in self._reached[loop]), None
         )
@@ -162,7 +162,7 @@ class _Walk:
         return found
 
     def _reach(self, loop: str) -> set[str]:
-        """What the ways from a loop reach without passing its end or the loop again."""
+        """Return what the ways from a loop reach without passing its end or the loop again."""
         border = (loop, self._found.ends[loop].name.text)
         reached: set[str] = set()
         waiting = [arc.to.text for arc in arcs_of(self._steps[loop])]
@@ -174,7 +174,7 @@ class _Walk:
         return reached
 
     def _leading_to_end(self, loop: str) -> set[str]:
-        """The part of it from which a way leads on to the end."""
+        """Return the part of it from which a way leads on to the end."""
         reached, end = self._reached[loop], self._found.ends[loop].name.text
         before: dict[str, list[str]] = {}
         for name in reached:

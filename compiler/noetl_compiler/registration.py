@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.api import Result
 from noetl_compiler.calling.entry import Member, member_of
-from noetl_compiler.catalog import Catalog, is_other_yaml, playbook_files, understand_file
+from noetl_compiler.catalog import Catalog, is_other_yaml, parse_file, playbook_files
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, sort_and_dedupe
 from noetl_compiler.graph import Graph
@@ -47,7 +47,7 @@ class Candidates(NamedTuple):
 
 
 def candidates(paths: Sequence[Path], tools: Tools) -> Candidates:
-    """The playbooks in files and below folders."""
+    """Return the playbooks in files and below folders."""
     found = {Path(one.source.file).resolve(): _self_contained(one) for path in paths for one in _read(path, tools)}
     members = [member_of(one) for one in found.values()]
     catalog = Catalog(Path(), members)
@@ -59,9 +59,9 @@ def candidates(paths: Sequence[Path], tools: Tools) -> Candidates:
 
 def _read(path: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
     if not path.is_dir():
-        yield understand_file(path, tools)
+        yield parse_file(path, tools)
         return
-    found = (understand_file(file, tools) for file in playbook_files(path))
+    found = (parse_file(file, tools) for file in playbook_files(path))
     yield from (one for one in found if not is_other_yaml(one))
 
 
@@ -70,7 +70,7 @@ def _self_contained(found: ParsedPlaybook) -> ParsedPlaybook:
     for task in tasks_with_files(found.playbook) if found.playbook is not None else ():
         message = "the code is in a file beside the playbook, but the catalog stores only the text of the playbook"
         report.error(Code.NO_EXECUTOR, task.span, message, "write the code in the playbook, or fetch it by http")
-    return _with(found, report.found)
+    return _with_diagnostic(found, report.found)
 
 
 def _with_path_checked(member: Member, catalog: Catalog) -> ParsedPlaybook:
@@ -85,8 +85,8 @@ def _with_path_checked(member: Member, catalog: Catalog) -> ParsedPlaybook:
         message = f'another file has the path "{member.path}" and the same version'
         hint = "give it another path or version, or register the files one by one"
         report.error(Code.DUPLICATE_PLAYBOOK, member.span, message, hint, related)
-    return _with(member.found, report.found)
+    return _with_diagnostic(member.found, report.found)
 
 
-def _with(found: ParsedPlaybook, more: Iterable[Diagnostic]) -> ParsedPlaybook:
+def _with_diagnostic(found: ParsedPlaybook, more: Iterable[Diagnostic]) -> ParsedPlaybook:
     return replace(found, diagnostics=sort_and_dedupe((*found.diagnostics, *more)))

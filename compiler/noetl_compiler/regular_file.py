@@ -28,9 +28,11 @@ _KINDS = {
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """The first ``most`` bytes of a regular file; who asks for one more than is allowed sees that there are more.
+    """Return the first ``most`` bytes of a regular file; reading one more than allowed shows that there are
+    more.
 
-    Raises OSError, whose ``strerror`` has words for what is no regular file."""
+    Raises OSError, whose ``strerror`` has words for what is no regular file.
+    """
     refuse_others(path, path.stat())
     return _read(os.open(path, _FLAGS), path, most)
 
@@ -63,5 +65,5 @@ def refuse_others(path: Path, status: os.stat_result) -> None:
 
 
 def kind_of(status: os.stat_result) -> str:
-    """What it is, in words."""
+    """Return what it is, in words."""
     return _KINDS.get(stat.S_IFMT(status.st_mode), "something else")

@@ -39,7 +39,7 @@ class Report:
         self._errors = sorted((one.span.line, one.span.col) for one in self.found if one.severity is Severity.ERROR)
 
     def first(self, what: str) -> bool:
-        """Whether ``what`` is asked about for the first time: some things need saying only once a file."""
+        """Whether ``what`` is passed for the first time, for diagnostics that are reported once a file."""
         new = what not in self._said
         self._said.add(what)
         return new

@@ -25,7 +25,7 @@ _ROOT = "%SRCROOT%"
 
 
 def sarif(diagnostics: Iterable[Diagnostic], folder: str = "") -> str:
-    """The log as JSON. Paths below ``folder``, an absolute path, are relative to it, as a CI expects."""
+    """Return the log as JSON. Paths below ``folder``, an absolute path, are relative to it, as a CI expects."""
     found = sort_and_dedupe(diagnostics)
     codes = sorted({one.code for one in found}, key=lambda code: code.value)
     run = {

@@ -29,7 +29,9 @@ class ScriptError(ValueError):
 
 
 def script_path(playbook: str, address: str) -> PurePosixPath:
-    """The path of a script from the folder of the playbook's file. Raises ScriptError for one that leads out of it."""
+    """Return the path of a script from the folder of the playbook's file. Raises ScriptError for one that leads out of
+    it.
+    """
     path = PurePosixPath(address)
     if not Path(playbook).is_file():
         raise ScriptError("scripts are read from the playbook's folder, but it is not a file", "save it to a file")
@@ -52,7 +54,7 @@ def _from_folder(folder: Path, path: PurePosixPath) -> PurePosixPath:
 
 
 def read_script(playbook: str, address: str) -> str:
-    """The text of a script. Raises ScriptError."""
+    """Return the text of a script. Raises ScriptError."""
     path, folder = script_path(playbook, address), Path(playbook).parent
     try:
         return decoded_script(_read(folder, path), str(path))

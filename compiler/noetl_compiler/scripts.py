@@ -1,6 +1,6 @@
 """Fetches code from other files (``script: {uri, source}``) and pins it in the playbook (dev/decisions/0049).
 
-    understand(source) ──► with_scripts(found, request, ...) ──► lowered(found)
+    parse_playbook(source) ──► with_scripts(found, request, ...) ──► lowered(found)
 
 What a script's address reads is known before a run: the workload with the request over it. The text that is fetched
 then stands in the config of its task, with its sha256, and so in the graph and its digest: a run never fetches

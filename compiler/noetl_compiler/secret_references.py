@@ -59,7 +59,7 @@ class FoundReference(NamedTuple):
 
 
 def written(reference: SecretReference, key: str) -> str:
-    """The reference as a text that is valid in the run with this key."""
+    """Return the reference as a text that is valid in the run with this key."""
     body = _encoded(msgspec.json.encode(reference, order="deterministic"))
     label = _UNSHOWN.sub("-", reference.label)[:_SHOWN]
     return f"{MARK}{label}~{body}~{_encoded(_mac(body, key))}~"

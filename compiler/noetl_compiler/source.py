@@ -55,27 +55,27 @@ class SourceFile:
         object.__setattr__(self, "_starts", array("L", chain((0,), (found.end() for found in breaks))))
 
     def position(self, offset: int) -> tuple[int, int]:
-        """The 1-based line and column of an offset; an offset beyond the text is its end."""
+        """Return the 1-based line and column of an offset; an offset beyond the text is its end."""
         offset = max(0, min(offset, len(self.text)))
         line = bisect.bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
     def offset(self, line: int, col: int) -> int:
-        """The offset of a 1-based line and column, kept inside the text."""
+        """Return the offset of a 1-based line and column, kept inside the text."""
         if line > len(self._starts):
             return len(self.text)
         return max(0, min(self._starts[max(line, 1) - 1] + col - 1, len(self.text)))
 
     def span(self, start: int, end: int) -> Span:
-        """The span of two offsets, the end exclusive."""
+        """Return the span of two offsets, the end exclusive."""
         return Span(*self.position(start), *self.position(end))
 
     def slice(self, span: Span) -> str:
-        """The raw text of a span."""
+        """Return the raw text of a span."""
         return self.text[self.offset(span.line, span.col) : self.offset(span.end_line, span.end_col)]
 
     def line(self, number: int) -> str:
-        """The text of a 1-based line without its line break; ``""`` for a line that is not there."""
+        """Return the text of a 1-based line without its line break; ``""`` for a line that is not there."""
         if not 1 <= number <= len(self._starts):
             return ""
         end = self._starts[number] if number < len(self._starts) else len(self.text)
@@ -97,7 +97,7 @@ def expressions(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _end(text: str, opening: re.Match[str]) -> int:
-    """Where Jinja's lexer ends this expression: not inside of a string literal or an open bracket."""
+    """Return where Jinja's lexer ends this expression: not inside of a string literal or an open bracket."""
     until_end = _UNTIL_END[opening.group()]
     position, depth = opening.end(), 0
     while token := (_NESTED if depth else until_end).search(text, position):
@@ -112,7 +112,7 @@ def _end(text: str, opening: re.Match[str]) -> int:
 
 
 def expression_spans(source: SourceFile, span: Span, text: str, style: ScalarStyle) -> tuple[Span, ...]:
-    """The place of every template expression in the scalar at ``span`` whose decoded text is ``text``.
+    """Return the place of every template expression in the scalar at ``span`` whose decoded text is ``text``.
 
     The n-th span belongs to the n-th item of ``expressions(text)``. All of them are ``span`` when the raw
     text writes a brace by an escape.
@@ -132,7 +132,7 @@ def expression_spans(source: SourceFile, span: Span, text: str, style: ScalarSty
 
 
 def _shifted(span: Span, start: int, end: int) -> Span:
-    """A part of a scalar that is written as it is meant, which only one of a single line can be."""
+    """Return a part of a scalar that is written as it is meant, which only one of a single line can be."""
     return Span(span.line, span.col + start, span.line, span.col + end)
 
 

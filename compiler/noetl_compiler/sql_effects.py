@@ -1,7 +1,7 @@
 """What the SQL of a task does to its transaction, derived from the first words of its statements.
 
 The tools ask the database itself, when they run (noetl_activities.postgres, noetl_activities.duckdb_once). Here it is
-told before, for people: tests hold both against each other.
+reported before, for people: tests compare both.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ def sql_effect(kind: str, texts: Iterable[str]) -> SqlEffect:
 
 
 def statements(text: str) -> list[str]:
-    """The statements without comments, each on one line; ``;`` in quotes and templates does not divide."""
+    """Return the statements without comments, each on one line; ``;`` in quotes and templates does not divide."""
     return [one for part in "".join(_pieces(text)).split("\0") if (one := " ".join(part.split()))]
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text with ``\\0`` where a statement ends."""
+    """Yield the text with ``\\0`` where a statement ends."""
     text, start = text.replace("\0", " "), 0
     for match in _TOKEN.finditer(text):
         yield text[start : match.start()]

@@ -62,7 +62,7 @@ _PERCENT = "%s"
 
 
 def syntax_problem(sql: str, dialect: str) -> SqlProblem | None:
-    """The first mistake that is certain; None where there is none."""
+    """Return the first mistake that is certain; None where there is none."""
     if len(sql) > _LONGEST or _BLOCK.search(sql):
         return None
     templates = expressions(sql)
@@ -92,7 +92,7 @@ def _is_beyond_sqlglot(text: str, found: SqlProblem) -> bool:
 
 
 def quoted_templates(sql: str, dialect: str) -> tuple[QuotedTemplate, ...]:
-    """The templates inside quotes, where a parameter could replace the quoted text."""
+    """Return the templates inside quotes, where a parameter could replace the quoted text."""
     templates = expressions(sql)
     tokens = _tokens(_with_names(sql, templates), dialect) if templates and len(sql) <= _LONGEST else None
     if not tokens or "'" not in sql:
@@ -108,7 +108,7 @@ def quoted_templates(sql: str, dialect: str) -> tuple[QuotedTemplate, ...]:
 
 
 def _with_names(sql: str, templates: Sequence[_Place]) -> str:
-    """Every template as a name of the same length, so that all places stay."""
+    """Return every template as a name of the same length, so that all places stay."""
     parts: list[str] = []
     position = 0
     for start, end in templates:
@@ -145,9 +145,9 @@ def _parse(text: str, tokens: list[Token], dialect: str) -> SqlProblem | None:
         with _quiet():
             parser.parse(tokens, text)
     except ParseError as error:
-        told = error.errors[0] if error.errors else {}
-        start = len(told.get("start_context") or "")  # the context is all of the text before
-        return SqlProblem(start, start + len(told.get("highlight") or ""))
+        details = error.errors[0] if error.errors else {}
+        start = len(details.get("start_context") or "")  # the context is all of the text before
+        return SqlProblem(start, start + len(details.get("highlight") or ""))
     except RecursionError:
         return None
     return None
@@ -178,7 +178,7 @@ def _first_word(sql: str, place: _Place) -> str:
 
 
 def _strings(tokens: list[Token]) -> list[_Place]:
-    """The strings that a parameter could replace."""
+    """Return the strings that a parameter could replace."""
     before = ["", *(token.text.upper() for token in tokens)]
     return [
         (token.start, token.end + 1)
@@ -188,6 +188,6 @@ def _strings(tokens: list[Token]) -> list[_Place]:
 
 
 def _around(place: _Place, ranges: Sequence[_Place]) -> _Place | None:
-    """The one of the ranges, which are in order, that has the place inside."""
+    """Return the one of the ranges, which are in order, that has the place inside."""
     index = bisect_right(ranges, place) - 1
     return ranges[index] if index >= 0 and place[1] <= ranges[index][1] else None

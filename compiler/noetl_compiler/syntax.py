@@ -180,7 +180,7 @@ class Arc(msgspec.Struct, frozen=True):
 
 
 class Next(msgspec.Struct, frozen=True):
-    """The ways on from a step, in groups: a group's arcs are taken together.
+    """The routes from a step, in groups: the arcs of a group are taken together.
 
     ``exclusive``: the first group whose ``when`` matches; ``inclusive``: all that match. A v10 arc is a group
     of its own, a legacy ``then`` list is one group.
@@ -201,7 +201,7 @@ class OnFailure(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A node of the workflow. ``next`` None: the author named no way on.
+    """A node of the workflow. ``next`` None: the author named no next step.
 
     ``ends`` names the loop whose region this step ends. ``sinks`` store the results of the step's loop as a whole.
     ``defaults`` are the step's for its tasks, which have them already (dialects/spec_defaults.py). ``status`` of the
@@ -234,7 +234,7 @@ class Step(msgspec.Struct, frozen=True):
         return self.loop.next if self.loop is not None else None
 
     @property
-    def tells_of_loop(self) -> bool:
+    def is_about_loop(self) -> bool:
         """Whether its arcs see the end of a loop: its own, or the one that it ends."""
         return self.loop is not None or self.ends is not None
 

@@ -1,4 +1,4 @@
-"""What phases ask of the syntax tree: tasks, arcs, ``set`` entries, calls of the workbook, first and last step."""
+"""Queries of the syntax tree: tasks, arcs, ``set`` entries, calls of the workbook, first and last step."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ def all_tasks(playbook: Playbook) -> Iterator[Task]:
 
 
 def arcs_of(step: Step) -> Iterator[Arc]:
-    """All ways on from a step."""
+    """Yield all arcs from a step."""
     for group in step.next.groups if step.next else ():
         yield from group
 
 
 def item_arcs_of(step: Step) -> Iterator[Arc]:
-    """All ways on from an item of the step's loop."""
+    """Yield all arcs from an item of the step's loop."""
     for group in step.item_routes.groups if step.item_routes else ():
         yield from group
 
 
 def routes_of(step: Step) -> Iterator[Arc]:
-    """All ways on from a step, and from the items of its loop."""
+    """Yield all arcs from a step, and from the items of its loop."""
     yield from item_arcs_of(step)
     yield from arcs_of(step)
 
 
 def set_by_step(step: Step) -> Iterator[Assign]:
-    """On entering, by the step's tasks, after them, and on the ways on."""
+    """Yield what a step sets: on entering, by its tasks, after them, and on its arcs."""
     for rule in step.enter:
         yield from rule.set
     for task in step.tasks:
@@ -75,12 +75,12 @@ def called_tasks(steps: Iterable[Step], workbook: Iterable[Task]) -> frozenset[s
 
 
 def workbook_of(playbook: Playbook) -> dict[str, Task]:
-    """The workbook's tasks by name."""
+    """Return the workbook's tasks by name."""
     return {task.label.text: task for task in playbook.workbook}
 
 
 def calls_of(task: Task, workbook: Mapping[str, Task]) -> tuple[Task, ...]:
-    """The task and the workbook tasks that it calls, each once, as far as they exist."""
+    """Return the task and the workbook tasks that it calls, each once, as far as they exist."""
     found = [task]
     while task.workbook is not None and (called := workbook.get(task.workbook.text)) is not None:
         if any(called is one for one in found):
@@ -90,7 +90,7 @@ def calls_of(task: Task, workbook: Mapping[str, Task]) -> tuple[Task, ...]:
 
 
 def entry_of(playbook: Playbook) -> str:
-    """Where a run begins: the executor's entry step, else ``start``, else the first step."""
+    """Return where a run begins: the executor's entry step, else ``start``, else the first step."""
     if playbook.entry:
         return playbook.entry.text
     names = [step.name.text for step in playbook.steps]
@@ -98,12 +98,12 @@ def entry_of(playbook: Playbook) -> str:
 
 
 def final_of(playbook: Playbook) -> str:
-    """Where all paths meet."""
+    """Return where all paths meet."""
     return final_name(playbook.final, (step.name.text for step in playbook.steps))
 
 
 def final_name(final: Name | None, steps: Iterable[str]) -> str:
-    """The executor's final step, else ``end`` in any case of letters."""
+    """Return the executor's final step, else ``end`` in any case of letters."""
     return final.text if final else next((name for name in steps if name.lower() == FINAL_STEP), FINAL_STEP)
 
 

@@ -27,23 +27,22 @@ from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.graph.contents import at, key_in
 from noetl_compiler.language.quantities import FALSE_WORDS
 from noetl_compiler.templating import paths as template_paths
-from noetl_compiler.templating.absent import Absent
 from noetl_compiler.templating.budget import BudgetExceededError, NotDataError, RenderBudget
-from noetl_compiler.templating.check import Problem, check, free_paths
+from noetl_compiler.templating.check import TemplateProblem, check, free_paths
 from noetl_compiler.templating.clock import Clock
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.program import PathProgram, Program, compiled
 from noetl_compiler.templating.secret import Secret, SecretUseError
-from noetl_compiler.templating.undefined import AbsentPartError, UndefinedNameError
+from noetl_compiler.templating.undefined import Absent, AbsentPartError, UndefinedNameError
 from noetl_compiler.templating.work import add_work_of, work_done
 
 __all__ = [
     "Absent",
     "Clock",
-    "Problem",
+    "PredicateResult",
     "Secret",
     "TemplateFailure",
-    "Verdict",
+    "TemplateProblem",
     "check",
     "hint_for",
     "paths",
@@ -65,7 +64,7 @@ class TemplateFailure(Exception):  # noqa: N818 - the failure of a playbook, not
         self.name = name
 
 
-class Verdict(NamedTuple):
+class PredicateResult(NamedTuple):
     """A predicate's answer. ``indeterminate`` has the undefined name that it used; then it did not match.
 
     ``is_mistake`` unless that name is one that is there in some outcomes only (absent.py).
@@ -81,7 +80,7 @@ _FALSE = FALSE_WORDS | {"", "none", "null"}
 
 
 def render(value: Value, scope: Mapping[str, Any]) -> Json:
-    """The value with every template in it replaced by what it gives; TemplateFailure at the first that has
+    """Return the value with every template in it replaced by what it gives; TemplateFailure at the first that has
     none.
 
     Parts without templates are those of ``value``: the result is not to be changed in place.
@@ -108,7 +107,7 @@ def render_text(source: str, scope: Mapping[str, Any]) -> Json:
         add_work_of(meter)
 
 
-def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -> Verdict:
+def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -> PredicateResult:
     """Whether the template's value is true. A text is false when it is empty, ``false``, ``0``, ``no``,
     ``none`` or ``null``; other values go by their truth. TemplateFailure, at ``span``, for all that goes wrong
     but the use of an undefined name, which is no match.
@@ -118,11 +117,11 @@ def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -
     try:
         meter.begin(source)
         value = program.run(scope, meter)
-        return Verdict(value.strip().lower() not in _FALSE if isinstance(value, str) else bool(value))
+        return PredicateResult(value.strip().lower() not in _FALSE if isinstance(value, str) else bool(value))
     except UndefinedNameError as error:
         meter.missing_name()
         path, _ = _missing_path(source, scope, error.name)
-        return Verdict(False, (path,), is_mistake=not isinstance(error, AbsentPartError))
+        return PredicateResult(False, (path,), is_mistake=not isinstance(error, AbsentPartError))
     except Exception as error:
         raise _failure(source, scope, error, span, program) from error
     finally:
@@ -146,7 +145,7 @@ def paths(source: str) -> tuple[str, ...]:
 
 
 def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:
-    """The smallest nested dict of plain JSON that has the scope's values at these paths; what is missing is
+    """Return the smallest nested dict of plain JSON that has the scope's values at these paths; what is missing is
     left out. TemplateFailure when it is more than a template may give, or no data.
     """
     meter = RenderBudget()
@@ -183,7 +182,7 @@ def _syntax_message(error: TemplateSyntaxError) -> str:
 def _failure(
     source: str, scope: Mapping[str, Any], error: Exception, span: Span | None, program: Program | PathProgram
 ) -> TemplateFailure:
-    """The failure in words for the person who wrote the template."""
+    """Return the failure in words for the person who wrote the template."""
     where = f" (line {program.line_of(error)} of the text)" if "\n" in source.strip() else ""
     if isinstance(error, UndefinedNameError):
         path, names = _missing_path(source, scope, error.name)
@@ -199,7 +198,7 @@ def _failure(
 
 
 def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str, Mapping[str, Any]]:
-    """The undefined path that ends at ``name``, and its replacement."""
+    """Return the undefined path that ends at ``name``, and its replacement."""
     for path in free_paths(source):
         parts = path.split(".")
         known, container = template_paths.follow(scope, parts)
@@ -212,7 +211,7 @@ def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str
 
 
 def _replaced(data: Json, rendered: dict[str, Json]) -> Json:
-    """A copy of ``data`` along the pointers, with the rendered values there; the rest is shared."""
+    """Return a copy of ``data`` along the pointers, with the rendered values there; the rest is shared."""
     if "" in rendered:
         return rendered[""]
     owned: dict[str, Json] = {"": data.copy()}
@@ -224,7 +223,7 @@ def _replaced(data: Json, rendered: dict[str, Json]) -> Json:
 
 
 def _owned(pointer: str, owned: dict[str, Json]) -> Json:
-    """The container at a pointer as our own copy."""
+    """Return the container at a pointer as our own copy."""
     if pointer not in owned:
         parent, _, token = pointer.rpartition("/")
         container = _owned(parent, owned)

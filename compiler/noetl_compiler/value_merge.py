@@ -39,7 +39,7 @@ def picked(value: Value, names: Collection[str]) -> Value:
 
 
 def without(value: Value, names: Collection[str]) -> Value:
-    """A mapping that no longer binds some names; what is no mapping is left as it is."""
+    """Return a mapping that no longer binds some names; what is no mapping is left as it is."""
     own = names_in(value).keys()
     return value if own.isdisjoint(names) else picked(value, own - set(names))
 

@@ -59,28 +59,28 @@ class VisibleNames:
         self._playbook = playbook
         self._profile = PROFILES[playbook.dialect]
         self._local: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}
-        self._given_at: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}
+        self._author_names_at: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}
         self._of_engine: dict[tuple[RenderedAt, int], frozenset[str]] = {}
 
     def knows(self, use: Use, name: str) -> bool:
         """Whether a bare name is bound at a place, or may be."""
         if use.place is RenderedAt.WORKLOAD:
             return name in START or name in self.workload
-        if name in self._everywhere:
+        if name in self._global_names:
             return True
-        local = self._of_place(use)
+        local = self._local_names(use)
         return local is None or name in local
 
     def binds_otherwise(self, use: Use, name: str) -> bool:
         """Whether a step's name may be that of something else at a place."""
-        local = self._of_place(use)
+        local = self._local_names(use)
         return local is None or name in local or name in self._beside_results
 
-    def gives(self, use: Use, name: str) -> bool:
+    def binds(self, use: Use, name: str) -> bool:
         """Whether the playbook itself binds a name at a place, over those of the engine, or may do so. Where a template
         decides what is bound, it is taken not to be the workload.
         """
-        given = self._given(use)
+        given = self._author_names(use)
         return name not in WORKLOAD if given is None else name in given
 
     def is_only_task(self, use: Use, name: str) -> bool:
@@ -101,7 +101,7 @@ class VisibleNames:
         """All bare names that are known to be bound at a place."""
         if use.place is RenderedAt.WORKLOAD:
             return START | self.workload
-        return self._everywhere | (self._of_place(use) or _NONE)
+        return self._global_names | (self._local_names(use) or _NONE)
 
     def below(self, use: Use, name: str) -> frozenset[str] | None:
         """The names known below one of the engine's; None when anything may be there."""
@@ -177,18 +177,18 @@ class VisibleNames:
             if step.ends is not None:
                 names.update(names_in(step.result) if step.result is not None else ("results",))
         if self._playbook.dialect == "v1":
-            names.update(name for passed in self._passed.values() for args in passed for name in names_in(args))
+            names.update(name for passed in self._values_passed.values() for args in passed for name in names_in(args))
         return frozenset(names)
 
     @cached_property
     def _beside_counts(self) -> frozenset[str]:
         """Names of the playbook's own, which may be those of the engine as well."""
         elements = {step.loop.element.text for step in self._playbook.steps if step.loop is not None}
-        passed = {name for given in self._passed.values() for args in given for name in names_in(args)}
+        passed = {name for given in self._values_passed.values() for args in given for name in names_in(args)}
         return self.results | self.ctx | self.workload | elements | passed
 
     @cached_property
-    def _everywhere(self) -> frozenset[str]:
+    def _global_names(self) -> frozenset[str]:
         return self._beside_results | self.results
 
     @cached_property
@@ -202,10 +202,10 @@ class VisibleNames:
         return self.ctx | self.results | self.workload
 
     @cached_property
-    def _passed(self) -> dict[str, list[Value]]:
+    def _values_passed(self) -> dict[str, list[Value]]:
         return passed_by_arcs(self._playbook)
 
-    def _of_place(self, use: Use) -> frozenset[str] | None:
+    def _local_names(self, use: Use) -> frozenset[str] | None:
         """The names bound there and not everywhere; None when a template decides which they are."""
         key = (use.place, id(use.step), id(use.task))
         if key not in self._local:
@@ -239,22 +239,22 @@ class VisibleNames:
             return True
         return self._profile.outcome == "call" and use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER)
 
-    def _given(self, use: Use) -> frozenset[str] | None:
+    def _author_names(self, use: Use) -> frozenset[str] | None:
         """What the playbook itself binds there, over the names of the engine: ``input``, ``args`` and the like, and the
         element of a loop. None when a template decides which they are.
         """
         key = (use.place, id(use.step), id(use.task))
-        if key not in self._given_at:
+        if key not in self._author_names_at:
             values = self._inputs(use)
             names = {name for value in values for name in names_in(value)}
             names.update(loop.element.text for loop in self._loops(use))
             is_open = any(isinstance(value.data, str) for value in values)
-            self._given_at[key] = None if is_open else frozenset(names)
-        return self._given_at[key]
+            self._author_names_at[key] = None if is_open else frozenset(names)
+        return self._author_names_at[key]
 
     def _bound(self, use: Use) -> frozenset[str] | None:
         """Names given, the iteration's own and those of pagination."""
-        given = self._given(use)
+        given = self._author_names(use)
         if given is None:
             return None
         names = set(given)
@@ -270,7 +270,7 @@ class VisibleNames:
 
     def _inputs(self, use: Use) -> list[Value]:
         steps = self._steps(use)
-        passed = [args for step in steps for args in self._passed.get(step.name.text, ())]
+        passed = [args for step in steps for args in self._values_passed.get(step.name.text, ())]
         tasks = (use.task,) if use.step is not None else (*self._playbook.workbook, *_tasks(steps))
         return [*passed, *(step.args for step in steps), *(task.input for task in tasks if task is not None)]
 

@@ -35,7 +35,7 @@ EVIL = "canary-4711"
 """A marker in forged values: code that sees it has accepted a forgery."""
 
 VALUES: tuple[tuple[Any, Any], ...] = (
-    (ToolCall("1", "1/k", 1, "s", "t", "python", 1, config={"code": "honest"}), ToolCall),
+    (ToolCall("1", "1/k", "s", "t", "python", 1, config={"code": "honest"}), ToolCall),
     (ToolReport({"status": "ok", "result": "honest"}), ToolReport),
     (RunInput(1, "honest", "1", "d"), RunInput),
     (RunReport("completed", 1, "honest"), RunReport),

@@ -22,7 +22,7 @@ from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.files import UnsafeFileError, open_log, read_text, replace_text, write_whole
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.identity import identity
-from noetl_temporal.stack.leftovers import end_leftovers, noted
+from noetl_temporal.stack.leftovers import end_leftovers, recorded_processes
 from noetl_temporal.stack.locks import is_locked, locked
 
 __all__ = ["CLASS"]
@@ -185,7 +185,7 @@ USES: dict[str, Use] = {
     "password": Use(_password, Path.read_text),
     "locked": Use(_locked, _emptied),
     "asked for a lock": Use(_is_locked, _opened),
-    "processes": Use(noted, Path.read_text),
+    "processes": Use(recorded_processes, Path.read_text),
     "a draft replaced": Use(_replaced, _written_plainly),
 }
 A_PERSONS = ("a draft replaced",)

@@ -54,7 +54,6 @@ async def one(index: int, is_ours: bool) -> object:
     call = ToolCall(
         id=f"s{index}#1:s{index}_task:1",
         key=f"{EXECUTION}/s{index}#1/s{index}_task/1",
-        execution_id=EXECUTION,
         step=f"s{index}",
         task=f"s{index}_task",
         kind="noop",

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import asyncpg
-from temporalio.client import Client
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowExecution
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.noop import TOOL
@@ -60,17 +61,18 @@ SINK = f', sink: {{tool: {{kind: postgres, auth: pg_local, table: {TABLE}, data:
 
 TITLES = (
     *("items", "seconds", "items/s", "CPU-ms/item", "peak MB"),
-    *("workflows", "bytes/item", "most events", "largest KB"),
+    *("workflows", "bytes/item", "most events", "largest KB", "longest ms"),
 )
 
 
 class Histories(NamedTuple):
-    """Of one run, its loop's chunks included."""
+    """Of one run, its loop's chunks included. ``longest_task`` is the longest workflow task, in milliseconds."""
 
     workflows: int
     bytes: int
     most_events: int
     most_bytes: int
+    longest_task: float
 
 
 async def histories(client: Client, workflow_id: str) -> Histories:
@@ -79,7 +81,20 @@ async def histories(client: Client, workflow_id: str) -> Histories:
     found = [one async for one in client.list_workflows(query)]
     infos = [one.raw_info for one in found]
     sizes = [info.history_size_bytes for info in infos]
-    return Histories(len(infos), sum(sizes), max(info.history_length for info in infos), max(sizes))
+    longest = max([await longest_task(client, one) for one in found])
+    return Histories(len(infos), sum(sizes), max(info.history_length for info in infos), max(sizes), longest)
+
+
+async def longest_task(client: Client, run: WorkflowExecution) -> float:
+    """The milliseconds between start and completion of the longest workflow task of a run."""
+    started, longest = {}, 0.0
+    async for event in client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history_events():
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED:
+            started[event.event_id] = event.event_time.ToMilliseconds()
+        elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+            began = started[event.workflow_task_completed_event_attributes.started_event_id]
+            longest = max(longest, event.event_time.ToMilliseconds() - began)
+    return longest
 
 
 def _resident() -> int:
@@ -141,7 +156,7 @@ async def measure(addresses: Addresses, sizes: list[int], playbooks: list[str], 
                     await rows.emptied()
                 rates.append(await measure_one(noetl, addresses, playbook, size))
                 if rows is not None:
-                    print(f"{await rows.told(size):>117}")
+                    print(f"{await rows.told(size):>130}")
             if len(rates) > 1:
                 print(f"{size:,} items: {rates[-1] / rates[0]:.1f} times as fast in frames", flush=True)
 
@@ -181,7 +196,8 @@ async def measure_one(noetl: NoetlClient, addresses: Addresses, playbook: str, s
     found = await histories(noetl.temporal, ran.workflow_id)
     rate = f"{size / seconds:.0f}", f"{cpu * 1000 / size:.2f}", f"{peak[0] / 1e6:.0f}"
     told = f"{found.workflows:,}", f"{found.bytes / size:,.0f}", f"{found.most_events:,}"
-    row = f"{size:,}", f"{seconds:.1f}", *rate, *told, f"{found.most_bytes / 1e3:,.0f}"
+    largest = f"{found.most_bytes / 1e3:,.0f}", f"{found.longest_task:,.0f}"
+    row = f"{size:,}", f"{seconds:.1f}", *rate, *told, *largest
     print("".join(f"{cell:>13}" for cell in row), flush=True)
     return size / seconds
 

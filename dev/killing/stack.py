@@ -16,7 +16,7 @@ from typing import Any
 
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.leftovers import noted
+from noetl_temporal.stack.leftovers import recorded_processes
 from noetl_temporal.stack.process import free_port
 from noetl_temporal.stack.use import running
 
@@ -109,7 +109,9 @@ class Stack:
         return True
 
     def _pid(self, part: str) -> int | None:
-        found = next((one for one in reversed(noted(self.home.servers)) if PARTS[part] in one.marker), None)
+        found = next(
+            (one for one in reversed(recorded_processes(self.home.servers)) if PARTS[part] in one.marker), None
+        )
         return found.pid if found and found.runs() else None
 
     def _noetl(self, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -32,7 +32,7 @@ def _forgets_decisions(answered: Any, self: Any, wait: Any, answer: Any) -> None
 
 
 HOLD_MUTATIONS = (
-    Mutation("42: a stop lets held steps go", Holding, "_let_go_all", replaced_by(_nothing)),
+    Mutation("42: a stop lets held steps go", Holding, "_end_all_holds", replaced_by(_nothing)),
     Mutation("42: timeouts around a held step wait", Holding, "_runs_with_holds", replaced_by(_none)),
     Mutation("42: a decision has its effect", Holding, "_answered", wrapped_by(_forgets_decisions)),
     Mutation("42: a paused chunk repeats nothing", Holding, "_answered", wrapped_by(_answers_though_paused)),

@@ -168,7 +168,7 @@ def _raising_is_no_match(predicate: Any, *given: Any, **more: Any) -> Any:
     try:
         return predicate(*given, **more)
     except templates.TemplateFailure:
-        return templates.Verdict(False)
+        return templates.PredicateResult(False)
 
 
 def _no(*_: Any) -> bool:
@@ -219,10 +219,10 @@ MUTATIONS = (
     Mutation("6a: the cleanup has a bound", Machine, "_set_deadline", wrapped_by(_no_cleanup_deadline)),
     Mutation("6: fail_fast of a playbook", Machine, "_stop", wrapped_by(_never_fails_fast)),
     Mutation("22: fail_fast of a loop", LoopMachine, "_stop", wrapped_by(_never_fails_fast)),
-    Mutation("19a: failures belong to a run", routes, "_failed", wrapped_by(_handled_by_name)),
+    Mutation("19a: failures belong to a run", routes, "_exit_after_failure", wrapped_by(_handled_by_name)),
     Mutation("22: chunks count what failed", playbook, "take_report", wrapped_by(_counts_the_last_chunk)),
     Mutation("34: a route that raises is an error", templates, "predicate", wrapped_by(_raising_is_no_match)),
-    Mutation("34: a step whose way raises fails", exits, "_told", wrapped_by(_done_whatever_the_way)),
+    Mutation("34: a step whose way raises fails", exits, "_emit_and_route", wrapped_by(_done_whatever_the_way)),
     Mutation("34: a way that raises hides no failure", exits, "route", wrapped_by(_fails_by_its_way_alone)),
     Mutation("the delay after a lost call", Pipeline, "_decide", wrapped_by(_decided_at_once)),
     Mutation("cancelled items are no successes", LoopMachine, "_run_ended", wrapped_by(_cancelled_is_success)),

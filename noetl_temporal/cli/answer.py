@@ -94,7 +94,7 @@ def _decide(
 
     async def decide(handle: RunHandle) -> Wait:
         wait = await handle.approval(step)
-        form = _filled(fields, wait.form)
+        form = _form_value(fields, wait.form)
         act = handle.approve if approved else handle.reject
         return await act(wait.name, by=who, reason=reason, form=form)
 
@@ -102,7 +102,7 @@ def _decide(
     click.echo(f"run {execution_id}: {wait.name} {'approved' if approved else 'rejected'} by {who}")
 
 
-def _filled(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, Any]:
+def _form_value(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, Any]:
     """``amount=3`` as the form has it: a field of type text takes the text, any other takes YAML, as ``--set`` does."""
     filled: dict[str, Any] = {}
     for field in fields:

@@ -112,7 +112,7 @@ DURATION = _Duration()
 
 
 def moment_of(text: str) -> datetime:
-    """A date or a time, UTC unless it has an offset. Raises ValueError."""
+    """Return a date or a time, UTC unless it has an offset. Raises ValueError."""
     found = datetime.fromisoformat(text)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
@@ -134,7 +134,7 @@ MOMENT = _Moment()
 
 
 def read_sizes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
-    """The values of an option as step -> size, the last one for each step. Raises click.BadParameter."""
+    """Return the values of an option as step -> size, the last one for each step. Raises click.BadParameter."""
     del ctx
     sizes: dict[str, int] = {}
     for one in given:
@@ -149,7 +149,9 @@ LARGEST_AMOUNT = 1_000_000
 
 
 def read_amounts(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
-    """The values of an option as tool -> a positive number, the last one for each tool. Raises click.BadParameter."""
+    """Return the values of an option as tool -> a positive number, the last one for each tool. Raises
+    click.BadParameter.
+    """
     del ctx
     amounts: dict[str, float] = {}
     for one in given:

@@ -14,7 +14,7 @@ import msgspec
 from rich.table import Table
 
 from noetl_temporal.cli.catalog_playbook import catalog_dsn, entry_fields, entry_of
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.console import print_table
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_document, echo_json
@@ -61,7 +61,7 @@ def list_command(path: str | None, as_json: bool) -> None:
             return await newest(dsn, path and path.removesuffix("*"))
         return await versions(dsn, path)
 
-    found = _asked(listed)
+    found = _run_query(listed)
     if as_json:
         for one in found:
             echo_json(msgspec.json.encode(entry_fields(one)).decode())
@@ -81,7 +81,7 @@ def show_command(name: str, as_json: bool) -> None:
     noetl catalog show etl/load
     noetl catalog show etl/load@3 > load.yaml
     """
-    found = _asked(lambda dsn: entry_of(dsn, name))
+    found = _run_query(lambda dsn: entry_of(dsn, name))
     if as_json:
         echo_json(msgspec.json.encode(found).decode())
     else:
@@ -111,7 +111,7 @@ def diff_command(old: str, new: str | None) -> None:
             entries.append(await entry_of(dsn, new or named(old)[0]))
         return [(one.name, one.content) for one in entries]
 
-    sides = _asked(texts)
+    sides = _run_query(texts)
     if file is not None:
         sides.append((str(file), _text(file)))
     (before, left), (after, right) = sides
@@ -128,8 +128,8 @@ def _text(file: Path) -> str:
     return source.text
 
 
-def _asked(ask: Callable[[str], Awaitable[T]]) -> T:
-    reach_running()
+def _run_query(ask: Callable[[str], Awaitable[T]]) -> T:
+    running_deployment()
     log_nowhere()
     dsn = catalog_dsn()
 

@@ -19,7 +19,7 @@ from noetl_temporal.cli.playbook import Playbook
 from noetl_temporal.environment import NO_CATALOG, dsn_from_environment
 from noetl_temporal.stack.errors import NotStartedError, StackError, WrongArgumentError
 
-if TYPE_CHECKING:  # they bring the driver of Postgres along, which a file need not wait for
+if TYPE_CHECKING:  # importing the database driver is slow
     from noetl_compiler import Result
     from noetl_temporal.catalog_store import CatalogEntry
 

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 import click
 
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.logs import log_to_terminal
 
 __all__ = ["TOKEN_VARIABLE", "codec_server_command"]
@@ -44,8 +44,8 @@ def codec_server_command(port: int, origin: str | None, host: str, allow_remote:
     """
     token = os.environ.get(TOKEN_VARIABLE)
     _check_address(host, token, allow_remote=allow_remote)
-    reach = reach_running()
-    found = origin or reach.ui
+    deployment = running_deployment()
+    found = origin or deployment.ui
     if not found:
         raise click.UsageError("--origin is required: the URL where you open the Web UI, such as http://localhost:8233")
     log_to_terminal()
@@ -76,13 +76,13 @@ def _origin_of(url: str) -> str:
 
 
 async def _serve(host: str, port: int, origin: str, token: str | None) -> None:
-    from noetl_temporal.cli.stop_signals import stop_asked
+    from noetl_temporal.cli.stop_signals import stop_event
     from noetl_temporal.codec_server import Access, serving_codec
     from noetl_temporal.config import reading_converter
     from noetl_temporal.deployment import DeploymentError
 
     converter = await reading_converter()
-    with stop_asked() as stopped:
+    with stop_event() as stopped:
         try:
             async with serving_codec(converter, Access(origin, token), host, port) as url:
                 click.echo(f"codec server for {origin}: {url}; Ctrl-C stops")

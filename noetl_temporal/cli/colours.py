@@ -1,4 +1,4 @@
-"""Colours on a terminal: names of steps and tasks, kinds of tools, ways on, failures and warnings of previews; the
+"""Colours on a terminal: names of steps and tasks, kinds of tools, routes, failures and warnings of previews; the
 severity and the code of findings.
 """
 

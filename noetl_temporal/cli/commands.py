@@ -12,8 +12,7 @@ from typing import NamedTuple, NoReturn
 
 import click
 
-from noetl_temporal.cli.causes import cause_of
-from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
+from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG, cause_of
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.printable_stream import print_safely
 from noetl_temporal.cli.text_arguments import require_unicode
@@ -94,17 +93,19 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is asked for."""
+    """A group that knows its commands by name and imports one when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the list above, which puts the most used commands first."""
+        """Return the commands in the order of the list above, which begins with the most used."""
         del ctx
         return list(COMMANDS)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, which knows no names to suggest: the commands are not imported."""
+        """Resolve a command; the error for an unknown one suggests names, which click cannot, as commands are not
+        imported.
+        """
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             near = difflib.get_close_matches(name, COMMANDS, n=1)
@@ -112,7 +113,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, None when there is none."""
+        """Return the command of that name, None when there is none."""
         del ctx
         if cmd_name not in COMMANDS:
             return None
@@ -123,7 +124,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As click does, which would import all of them for a line of each."""
+        """Write the list of commands without importing them, which click would do for their help."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
@@ -148,7 +149,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line and exit. Errors are printed as one sentence; NOETL_DEBUG adds a traceback."""
     print_safely()
-    status = _status()
+    status = _exit_status()
     export_all()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
@@ -160,7 +161,7 @@ def main() -> NoReturn:
     os._exit(status)
 
 
-def _status() -> int:
+def _exit_status() -> int:
     try:
         returned = cli.main(standalone_mode=False, color=True)  # click would remove half of an escape sequence
         return returned if isinstance(returned, int) else 0
@@ -178,8 +179,8 @@ def _status() -> int:
 def _report_error(raised: BaseException) -> int:
     error = cause_of(raised)
     if isinstance(error, OSError):
-        error = _of_the_folder(error)
-    if isinstance(error, StackError) or _is_of_the_deployment(error):
+        error = _stack_folder_error(error)
+    if isinstance(error, StackError) or _is_deployment_error(error):
         click.echo(f"Error: {error}", err=True, color=True)
         is_wrong = isinstance(error, _WRONG) or not isinstance(error, StackError)
         return WRONG if is_wrong else FAILED
@@ -193,8 +194,8 @@ def _report_error(raised: BaseException) -> int:
 _WRONG = (NotStartedError, NoSuchRunError, WrongArgumentError)
 
 
-def _of_the_folder(error: OSError) -> Exception:
-    """The message for an error of the stack's folder, else the error itself."""
+def _stack_folder_error(error: OSError) -> Exception:
+    """Return the message for an error of the stack's folder, else the error itself."""
     try:
         problem = Home().problem(error)
     except StackError as nowhere:
@@ -208,7 +209,7 @@ _OF_THE_DEPLOYMENT = {
 }
 
 
-def _is_of_the_deployment(error: BaseException) -> bool:
-    """Without importing what raises it: a command that does not speak to Temporal need not wait for it."""
+def _is_deployment_error(error: BaseException) -> bool:
+    """Whether the error is a DeploymentError, without importing its module, which takes long."""
     loaded = ((sys.modules.get(module), name) for module, name in _OF_THE_DEPLOYMENT.items())
     return any(module is not None and isinstance(error, getattr(module, name)) for module, name in loaded)

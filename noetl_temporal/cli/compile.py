@@ -25,8 +25,8 @@ from noetl_temporal.cli.arguments import read_sizes
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import Text, print_texts, terminal_width, write_texts
 from noetl_temporal.cli.payload import read_payload
-from noetl_temporal.cli.render import FORMATS, Wanted, shown
-from noetl_temporal.cli.sources import understood
+from noetl_temporal.cli.render import FORMATS, RenderOptions, rendered
+from noetl_temporal.cli.sources import parsed_playbooks
 
 __all__ = ["compile_command"]
 
@@ -92,19 +92,21 @@ def compile_command(
     """
     tools = installed_tools()
     width = terminal_width() if output is None else None
-    wanted = Wanted(form, steps, cost, guarantees, read_payload(payload, settings), Sizes(**sizes), tools, width)
-    results = _compiled(paths, catalog, wanted.request, tools)
-    if wanted.request and not wanted.is_forecast and not any(map(_has_script, results)):
+    options = RenderOptions(
+        form, steps, cost, guarantees, read_payload(payload, settings), Sizes(**sizes), tools, width
+    )
+    results = _compile_all(paths, catalog, options.request, tools)
+    if options.request and not options.is_forecast and not any(map(_has_script, results)):
         raise click.UsageError("--set and --payload need --forecast, --format html or a playbook with scripts")
     several = findings == "text" and len(results) > 1
     is_folder = several or (output or "").endswith(os.sep)
-    if several and output is None and form in ("svg", "html") and wanted.suffix != "txt":
+    if several and output is None and form in ("svg", "html") and options.suffix != "txt":
         raise click.UsageError(f"--format {form} of {len(results)} playbooks needs -o FOLDER")
-    texts = _graphs(results, wanted, strict=strict) if findings == "text" else _findings(results, findings)
+    texts = _graphs(results, options, strict=strict) if findings == "text" else _findings(results, findings)
     if output is None:
-        print_texts(texts, titled=several and wanted.suffix == "txt", coloured=wanted.suffix == "txt")
+        print_texts(texts, titled=several and options.suffix == "txt", coloured=options.suffix == "txt")
     else:
-        write_texts(texts, Path(output), wanted.suffix, into_folder=is_folder)
+        write_texts(texts, Path(output), options.suffix, into_folder=is_folder)
     sys.exit(int(any(result.graph is None or (strict and result.diagnostics) for result in results)))
 
 
@@ -116,12 +118,12 @@ def _has_script(result: Result) -> bool:
     return any(isinstance(names_in(task.config).get("script"), dict) for task in tasks)
 
 
-def _graphs(results: Sequence[Result], wanted: Wanted, *, strict: bool) -> list[Text]:
+def _graphs(results: Sequence[Result], options: RenderOptions, *, strict: bool) -> list[Text]:
     for result in results:
         show_findings(result, "there is no graph", strict=strict)
     if len(results) > 1:
         click.echo(_summary(results), err=True)
-    return [Text(graph.source.file, shown(graph, result, wanted)) for result in results if (graph := result.graph)]
+    return [Text(graph.source.file, rendered(graph, result, options)) for result in results if (graph := result.graph)]
 
 
 def _summary(results: Sequence[Result]) -> str:
@@ -142,8 +144,8 @@ def _findings(results: Sequence[Result], form: str) -> list[Text]:
     return [Text("findings", printable_json(as_text))]
 
 
-def _compiled(paths: Sequence[str], folder: Path | None, request: dict[str, Json], tools: Tools) -> list[Result]:
-    found = understood(paths, tools)
+def _compile_all(paths: Sequence[str], folder: Path | None, request: dict[str, Json], tools: Tools) -> list[Result]:
+    found = parsed_playbooks(paths, tools)
     if folder is not None and not folder.is_dir():
         raise click.UsageError(f"{str(folder)!r} is not a folder")
     if folder is not None:

@@ -1,4 +1,4 @@
-"""What a command talks to: the cluster that the environment names, else this folder's embedded stack."""
+"""The deployment that a command uses: the cluster that the environment names, else this folder's embedded stack."""
 
 from __future__ import annotations
 
@@ -15,40 +15,47 @@ from noetl_temporal.stack.errors import NotStartedError, StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.process import FOR_THE_OWNER
 from noetl_temporal.stack.use import Use, running, use
+from noetl_temporal.tracing import tracing_problem
 
-__all__ = ["Reach", "reach_running", "reach_to_run", "reach_to_submit"]
+__all__ = ["Deployment", "deployment_to_run", "deployment_to_submit", "running_deployment", "warn_of_missing_traces"]
 
 CLUSTER = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 
 
-class Reach(NamedTuple):
-    """``ui`` is the web UI, if known. ``serve`` when this process is to be the worker and the mirror; else
-    ``credentials`` is what NOETL_CREDENTIALS named where the stack's worker started."""
+class Deployment(NamedTuple):
+    """A cluster, or the stack of a folder.
+
+    ``ui`` is the URL of its web UI, if known. ``serve``: this process must be the worker and the mirror; otherwise
+    ``credentials`` is the value of NOETL_CREDENTIALS with which the stack's worker was started.
+    """
 
     ui: str | None = None
     serve: bool = False
     credentials: str = ""
 
 
-def _cluster() -> bool:
+def _is_cluster_set() -> bool:
     return any(os.environ.get(name) for name in CLUSTER)
 
 
 @contextmanager
-def reach_to_run() -> Generator[Reach]:
-    """A place to run a playbook; the environment then names it. Raises NotStartedError, and StackError at its end."""
-    if _cluster():
-        yield Reach()
+def deployment_to_run() -> Generator[Deployment]:
+    """Yield a deployment that runs a playbook, starting a stack if needed; the environment then names it.
+
+    Raises NotStartedError; StackError at its end.
+    """
+    if _is_cluster_set():
+        yield Deployment()
         return
     with ExitStack() as until_left:
-        used = _joined_or_started(until_left)
+        used = _join_or_start(until_left)
         if used.owned:  # this process is its worker, and only its account reads what a worker of the stack writes
             os.umask(FOR_THE_OWNER)
         # Nobody can open the web UI of a stack that stops with the run.
-        yield Reach(None if used.owned else used.addresses.ui, used.owned, used.addresses.credentials)
+        yield Deployment(None if used.owned else used.addresses.ui, used.owned, used.addresses.credentials)
 
 
-def _joined_or_started(until_left: ExitStack) -> Use:
+def _join_or_start(until_left: ExitStack) -> Use:
     try:
         home = Home()
         used = until_left.enter_context(use(home, lambda: _report_wait(home)))
@@ -59,7 +66,7 @@ def _joined_or_started(until_left: ExitStack) -> Use:
         raise NotStartedError(problem) from error
     except StackError as error:
         raise NotStartedError(str(error)) from error
-    _use(home, used.addresses)
+    _set_environment(home, used.addresses)
     return used
 
 
@@ -68,10 +75,13 @@ def _report_wait(home: Home) -> None:
     click.echo(f"waiting for another run that uses this stack ({how})", err=True)
 
 
-def reach_to_submit() -> Reach:
-    """A stack where a run continues by itself; the environment then names it. Raises NotStartedError."""
-    if _cluster():
-        return Reach()
+def deployment_to_submit() -> Deployment:
+    """Return a deployment that keeps running after this command; the environment then names it.
+
+    Raises NotStartedError.
+    """
+    if _is_cluster_set():
+        return Deployment()
     home = Home()
     found = running(home)
     if found is None:
@@ -81,20 +91,20 @@ def reach_to_submit() -> Reach:
             f"the stack of this folder belongs to a `noetl run` (process {found.pid}), and stops with it: run "
             "`noetl dev up` after it has ended. Nothing was started"
         )
-    _use(home, found)
-    return Reach(found.ui, credentials=found.credentials)
+    _set_environment(home, found)
+    return Deployment(found.ui, credentials=found.credentials)
 
 
-def reach_running() -> Reach:
-    """A place to look at runs; the environment then names it. Raises StackError when none is up."""
-    if _cluster():
-        return Reach()
+def running_deployment() -> Deployment:
+    """Return the deployment that is running; the environment then names it. Raises StackError if there is none."""
+    if _is_cluster_set():
+        return Deployment()
     home = Home()
     found = running(home)
     if found is None:
         raise StackError(_none_is_running(home))
-    _use(home, found)
-    return Reach(found.ui)
+    _set_environment(home, found)
+    return Deployment(found.ui)
 
 
 def _none_is_running(home: Home) -> str:
@@ -105,9 +115,16 @@ def _none_is_running(home: Home) -> str:
     )
 
 
-def _use(home: Home, stack: Addresses) -> None:
+def _set_environment(home: Home, stack: Addresses) -> None:
     if os.environ.get(DSN_VARIABLE, stack.postgres) != stack.postgres:
         click.echo(
             "NOETL_POSTGRES is ignored, because TEMPORAL_ADDRESS is not set: using this folder's stack", err=True
         )
     os.environ.update({**stack.environment(), HOME_VARIABLE: str(home.root)})
+
+
+def warn_of_missing_traces() -> None:
+    """Warn on stderr if the environment asks for traces that cannot be exported."""
+    problem = tracing_problem()
+    if problem is not None:
+        click.echo(f"warning: {problem}", err=True)

@@ -34,7 +34,7 @@ class PrintableConsole(Console):
         return super().render_str(printable(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """All that is shown passes here; what has a ``control`` are Rich's own movements of the cursor."""
+        """Escape control characters in all output, except Rich's own cursor movements, which have a ``control``."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
@@ -64,7 +64,7 @@ def error_console() -> PrintableConsole:
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:
-    """A line of texts, each alone or with its style."""
+    """Return a line of texts, each alone or with its style."""
     return Text.assemble(
         *(printable(part) if isinstance(part, str) else (printable(part[0]), part[1]) for part in parts)
     )

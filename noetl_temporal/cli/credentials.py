@@ -16,7 +16,7 @@ from noetl_activities.variables import CREDENTIALS_VARIABLE
 from noetl_compiler.credential_names import credentials_without_template
 from noetl_compiler.graph import Graph
 from noetl_compiler.regular_file import read_regular
-from noetl_temporal.cli.connection import Reach
+from noetl_temporal.cli.connection import Deployment
 from noetl_temporal.cli.playbook import refuse_to_start
 from noetl_temporal.credential_check import missing_credentials, problem_of
 from noetl_temporal.credential_source import credential_source
@@ -60,10 +60,10 @@ async def check_names_of_workers(graphs: Iterable[Graph], client: Client) -> Non
     refuse_to_start(await missing_credentials(client, graphs))
 
 
-def warn_of_ignored_credentials(reach: Reach) -> None:
+def warn_of_ignored_credentials(deployment: Deployment) -> None:
     """Say that NOETL_CREDENTIALS has no effect on a run that this process does not serve."""
     named = os.environ.get(CREDENTIALS_VARIABLE)
-    if named and not reach.serve and named != reach.credentials:
+    if named and not deployment.serve and named != deployment.credentials:
         click.echo(
             f"{CREDENTIALS_VARIABLE} is ignored here: it is read where the worker starts. "
             "Restart the stack, or use --credentials",

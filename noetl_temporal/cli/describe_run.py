@@ -12,11 +12,11 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionSta
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
-from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.event_log import EventLog
-from noetl_temporal.cli.log_reading import reading_of
+from noetl_temporal.cli.log_reading import log_summary
+from noetl_temporal.cli.run_problems import RunProblem, problems_of_run
 from noetl_temporal.cli.run_report import RunSummary
-from noetl_temporal.cli.standstill import Standstill, standstill_of
+from noetl_temporal.cli.suspensions import Suspension, suspensions_of
 from noetl_temporal.cli.waiting import OpenWait, open_wait
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
@@ -35,83 +35,79 @@ _WITHIN = datetime.timedelta(seconds=5)
 
 
 async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> RunSummary:
-    """The description of a run. A running one has the steps started so far and no result.
+    """Describe a run. A running one has the steps started so far and no result.
 
-    Raises RPCError."""
+    Raises RPCError.
+    """
     found = await handle.workflow.describe()
     is_running = found.status is WorkflowExecutionStatus.RUNNING
     report = RunReport("running", handle.execution_id) if is_running else await handle.result()
     is_cancelling = is_running and found.raw_description.workflow_extended_info.cancel_requested
-    attention: list[Attention] = []
+    problems: list[RunProblem] = []
     if is_running:
-        attention = await attention_of(runs.temporal, handle.workflow_id, handle.execution_id)
-    read = await reading_of(log, found.namespace, handle, found.run_id)
-    started = await _started(runs, handle, found)
-    has_worker = is_running and all(one.kind == "paused_call" for one in attention)
-    open_ = await _open(handle) if has_worker else OpenWaits([])
-    standstill = tuple(standstill_of(handle.execution_id, open_))
-    asked_below = await _asked_below(runs, read.called if has_worker else ())
+        problems = await problems_of_run(runs.temporal, handle.workflow_id, handle.execution_id)
+    logged = await log_summary(log, found.namespace, handle, found.run_id)
+    started = await _start_time(runs, handle, found)
+    has_worker = is_running and all(one.kind == "paused_call" for one in problems)
+    open_ = await _open_waits(handle) if has_worker else OpenWaits([])
+    suspensions = tuple(suspensions_of(handle.execution_id, open_))
+    below = await _open_requests_of_called(runs, logged.called if has_worker else ())
     until = found.close_time or datetime.datetime.now(datetime.UTC)
-    return RunSummary(
+    summary = RunSummary(
         execution_id=handle.execution_id,
         workflow_id=handle.workflow_id,
         run_id=found.run_id,
         path=found.typed_search_attributes.get(PATH) or "",
-        status="paused" if standstill or is_paused(found.raw_description.workflow_execution_info) else report.status,
+        status="paused" if suspensions or is_paused(found.raw_description.workflow_execution_info) else report.status,
         result=report.result,
-        steps=report.steps or await _steps(log, handle, report.status, has_worker=has_worker),
+        steps=report.steps or await _step_statuses(log, handle, report.status, has_worker=has_worker),
         failures=report.failures,
-        events=read.events,
-        superseded=read.superseded,
-        events_complete=read.is_complete,
-        rerun_of=str(report.rerun_of or "") or read.rerun_of,
-        rerun_from=report.rerun_from or read.rerun_from,
-        called=read.called,
-        calls=read.calls,
-        warnings=read.warnings,
-        reason=await _cancel_reason(handle) if is_cancelling and has_worker else read.reason,
+        rerun_of=str(report.rerun_of or ""),
+        rerun_from=report.rerun_from,
+        reason=await _cancel_reason(handle) if is_cancelling and has_worker else "",
         duration_seconds=round((until - started).total_seconds(), 3),
-        ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
-        attention=(*attention, *read.problems),
+        ui_url=_ui_page(ui, found.namespace, handle.workflow_id, found.run_id),
+        problems=tuple(problems),
         cancelling=is_cancelling,
-        waits=(*(open_wait(handle.execution_id, wait) for wait in open_.waits), *asked_below.waits),
-        standstill=(*standstill, *asked_below.standstill),
+        waits=(*(open_wait(handle.execution_id, wait) for wait in open_.waits), *below.waits),
+        suspensions=(*suspensions, *below.suspensions),
     )
+    return logged.added_to(summary)
 
 
-class _Asked(NamedTuple):
-    """What playbooks that a run has called ask of people."""
+class _OpenRequests(NamedTuple):
+    """The waits and suspensions of the playbooks that a run has called."""
 
     waits: list[OpenWait]
-    standstill: list[Standstill]
+    suspensions: list[Suspension]
 
 
-async def _asked_below(runs: Runs, called: Sequence[CalledRun]) -> _Asked:
-    """Each with the path of its playbook, and the command for its own run."""
-    asked = _Asked([], [])
+async def _open_requests_of_called(runs: Runs, called: Sequence[CalledRun]) -> _OpenRequests:
+    """Return those of all called runs that are open, each with the path of its playbook and its own commands."""
+    asked = _OpenRequests([], [])
     for one in called:
         if one.status not in ("running", "paused"):
             continue
         try:
-            open_ = await _open(await runs.find(one.execution_id))
+            open_ = await _open_waits(await runs.find(one.execution_id))
         except UnknownRunError:  # it has ended, and was removed meanwhile
             continue
         for wait in (open_wait(one.execution_id, found) for found in open_.waits):
             asked.waits.append(replace(wait, name=f"{one.path}: {wait.name}"))
-        held = [found for found in standstill_of(one.execution_id, open_) if found.run]
-        asked.standstill.extend(replace(found, run=f"{one.path}: {found.run}") for found in held)
+        held = [found for found in suspensions_of(one.execution_id, open_) if found.run]
+        asked.suspensions.extend(replace(found, run=f"{one.path}: {found.run}") for found in held)
     return asked
 
 
-async def _open(handle: RunHandle) -> OpenWaits:
+async def _open_waits(handle: RunHandle) -> OpenWaits:
     try:
-        return await handle.standstill(_WITHIN)
+        return await handle.suspensions(_WITHIN)
     except (RPCError, RequestRefusedError):
         return OpenWaits([])  # no worker answers just now, or somebody has paused it in Temporal meanwhile
 
 
 async def _cancel_reason(handle: RunHandle) -> str:
-    """Of a run that is stopping; the log has it only at the end."""
+    """Return the reason why a run is being cancelled; the log has it only at the end."""
     try:
         state: dict[str, Any] = await handle.workflow.query("state", rpc_timeout=_WITHIN)
     except RPCError:
@@ -120,8 +116,8 @@ async def _cancel_reason(handle: RunHandle) -> str:
     return str(stop.get("reason", ""))
 
 
-async def _started(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
-    """The start of the first run in the chain of continued runs."""
+async def _start_time(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
+    """Return the start of the first run in the chain of continued runs."""
     first_run = found.raw_description.workflow_execution_info.first_run_id
     if first_run in ("", found.run_id):
         return found.start_time
@@ -135,12 +131,10 @@ async def _started(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescri
         return datetime.datetime.fromtimestamp(millisecond_of(handle.execution_id) / 1000, datetime.UTC)
 
 
-async def _steps(
+async def _step_statuses(
     log: EventLog | None, handle: RunHandle, status: str, *, has_worker: bool
 ) -> dict[str, dict[str, Json]]:
-    """Of a run that gave no report of them: their counts are in the event log, and while it runs the workflow has
-    them.
-    """
+    """Return the steps of a run whose report has none: counts from the event log, statuses from the workflow."""
     counted = await _counted_steps(log, handle, status)
     if not has_worker:
         return counted
@@ -162,9 +156,11 @@ async def _counted_steps(log: EventLog | None, handle: RunHandle, status: str) -
 
 
 def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str, Json]]:
-    """As a report has them: name -> {status, reused?, attempts, retries, iterations?, duration_seconds}.
+    """Return the steps in the form of a report: name -> {status, reused?, attempts, retries, iterations?,
+    duration_seconds}.
 
-    A step that was active when the run ended is cancelled, even if its row is not written yet."""
+    A step that was active when the run ended is cancelled, even if its row is not written yet.
+    """
     found: dict[str, dict[str, Json]] = {}
     is_over = status not in ("running", "paused")
     open_words = {"STARTED": "cancelled" if is_over else "running", "PAUSED": "cancelled" if is_over else "held"}
@@ -184,7 +180,7 @@ def _iterations(step: StepSummary) -> dict[str, Json]:
     return {"iterations": {"total": total, "success": ended - failed, "failed": failed, "skipped": total - ended}}
 
 
-def _page(ui: str | None, namespace: str, workflow_id: str, run_id: str) -> str | None:
+def _ui_page(ui: str | None, namespace: str, workflow_id: str, run_id: str) -> str | None:
     if ui is None:
         return None
     return f"{ui}/namespaces/{namespace}/workflows/{quote(workflow_id, safe='')}/{run_id}/timeline"

@@ -63,7 +63,7 @@ def up_command() -> None:
     found = running(home)
     if found is None:
         _report_crash(home)
-    addresses = found or _started(home)
+    addresses = found or _start(home)
     if addresses.mode == "run":
         raise StackError(
             f"a `noetl run` (process {addresses.pid}) owns the stack of this folder: try again after it ends"
@@ -84,7 +84,7 @@ def down_command() -> None:
         return
     if owner.mode == "run":
         raise StackError(f"a `noetl run` (process {owner.pid}) owns the stack of this folder: stop it with Ctrl-C")
-    _end(home, owner)
+    _end_server(home, owner)
     click.echo("down")
 
 
@@ -146,8 +146,8 @@ def _report_crash(home: Home) -> None:
         click.echo(reason, err=True)
 
 
-def _started(home: Home) -> Addresses:
-    """Start the serving process, detached, and wait for what it publishes; or what another publishes meanwhile."""
+def _start(home: Home) -> Addresses:
+    """Start the serving process, detached, and wait for the addresses that it, or another one, publishes."""
     home.prepare()
     log = home.log("stack")
     process = None
@@ -160,7 +160,7 @@ def _started(home: Home) -> Addresses:
             return found
         owner = home.owner()
         if owner is None and process is None:
-            process = _serving(log)
+            process = _spawn_server(log)
         elif owner is None and process and process.poll() == BUSY:
             process = None
         elif owner is None and process and process.poll() is not None:
@@ -174,7 +174,7 @@ def _started(home: Home) -> Addresses:
     raise StackError(f"the stack was not ready after {UP_SECONDS:g} s: see {log}")
 
 
-def _serving(log: Path) -> subprocess.Popen[bytes]:
+def _spawn_server(log: Path) -> subprocess.Popen[bytes]:
     with open_log(log) as output:
         return subprocess.Popen(
             program("dev", "serve"),
@@ -187,13 +187,14 @@ def _serving(log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _end(home: Home, owner: Owner) -> None:
-    """Ask the serving process to end, and make sure of it and of all that it started. Raises StackError.
+def _end_server(home: Home, owner: Owner) -> None:
+    """Ask the serving process to end, and end it and all that it started if it does not. Raises StackError.
 
-    What holds the lock says which process that is. It is asked only when it is the command that serves a stack."""
+    The lock names the process. It is ended only if it is the command that serves a stack.
+    """
     serving = identity(owner.pid)
     if home.owner() != owner or serving is None:
-        return _forget(home)
+        return _remove_leftovers(home)
     if SERVE not in serving.command:
         raise StackError(f"process {owner.pid} holds {home.owner_file}, and is not `noetl {SERVE}`: end it yourself")
     _signal(owner.pid, serving, signal.SIGTERM)
@@ -203,7 +204,7 @@ def _end(home: Home, owner: Owner) -> None:
         if time.monotonic() > deadline:
             _signal(owner.pid, serving, signal.SIGKILL)
         wait.pause(POLL_SECONDS)
-    return _forget(home)
+    return _remove_leftovers(home)
 
 
 def _signal(pid: int, expected: Identity, how: signal.Signals) -> None:
@@ -212,7 +213,7 @@ def _signal(pid: int, expected: Identity, how: signal.Signals) -> None:
             os.kill(pid, how)
 
 
-def _forget(home: Home) -> None:
+def _remove_leftovers(home: Home) -> None:
     with contextlib.suppress(BusyError), home.owner_lock("dev"):
         end_leftovers(home.servers)
         clear_crash(home)

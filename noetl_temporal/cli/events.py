@@ -12,13 +12,13 @@ from rich.cells import cell_len
 
 from noetl_temporal.cli.arguments import RUN_ID
 from noetl_temporal.cli.column_writer import Column, ColumnWriter
-from noetl_temporal.cli.connection import reach_running
-from noetl_temporal.cli.event_words import event_words
+from noetl_temporal.cli.connection import running_deployment
+from noetl_temporal.cli.event_details import event_details
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
-if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
+if TYPE_CHECKING:  # importing the database driver is slow
     from noetl_temporal.cli.logged_run import EventPage
 
 __all__ = ["EventTable", "events_command", "print_json"]
@@ -43,7 +43,7 @@ def events_command(execution: int | str | None, last: int | None, as_json: bool)
     noetl events
     noetl events 754318462739161088 --json | jq 'select(.event_type == "task.attempt.failed")'
     """
-    reach_running()
+    running_deployment()
     asyncio.run(_show(execution, last, as_json=as_json))
 
 
@@ -103,14 +103,14 @@ class EventTable:
                 event.node_name,
                 event.status,
                 _seconds(event.duration),
-                ", ".join(filter(None, [SUPERSEDED if row.is_superseded else "", event_words(event)])),
+                ", ".join(filter(None, [SUPERSEDED if row.is_superseded else "", event_details(event)])),
                 style="dim" if row.is_superseded else "",
             )
         self._lines.flush()
 
 
 def _widths(first: EventPage) -> tuple[int, int, int, int]:
-    """Of the columns event, node, status and seconds."""
+    """Return the widths of the columns event, node, status and seconds."""
     events, widths = [row.event for row in first.rows], first.widths
     if widths is None:
         found = (

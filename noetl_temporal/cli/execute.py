@@ -17,13 +17,12 @@ import click
 from temporalio.service import RPCError
 
 from noetl_compiler.graph import Json
-from noetl_temporal.cli.causes import cause_of
-from noetl_temporal.cli.connection import Reach
+from noetl_temporal.cli.connection import Deployment
 from noetl_temporal.cli.credentials import check_names, check_names_of_workers
 from noetl_temporal.cli.event_log import EventLog, open_event_log
+from noetl_temporal.cli.exits import OutcomeUnknownError, cause_of
 from noetl_temporal.cli.following import Following
-from noetl_temporal.cli.interrupts import taken_interrupts
-from noetl_temporal.cli.outcome import OutcomeUnknownError
+from noetl_temporal.cli.interrupts import caught_interrupts
 from noetl_temporal.cli.playbook import Playbook, check_support
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.submission import UnansweredError, submitted
@@ -36,16 +35,17 @@ from noetl_temporal.naming import workflow_id
 from noetl_temporal.runs import RunHandle
 from noetl_temporal.stack.errors import StackError
 
-__all__ = ["Order", "execute"]
+__all__ = ["RunOptions", "execute"]
 
 
 Show: TypeAlias = Callable[[RunSummary, bool], None]
-"""Shows how a run ended, and takes note whether it was interrupted."""
+"""Shows how a run ended, and records whether it was interrupted."""
 
 
-class Order(NamedTuple):
-    """A run and its options. ``tools`` are the kinds that can be called, ``timeout`` is in seconds. ``is_verbose``
-    to show what its tasks print.
+class RunOptions(NamedTuple):
+    """A run and its options.
+
+    ``tools`` are the kinds that can be called, ``timeout`` is in seconds; ``is_verbose``: show the output of tasks.
     """
 
     playbook: Playbook
@@ -57,30 +57,33 @@ class Order(NamedTuple):
 
 
 class _Run:
-    """What is known of the run here. ``is_submitted`` when Temporal has said so; ``ended`` once it is not followed any
-    more, since its end was seen or it was left."""
+    """The state of the run in this process.
 
-    def __init__(self, order: Order) -> None:
+    ``is_submitted``: Temporal has confirmed it. ``ended`` is its summary once it is no longer followed, because it has
+    ended or was left running.
+    """
+
+    def __init__(self, options: RunOptions) -> None:
         self.execution_id = new_execution_id()
-        self.path = order.playbook.graph.source.path
+        self.path = options.playbook.graph.source.path
         self.is_submitted = False
         self.ended: RunSummary | None = None
 
     def unknown(self, error: BaseException) -> RunSummary:
-        """What is known of it, when ``error`` came before its end."""
+        """Return the facts about a run that ``error`` kept from being followed to its end."""
         workflow = workflow_id(self.path, self.execution_id)
         return RunSummary(self.execution_id, workflow, "", self.path, "unknown", reason=_reason(error))
 
 
-async def execute(order: Order, reach: Reach, view: View, show: Show) -> None:
+async def execute(options: RunOptions, deployment: Deployment, view: View, show: Show) -> None:
     """Run it to its end, and show that once it is seen: what serves the run stops after that, and may be interrupted.
 
     Raises DeploymentError before anything has started, OutcomeUnknownError when its end was not seen: the connection is
     lost, say, or the report cannot be read.
     """
-    run = _Run(order)
+    run = _Run(options)
     try:
-        await _execute(run, order, reach, view, show)
+        await _execute(run, options, deployment, view, show)
     except Exception as raised:
         error = cause_of(raised)
         if run.ended is None:
@@ -94,29 +97,29 @@ async def execute(order: Order, reach: Reach, view: View, show: Show) -> None:
         raise OutcomeUnknownError(run.ended)
 
 
-async def _execute(run: _Run, order: Order, reach: Reach, view: View, show: Show) -> None:
-    client = await NoetlClient.connect(tools=order.tools)
-    check_support(order.playbook, order.tools, has_store=client.has_store)
+async def _execute(run: _Run, options: RunOptions, deployment: Deployment, view: View, show: Show) -> None:
+    client = await NoetlClient.connect(tools=options.tools)
+    check_support(options.playbook, options.tools, has_store=client.has_store)
     # The signal handlers outlive the worker: a KeyboardInterrupt while the worker stops leaves tasks that never end.
     with ExitStack() as signals:
         async with open_event_log(client.dsn) as log, AsyncExitStack() as served:
             await _check(log)
-            queues = await _serve(served, client, order, reach)
-            interrupts = signals.enter_context(taken_interrupts())
+            queues = await _serve(served, client, options, deployment)
+            interrupts = signals.enter_context(caught_interrupts())
             with view:
-                submit = partial(_submit, client, order, queues)
+                submit = partial(_submit, client, options, queues)
                 handle = await submitted(submit, run.execution_id, interrupts, view.say)
                 run.is_submitted = True
-                graph, is_verbose = order.playbook.graph, order.is_verbose
+                graph, is_verbose = options.playbook.graph, options.is_verbose
                 following = Following(
-                    client, handle, log, view, graph, order.timeout, interrupts, shows_output=is_verbose
+                    client, handle, log, view, graph, options.timeout, interrupts, shows_output=is_verbose
                 )
-                run.ended, interrupted = await following.follow(reach.ui)
+                run.ended, interrupted = await following.follow(deployment.ui)
             show(run.ended, interrupted)
 
 
 def _reason(error: BaseException) -> str:
-    """The reason why the outcome is unknown."""
+    """Return the reason why the outcome is unknown."""
     if isinstance(error, RPCError):
         return f"lost the connection to Temporal ({error.message}); the run continues when its stack is up"
     if isinstance(error, DeploymentError | StackError | UnansweredError):
@@ -125,19 +128,19 @@ def _reason(error: BaseException) -> str:
 
 
 async def _check(log: EventLog | None) -> None:
-    """Raises DeploymentError."""
+    """Check that the event log can be read; warn if there is none. Raises DeploymentError."""
     if log is None:
         click.echo("showing no progress and no events: NOETL_POSTGRES is not set", err=True)
         return
     async with log.connection():
-        """That there is one is all."""
+        pass  # connecting was the check
 
 
-async def _submit(client: NoetlClient, order: Order, queues: Mapping[str, str], execution_id: int) -> RunHandle:
-    playbook = order.playbook
+async def _submit(client: NoetlClient, options: RunOptions, queues: Mapping[str, str], execution_id: int) -> RunHandle:
+    playbook = options.playbook
     return await client.submit(
         playbook.graph,
-        order.request,
+        options.request,
         content=playbook.text,
         catalog=playbook.calls,
         queues=queues,
@@ -145,16 +148,18 @@ async def _submit(client: NoetlClient, order: Order, queues: Mapping[str, str], 
     )
 
 
-async def _serve(served: AsyncExitStack, client: NoetlClient, order: Order, reach: Reach) -> dict[str, str]:
-    """Have the run served where this process has to; the queues of its tools, where they are not the usual ones."""
-    if not reach.serve and not order.credentials:
-        await check_names_of_workers(order.playbook.graphs, client.temporal)
+async def _serve(
+    served: AsyncExitStack, client: NoetlClient, options: RunOptions, deployment: Deployment
+) -> dict[str, str]:
+    """Serve the run if this process must. Return the queues of its tools, if they differ from the default."""
+    if not deployment.serve and not options.credentials:
+        await check_names_of_workers(options.playbook.graphs, client.temporal)
         return {}
     from noetl_temporal.cli import local_worker  # imports all tools and Temporal's worker, which takes long
 
-    check_names(order.playbook.graphs, credential_source(order.credentials))
-    if not reach.serve:
-        return await served.enter_async_context(local_worker.tools_alone(client.temporal, order.credentials))
+    check_names(options.playbook.graphs, credential_source(options.credentials))
+    if not deployment.serve:
+        return await served.enter_async_context(local_worker.serve_tools(client.temporal, options.credentials))
     if client.dsn:
-        await served.enter_async_context(local_worker.everything(client.temporal, client.dsn, order.credentials))
+        await served.enter_async_context(local_worker.serve_all(client.temporal, client.dsn, options.credentials))
     return {}

@@ -21,7 +21,7 @@ __all__ = ["explain_command"]
 
 _CODE = re.compile(r"NT\d+", re.IGNORECASE)
 _MARKER = re.compile(r"^<!-- .* -->\n\n?", re.MULTILINE)
-"""Of a page: where a table is written from the code, or a block is no playbook."""
+"""Comments in a page that mark generated tables and blocks that are not playbooks."""
 
 _WIDTH = 100
 
@@ -86,9 +86,9 @@ def _lines(entry: KeyEntry, kinds: ToolKinds) -> Iterator[str]:
         yield "\nValues:"
         yield from _table(entry.choices)
     if entry.default is not None:
-        yield f"\nDefault: {_shown(entry.default)}"
+        yield f"\nDefault: {_example_text(entry.default)}"
     if entry.examples:
-        yield f"\nExamples: {', '.join(map(_shown, entry.examples))}"
+        yield f"\nExamples: {', '.join(map(_example_text, entry.examples))}"
     if entry.older:
         yield f"\nOlder names: {', '.join(entry.older)}"
     if entry.keys:
@@ -106,7 +106,7 @@ def _lines(entry: KeyEntry, kinds: ToolKinds) -> Iterator[str]:
 
 
 def _facts(tool: ToolDescription, *, is_supported: bool) -> Iterator[str]:
-    """What holds for every call of a kind."""
+    """Yield what holds for every call of a kind."""
     if tool.problem:
         yield from _paragraph(f"It is installed and cannot be used: {tool.problem}")
     elif not is_supported:
@@ -125,7 +125,7 @@ def _paragraph(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
-def _shown(example: object) -> str:
+def _example_text(example: object) -> str:
     return example if isinstance(example, str) else json.dumps(example)
 
 

@@ -17,12 +17,13 @@ __all__ = ["show_all_findings", "show_findings"]
 
 
 _MOST_SHOWN = 100
-"""Findings of one file. Who has more mends these first."""
+"""The maximum number of diagnostics of one file that are shown."""
 
 
 def show_findings(result: Result, therefore: str, *, strict: bool = False) -> None:
-    """Each finding with its line of the text, errors before warnings where there are too many; ``therefore`` is what
-    errors among them mean. ``strict``: warnings fail as well.
+    """Print each diagnostic with its line, errors first if there are too many; ``therefore`` is printed after errors.
+
+    ``strict``: warnings fail as well.
     """
     errors, warnings = _show(result)
     if errors:
@@ -32,7 +33,7 @@ def show_findings(result: Result, therefore: str, *, strict: bool = False) -> No
 
 
 def show_all_findings(results: Sequence[Result], therefore: str) -> None:
-    """Those of several files, and once what the errors among them mean."""
+    """Print the diagnostics of several files; ``therefore`` is printed once after errors."""
     errors = [errors for errors, _ in map(_show, results) if errors]
     if errors:
         files = f" in {len(errors):,} files" if len(errors) > 1 else ""
@@ -40,9 +41,9 @@ def show_all_findings(results: Sequence[Result], therefore: str) -> None:
 
 
 def _show(result: Result) -> tuple[int, int]:
-    """How many errors and warnings there are."""
+    """Print the diagnostics of a file; return the numbers of errors and warnings."""
     credentials = [found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT]
-    for found in _first(result.diagnostics):
+    for found in _first_diagnostics(result.diagnostics):
         source = result.source_of(found)
         _echo(render(found, source, credentials if source is result.source else ()), found)
     if (more := len(result.diagnostics) - _MOST_SHOWN) > 0:
@@ -57,7 +58,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _echo(text: str, found: Diagnostic) -> None:
-    """With its severity and code in colour on a terminal, or where FORCE_COLOR is set; NO_COLOR is stronger."""
+    """Print a diagnostic, in colour on a terminal or with FORCE_COLOR; NO_COLOR overrides both."""
     is_coloured = sys.stderr.isatty() or os.environ.get("FORCE_COLOR")
     if not is_coloured or os.environ.get("NO_COLOR"):
         click.echo(text, err=True)
@@ -67,8 +68,8 @@ def _echo(text: str, found: Diagnostic) -> None:
     echo_finding(text, found)
 
 
-def _first(found: Sequence[Diagnostic]) -> Sequence[Diagnostic]:
-    """As many as are shown, in reading order."""
+def _first_diagnostics(found: Sequence[Diagnostic]) -> Sequence[Diagnostic]:
+    """Return the first diagnostics in reading order, as many as are shown."""
     if len(found) <= _MOST_SHOWN:
         return found
     by_weight = sorted(found, key=lambda one: one.severity is not Severity.ERROR)

@@ -16,20 +16,20 @@ import msgspec
 from temporalio.service import RPCError
 
 from noetl_compiler.graph import Graph
-from noetl_temporal.cli.attention import attention_of
+from noetl_compiler.language.defaults import CLEANUP_SECONDS
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.log_reading import problems_of, until_read
+from noetl_temporal.cli.run_problems import problems_of_run
 from noetl_temporal.cli.run_report import RunSummary
-from noetl_temporal.cli.standstill import StandstillLines
+from noetl_temporal.cli.suspensions import SuspensionLines
 from noetl_temporal.cli.view import View
 from noetl_temporal.cli.waiting import WaitLines
 from noetl_temporal.deployment import DeploymentError
-from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.mirror.announcements import announce
 from noetl_temporal.mirror.poll_interval import PollInterval
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.read import EventTail
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.runs import RunHandle, RunOverError, Runs
@@ -70,8 +70,8 @@ class Following:
         self._runs, self._handle, self._log, self._view = runs, handle, log, view
         self._interval = PollInterval()
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
-        self._waits, self._attention = WaitLines(handle.execution_id), list[str]()
-        self._standstill = StandstillLines(handle.execution_id)
+        self._waits, self._problems = WaitLines(handle.execution_id), list[str]()
+        self._suspensions = SuspensionLines(handle.execution_id)
         self._why = "noetl run was stopped"
         self._stops = 0
         self._output = LogTail(handle.execution_id) if shows_output else None
@@ -80,7 +80,7 @@ class Following:
 
     @property
     def execution_id(self) -> int:
-        """Of the run."""
+        """The execution id of the run."""
         return self._handle.execution_id
 
     async def follow(self, ui: str | None) -> tuple[RunSummary, bool]:
@@ -95,7 +95,7 @@ class Following:
             with self._interrupts.handled(self._interrupt):
                 timed_out = await self._wait()
                 if not self._left.is_set():
-                    await self._settle(shown)
+                    await self._wait_for_last_rows(shown)
             if self._stopping:
                 await asyncio.wait(self._stopping, timeout=ASK_SECONDS)
         finally:
@@ -108,7 +108,7 @@ class Following:
             ended = msgspec.structs.replace(ended, status="unknown", reason="left while the run was running")
         return ended, self._interrupts.count > 0
 
-    async def _settle(self, shown: asyncio.Task[None]) -> None:
+    async def _wait_for_last_rows(self, shown: asyncio.Task[None]) -> None:
         """Wait until the event log has the last rows of the run."""
         if self._log is None:
             return
@@ -124,7 +124,7 @@ class Following:
         """Return when the run has ended or was left. Returns whether it has timed out."""
         ended, left = asyncio.ensure_future(self._handle.result()), asyncio.ensure_future(self._left.wait())
         try:
-            timed_out = not await self._ends(ended, left, self._timeout) and not self._interrupts.count
+            timed_out = not await self._ends_within(ended, left, self._timeout) and not self._interrupts.count
             if timed_out:
                 self._view.say(f"timed out after {self._timeout:g} s")
                 self._why = f"timed out after {self._timeout:g} s (--timeout)"
@@ -139,16 +139,16 @@ class Following:
 
     async def _stop_step_by_step(self, ended: asyncio.Future[Any], left: asyncio.Future[Any]) -> None:
         await self._stop()
-        if await self._ends(ended, left, self._cleanup_seconds() + SETTLE_SECONDS):
+        if await self._ends_within(ended, left, self._cleanup_seconds() + SETTLE_SECONDS):
             return
         await self._stop()
-        if not await self._ends(ended, left, SETTLE_SECONDS):
+        if not await self._ends_within(ended, left, SETTLE_SECONDS):
             self._view.say("the run does not stop: terminating it")
             with _already_ended():
                 await self._handle.terminate("did not stop after its timeout")
 
     @staticmethod
-    async def _ends(ended: asyncio.Future[Any], left: asyncio.Future[Any], seconds: float | None) -> bool:
+    async def _ends_within(ended: asyncio.Future[Any], left: asyncio.Future[Any], seconds: float | None) -> bool:
         done, _ = await asyncio.wait([ended, left], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         return bool(done)
 
@@ -161,7 +161,7 @@ class Following:
         self._stopping.append(asyncio.create_task(self._stop()))
 
     async def _stop(self) -> None:
-        """Take the next of the three steps."""
+        """Take the next of the three steps: cancel, skip the cleanup, leave."""
         self._stops += 1
         with _already_ended():
             if self._stops == 1:
@@ -179,11 +179,11 @@ class Following:
     # ---- showing ----------------------------------------------------------------------------------------------------
 
     async def _show(self) -> None:
-        """Progress is worth nothing more than itself: a log that cannot be read takes no run along."""
+        """Show the progress of the run. If the log cannot be read, the run continues without it."""
         if self._log is None:
             return
         with contextlib.suppress(DeploymentError):
-            await self._announce(self._log)
+            await self._announce_run(self._log)
             tail = EventTail(self._handle.execution_id)
             while not tail.has_ended:
                 has_printed = await self._show_output(self._log)
@@ -192,7 +192,7 @@ class Following:
                 for row in rows:
                     self._view.feed(row)
                     self._waits.feed(row)
-                    self._standstill.feed(row)
+                    self._suspensions.feed(row)
                 if rows:
                     self._warn()
                 if not tail.has_ended:
@@ -212,27 +212,27 @@ class Following:
                 self._view.print_line(line.place_and_text())
         return has_lines
 
-    async def _announce(self, log: EventLog) -> None:
-        """Have the run read at once."""
+    async def _announce_run(self, log: EventLog) -> None:
+        """Announce the run to the mirrors, so that they read it immediately."""
         workflow, run_id = self._handle.workflow, self._handle.run_id
         if run_id is not None:
             async with log.connection() as connection:
-                run = Run(self._runs.temporal.namespace, workflow.id, run_id, PLAYBOOK_WORKFLOW)
+                run = WorkflowRun(self._runs.temporal.namespace, workflow.id, run_id, PLAYBOOK_WORKFLOW)
                 await announce(connection, run)
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             with contextlib.suppress(RPCError):
-                found = await attention_of(self._runs.temporal, self._handle.workflow_id, self._handle.execution_id)
+                found = await problems_of_run(self._runs.temporal, self._handle.workflow_id, self._handle.execution_id)
                 if self._log is not None:
                     found += await problems_of(self._log, self._runs.temporal.namespace, self._handle.workflow_id)
-                self._attention = [one.line() for one in found]
+                self._problems = [one.line() for one in found]
                 self._warn()
 
     def _warn(self) -> None:
-        """What blocks the run, and what it waits for."""
-        self._view.warn([*self._attention, *self._standstill.lines(), *self._waits.lines()])
+        """Show what blocks the run, and what it waits for."""
+        self._view.warn([*self._problems, *self._suspensions.lines(), *self._waits.lines()])
 
 
 @contextlib.contextmanager

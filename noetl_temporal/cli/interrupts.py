@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-__all__ = ["Interrupts", "taken_interrupts"]
+__all__ = ["Interrupts", "caught_interrupts"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -36,8 +36,8 @@ class Interrupts:
 
 
 @contextmanager
-def taken_interrupts() -> Generator[Interrupts]:
-    """Until left, a signal cancels no task of this loop: what was asked of a server is not given up half way."""
+def caught_interrupts() -> Generator[Interrupts]:
+    """Catch SIGINT and SIGTERM while the block runs, so that they cancel no task in the middle of a request."""
     interrupts = Interrupts()
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:

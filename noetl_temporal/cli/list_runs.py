@@ -13,7 +13,7 @@ import msgspec
 from rich.table import Table
 
 from noetl_temporal.cli.arguments import NAME, moment_of
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.console import print_table, styled
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.importing import importing
@@ -21,7 +21,7 @@ from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import RUN_STATUSES, RunStatus
 
-if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.run_list import ListedRun, RunFilter
 
 __all__ = ["list_command"]
@@ -97,11 +97,11 @@ def list_command(
       1    runs were found (--fail-if any), or none (--fail-if none)
       2    the command line or the deployment is wrong; nothing was listed
     """
-    reach_running()
+    running_deployment()
     log_nowhere()
     with importing():
         from noetl_temporal.run_list import RunFilter
-    found = asyncio.run(_found(RunFilter(path, statuses, since, limit, ended_since)))
+    found = asyncio.run(_list_runs(RunFilter(path, statuses, since, limit, ended_since)))
     if as_json:
         for run in found:
             ids = {"execution_id": str(run.execution_id)}
@@ -116,7 +116,7 @@ def list_command(
         sys.exit(FAILED)
 
 
-async def _found(wanted: RunFilter) -> Sequence[ListedRun]:
+async def _list_runs(wanted: RunFilter) -> Sequence[ListedRun]:
     from noetl_temporal.deployment import DeploymentError
     from noetl_temporal.environment import dsn_from_environment
     from noetl_temporal.runs import Runs
@@ -124,7 +124,7 @@ async def _found(wanted: RunFilter) -> Sequence[ListedRun]:
     dsn = dsn_from_environment()
     if dsn is not None:
         try:
-            return await _in_log(dsn, wanted)
+            return await _list_logged_runs(dsn, wanted)
         except DeploymentError as problem:
             click.echo(f"{problem}\nTemporal has these runs:", err=True)
     runs = await Runs.connect()
@@ -132,7 +132,7 @@ async def _found(wanted: RunFilter) -> Sequence[ListedRun]:
     return await Runs(runs.temporal, None).list(*asked)
 
 
-async def _in_log(dsn: str, wanted: RunFilter) -> list[ListedRun]:
+async def _list_logged_runs(dsn: str, wanted: RunFilter) -> list[ListedRun]:
     from noetl_temporal.database_errors import DATABASE_ERRORS
     from noetl_temporal.deployment import postgres_problem
     from noetl_temporal.run_list import runs_in_log

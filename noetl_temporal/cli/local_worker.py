@@ -1,4 +1,4 @@
-"""Serve a run in the process that follows it."""
+"""Workers in the process that follows a run."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from noetl_temporal.credential_source import credential_source
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.worker import serving, tool_worker
 
-__all__ = ["everything", "tools_alone"]
+__all__ = ["serve_all", "serve_tools"]
 
 
 @asynccontextmanager
-async def everything(client: Client, dsn: str, credentials: Path | None) -> AsyncGenerator[None]:
-    """As worker and mirror of a stack that has no other."""
+async def serve_all(client: Client, dsn: str, credentials: Path | None) -> AsyncGenerator[None]:
+    """Serve as the only worker and mirror of a stack while the block runs."""
     async with mirroring(client, dsn), serving(client, load_tools(), _source(credentials)):
         yield
 
 
 @asynccontextmanager
-async def tools_alone(client: Client, credentials: Path | None) -> AsyncGenerator[dict[str, str]]:
-    """As the only worker that has these credentials: the queues of its tools, by kind."""
+async def serve_tools(client: Client, credentials: Path | None) -> AsyncGenerator[dict[str, str]]:
+    """Serve all tools with these credentials on queues of their own while the block runs; yields the queues by kind."""
     token = secrets.token_hex(4)
     tools, source = load_tools(), _source(credentials)
     queues = {kind: f"noetl-{kind}-{token}" for kind in tools}
@@ -40,7 +40,9 @@ async def tools_alone(client: Client, credentials: Path | None) -> AsyncGenerato
 
 
 def _source(credentials: Path | None) -> CredentialSource:
-    """``credentials`` is named in the environment as well: what is named there is hidden from tasks."""
+    """Return the source of credentials. The file is named in the environment as well, because such files are hidden
+    from tasks.
+    """
     if credentials is not None:
         os.environ[CREDENTIALS_VARIABLE] = str(credentials.resolve())
     return credential_source(credentials)

@@ -12,13 +12,13 @@ from noetl_temporal.mirror.read import (
     EventWidths,
     Execution,
     LoggedEvent,
-    Place,
+    LogPosition,
     event_counts,
     event_widths,
     events_after,
     execution,
     latest_execution,
-    place_before_last,
+    position_before_last,
 )
 
 __all__ = ["PAGE_ROWS", "EventPage", "logged_events", "logged_run"]
@@ -28,8 +28,8 @@ PAGE_ROWS = 1000
 
 
 class EventPage(NamedTuple):
-    """Some rows of a run, in the order they happened. ``widths`` are those of all its pages, None where it is the only
-    one.
+    """A page of rows of a run, in the order they happened. ``widths`` are those of all its pages, None if it is the
+    only one.
     """
 
     rows: list[LoggedEvent]
@@ -48,17 +48,17 @@ async def logged_events(dsn: str, execution_id: int | None, last: int | None = N
             found = await logged_run(connection, execution_id)
             if found is None:
                 return
-            id_, place = found.execution_id, Place()
+            id_, place = found.execution_id, LogPosition()
             left = (await event_counts(connection, id_)).events
             if last is not None:
-                place, left = await place_before_last(connection, id_, last), min(last, left)
+                place, left = await position_before_last(connection, id_, last), min(last, left)
             rows = await events_after(connection, id_, place, min(PAGE_ROWS, left))
             widths = await event_widths(connection, id_, place) if len(rows) == PAGE_ROWS else None
         while rows:
             yield EventPage(rows, widths)
             left -= len(rows)
             async with log.connection() as connection:
-                rows = await events_after(connection, id_, Place.after(rows[-1].event), min(PAGE_ROWS, left))
+                rows = await events_after(connection, id_, LogPosition.after(rows[-1].event), min(PAGE_ROWS, left))
     finally:
         await log.close()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["LOG_FORMATS", "log_nowhere", "log_to_file", "log_to_terminal"]
 
 TASK_OUTPUT = "noetl_temporal.task_output"
-"""The logger of that module, which brings Temporal along."""
+"""The logger of a module that imports Temporal."""
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LOG_FORMATS = ("text", "json")
 
@@ -30,20 +30,24 @@ _IDS = ("execution_id", "step", "iteration", "attempt")
 
 
 def log_to_file(file: Path) -> None:
-    """For a command that a person watches: nothing but its own words on the terminal. Nowhere, without a folder.
+    """Log to a file, for a command that a person watches, so that the terminal has only its own output. Without a
+    folder nothing is logged.
 
-    Raises OSError when somebody else may have made the file."""
+    Raises OSError when somebody else may have made the file.
+    """
     has_folder = file.parent.exists()
     _log_to(_File(open_log(file, append=True)) if has_folder else logging.NullHandler())
 
 
 def log_nowhere() -> None:
-    """For a command that only reads: it reports problems itself."""
+    """Discard the log, for commands that only read and report problems themselves."""
     _log_to(logging.NullHandler())
 
 
 def log_to_terminal(form: str = "text", metrics: PrometheusConfig | None = None) -> None:
-    """For a service: warnings on stderr, as one of LOG_FORMATS. With ``metrics`` the SDK serves its own there."""
+    """Log warnings to stderr in one of LOG_FORMATS, for services. With ``metrics`` the SDK serves its own metrics
+    there.
+    """
     _log_to(logging.StreamHandler(), _Json() if form == "json" else None, metrics)
 
 

@@ -16,7 +16,7 @@ from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import below
 from noetl_temporal.cli.printable_stream import echo_document
 from noetl_temporal.cli.rewrite_files import difference, rewrite
-from noetl_temporal.cli.sources import understood
+from noetl_temporal.cli.sources import parsed_playbooks
 
 __all__ = ["migrate_command"]
 
@@ -51,7 +51,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, output: Path | None,
         raise click.UsageError("--write rewrites files in place: it needs files, and excludes -o")
     if is_dry and (in_place or output):
         raise click.UsageError("--check and --diff write nothing: they exclude --write and -o")
-    migrations = [migrated(found) for found in understood(paths, installed_tools())]
+    migrations = [migrated(found) for found in parsed_playbooks(paths, installed_tools())]
     if len(migrations) > 1 and not (is_dry or in_place or output):
         raise click.UsageError("several playbooks need --write, -o FOLDER, --check or --diff")
     for one in migrations:
@@ -101,5 +101,5 @@ def _write(migrations: Sequence[Migration], paths: Sequence[str], output: Path |
 
 
 def _named_folder(file: Path, paths: Sequence[str]) -> Path:
-    """The named folder that contains the file; for a file that was named itself, its own folder."""
+    """Return the named folder that contains the file; for a file that was named itself, its own folder."""
     return next((Path(path) for path in paths if Path(path).is_dir() and file.is_relative_to(path)), file.parent)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_temporal.cli.arguments import HOST_AND_PORT
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.logs import log_to_terminal
-from noetl_temporal.cli.stop_signals import stop_asked
+from noetl_temporal.cli.stop_signals import stop_event
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.stack.errors import StackError
 
-if TYPE_CHECKING:  # it brings Temporal along, which a wrong call need not wait for
-    from noetl_temporal.mirror.read import Problem
-    from noetl_temporal.mirror.rebuild import Rebuilt
+if TYPE_CHECKING:  # importing Temporal is slow
+    from noetl_temporal.mirror.read import ReadProblem
+    from noetl_temporal.mirror.rebuild import RebuildResult
 
 __all__ = ["mirror_group"]
 
@@ -40,7 +40,7 @@ def mirror_group(context: click.Context, health: tuple[str, int] | None) -> None
     noetl mirror rebuild
     """
     if context.invoked_subcommand is None:
-        asyncio.run(_follow(_reached(), health))
+        asyncio.run(_follow(_event_log_dsn(), health))
     elif health is not None:
         raise click.UsageError(
             f"--health is an option of `noetl mirror`, not of `noetl mirror {context.invoked_subcommand}`"
@@ -50,14 +50,14 @@ def mirror_group(context: click.Context, health: tuple[str, int] | None) -> None
 @mirror_group.command("rebuild")
 def rebuild_command() -> None:
     """Rebuild noetl.event from the histories in noetl.history. The rows of pruned runs are unchanged."""
-    rows, frozen = asyncio.run(_rebuilt(_reached()))
+    rows, frozen = asyncio.run(_rebuild(_event_log_dsn()))
     click.echo(f"{rows} rows in noetl.event")
     if frozen:
         runs, their = ("run", "its") if frozen == 1 else ("runs", "their")
         click.echo(f"skipped {frozen} pruned {runs}: {their} rows are unchanged")
 
 
-async def _rebuilt(dsn: str) -> Rebuilt:
+async def _rebuild(dsn: str) -> RebuildResult:
     from noetl_temporal.config import reading_converter
     from noetl_temporal.mirror.rebuild import rebuild
 
@@ -67,7 +67,7 @@ async def _rebuilt(dsn: str) -> Rebuilt:
 @mirror_group.command("problems")
 def problems_command() -> None:
     """List the runs whose history the mirror cannot read, and why. Exits with 1 if there are any."""
-    found = asyncio.run(_problems(_reached()))
+    found = asyncio.run(_problems(_event_log_dsn()))
     for one in found:
         click.echo(f"{one.workflow_id} run {one.run_id}, since {one.since:%Y-%m-%d %H:%M:%S} UTC: {one.problem}")
     if found:
@@ -75,7 +75,7 @@ def problems_command() -> None:
     click.echo("no problems: every run is mirrored")
 
 
-async def _problems(dsn: str) -> list[Problem]:
+async def _problems(dsn: str) -> list[ReadProblem]:
     from noetl_temporal.cli.event_log import log_connection
     from noetl_temporal.mirror.read import problems
 
@@ -102,7 +102,7 @@ async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
         except DATABASE_ERRORS as error:
             raise OSError(str(postgres_problem(error, dsn))) from error
 
-    with stop_asked() as stopped:
+    with stop_event() as stopped:
         async with asyncpg.create_pool(dsn, min_size=0, max_size=1, command_timeout=CONNECT_SECONDS) as pool:
             gauges = Gauges(pool, client.namespace)
             async with answering_health(health, client, stopped, "the event log", metrics), mirroring(client, dsn):
@@ -110,9 +110,9 @@ async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
                 await stopped.wait()
 
 
-def _reached() -> str:
-    """The DSN of the event log. Asked for by each command, so that --help needs no stack."""
-    reach_running()
+def _event_log_dsn() -> str:
+    """Return the DSN of the event log. Asked for by each command, so that --help needs no stack."""
+    running_deployment()
     log_to_terminal()
     dsn = dsn_from_environment()
     if dsn is None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import DeploymentError, postgres_problem
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.stack.errors import NoSuchRunError
 
-__all__ = ["execution_of", "latest_in_temporal"]
+if TYPE_CHECKING:
+    from noetl_temporal.runs import RunHandle, Runs
+
+__all__ = ["execution_of", "find_run", "latest_in_temporal"]
 
 
 @overload
@@ -17,8 +20,9 @@ async def execution_of(run: int | str) -> int: ...
 @overload
 async def execution_of(run: int | str | None) -> int | None: ...
 async def execution_of(run: int | str | None) -> int | None:
-    """Its execution id; None for the latest run. A text is looked up in the event log and in Temporal, as far as they
-    can be asked. Raises NoSuchRunError when it names no run, or several; DeploymentError."""
+    """Return the execution id; None for the latest run. A text is looked up in the event log and in Temporal, if they
+    can be reached. Raises NoSuchRunError when it names no run, or several; DeploymentError.
+    """
     if not isinstance(run, str):
         return run
     from noetl_temporal.run_ids import AmbiguousIdError, chosen
@@ -41,9 +45,30 @@ async def execution_of(run: int | str | None) -> int | None:
     return execution_id
 
 
+async def find_run(runs: Runs, execution_id: int | None) -> RunHandle:
+    """Return the handle of a run, or of the latest run that no other has called.
+
+    Raises UnknownRunError when Temporal has no such run, DeploymentError.
+    """
+    from temporalio.service import RPCError
+
+    from noetl_temporal.naming import PLAYBOOK_WORKFLOW
+    from noetl_temporal.runs import UnknownRunError
+    from noetl_temporal.temporal_problems import rpc_problem
+
+    if execution_id is not None:
+        return await runs.find(execution_id)
+    try:
+        query = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ParentWorkflowId IS NULL"
+        async for found in runs.temporal.list_workflows(query, limit=1):
+            return await runs.handle(found.id)
+    except RPCError as error:
+        raise rpc_problem(error, runs.temporal.namespace) or error from error
+    raise UnknownRunError("nothing has run here yet")
+
+
 async def latest_in_temporal() -> int | None:
-    """The latest run that Temporal knows; None if it knows none or is unreachable: then the event log is read."""
-    from noetl_temporal.cli.find import find_run
+    """Return the latest run that Temporal knows; None if it knows none or is unreachable: then read the event log."""
     from noetl_temporal.runs import Runs, UnknownRunError
 
     try:

@@ -61,6 +61,6 @@ def write_text(target: Path, text: str, within: Path) -> None:
 
 
 def below(folder: Path, file: str) -> Path:
-    """The path in the output folder for a file with this path."""
+    """Return the path in the output folder for a file with this path."""
     path = Path(file)
     return folder / Path(*(part for part in path.parts if part not in ("..", path.anchor)))

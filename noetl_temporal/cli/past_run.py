@@ -1,6 +1,4 @@
-"""Runs that Temporal has removed, or cannot be asked for because it is unreachable: described from the mirror's
-tables.
-"""
+"""Describes runs from the mirror's tables, where Temporal has removed them or is unreachable."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from temporalio.converter import DataConverter
 
 from noetl_temporal.cli.describe_run import steps_from_log
 from noetl_temporal.cli.event_log import log_connection
-from noetl_temporal.cli.log_reading import Reading, read_log
+from noetl_temporal.cli.log_reading import read_log
 from noetl_temporal.cli.logged_run import logged_run
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.mirror import sql
@@ -26,23 +24,22 @@ PRUNED = "values over 64 KB of this run are gone: they were pruned on"
 
 
 async def describe_past_run(dsn: str, converter: DataConverter, execution_id: int | None) -> RunSummary | None:
-    """The account of a run, or of the latest; None where the log has none. Raises DeploymentError."""
+    """Describe a run, or the latest one; None if the log does not have it. Raises DeploymentError."""
     async with log_connection(dsn) as log:
         found = await logged_run(log, execution_id)
-        return None if found is None else await _account(log, converter, found)
+        return None if found is None else await _summary(log, converter, found)
 
 
-async def _account(log: asyncpg.Connection, converter: DataConverter, found: Execution) -> RunSummary:
+async def _summary(log: asyncpg.Connection, converter: DataConverter, found: Execution) -> RunSummary:
     run = await past_run(log, found.execution_id)
     status = found.status.lower()
-    log_of = Reading() if run is None else await read_log(log, *run, found.execution_id)
     pruned = await log.fetchval(sql.query("pruned_at"), found.execution_id)
     report = RunReport(status, found.execution_id)
     with suppress(LookupError) if pruned else nullcontext():
         report = (None if run is None else await past_report(log, converter, run)) or report
     started = (found.start_time or datetime.now()).replace(tzinfo=UTC)
     ended = found.end_time.replace(tzinfo=UTC) if found.end_time else datetime.now(UTC)
-    return RunSummary(
+    summary = RunSummary(
         execution_id=found.execution_id,
         workflow_id="" if run is None else run.workflow_id,
         run_id="" if run is None else run.run_id,
@@ -51,15 +48,9 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
         result=report.result,
         steps=report.steps or steps_from_log(await steps_of(log, found.execution_id), status),
         failures=report.failures,
-        events=log_of.events,
-        superseded=log_of.superseded,
-        events_complete=log_of.is_complete,
-        attention=log_of.problems,
-        rerun_of=str(report.rerun_of or "") or log_of.rerun_of,
-        rerun_from=report.rerun_from or log_of.rerun_from,
-        called=log_of.called,
-        calls=log_of.calls,
-        warnings=(*log_of.warnings, *([] if pruned is None else [f"{PRUNED} {pruned:%Y-%m-%d}"])),
-        reason=log_of.reason,
+        rerun_of=str(report.rerun_of or ""),
+        rerun_from=report.rerun_from,
+        warnings=() if pruned is None else (f"{PRUNED} {pruned:%Y-%m-%d}",),
         duration_seconds=round((ended - started).total_seconds(), 3),
     )
+    return summary if run is None else (await read_log(log, *run, found.execution_id)).added_to(summary)

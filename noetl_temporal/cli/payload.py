@@ -27,23 +27,23 @@ _LONG_NUMBER = re.compile(r"[0-9]{19}")
 
 
 def read_payload(payload: str | None, settings: Iterable[str]) -> dict[str, Json]:
-    """The payload's object with every ``a.b=value`` of ``settings`` set in it, in order."""
-    request = _object(payload) if payload else {}
+    """Return the payload's object with every ``a.b=value`` of ``settings`` set in it, in order."""
+    request = _parse_object(payload) if payload else {}
     left = json_limits.MAX_VALUES
     for setting in settings:
-        keys, value = _setting(setting)
+        keys, value = _parse_setting(setting)
         left -= sum(1 for _ in _values(value))
         if left < 0:
             raise click.UsageError(f"--set has more than {json_limits.MAX_VALUES:,} values in all")
-        _put(request, keys, value)
+        _set_at(request, keys, value)
     return request
 
 
 # ---- --payload --------------------------------------------------------------------------------------------------
 
 
-def _object(payload: str) -> dict[str, Json]:
-    text, where = (_file(payload[1:]), payload[1:]) if payload.startswith("@") else (payload, "--payload")
+def _parse_object(payload: str) -> dict[str, Json]:
+    text, where = (_read_file(payload[1:]), payload[1:]) if payload.startswith("@") else (payload, "--payload")
     if too_much := json_limits.excess(text):
         raise click.UsageError(
             f"{where} is too large ({too_much}): keep data in a file or a table, and read it in a task"
@@ -63,7 +63,7 @@ def _fits(value: Json) -> bool:
     return not isinstance(value, int) or -(2**63) <= value < 2**64
 
 
-def _file(name: str) -> str:
+def _read_file(name: str) -> str:
     try:
         data = read_regular(Path(name), STORED_BYTES + 1)
         if len(data) > STORED_BYTES:
@@ -79,12 +79,12 @@ def _file(name: str) -> str:
 # ---- --set ------------------------------------------------------------------------------------------------------
 
 
-def _setting(setting: str) -> tuple[list[str], Json]:
+def _parse_setting(setting: str) -> tuple[list[str], Json]:
     """``a.b=3`` as the names ``a`` and ``b``, and 3."""
     path, equals, raw = setting.partition("=")
     keys = path.strip().split(".")
     if not equals or not all(keys) or printable_line(path) != path:
-        raise click.UsageError(f"--set takes name=value, such as --set city=Oslo; got {_shown(setting)}")
+        raise click.UsageError(f"--set takes name=value, such as --set city=Oslo; got {_abbreviated(setting)}")
     return keys, read_value("--set", path, raw, len(keys))
 
 
@@ -96,21 +96,21 @@ def read_value(option: str, name: str, raw: str, depth: int = 1) -> Json:
         return None
     root, found = read(SourceFile(option, raw))
     if root is None or found:
-        raise click.UsageError(f"{option} {cut(name)}: {_shown(raw)} is not a YAML value{_why(found)}")
+        raise click.UsageError(f"{option} {cut(name)}: {_abbreviated(raw)} is not a YAML value{_first_problem(found)}")
     value = plain(root)
     if depth + max((level for level, _ in _values(value)), default=0) > MAX_DEPTH:
         raise click.UsageError(f"{option} {cut(name)} has more than {MAX_DEPTH} levels")
     return value
 
 
-def _why(found: list[Diagnostic]) -> str:
-    """The first thing that is wrong, and what to do. The remedy for too large a playbook is none here."""
+def _first_problem(found: list[Diagnostic]) -> str:
+    """Return the first thing that is wrong, and what to do. The remedy for too large a playbook is none here."""
     first = found[0]
     has_remedy = first.hint and first.code is not Code.BUDGET_EXCEEDED
     return f": {first.message}{f' ({first.hint})' if has_remedy else ''}"
 
 
-def _put(request: dict[str, Json], keys: list[str], value: Json) -> None:
+def _set_at(request: dict[str, Json], keys: list[str], value: Json) -> None:
     for key in keys[:-1]:
         inner: Json = request.setdefault(key, {})
         if not isinstance(inner, dict):
@@ -120,7 +120,7 @@ def _put(request: dict[str, Json], keys: list[str], value: Json) -> None:
 
 
 def _values(value: Json) -> Iterator[tuple[int, Json]]:
-    """The value and all in it, each with the number of lists and mappings around it; without recursion."""
+    """Yield the value and all in it, each with the number of lists and mappings around it; without recursion."""
     left: list[tuple[int, Json]] = [(0, value)]
     while left:
         level, one = left.pop()
@@ -131,10 +131,10 @@ def _values(value: Json) -> Iterator[tuple[int, Json]]:
             left.extend((level + 1, inner) for inner in cast("list[Json]", one))
 
 
-def _shown(text: str) -> str:
+def _abbreviated(text: str) -> str:
     return repr(cut(text))
 
 
 def cut(text: str) -> str:
-    """The part of a name or value that is shown in an error."""
+    """Return the part of a name or value that is shown in an error."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

@@ -72,11 +72,11 @@ def read_playbook(file: Path, request: Mapping[str, Json], catalog: Path | None 
     if has_calls(result.graph):
         if is_stdin:
             raise click.UsageError("a playbook from stdin cannot call other playbooks: name its file")
-        calls = _pinned(file, catalog or file.parent, installed_tools(), result.diagnostics)
+        calls = _pin_calls(file, catalog or file.parent, installed_tools(), result.diagnostics)
     return Playbook(result.graph, result.source.text, credentials, calls)
 
 
-def _pinned(file: Path, folder: Path, tools: Tools, shown: Sequence[Diagnostic]) -> PinnedCalls:
+def _pin_calls(file: Path, folder: Path, tools: Tools, shown: Sequence[Diagnostic]) -> PinnedCalls:
     """What ``file`` calls. ``shown`` are diagnostics that need not be shown again."""
     from noetl_compiler.pinning import pin_file  # few playbooks call others
 

@@ -35,7 +35,7 @@ class PrintableStream(io.TextIOWrapper):
         self.beneath = beneath
 
     def write(self, text: str, /) -> int:
-        """As every stream; the result counts the characters of ``text``."""
+        """Write the text with control characters escaped; return the number of characters of ``text``."""
         super().write(_printable(text))
         return len(text)
 
@@ -52,7 +52,7 @@ def _safe(stream: TextIO) -> TextIO:
 
 
 def stream_for_console(stream: TextIO) -> TextIO:
-    """The stream beneath, for who makes text printable before it writes."""
+    """Return the stream beneath, for who makes text printable before it writes."""
     return stream.beneath if isinstance(stream, PrintableStream) else stream
 
 

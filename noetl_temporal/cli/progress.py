@@ -81,7 +81,7 @@ class Progress:
     def feed(self, row: Row) -> str | None:
         """Take in one row of noetl.event; a line worth printing comes back, or None."""
         if row.event_type == "warning":
-            return self._warned(warning_text(row))
+            return self._warning_line(warning_text(row))
         if row.meta.get("synthetic"):
             return None
         event, name = row.event_type, _step_of(row)
@@ -92,13 +92,13 @@ class Progress:
         if line is None:
             return None
         if event in ENDS:
-            return _end(line, ENDS[event], row)
+            return _end_line(line, ENDS[event], row)
         if event == "step.held":
-            return _held(line, row)
+            return _hold_line(line, row)
         _count(line, event, row)
-        return _retried(line, row) if event == "task.attempt.failed" else _so_far(line)
+        return _retry_line(line, row) if event == "task.attempt.failed" else _loop_progress(line)
 
-    def _warned(self, text: str) -> str | None:
+    def _warning_line(self, text: str) -> str | None:
         """A loop that runs again may warn again of the same."""
         if text in self.warnings:
             return None
@@ -127,7 +127,7 @@ def _rounded(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} h"
 
 
-def _end(line: StepLine, status: str, row: Row) -> str:
+def _end_line(line: StepLine, status: str, row: Row) -> str:
     line.status, line.note = status, ""
     line.seconds = row.duration or time.monotonic() - line.began
     counts = f" ({line.counts()})" if line.counts() else ""
@@ -136,7 +136,7 @@ def _end(line: StepLine, status: str, row: Row) -> str:
     return f"{line.name}{after} {status} in {line.seconds:.2f} s{counts}{error}"
 
 
-def _held(line: StepLine, row: Row) -> str:
+def _hold_line(line: StepLine, row: Row) -> str:
     line.status, line.note = "held", row.error or "failed"
     line.seconds = time.monotonic() - line.began
     return f"{line.name} held: {line.note}"
@@ -163,7 +163,7 @@ def _count(line: StepLine, event: str, row: Row) -> None:
         line.note = ""
 
 
-def _so_far(line: StepLine) -> str | None:
+def _loop_progress(line: StepLine) -> str | None:
     """A line about a loop that takes long, now and then."""
     if line.total is None or time.monotonic() - line.reported_at < LINE_SECONDS:
         return None
@@ -171,7 +171,7 @@ def _so_far(line: StepLine) -> str | None:
     return f"{line.name} running for {line.reported_at - line.began:.0f} s ({line.counts()})"
 
 
-def _retried(line: StepLine, row: Row) -> str | None:
+def _retry_line(line: StepLine, row: Row) -> str | None:
     retry: dict[str, Any] = row.meta.get("retry") or {}
     if not retry.get("will_retry"):
         return None

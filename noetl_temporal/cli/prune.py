@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it imports Temporal's SDK and asyncpg, which --help does not need
-    from noetl_temporal.mirror.prune import Pruned
+    from noetl_temporal.mirror.prune import PruneResult
 
 __all__ = ["prune_command", "summary"]
 
@@ -61,7 +61,7 @@ def prune_command(older_than: timedelta, dry_run: bool, as_json: bool) -> None:
     noetl prune --dry-run
     noetl prune --older-than 90d
     """
-    reach_running()
+    running_deployment()
     pruned = asyncio.run(_prune(older_than, dry_run))
     if as_json:
         echo_json(_json(pruned, dry_run))
@@ -69,7 +69,7 @@ def prune_command(older_than: timedelta, dry_run: bool, as_json: bool) -> None:
         click.echo(summary(pruned, dry_run=dry_run))
 
 
-async def _prune(older_than: timedelta, dry_run: bool) -> Pruned:
+async def _prune(older_than: timedelta, dry_run: bool) -> PruneResult:
     from temporalio.service import RPCError
 
     from noetl_temporal.config import connect_temporal
@@ -109,14 +109,14 @@ def _refusal(namespace: str, retention: timedelta, older_than: timedelta) -> str
     )
 
 
-def _json(pruned: Pruned, dry_run: bool) -> str:
+def _json(pruned: PruneResult, dry_run: bool) -> str:
     import msgspec
 
     return msgspec.json.encode({"dry_run": dry_run, **msgspec.structs.asdict(pruned)}).decode()
 
 
-def summary(pruned: Pruned, *, dry_run: bool) -> str:
-    """The lines that say what was removed and what was kept."""
+def summary(pruned: PruneResult, *, dry_run: bool) -> str:
+    """Return the lines that say what was removed and what was kept."""
     removed, did = ("would remove", "would prune") if dry_run else ("removed", "pruned")
     ended = f"{_count(pruned.executions, 'run')} that ended before {pruned.before:%Y-%m-%d %H:%M} UTC"
     lines = [f"{removed} {_count(pruned.payloads, 'payload')}, {_bytes(pruned.bytes)}; {did} {ended}"]

@@ -11,7 +11,7 @@ from noetl_activities.installed_tools import installed_tools
 from noetl_temporal.cli.named_run import execution_of
 from noetl_temporal.config import reading_converter
 from noetl_temporal.naming import SUCCEEDED
-from noetl_temporal.playbook_tests.expectations import Problem
+from noetl_temporal.playbook_tests.expectations import TrialProblem
 from noetl_temporal.playbook_tests.recorded import RecordedRun, recorded_run
 from noetl_temporal.playbook_tests.recording import recorded_test
 from noetl_temporal.run_input import RunReport
@@ -22,12 +22,12 @@ from noetl_temporal.temporal_problems import rpc_problem
 __all__ = ["record_test"]
 
 
-def record_test(execution: int | str) -> tuple[str, tuple[Problem, ...]]:
-    """The text of the test, and what of it fails. Raises StackError, NoSuchRunError, DeploymentError."""
-    return recorded_test(*asyncio.run(_recorded(execution)), installed_tools())
+def record_test(execution: int | str) -> tuple[str, tuple[TrialProblem, ...]]:
+    """Return the text of the test, and what of it fails. Raises StackError, NoSuchRunError, DeploymentError."""
+    return recorded_test(*asyncio.run(_read_recording(execution)), installed_tools())
 
 
-async def _recorded(run: int | str) -> tuple[RecordedRun, RunReport]:
+async def _read_recording(run: int | str) -> tuple[RecordedRun, RunReport]:
     execution = await execution_of(run)
     runs = await Runs.connect()
     try:

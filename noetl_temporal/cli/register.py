@@ -12,14 +12,14 @@ import click
 import msgspec
 
 from noetl_temporal.cli.catalog_playbook import catalog_dsn, entry_fields
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED, WRONG
 from noetl_temporal.cli.findings import show_all_findings
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
 
-if TYPE_CHECKING:  # they bring Temporal along, which a wrong playbook need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_compiler.registration import Candidates
     from noetl_temporal.client import Registration
 
@@ -49,7 +49,7 @@ def register_command(paths: tuple[Path, ...], as_json: bool) -> None:
     """
     with importing():
         found = _candidates(paths)
-        reach_running()
+        running_deployment()
         log_nowhere()
     done = asyncio.run(_register(catalog_dsn(), found))
     _show(done, as_json=as_json)

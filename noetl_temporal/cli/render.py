@@ -20,14 +20,14 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.printable import printable_json
 from noetl_compiler.reader import read
 
-__all__ = ["FORMATS", "Wanted", "shown"]
+__all__ = ["FORMATS", "RenderOptions", "rendered"]
 
 _SUFFIXES = {"tree": "txt", "mermaid": "mmd", "dot": "dot", "json": "json", "svg": "svg", "html": "html"}
 FORMATS = tuple(_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RenderOptions:
     """What to show of a graph: ``steps`` explained, else its cost, else its guarantees, else the whole in a format.
 
     ``tools`` are those that the graph may call. Text for people is broken at ``width`` columns if given. Raises
@@ -60,35 +60,37 @@ class Wanted:
 
     @property
     def suffix(self) -> str:
-        """Of a file that has it."""
+        """The suffix of a file with this format."""
         is_text = bool(self.steps) or ((self.cost or self.guarantees) and self.form != "json")
         return "txt" if is_text else _SUFFIXES[self.form]
 
 
-def shown(graph: Graph, result: Result, wanted: Wanted) -> str:
-    """The text, without a line break at the end. Raises click.UsageError for a step that is not there."""
-    _check_steps(graph, wanted)
-    text = _of_steps_or_whole(graph, result, wanted)
-    return printable_json(text) if wanted.form == "json" else text
+def rendered(graph: Graph, result: Result, options: RenderOptions) -> str:
+    """Return the text, without a line break at the end. Raises click.UsageError for a step that is not there."""
+    _check_steps(graph, options)
+    text = _render_steps_or_whole(graph, result, options)
+    return printable_json(text) if options.form == "json" else text
 
 
-def _of_steps_or_whole(graph: Graph, result: Result, wanted: Wanted) -> str:
-    if wanted.steps:
-        origins = _origins(result)
-        return "\n\n".join(preview.explain(graph, name, origins, wanted.width, wanted.tools) for name in wanted.steps)
-    if wanted.cost:
-        foreseen = forecast(graph, wanted.request, wanted.sizes)
-        return msgspec.json.encode(foreseen).decode() if wanted.form == "json" else preview.forecast_table(foreseen)
-    if wanted.guarantees:
-        if wanted.form == "json":
-            return guarantees_json(graph, wanted.tools)
-        return preview.guarantees(graph, wanted.width, wanted.tools)
-    return _whole(graph, result, wanted)
+def _render_steps_or_whole(graph: Graph, result: Result, options: RenderOptions) -> str:
+    if options.steps:
+        origins = _key_paths(result)
+        return "\n\n".join(
+            preview.explain(graph, name, origins, options.width, options.tools) for name in options.steps
+        )
+    if options.cost:
+        foreseen = forecast(graph, options.request, options.sizes)
+        return msgspec.json.encode(foreseen).decode() if options.form == "json" else preview.forecast_table(foreseen)
+    if options.guarantees:
+        if options.form == "json":
+            return guarantees_json(graph, options.tools)
+        return preview.guarantees(graph, options.width, options.tools)
+    return _render_whole(graph, result, options)
 
 
-def _check_steps(graph: Graph, wanted: Wanted) -> None:
-    sizes = wanted.sizes
-    for name in dict.fromkeys([*wanted.steps, *sizes.items, *sizes.pages, *sizes.result_bytes]):
+def _check_steps(graph: Graph, options: RenderOptions) -> None:
+    sizes = options.sizes
+    for name in dict.fromkeys([*options.steps, *sizes.items, *sizes.pages, *sizes.result_bytes]):
         if name not in graph.steps:
             hint = nearest(name, graph.steps) or f"there are {', '.join(graph.steps)}"
             raise click.UsageError(f"{graph.source.file} has no step {json.dumps(name)}: {hint}")
@@ -108,8 +110,8 @@ def _check_pages(graph: Graph, name: str) -> None:
     raise click.UsageError(f"step {json.dumps(name)} of {graph.source.file} has no pages: nothing calls it again")
 
 
-def _whole(graph: Graph, result: Result, wanted: Wanted) -> str:
-    match wanted.form:
+def _render_whole(graph: Graph, result: Result, options: RenderOptions) -> str:
+    match options.form:
         case "json":
             return f'{{"credentials":{credentials_json(graph)},{encode(graph).decode()[1:]}'
         case "mermaid":
@@ -117,14 +119,14 @@ def _whole(graph: Graph, result: Result, wanted: Wanted) -> str:
         case "dot":
             return preview.dot(graph)
         case "svg":
-            return preview.svg(graph, tools=wanted.tools)
+            return preview.svg(graph, tools=options.tools)
         case "html":
-            cost = forecast(graph, wanted.request, wanted.sizes)
-            return preview.page(graph, cost, result.diagnostics, _origins(result), wanted.tools)
+            cost = forecast(graph, options.request, options.sizes)
+            return preview.page(graph, cost, result.diagnostics, _key_paths(result), options.tools)
         case _:
-            return preview.tree(graph, wanted.width, wanted.tools)
+            return preview.tree(graph, options.width, options.tools)
 
 
-def _origins(result: Result) -> preview.SourceLookup:
+def _key_paths(result: Result) -> preview.KeyPathLookup:
     root, _ = read(result.source)
-    return preview.SourceLookup(root)
+    return preview.KeyPathLookup(root)

@@ -33,7 +33,7 @@ def _stamps(files: Iterable[Path]) -> Stamps:
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """The time and size of a file, None for a missing one: editors replace files."""
+    """Return the time and size of a file, None for a missing one: editors replace files."""
     try:
         found = file.stat()
     except OSError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_compiler.regular_file import read_regular
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import cut
@@ -21,14 +21,14 @@ from noetl_temporal.ids import LARGEST_ID
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 
-if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from temporalio.client import WorkflowHistory
     from temporalio.converter import DataConverter
 
 __all__ = ["replay_command"]
 
 MAX_BYTES = 500_000_000
-"""Of a history in JSON: Temporal ends a run whose history has 50 MB, and JSON writes its payloads in base64."""
+"""Bytes of a history in JSON: Temporal terminates runs over 50 MB of history, and JSON has payloads in base64."""
 
 
 @click.command("replay")
@@ -52,7 +52,7 @@ def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
     files = [_file(target) for target in targets if not target.isdecimal()]
     executions = [_execution(target) for target in targets if target.isdecimal()]
     with nullcontext() if executions or of_open else suppress(StackError):  # of a file: its graph may be stored there
-        reach_running()
+        running_deployment()
     log_to_file(Home().log("replay"))
     if not asyncio.run(_replay(files, executions, of_open)):
         sys.exit(FAILED)
@@ -72,21 +72,21 @@ def _file(target: str) -> Path:
 
 
 async def _replay(files: list[Path], executions: list[int], of_open: bool) -> bool:
-    """Whether all replay."""
+    """Replay all histories; return whether all succeeded."""
     from noetl_temporal.config import reading_converter
 
     converter = await reading_converter()
     fine = True
     total = 0
-    for histories in [_stored(files), _running(executions, of_open)]:
+    for histories in [_histories_in_files(files), _histories_of_runs(executions, of_open)]:
         async for history in histories:
             total += 1
-            fine &= await _judge(history, converter)
+            fine &= await _replay_and_report(history, converter)
     click.echo(f"{total} run{'s' * (total != 1)}: {'all replay' if fine else 'not all replay'}")
     return fine
 
 
-async def _judge(history: WorkflowHistory, converter: DataConverter) -> bool:
+async def _replay_and_report(history: WorkflowHistory, converter: DataConverter) -> bool:
     from noetl_temporal.replay import replay
 
     verdict = await replay(history, converter)
@@ -95,17 +95,17 @@ async def _judge(history: WorkflowHistory, converter: DataConverter) -> bool:
     return verdict.problem is None
 
 
-async def _stored(files: list[Path]) -> AsyncIterator[WorkflowHistory]:
+async def _histories_in_files(files: list[Path]) -> AsyncIterator[WorkflowHistory]:
     from noetl_temporal.replay import NoHistoryError, history_in
 
     for file in files:
         try:
-            yield history_in(_text(file))
+            yield history_in(_read_text(file))
         except (NoHistoryError, OSError, UnicodeDecodeError) as error:
             raise click.UsageError(f"{file}: {error}") from None
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     """Raises OSError, UnicodeDecodeError."""
     found = read_regular(file, MAX_BYTES + 1)
     if len(found) > MAX_BYTES:
@@ -113,7 +113,7 @@ def _text(file: Path) -> str:
     return found.decode("utf-8")
 
 
-async def _running(executions: list[int], of_open: bool) -> AsyncIterator[WorkflowHistory]:
+async def _histories_of_runs(executions: list[int], of_open: bool) -> AsyncIterator[WorkflowHistory]:
     from temporalio.service import RPCError
 
     from noetl_temporal.replay import histories_of, open_histories

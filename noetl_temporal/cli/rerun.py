@@ -10,18 +10,17 @@ import click
 import msgspec
 
 from noetl_temporal.cli.arguments import NAME, RUN_ID
-from noetl_temporal.cli.connection import reach_to_submit
+from noetl_temporal.cli.connection import deployment_to_submit, warn_of_missing_traces
 from noetl_temporal.cli.exits import INTERRUPTED
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.playbook import refuse_to_start
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.submit import started_run
-from noetl_temporal.cli.traces import warn_of_missing_traces
 from noetl_temporal.stack.errors import NotStartedError, StackError
 from noetl_temporal.stack.home import Home
 
-if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.client import NoetlClient
     from noetl_temporal.earlier_run import EarlierRun
     from noetl_temporal.runs import RunHandle
@@ -53,11 +52,11 @@ def rerun_command(execution: int | str, step: str, as_json: bool) -> None:
       2    it was refused; nothing was started
       3    it is unknown whether it has started: the connection was lost
     """
-    reach = reach_to_submit()
+    deployment = deployment_to_submit()
     with importing():
         from noetl_temporal.cli.credentials import warn_of_ignored_credentials
 
-        warn_of_ignored_credentials(reach)
+        warn_of_ignored_credentials(deployment)
         warn_of_missing_traces()
         log_to_file(Home().log("rerun"))
     found = asyncio.run(_rerun(execution, step))

@@ -34,6 +34,6 @@ def rewrite(target: Path, text: str, within: Path) -> None:
 
 
 def difference(file: str, before: str, after: str) -> str:
-    """A unified diff, as ``patch`` takes it; empty when nothing changes."""
+    """Return a unified diff, as ``patch`` takes it; empty when nothing changes."""
     lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), file, file)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

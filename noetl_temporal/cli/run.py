@@ -13,7 +13,7 @@ import click
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.arguments import Seconds
 from noetl_temporal.cli.catalog_playbook import is_registered, read_registered
-from noetl_temporal.cli.connection import Reach, reach_to_run, reach_to_submit
+from noetl_temporal.cli.connection import Deployment, deployment_to_run, deployment_to_submit, warn_of_missing_traces
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED
 from noetl_temporal.cli.importing import importing
@@ -21,14 +21,13 @@ from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.printable_stream import echo_json
-from noetl_temporal.cli.traces import warn_of_missing_traces
 from noetl_temporal.cli.view import open_view
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.stack.home import Home
 from noetl_temporal.unsupported import tools_for
 
-if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
-    from noetl_temporal.cli.execute import Order
+if TYPE_CHECKING:  # importing Temporal is slow
+    from noetl_temporal.cli.execute import RunOptions
     from noetl_temporal.cli.run_report import RunSummary
 
 __all__ = ["run_command"]
@@ -92,21 +91,21 @@ def run_command(
     """
     with importing():
         request = read_payload(payload, settings)
-        reach = reach_to_submit() if is_registered(file) else None
-        if reach is not None and catalog is not None:
+        deployment = deployment_to_submit() if is_registered(file) else None
+        if deployment is not None and catalog is not None:
             raise click.UsageError(
                 "--catalog needs a FILE: the playbooks that a registered playbook calls are in the catalog"
             )
-        playbook = read_playbook(file, request, catalog) if reach is None else read_registered(str(file), request)
+        playbook = read_playbook(file, request, catalog) if deployment is None else read_registered(str(file), request)
         check_request(request, playbook)
     if detach:
-        _detach(playbook, request, credentials, timeout, as_json=as_json, verbose=verbose, reach=reach)
+        _detach(playbook, request, credentials, timeout, as_json=as_json, verbose=verbose, deployment=deployment)
         return
     with importing():
-        order = _order(playbook, request, credentials, timeout, verbose=verbose)
+        options = _order(playbook, request, credentials, timeout, verbose=verbose)
     report = _Report(as_json, playbook)
     try:
-        _run(order, report, reach)
+        _run(options, report, deployment)
     except KeyboardInterrupt:
         report.after_interrupt()
     sys.exit(report.exit_status)
@@ -120,7 +119,7 @@ def _detach(
     *,
     as_json: bool,
     verbose: bool,
-    reach: Reach | None,
+    deployment: Deployment | None,
 ) -> None:
     """Raises click.UsageError for what needs this process to stay."""
     given = {"--credentials": credentials is not None, "--timeout": timeout is not None, "--verbose": verbose}
@@ -128,19 +127,19 @@ def _detach(
         raise click.UsageError(f"{option} needs a command that stays until the run ends: omit it, or --detach")
     from noetl_temporal.cli.submit import leave_running
 
-    leave_running(playbook, request, key=None, as_json=as_json, reach=reach)
+    leave_running(playbook, request, key=None, as_json=as_json, deployment=deployment)
 
 
 def _order(
     playbook: Playbook, request: dict[str, Json], credentials: Path | None, timeout: float | None, *, verbose: bool
-) -> Order:
+) -> RunOptions:
     from noetl_temporal.cli.credentials import check_credentials
-    from noetl_temporal.cli.execute import Order
+    from noetl_temporal.cli.execute import RunOptions
 
     tools = tools_for(*playbook.graphs)
     check_support(playbook, tools)
     check_credentials(credentials)
-    return Order(playbook, request, tools, credentials, timeout, verbose)
+    return RunOptions(playbook, request, tools, credentials, timeout, verbose)
 
 
 class _Report:
@@ -165,7 +164,7 @@ class _Report:
             click.echo("stopped before a run was submitted: nothing was started", err=True)
             self._was_interrupted = True
         elif self._shown.status == "unknown":
-            from noetl_temporal.cli.outcome import OutcomeUnknownError
+            from noetl_temporal.cli.exits import OutcomeUnknownError
 
             raise OutcomeUnknownError(self._shown)
 
@@ -176,13 +175,13 @@ class _Report:
         return 0 if self._shown is not None and self._shown.status in SUCCEEDED else FAILED
 
 
-def _run(order: Order, report: _Report, known: Reach | None) -> None:
+def _run(options: RunOptions, report: _Report, known: Deployment | None) -> None:
     from noetl_temporal.cli.credentials import warn_of_ignored_credentials
     from noetl_temporal.cli.execute import execute
 
-    with reach_to_run() if known is None else nullcontext(known) as reach:
-        if order.credentials is None:
-            warn_of_ignored_credentials(reach)
+    with deployment_to_run() if known is None else nullcontext(known) as deployment:
+        if options.credentials is None:
+            warn_of_ignored_credentials(deployment)
             warn_of_missing_traces()
         log_to_file(Home().log("run"))
-        asyncio.run(execute(order, reach, open_view(quiet=report.as_json), report.show))
+        asyncio.run(execute(options, deployment, open_view(quiet=report.as_json), report.show))

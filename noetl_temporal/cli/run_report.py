@@ -13,10 +13,11 @@ import msgspec
 from rich.text import Text
 
 from noetl_compiler.graph import Json
-from noetl_temporal.cli.attention import Attention
+from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_temporal.cli.console import PrintableConsole, styled
-from noetl_temporal.cli.standstill import Standstill
+from noetl_temporal.cli.run_problems import RunProblem
 from noetl_temporal.cli.step_table import STATUS_COLOURS, last_steps, step_table
+from noetl_temporal.cli.suspensions import Suspension
 from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.cli.waiting import OpenWait
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
@@ -25,33 +26,30 @@ from noetl_temporal.mirror.read import CalledRun
 __all__ = ["Excerpt", "RunSummary"]
 
 Excerpt: TypeAlias = Callable[[Failure], Sequence[str]]
-"""The lines of a playbook where a failure was."""
+"""Returns the lines of the playbook at a failure."""
 
 SHOWN = 10
 """The maximum number of failures of one step that are listed."""
 
 MOST_ITEMS, MOST_CHARACTERS, LINE = 20, 500, 100
-"""Of a result: items of a list or an object, characters of a text, characters up to which it is one line."""
-
-FINAL = "end"
-"""The final step of a run, also after a failure."""
+"""Limits for showing a result: items of a list or an object, characters of a text, characters of one line."""
 
 STOPPED = ("failed", "cancelled", "timed_out", "terminated")
-"""How a run ends that did not complete."""
+"""The final statuses of runs that did not complete."""
 
 
 class RunSummary(msgspec.Struct, frozen=True):
-    """``steps`` is name -> {status, reused?, attempts, retries, iterations?, duration_seconds}, where ``attempts`` are
-    all calls and their retries; ``events`` counts the rows of the event log, which are all only where
-    ``events_complete``: the mirror has read the event that closed the run. From these rows come ``warnings``, and
-    ``reason``, why a person stopped the run. Rows that a reset superseded are counted in ``superseded`` alone.
-    ``called`` are the first of the ``calls`` runs of other playbooks that it has called. A rerun is one of the run
-    ``rerun_of``, from the step ``rerun_from`` on.
+    """The state or the outcome of a run.
 
-    ``status`` is completed, partial, failed, cancelled, terminated, timed_out, running or paused (for a run one only
-    looked at), or unknown (for one whose end was not seen; ``reason`` then says why).
-    ``waits`` are what a running one waits for, ``standstill`` its pause and its held steps; ``attention`` is what keeps
-    it from going on, or the event log from telling of it; a run is ``cancelling`` when it was asked to stop.
+    ``status`` is completed, partial, failed, cancelled, terminated, timed_out, running, paused, or unknown (its end was
+    not seen; ``reason`` says why). ``steps`` is name -> {status, reused?, attempts, retries, iterations?,
+    duration_seconds}; ``attempts`` includes retries. ``events`` counts the rows of the event log, without those that
+    resets ``superseded``; ``events_complete``: the mirror has read the event that closed the run. ``warnings`` and
+    ``reason``, why a person stopped the run, are from these rows. ``called`` are the first of the ``calls`` runs of
+    other playbooks that it has called. A rerun has the run ``rerun_of`` that it repeats, and the step ``rerun_from``.
+
+    A running one has ``waits``, ``suspensions`` (its pause and its held steps), and ``problems`` that block it or its
+    event log; it is ``cancelling`` after a request to stop.
     """
 
     execution_id: int
@@ -67,20 +65,20 @@ class RunSummary(msgspec.Struct, frozen=True):
     events_complete: bool = False
     duration_seconds: float = 0.0
     ui_url: str | None = None
-    attention: tuple[Attention, ...] = ()
+    problems: tuple[RunProblem, ...] = ()
     cancelling: bool = False
     warnings: tuple[str, ...] = ()
     reason: str = ""
     called: tuple[CalledRun, ...] = ()
     calls: int = 0
     waits: tuple[OpenWait, ...] = ()
-    standstill: tuple[Standstill, ...] = ()
+    suspensions: tuple[Suspension, ...] = ()
     rerun_of: str = ""
     rerun_from: str = ""
 
     def json(self) -> str:
-        """One object; its ids are texts. Of a failure only what a reader needs: {step, task, file, line, col, message};
-        of many the first and the last. ``failure_counts`` has them all: {step, kind, count, handled}.
+        """Return one JSON object; its ids are text. A failure has {step, task, file, line, col, message}; of many
+        failures, only the first and the last. ``failure_counts`` counts all: {step, kind, count, handled}.
         """
         found = msgspec.to_builtins(self)
         found["failures"] = [
@@ -94,20 +92,20 @@ class RunSummary(msgspec.Struct, frozen=True):
         return msgspec.json.encode(with_text_ids(found)).decode()
 
     def show(self, console: PrintableConsole, excerpt: Excerpt | None = None) -> None:
-        """The steps, the result, failures at their places, and where to look further."""
+        """Print the steps, the result, the failures with their places, and commands that show more."""
         if self.steps:
             console.print(step_table(self.steps))
         for warning in self.warnings:
             console.print(styled((warning, "yellow")), soft_wrap=True)
         for line in _failures(self.failures, excerpt or _no_excerpt):
             console.print(line, soft_wrap=True)
-        for line in self._called():
+        for line in self._called_lines():
             console.print(line, soft_wrap=True)
         if self.result is not None:
-            console.print(styled(f"result: {_shown(self.result)}"), soft_wrap=True)
+            console.print(styled(f"result: {_result_text(self.result)}"), soft_wrap=True)
         colour = STATUS_COLOURS.get(self.status, "cyan")
         status, time = self.status.replace("_", " "), "for" if self.status in ("running", "paused") else "in"
-        stopping = f" ({self._stopping()})" if self.cancelling or self.reason else ""
+        stopping = f" ({self._stop_reason()})" if self.cancelling or self.reason else ""
         events = f"{self.events} event{'s' * (self.events != 1)}" + (
             f" ({self.superseded} superseded)" if self.superseded else ""
         )
@@ -115,13 +113,13 @@ class RunSummary(msgspec.Struct, frozen=True):
         console.print(styled((status, colour), totals), soft_wrap=True)
         if self.rerun_of:
             console.print(f"rerun of {self.rerun_of} from {self.rerun_from}", highlight=False, soft_wrap=True)
-        for line in (*self._stopped(), *self._needs_someone()):
+        for line in (*self._next_steps(), *self._blocking_lines()):
             console.print(line, soft_wrap=True)
         if self.ui_url:
             console.print(f"web ui: {self.ui_url}", highlight=False, soft_wrap=True)
 
-    def _called(self) -> Iterator[Text]:
-        """The runs of the playbooks that it has called."""
+    def _called_lines(self) -> Iterator[Text]:
+        """Yield the runs of the playbooks that it has called."""
         for one in self.called:
             status = one.status.replace("_", " ")
             colour = STATUS_COLOURS.get(one.status, "default")
@@ -129,21 +127,21 @@ class RunSummary(msgspec.Struct, frozen=True):
         if (more := self.calls - len(self.called)) > 0:
             yield styled(f"called {more:,} more playbooks")
 
-    def _needs_someone(self) -> Iterator[Text]:
-        """What the run waits for, and what keeps it."""
-        yield from (styled((one.line(), "yellow")) for one in self.standstill)
+    def _blocking_lines(self) -> Iterator[Text]:
+        """Yield what the run waits for, and what blocks it."""
+        yield from (styled((one.line(), "yellow")) for one in self.suspensions)
         yield from (styled((one.line(), "cyan")) for one in self.waits)
-        yield from (styled((one.line(), "yellow")) for one in self.attention)
+        yield from (styled((one.line(), "yellow")) for one in self.problems)
 
-    def _stopping(self) -> str:
+    def _stop_reason(self) -> str:
         """``now cancelling: wrong table``, or the reason alone when the run has ended."""
         return ": ".join([*(["now cancelling"] if self.cancelling else []), *([self.reason] if self.reason else [])])
 
-    def _stopped(self) -> Iterator[Text]:
-        """Where a run that did not complete stopped, and how to continue."""
+    def _next_steps(self) -> Iterator[Text]:
+        """Yield where a run that did not complete stopped, and the commands that continue."""
         if self.status not in STOPPED:
             return
-        where, cause = last_steps(self.steps, self.status, FINAL), self.failures.cause
+        where, cause = last_steps(self.steps, self.status, FINAL_STEP), self.failures.cause
         if where:
             yield styled(f"stopped in {', '.join(where)}")
         step = cause.step if cause is not None else next(iter(where), "")
@@ -168,27 +166,27 @@ def _no_excerpt(_failure: Failure) -> Sequence[str]:
 
 
 def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
-    """Each failure, and the line of the playbook where nobody handled it; of a step with more than SHOWN of them, or
-    some that are not kept, their counts, the first and the last.
+    """Yield each failure, and the line of the playbook where nobody handled it; of a step with more than SHOWN of them,
+    or some that are not kept, their counts, the first and the last.
     """
-    cause = next((one for one in log.kept if not one.handled and one.step != FINAL), None)
+    cause = next((one for one in log.kept if not one.handled and one.step != FINAL_STEP), None)
     steps = [*(one.step for one in log.kept), *(one.step for one in log.counts)]
     if cause is not None:
-        steps.sort(key=lambda step: step == FINAL)
+        steps.sort(key=lambda step: step == FINAL_STEP)
     for step in dict.fromkeys(steps):
         counts = [one for one in log.counts if one.step == step]
         kept = [one for one in log.kept if one.step == step]
         total = sum(one.count for one in counts)
         if total <= SHOWN and len(kept) == total:
             for one in kept:
-                yield _failure_line(one, is_after=cause is not None and one.step == FINAL)
+                yield _failure_line(one, is_after=cause is not None and one.step == FINAL_STEP)
                 yield from map(styled, () if one.handled else excerpt(one))
             continue
-        yield styled(f"{step}: {_counted(counts, kept)}{'; the first and the last:' if kept else ''}")
+        yield styled(f"{step}: {_failure_counts(counts, kept)}{'; the first and the last:' if kept else ''}")
         yield from (styled("  ").append_text(_failure_line(one)) for one in dict.fromkeys((*kept[:1], *kept[-1:])))
 
 
-def _counted(counts: list[FailureCount], kept: list[Failure]) -> str:
+def _failure_counts(counts: list[FailureCount], kept: list[Failure]) -> str:
     """``1,000 items failed: 998 http, 2 timeout (handled)``."""
     total, handled = sum(one.count for one in counts), sum(one.handled for one in counts)
     forgiven = " (handled)" if handled == total else f" ({handled:,} handled)" if handled else ""
@@ -205,8 +203,8 @@ def _failure_line(failure: Failure, *, is_after: bool = False) -> Text:
     return styled((place, "red"), f"{where}: {failure.message}{handled}")
 
 
-def _shown(result: Json) -> str:
-    """As JSON, on one line where it is short; what is long is cut."""
+def _result_text(result: Json) -> str:
+    """Return the result as JSON, on one line if it is short; long parts are truncated."""
     short = _shortened(result)
     line = json.dumps(short, ensure_ascii=False)
     return line if len(line) <= LINE else json.dumps(short, ensure_ascii=False, indent=2)

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from noetl_activities import json_limits
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
@@ -28,7 +28,7 @@ __all__ = ["json_argument", "send_request", "user_name"]
 def send_request(execution: int | str, request: Callable[[RunHandle], Awaitable[Any]]) -> tuple[int, Any]:
     """The execution id of the run and what the request returns. Raises StackError with the reason of a refusal,
     NoSuchRunError."""
-    reach_running()
+    running_deployment()
     with importing():
         from temporalio.service import RPCError
 
@@ -49,7 +49,7 @@ def send_request(execution: int | str, request: Callable[[RunHandle], Awaitable[
         try:
             return handle.execution_id, await request(handle)
         except NoAnswerError as error:
-            raise StackError(await _why(error, runs.temporal, handle)) from None
+            raise StackError(await _why_no_answer(error, runs.temporal, handle)) from None
         except RequestRefusedError as error:
             raise StackError(f"run {execution_id}: {error}") from None
         except RPCError as error:
@@ -58,23 +58,23 @@ def send_request(execution: int | str, request: Callable[[RunHandle], Awaitable[
     return asyncio.run(ask())
 
 
-async def _why(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
+async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
     """A worker that fails over the run answers as little as one that is not there: what blocks the run, if anything."""
     from temporalio.service import RPCError
 
-    from noetl_temporal.cli.attention import attention_of
+    from noetl_temporal.cli.run_problems import problems_of_run
 
     try:
-        found = await attention_of(client, handle.workflow_id, handle.execution_id)
+        found = await problems_of_run(client, handle.workflow_id, handle.execution_id)
     except RPCError:
         found = []
     blocked = [one.line() for one in found if one.kind in ("incident", "no_worker")]
-    told = f"{'; '.join(blocked)}. The run may accept this request then" if blocked else str(error)
-    return f"run {handle.execution_id}: {told}"
+    reason = f"{'; '.join(blocked)}. The run may accept this request then" if blocked else str(error)
+    return f"run {handle.execution_id}: {reason}"
 
 
 def json_argument(text: str, where: str) -> Any:
-    """The value of a JSON text on the command line. Raises click.UsageError."""
+    """Return the value of a JSON text on the command line. Raises click.UsageError."""
     if too_much := json_limits.excess(text):
         raise click.UsageError(f"{where} is too large ({too_much})")
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 from temporalio.service import RPCError
 
-from noetl_temporal.cli.connection import Reach
+from noetl_temporal.cli.connection import Deployment
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import open_event_log
-from noetl_temporal.cli.find import find_run
+from noetl_temporal.cli.named_run import find_run
 from noetl_temporal.cli.past_run import describe_past_run
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.config import reading_converter
@@ -21,31 +21,31 @@ from noetl_temporal.temporal_problems import rpc_problem
 __all__ = ["run_status"]
 
 
-async def run_status(execution: int | None, reach: Reach) -> RunSummary:
-    """Of the run, or of the latest. Raises NoSuchRunError, DeploymentError, RPCError."""
+async def run_status(execution: int | None, deployment: Deployment) -> RunSummary:
+    """Return the status of a run, or of the latest one. Raises NoSuchRunError, DeploymentError, RPCError."""
     try:
-        return await _ask(reach, execution)
+        return await _describe(deployment, execution)
     except (UnknownRunError, DeploymentError) as error:
         dsn = dsn_from_environment()
         past = await describe_past_run(dsn, await reading_converter(dsn), execution) if dsn else None
         if past is None:
-            raise _unknown(error, execution, dsn) if isinstance(error, UnknownRunError) else error from None
+            raise _unknown_run_error(error, execution, dsn) if isinstance(error, UnknownRunError) else error from None
         if isinstance(error, DeploymentError):
             click.echo(f"{error}\nThe event log has this:", err=True)
         return past
 
 
-def _unknown(error: UnknownRunError, execution: int | None, dsn: str | None) -> NoSuchRunError:
+def _unknown_run_error(error: UnknownRunError, execution: int | None, dsn: str | None) -> NoSuchRunError:
     if execution is None or dsn is None:
         return NoSuchRunError(str(error))
     return NoSuchRunError(f"neither Temporal nor the event log has a run {execution}")
 
 
-async def _ask(reach: Reach, execution: int | None) -> RunSummary:
+async def _describe(deployment: Deployment, execution: int | None) -> RunSummary:
     runs = await Runs.connect()
     handle = await find_run(runs, execution)
     try:
         async with open_event_log(runs.dsn) as log:
-            return await describe_run(runs, handle, log, reach.ui)
+            return await describe_run(runs, handle, log, deployment.ui)
     except RPCError as error:
         raise rpc_problem(error, runs.temporal.namespace) or error from error

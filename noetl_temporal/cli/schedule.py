@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from noetl_temporal.cli.arguments import DURATION, MOMENT, NAME
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
@@ -21,7 +21,7 @@ from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import OVERLAPS, Overlap
 from noetl_temporal.stack.errors import StackError, WrongArgumentError
 
-if TYPE_CHECKING:  # they bring Temporal along, which --help need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.client import NoetlClient, PlaybookSchedule
 
 __all__ = ["schedule_group"]
@@ -103,7 +103,7 @@ def add_command(
         from noetl_temporal.unsupported import tools_for
 
         request = read_payload(payload, settings)
-        reach_running()
+        running_deployment()
     found = read_registered(playbook, request)
     check_request(request, found)
     check_support(found, tools_for(*found.graphs))
@@ -125,7 +125,7 @@ def add_command(
             paused=paused,
         )
 
-    added = _asked(add)
+    added = _call_client(add)
     _print([added], as_json=as_json, describe=True)
 
 
@@ -139,7 +139,7 @@ def list_command(path: str | None, as_json: bool) -> None:
     noetl schedule list
     noetl schedule list --path etl/load --json
     """
-    found = _asked(lambda client: client.schedules.list(path))
+    found = _call_client(lambda client: client.schedules.list(path))
     if found or as_json:
         _print(found, as_json=as_json)
     else:
@@ -151,7 +151,7 @@ def list_command(path: str | None, as_json: bool) -> None:
 @_JSON
 def show_command(name: str, as_json: bool) -> None:
     """Show the schedule NAME: its times, its next runs and its latest ones."""
-    _print([_asked(lambda client: client.schedules.get(name))], as_json=as_json, describe=True)
+    _print([_call_client(lambda client: client.schedules.get(name))], as_json=as_json, describe=True)
 
 
 @schedule_group.command("pause")
@@ -159,7 +159,7 @@ def show_command(name: str, as_json: bool) -> None:
 @click.option("--note", metavar="TEXT", help="Why; shown by noetl schedule show.")
 def pause_command(name: str, note: str | None) -> None:
     """Start no more runs of the schedule NAME. Runs in progress continue."""
-    _asked(lambda client: client.schedules.pause(name, note))
+    _call_client(lambda client: client.schedules.pause(name, note))
     click.echo(f"schedule {name}: paused")
 
 
@@ -171,7 +171,7 @@ def resume_command(name: str, note: str | None) -> None:
 
     Runs missed during the pause are not started: use noetl schedule backfill.
     """
-    _asked(lambda client: client.schedules.resume(name, note))
+    _call_client(lambda client: client.schedules.resume(name, note))
     click.echo(f"schedule {name}: resumed")
 
 
@@ -180,7 +180,7 @@ def resume_command(name: str, note: str | None) -> None:
 @click.option("--overlap", type=_OVERLAP, help="Instead of the schedule's own.")
 def trigger_command(name: str, overlap: Overlap | None) -> None:
     """Start a run of the schedule NAME now."""
-    _asked(lambda client: client.schedules.trigger(name, overlap))
+    _call_client(lambda client: client.schedules.trigger(name, overlap))
     click.echo(f"schedule {name}: triggered; `noetl schedule show {name}` shows its runs")
 
 
@@ -203,7 +203,7 @@ def backfill_command(name: str, start: datetime, end: datetime, overlap: Overlap
     \b
     noetl schedule backfill etl/load --from 2026-11-20 --to 2026-11-23
     """
-    _asked(lambda client: client.schedules.backfill(name, start, end, overlap))
+    _call_client(lambda client: client.schedules.backfill(name, start, end, overlap))
     click.echo(f"schedule {name}: the runs from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} will be started")
 
 
@@ -211,12 +211,12 @@ def backfill_command(name: str, start: datetime, end: datetime, overlap: Overlap
 @_NAME
 def delete_command(name: str) -> None:
     """Delete the schedule NAME. Its runs continue."""
-    _asked(lambda client: client.schedules.delete(name))
+    _call_client(lambda client: client.schedules.delete(name))
     click.echo(f"schedule {name}: deleted")
 
 
-def _asked(ask: Callable[[NoetlClient], Awaitable[T]]) -> T:
-    reach_running()
+def _call_client(ask: Callable[[NoetlClient], Awaitable[T]]) -> T:
+    running_deployment()
     log_nowhere()
     with importing():
         from noetl_compiler import CompileError

@@ -55,7 +55,7 @@ def _schema(dialect: str, kinds: ToolKinds) -> Schema:
 
 
 def _lines(schema: Schema) -> Iterator[str]:
-    """Each definition on a line of its own: small, and two versions can be compared."""
+    """Yield each definition on a line of its own: small, and two versions can be compared."""
     *head, (last, definitions) = schema.items()
     yield "{\n"
     yield from (f"  {json.dumps(key)}: {_small(value)},\n" for key, value in head)

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.logs import log_nowhere
 
@@ -21,7 +21,7 @@ def setup_command() -> None:
     Finds Temporal by TEMPORAL_ADDRESS or a profile of temporal.toml and Postgres by NOETL_POSTGRES. Running it
     again changes nothing. The stack of `noetl dev up` needs no setup.
     """
-    reach_running()
+    running_deployment()
     if not asyncio.run(_set_up()):
         sys.exit(WRONG)
 

@@ -8,17 +8,18 @@ from pathlib import Path
 
 import click
 
-from noetl_compiler.catalog import is_other_yaml, playbook_files, understand_file
+from noetl_compiler.catalog import is_other_yaml, parse_file, playbook_files
 from noetl_compiler.language.tool_description import Tools
-from noetl_compiler.phases import ParsedPlaybook, understand
+from noetl_compiler.phases import ParsedPlaybook, parse_playbook
 from noetl_compiler.reader import MAX_BYTES, decoded
 from noetl_compiler.source import SourceFile
 
-__all__ = ["stdin_source", "understood"]
+__all__ = ["parsed_playbooks", "stdin_source"]
 
 
-def understood(paths: Sequence[str], tools: Tools) -> list[ParsedPlaybook]:
-    """What each says, in the given order and each once; below a folder by name, leaving out YAML that is no playbook.
+def parsed_playbooks(paths: Sequence[str], tools: Tools) -> list[ParsedPlaybook]:
+    """Return what each says, in the given order and each once; below a folder by name, leaving out YAML that is no
+    playbook.
 
     ``tools`` are those that they may call. Raises click.UsageError for a path that is no file or folder, and for a
     folder without a playbook.
@@ -28,13 +29,13 @@ def understood(paths: Sequence[str], tools: Tools) -> list[ParsedPlaybook]:
             _check_kind(path)
     found: dict[Path, ParsedPlaybook] = {}
     for path in dict.fromkeys(paths):
-        for one in _understood(path, tools):
+        for one in _parse_path(path, tools):
             found.setdefault(Path(one.source.file).resolve(), one)
     return list(found.values())
 
 
 def stdin_source() -> SourceFile:
-    """The text on stdin, up to the limit of a playbook. Raises click.UsageError when it is not UTF-8 text."""
+    """Return the text on stdin, up to the limit of a playbook. Raises click.UsageError when it is not UTF-8 text."""
     try:
         return SourceFile("<stdin>", decoded(sys.stdin.buffer.read(MAX_BYTES + 1)))
     except UnicodeDecodeError:
@@ -48,17 +49,17 @@ def _check_kind(path: str) -> None:
         raise click.UsageError(f"{path!r} is neither a file nor a folder")
 
 
-def _understood(path: str, tools: Tools) -> Iterator[ParsedPlaybook]:
+def _parse_path(path: str, tools: Tools) -> Iterator[ParsedPlaybook]:
     if path == "-":
-        yield understand(stdin_source(), tools)
+        yield parse_playbook(stdin_source(), tools)
     elif Path(path).is_dir():
-        yield from _below(Path(path), tools)
+        yield from _parse_folder(Path(path), tools)
     else:
-        yield understand_file(Path(path), tools)
+        yield parse_file(Path(path), tools)
 
 
-def _below(folder: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
-    found = [one for one in (understand_file(file, tools) for file in playbook_files(folder)) if not is_other_yaml(one)]
+def _parse_folder(folder: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
+    found = [one for one in (parse_file(file, tools) for file in playbook_files(folder)) if not is_other_yaml(one)]
     if not found:
         raise click.UsageError(f"there is no playbook below {str(folder)!r}")
     yield from found

@@ -27,7 +27,7 @@ __all__ = ["list_command", "projects_up", "rm_command"]
 MEGABYTE = 1_000_000
 
 
-class Listed(NamedTuple):
+class ListedStack(NamedTuple):
     """A stack's folder. ``project`` is None if unknown; ``size`` is in bytes."""
 
     folder: Path
@@ -42,14 +42,14 @@ def list_command(as_json: bool) -> None:
     """List the stacks of this account: project, size, whether it is up, and the folder of its data.
 
     A stack in NOETL_HOME is not listed."""
-    listed = [_listed(folder) for folder in _folders()]
+    listed = [_describe_stack(folder) for folder in _folders()]
     if as_json:
         click.echo(json.dumps([_as_json(one) for one in listed]))
     elif not listed:
         click.echo(f"there is no stack in {stacks_folder()}")
     else:
         for one in listed:
-            click.echo(f"{one.state:12} {one.size / MEGABYTE:6.0f} MB  {_shown(one.project)}")
+            click.echo(f"{one.state:12} {one.size / MEGABYTE:6.0f} MB  {_project_name(one.project)}")
             click.echo(f"{'':23} {one.folder}")
 
 
@@ -69,7 +69,7 @@ def rm_command(project: Path | None, of_all: bool) -> None:
     folders = list(_folders()) if of_all else [folder_of(project or Path())]
     if not of_all and not folders[0].exists():
         raise StackError(f"there is no stack of {(project or Path()).absolute()}")
-    kept = [folder for folder in folders if not _removed(folder)]
+    kept = [folder for folder in folders if not _remove(folder)]
     if kept:
         sys.exit(FAILED)
 
@@ -79,32 +79,32 @@ def _folders() -> Iterable[Path]:
     return sorted(one for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else ()
 
 
-def _listed(folder: Path) -> Listed:
+def _describe_stack(folder: Path) -> ListedStack:
     home = Home(folder)
     try:
         check_folder(folder)
         owner = home.owner()
         state = "not running" if owner is None else f"up ({owner.mode})"
-        return Listed(folder, home.named_project(), _size(folder), state)
+        return ListedStack(folder, home.named_project(), _size(folder), state)
     except OSError as error:
-        return Listed(folder, None, 0, f"refused: {error.strerror}")
+        return ListedStack(folder, None, 0, f"refused: {error.strerror}")
     except StackError:
-        return Listed(folder, None, _size(folder), "locked")
+        return ListedStack(folder, None, _size(folder), "locked")
 
 
 def projects_up() -> list[str]:
-    """The printable paths of the projects whose stacks are running."""
+    """Return the printable paths of the projects whose stacks are running."""
     found: list[str] = []
     for folder in _folders():
         home = Home(folder)
         with contextlib.suppress(OSError, StackError):
             check_folder(folder)
             if home.owner() is not None:
-                found.append(_shown(home.named_project()))
+                found.append(_project_name(home.named_project()))
     return found
 
 
-def _removed(folder: Path) -> bool:
+def _remove(folder: Path) -> bool:
     """Remove a stack and print the outcome. Returns whether it was removed."""
     home = Home(folder)
     try:
@@ -119,15 +119,15 @@ def _removed(folder: Path) -> bool:
     except OSError as error:
         click.echo(f"not removed: {home.problem(error) or error}", err=True)
         return False
-    click.echo(f"removed {folder} of {_shown(project)}")
+    click.echo(f"removed {folder} of {_project_name(project)}")
     return True
 
 
-def _shown(project: Path | None) -> str:
+def _project_name(project: Path | None) -> str:
     return printable(str(project)) if project else "(unknown project)"
 
 
-def _as_json(one: Listed) -> dict[str, str | int | None]:
+def _as_json(one: ListedStack) -> dict[str, str | int | None]:
     return {
         "folder": str(one.folder),
         "project": None if one.project is None else str(one.project),
@@ -137,7 +137,7 @@ def _as_json(one: Listed) -> dict[str, str | int | None]:
 
 
 def _size(folder: Path) -> int:
-    """The bytes of all files below a folder. Files that are removed meanwhile count as empty."""
+    """Return the bytes of all files below a folder. Files that are removed meanwhile count as empty."""
     size = 0
     for path, _, names in os.walk(folder):
         for name in names:

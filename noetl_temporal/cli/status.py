@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_temporal.cli.arguments import RUN_ID
-from noetl_temporal.cli.connection import Reach, reach_running
+from noetl_temporal.cli.connection import Deployment, running_deployment
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
@@ -36,18 +36,18 @@ def status_command(execution: int | str | None, as_json: bool) -> None:
     noetl status 754318
     noetl status examples/hello/754318
     """
-    reach = reach_running()
+    deployment = running_deployment()
     with importing():
         log_nowhere()
-    ended = asyncio.run(_standing(execution, reach))
+    ended = asyncio.run(_status_of(execution, deployment))
     if as_json:
         echo_json(ended.json())
     else:
         ended.show(console())
 
 
-async def _standing(run: int | str | None, reach: Reach) -> RunSummary:
+async def _status_of(run: int | str | None, deployment: Deployment) -> RunSummary:
     from noetl_temporal.cli.named_run import execution_of
     from noetl_temporal.cli.run_status import run_status
 
-    return await run_status(await execution_of(run), reach)
+    return await run_status(await execution_of(run), deployment)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import click
 
 from noetl_temporal.cli.arguments import RUN_ID
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
@@ -28,7 +28,7 @@ def cancel_command(execution: int | str, reason: str) -> None:
     noetl cancel 754318462739161088
     noetl cancel 754318462739161088 --reason "wrong table"
     """
-    reach_running()
+    running_deployment()
     stopped = asyncio.run(_stop(execution, reason, at_once=False))
     status = (
         "already cancelling; skipping the cleanup" if stopped.skips_cleanup else "cancelling; waiting for the cleanup"
@@ -48,7 +48,7 @@ def terminate_command(execution: int | str, reason: str) -> None:
     noetl terminate 754318462739161088
     noetl terminate 754318 --reason "stuck since the deploy"
     """
-    reach_running()
+    running_deployment()
     stopped = asyncio.run(_stop(execution, reason, at_once=True))
     click.echo(f"run {stopped.execution_id}: terminated")
 

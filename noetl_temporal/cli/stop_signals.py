@@ -1,4 +1,4 @@
-"""The signals that stop a command that serves until it is told to stop."""
+"""The signals that stop commands that serve."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 
-__all__ = ["stop_asked"]
+__all__ = ["stop_event"]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def stop_asked() -> Generator[asyncio.Event]:
-    """An event that the first SIGINT or SIGTERM sets; the next one interrupts as usual.
+def stop_event() -> Generator[asyncio.Event]:
+    """Yield an event that the first SIGINT or SIGTERM sets; the next one interrupts as usual.
 
-    For the whole time in which something is served: a signal that comes before would end the process at once."""
+    Enter it before anything is served: an earlier signal ends the process immediately.
+    """
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
 

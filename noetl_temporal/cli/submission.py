@@ -1,4 +1,4 @@
-"""Submit a run so that Ctrl-C cannot lose it: a run that may have started is cancelled, or else reported."""
+"""Submits runs. Ctrl-C cannot lose one: a run that may have started is cancelled, or else reported."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ANSWER_SECONDS = 15.0
 """How long the answer of Temporal is waited for once the run is to be stopped."""
 
 _UNKNOWN = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
-"""With these the server may have done what it was asked for."""
+"""Statuses after which the server may have performed the request."""
 
 
 class UnansweredError(Exception):
-    """Whether the run has started is not known."""
+    """It is unknown whether the run has started."""
 
 
 async def submitted(
@@ -38,7 +38,7 @@ async def submitted(
     Raises what ``submit`` does, UnansweredError where the run may have started nevertheless."""
     await asyncio.sleep(0)  # a signal from before the handlers were there cancels here, when nothing was asked for yet
     submitting, arrived = asyncio.ensure_future(submit(execution_id)), asyncio.Event()
-    leaving = asyncio.create_task(_given_up(arrived, say))
+    leaving = asyncio.create_task(_wait_until_given_up(arrived, say))
     try:
         with interrupts.handled(arrived.set):
             await asyncio.wait([submitting, leaving], return_when=asyncio.FIRST_COMPLETED)
@@ -55,7 +55,7 @@ async def submitted(
         submitting.cancel()
 
 
-async def _given_up(arrived: asyncio.Event, say: Callable[[str], None]) -> None:
+async def _wait_until_given_up(arrived: asyncio.Event, say: Callable[[str], None]) -> None:
     """Return when there is no point in waiting longer for the response. A signal sets ``arrived``."""
     await arrived.wait()
     say("cancelling as soon as Temporal confirms that the run has started (Ctrl-C again to exit)")

@@ -13,17 +13,16 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.catalog_playbook import is_registered, read_registered
-from noetl_temporal.cli.connection import Reach, reach_to_submit
+from noetl_temporal.cli.connection import Deployment, deployment_to_submit, warn_of_missing_traces
 from noetl_temporal.cli.exits import INTERRUPTED
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.printable_stream import echo_json
-from noetl_temporal.cli.traces import warn_of_missing_traces
 from noetl_temporal.unsupported import tools_for
 
-if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.client import NoetlClient
     from noetl_temporal.runs import RunHandle
 
@@ -61,23 +60,28 @@ def submit_command(file: Path, settings: tuple[str, ...], payload: str | None, k
     """
     with importing():
         request = read_payload(payload, settings)
-        reach = reach_to_submit() if is_registered(file) else None
-        playbook = read_playbook(file, request) if reach is None else read_registered(str(file), request)
+        deployment = deployment_to_submit() if is_registered(file) else None
+        playbook = read_playbook(file, request) if deployment is None else read_registered(str(file), request)
         check_request(request, playbook)
-    leave_running(playbook, request, key=key, as_json=as_json, reach=reach)
+    leave_running(playbook, request, key=key, as_json=as_json, deployment=deployment)
 
 
 def leave_running(
-    playbook: Playbook, request: dict[str, Json], *, key: str | None, as_json: bool, reach: Reach | None = None
+    playbook: Playbook,
+    request: dict[str, Json],
+    *,
+    key: str | None,
+    as_json: bool,
+    deployment: Deployment | None = None,
 ) -> None:
-    """Submit a run, and print its ids. ``reach`` if the place is known already."""
+    """Submit a run, and print its ids. ``deployment`` if the place is known already."""
     tools = tools_for(*playbook.graphs)
     check_support(playbook, tools)
     with importing():
         from noetl_temporal.cli.credentials import warn_of_ignored_credentials
 
-        reach = reach or reach_to_submit()
-        warn_of_ignored_credentials(reach)
+        deployment = deployment or deployment_to_submit()
+        warn_of_ignored_credentials(deployment)
         warn_of_missing_traces()
         log_nowhere()
     handle = asyncio.run(_submit(playbook, request, tools, key))
@@ -120,12 +124,12 @@ async def started_run(
     cancelled for that reason. Raises click.ClickException where it is unknown whether it has started, and as
     ``submit``.
     """
-    from noetl_temporal.cli.interrupts import taken_interrupts
+    from noetl_temporal.cli.interrupts import caught_interrupts
     from noetl_temporal.cli.submission import UnansweredError, submitted
     from noetl_temporal.ids import new_execution_id
 
     try:
-        with taken_interrupts() as interrupts:
+        with caught_interrupts() as interrupts:
             handle = await submitted(submit, new_execution_id(), interrupts, lambda text: click.echo(text, err=True))
             if interrupts.count and handle.is_new:
                 await handle.cancel(interrupted)
@@ -143,20 +147,20 @@ class _UnknownStartError(click.ClickException):
 
 
 async def _announce(namespace: str, dsn: str | None, handle: RunHandle) -> None:
-    """Have the event log show the run at once; the mirror finds it later by itself."""
+    """Announce the run to the mirrors, so that the event log shows it immediately."""
     from contextlib import suppress
 
     from noetl_temporal.cli.event_log import log_connection
     from noetl_temporal.deployment import DeploymentError
     from noetl_temporal.mirror.announcements import announce
-    from noetl_temporal.mirror.raw import Run
+    from noetl_temporal.mirror.raw import WorkflowRun
     from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 
     if dsn is None or handle.run_id is None:
         return
     with suppress(DeploymentError):
         async with log_connection(dsn) as connection:
-            await announce(connection, Run(namespace, handle.workflow_id, handle.run_id, PLAYBOOK_WORKFLOW))
+            await announce(connection, WorkflowRun(namespace, handle.workflow_id, handle.run_id, PLAYBOOK_WORKFLOW))
 
 
 def _show(path: str, handle: RunHandle, *, as_json: bool) -> None:

@@ -10,12 +10,12 @@ import click
 import msgspec
 
 from noetl_temporal.cli.arguments import NAME, RUN_ID
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
-if TYPE_CHECKING:  # they bring drivers along, which --help need not wait for
+if TYPE_CHECKING:  # importing database drivers is slow
     from noetl_temporal.cli.event_log import EventLog
     from noetl_temporal.task_log import LogLine, LogTail
 
@@ -38,7 +38,7 @@ def logs_command(run: int | str | None, follow: bool, step: str | None, as_json:
     noetl logs 754318462739161088 --step fetch
     noetl logs 754318 --json | jq -r 'select(.stream == "stderr") | .text'
     """
-    reach_running()
+    running_deployment()
     log_nowhere()
     with suppress(KeyboardInterrupt):
         asyncio.run(_show(run, step, follow=follow, as_json=as_json))
@@ -61,7 +61,7 @@ async def _show(run: int | str | None, step: str | None, *, follow: bool, as_jso
         if follow:
             await _follow(log, tail, execution_id, as_json=as_json)
         elif not has_lines:
-            await _explain_nothing(log, execution_id, step)
+            await _explain_no_output(log, execution_id, step)
 
 
 async def _latest_in_log(log: EventLog) -> int:
@@ -107,7 +107,7 @@ async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: b
     await _print_stored(log, tail, as_json=as_json)
 
 
-async def _explain_nothing(log: EventLog, execution_id: int, step: str | None) -> None:
+async def _explain_no_output(log: EventLog, execution_id: int, step: str | None) -> None:
     """Raises NoSuchRunError for a run that is not there."""
     from noetl_temporal.mirror.read import execution
     from noetl_temporal.runs import Runs, UnknownRunError

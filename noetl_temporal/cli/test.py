@@ -12,7 +12,7 @@ import click
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.language.tool_description import Tools
 from noetl_temporal.cli.arguments import RUN_ID
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED, WRONG
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import write_text
@@ -21,9 +21,9 @@ from noetl_temporal.cli.repeat_on_change import repeat_on_change
 
 if TYPE_CHECKING:  # it imports the machine and Temporal's SDK
     from noetl_temporal.playbook_tests.suites import LoadedSuite
-    from noetl_temporal.playbook_tests.trial import Verdict
+    from noetl_temporal.playbook_tests.trial import TrialResult
 
-    Tested: TypeAlias = Sequence[tuple[LoadedSuite, list[Verdict]]]
+    Tested: TypeAlias = Sequence[tuple[LoadedSuite, list[TrialResult]]]
 
 __all__ = ["test_command"]
 
@@ -90,7 +90,7 @@ def test_command(
 
     def run() -> Tested:
         files = suite_files(places)
-        found = _tested_on_temporal(files, tools) if on_temporal else [_tested(file, tools) for file in files]
+        found = _run_on_temporal(files, tools) if on_temporal else [_run_suite(file, tools) for file in files]
         _report(found, junit, coverage=coverage)
         return found
 
@@ -99,23 +99,23 @@ def test_command(
     sys.exit(_status(run()))
 
 
-def _tested(file: Path, tools: Tools) -> tuple[LoadedSuite, list[Verdict]]:
-    """The tests of a file, each reported as soon as it has run."""
+def _run_suite(file: Path, tools: Tools) -> tuple[LoadedSuite, list[TrialResult]]:
+    """Return the tests of a file, each reported as soon as it has run."""
     from noetl_temporal.playbook_tests.suites import load
     from noetl_temporal.playbook_tests.trial import run_test
 
     loaded = load(file, tools)
-    verdicts: list[Verdict] = []
+    verdicts: list[TrialResult] = []
     if loaded.graph is not None:
         for test in loaded.suite.tests:
             verdicts.append(run_test(test, loaded.graph, tools))
             _print_verdict(loaded.file, verdicts[-1])
-    _show_wrong(loaded)
+    _show_errors(loaded)
     return loaded, verdicts
 
 
-def _tested_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
-    """The tests of all files, reported when all have run."""
+def _run_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
+    """Return the tests of all files, reported when all have run."""
     from noetl_temporal.cli.logs import log_nowhere
     from noetl_temporal.cli.test_on_temporal import verdicts_on_temporal
     from noetl_temporal.playbook_tests.suites import load
@@ -126,12 +126,12 @@ def _tested_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
     for loaded, verdicts in found:
         for verdict in verdicts:
             _print_verdict(loaded.file, verdict)
-        _show_wrong(loaded)
+        _show_errors(loaded)
     return found
 
 
 def _files(found: Tested) -> set[Path]:
-    """The tests and their playbooks, as far as these are known."""
+    """Return the tests and their playbooks, as far as these are known."""
     playbooks = {loaded.graph.source.file for loaded, _ in found if loaded.graph is not None}
     wrong = {result.source.file for loaded, _ in found for result in loaded.wrong}
     return {Path(file) for file in playbooks | wrong | {loaded.file for loaded, _ in found}}
@@ -139,7 +139,7 @@ def _files(found: Tested) -> set[Path]:
 
 def _record(execution: int | str) -> None:
     """Print the test. It is run as well: what it cannot repeat is reported, with exit status 1."""
-    reach_running()
+    running_deployment()
     from noetl_temporal.cli.logs import log_nowhere
     from noetl_temporal.cli.record_test import record_test
     from noetl_temporal.playbook_tests.report import problem_lines
@@ -154,14 +154,14 @@ def _record(execution: int | str) -> None:
         sys.exit(FAILED)
 
 
-def _print_verdict(file: str, verdict: Verdict) -> None:
+def _print_verdict(file: str, verdict: TrialResult) -> None:
     from noetl_temporal.playbook_tests.report import verdict_lines
 
     for line in verdict_lines(file, verdict):
         click.echo(line)
 
 
-def _show_wrong(loaded: LoadedSuite) -> None:
+def _show_errors(loaded: LoadedSuite) -> None:
     for result in loaded.wrong:
         show_findings(result, "no test of this file was run")
     for line in loaded.refused:
@@ -189,7 +189,7 @@ def _status(found: Tested) -> int:
 
 
 def _coverage(found: Tested) -> Iterator[str]:
-    """Of each playbook, over all files that test it."""
+    """Yield the coverage of each playbook over all files that test it."""
     from noetl_temporal.playbook_tests.coverage import Part, reached
     from noetl_temporal.playbook_tests.report import coverage_lines
 

@@ -13,22 +13,24 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.printable import printable_line
 from noetl_temporal.playbook_tests.suites import LoadedSuite
 from noetl_temporal.playbook_tests.temporal_trial import not_on_temporal, run_on_temporal
-from noetl_temporal.playbook_tests.trial import Verdict
+from noetl_temporal.playbook_tests.trial import TrialResult
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import clock_server
 
 __all__ = ["verdicts_on_temporal"]
 
 
-def verdicts_on_temporal(suites: Sequence[LoadedSuite], tools: Tools) -> list[tuple[LoadedSuite, list[Verdict]]]:
-    """Those of each suite; a suite that cannot run there is reported and has none. Raises StackError."""
+def verdicts_on_temporal(suites: Sequence[LoadedSuite], tools: Tools) -> list[tuple[LoadedSuite, list[TrialResult]]]:
+    """Return the results of each suite; a suite that cannot run on Temporal is reported and has none. Raises
+    StackError.
+    """
     tests = [
         (suite, test, suite.graph)
         for suite in suites
         if suite.graph is not None and not _is_skipped(suite)
         for test in suite.suite.tests
     ]
-    verdicts: list[Verdict] = []
+    verdicts: list[TrialResult] = []
     if tests:
         with tempfile.TemporaryDirectory(prefix="noetl-test-") as folder, clock_server(Home(Path(folder))) as address:
             verdicts = asyncio.run(run_on_temporal(address, [(test, graph) for _, test, graph in tests], tools))

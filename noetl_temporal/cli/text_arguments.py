@@ -15,7 +15,7 @@ LONGEST_SHOWN = 200
 
 
 def shown(text: str) -> str:
-    """An argument as errors repeat it."""
+    """Return an argument as errors repeat it."""
     return repr(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}...")
 
 

@@ -18,7 +18,7 @@ _OURS = ("meta", "context")
 
 
 def with_text_ids(fields: Mapping[str, Json]) -> dict[str, Json]:
-    """The fields of an account or a row, in which ids are texts."""
+    """Return the fields of an account or a row, in which ids are texts."""
     found = {name: str(value) if _is_id(name, value) else value for name, value in fields.items()}
     for name in _OURS:
         inner = found.get(name)

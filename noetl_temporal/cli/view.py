@@ -1,4 +1,4 @@
-"""Where progress is seen: redrawn in place on a terminal, else a line for each thing worth telling."""
+"""Shows progress: redrawn in place on a terminal, else a line for each important event."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class View(Protocol):
 
 
 class Lines:
-    """Progress for a log: a line for each thing worth telling."""
+    """Progress for a log: a line for each important event."""
 
     def __init__(self, console: PrintableConsole) -> None:
         self._console, self._progress = console, Progress()
@@ -104,7 +104,7 @@ class Screen:
         # Rich would read the escape sequences of what others print meanwhile, and obey them
         self._live = Live(
             console=console,
-            get_renderable=self._shown,
+            get_renderable=self._layout,
             refresh_per_second=8,
             redirect_stdout=False,
             redirect_stderr=False,
@@ -133,7 +133,7 @@ class Screen:
         """Show what blocks the run now."""
         self._warnings = lines
 
-    def _shown(self) -> Group:
+    def _layout(self) -> Group:
         table, below = Table.grid(padding=(0, 2, 0, 0)), list[Text]()
         for line in self._progress.steps.values():
             running = line.status == "running"
@@ -148,7 +148,7 @@ class Screen:
 
 
 class Quiet(Lines):
-    """No progress; only what is said."""
+    """Shows messages and warnings, and no progress."""
 
     def feed(self, row: Row) -> None:
         """Nothing is shown of it."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_temporal.cli.arguments import RUN_ID, Seconds
-from noetl_temporal.cli.connection import Reach, reach_running
+from noetl_temporal.cli.connection import Deployment, running_deployment
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, UNKNOWN, WRONG
 from noetl_temporal.cli.importing import importing
@@ -20,7 +20,7 @@ from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.stack.errors import StackError
 
-if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.cli.run_report import RunSummary
     from noetl_temporal.runs import RunHandle, Runs
 
@@ -52,11 +52,11 @@ def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
       3    it is still running after --timeout, or the connection was lost
       130  Ctrl-C
     """
-    reach = reach_running()
+    deployment = running_deployment()
     with importing():
         log_nowhere()
     try:
-        ended = asyncio.run(_wait(run, timeout, reach))
+        ended = asyncio.run(_wait(run, timeout, deployment))
     except StackError as error:
         raise _UnknownRunError(str(error)) from None
     except KeyboardInterrupt:
@@ -84,7 +84,7 @@ class _LostError(click.ClickException):
     exit_code = UNKNOWN
 
 
-async def _wait(run: int | str, seconds: float | None, reach: Reach) -> RunSummary:
+async def _wait(run: int | str, seconds: float | None, deployment: Deployment) -> RunSummary:
     from temporalio.service import RPCError
 
     from noetl_temporal.cli.named_run import execution_of
@@ -98,14 +98,14 @@ async def _wait(run: int | str, seconds: float | None, reach: Reach) -> RunSumma
             runs = await Runs.connect()
             handle = await runs.find(execution_id)
             await handle.wait(limit)
-            await _settle(runs, handle)
+            await _wait_for_last_rows(runs, handle)
     except RPCError as error:
         again = f"the run continues when its stack is up: noetl wait {execution_id}"
         raise _LostError(f"lost the connection to Temporal ({error.message}); {again}") from None
-    return await run_status(execution_id, reach)
+    return await run_status(execution_id, deployment)
 
 
-async def _settle(runs: Runs, handle: RunHandle) -> None:
+async def _wait_for_last_rows(runs: Runs, handle: RunHandle) -> None:
     """Wait until the event log has the last rows of the run."""
     from temporalio.service import RPCError
 

@@ -41,9 +41,9 @@ class OpenWait(msgspec.Struct, frozen=True):
 
 
 def open_wait(execution_id: int, wait: Wait) -> OpenWait:
-    """Of a wait that the run reports."""
+    """Convert a wait that the run reports."""
     due = iso(wait.due) if wait.due else ""
-    answer = _answer(execution_id, wait.kind, wait.name, wait.signal, wait.key)
+    answer = _answer_command(execution_id, wait.kind, wait.name, wait.signal, wait.key)
     return OpenWait(wait.name, wait.kind, wait.signal, wait.key, wait.message, due, answer)
 
 
@@ -57,7 +57,7 @@ class WaitLines:
     def feed(self, row: Row) -> None:
         """Take in one row."""
         if row.event_type in _BEGINS:
-            self._open[_place(row.meta)] = self._opened(row)
+            self._open[_place(row.meta)] = self._wait_of_row(row)
         elif row.event_type in _ENDS:
             self._open.pop(_place(row.meta), None)
 
@@ -65,15 +65,15 @@ class WaitLines:
         """One a wait, from the oldest on."""
         return [one.line() for one in self._open.values()]
 
-    def _opened(self, row: Row) -> OpenWait:
+    def _wait_of_row(self, row: Row) -> OpenWait:
         meta = row.meta
         signal, key, name = str(meta.get("signal") or ""), meta.get("key"), _name(meta)
         kind = "approval" if row.event_type == "approval.requested" else "signal" if signal else "time"
-        answer = _answer(self._execution_id, kind, name, signal, key)
+        answer = _answer_command(self._execution_id, kind, name, signal, key)
         return OpenWait(name, kind, signal, key, str(meta.get("message") or ""), str(meta.get("due") or ""), answer)
 
 
-def _answer(execution_id: int, kind: str, name: str, signal: str, key: str | None) -> str:
+def _answer_command(execution_id: int, kind: str, name: str, signal: str, key: str | None) -> str:
     match kind:
         case "approval":
             return f"noetl approve {execution_id} {shell_word(name)}, or noetl reject"
@@ -84,13 +84,13 @@ def _answer(execution_id: int, kind: str, name: str, signal: str, key: str | Non
 
 
 def shell_word(word: str) -> str:
-    """As a shell needs it, which may read ``[3]`` as a pattern."""
+    """Quote a word for a shell, which may read ``[3]`` as a pattern."""
     is_plain = word.isascii() and word.replace("_", "").replace("-", "").replace(".", "").isalnum()
     return word if is_plain else "'" + word.replace("'", "'\\''") + "'"
 
 
 def _place(meta: Mapping[str, Any]) -> str:
-    """Of a wait in the whole run: ids of iterations are unique in their loop."""
+    """Return an id of the wait that is unique in the whole run; ids of iterations are unique only in their loop."""
     return f"{meta.get('loop_id', '')} {meta.get('wait_id')}"
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from noetl_temporal.cli.arguments import HOST_AND_PORT, Seconds, read_amounts
-from noetl_temporal.cli.connection import reach_running
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.logs import LOG_FORMATS, log_to_terminal
 
-if TYPE_CHECKING:  # they bring the SDK along, which --help need not wait for
+if TYPE_CHECKING:  # importing the SDK is slow
     from temporalio.worker import WorkerDeploymentConfig
 
     from noetl_temporal.worker_options import WorkerOptions
@@ -98,9 +98,9 @@ def worker_command(
     only = None if tools is None else [name.strip() for name in tools.split(",") if name.strip()]
     if only == []:
         raise click.UsageError("--tools names no tool: omit it to serve workflows and all tools")
-    build = _build(build_id, deployment)
+    build = _deployment_config(build_id, deployment)
     options = _options(grace, build, concurrency, rate, autoscales=autoscale, slots_by_load=slots == "auto")
-    reach_running()
+    running_deployment()
     exporter = _log_and_export(log_format, is_exporting=health is not None)
     try:
         asyncio.run(_serve(only, grace, options, health, exporter))
@@ -108,7 +108,7 @@ def worker_command(
         raise click.UsageError(str(error)) from None
 
 
-def _build(build_id: str | None, deployment: str | None) -> WorkerDeploymentConfig | None:
+def _deployment_config(build_id: str | None, deployment: str | None) -> WorkerDeploymentConfig | None:
     from noetl_temporal.versioning import DEPLOYMENT, BuildNameError, build_of
 
     if build_id is None and deployment is not None:
@@ -148,7 +148,7 @@ def _options(
 
 
 def _log_and_export(log_format: str, *, is_exporting: bool) -> str:
-    """Have the log written, and with ``is_exporting`` the SDK's metrics served: the address of its exporter."""
+    """Configure the log; with ``is_exporting``, serve the SDK's metrics and return the address of its exporter."""
     from noetl_temporal.health import free_address
     from noetl_temporal.metrics import exporter
 
@@ -168,7 +168,7 @@ async def _serve(
     from noetl_activities.tool import load_tools
     from noetl_temporal.access import access_problem
     from noetl_temporal.cli.health import answering_health
-    from noetl_temporal.cli.stop_signals import stop_asked
+    from noetl_temporal.cli.stop_signals import stop_event
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.credential_source import credential_source
     from noetl_temporal.health import exported
@@ -183,8 +183,8 @@ async def _serve(
     limit = "" if grace is None else f", at most {grace:g} s"
     served = ", ".join(only) if only else "workflows and all tools"
     if health is not None:
-        options = _counting(options)
-    with stop_asked() as stopped:
+        options = _with_metrics(options)
+    with stop_event() as stopped:
         async with (
             answering_health(health, client, stopped, served, partial(exported, exporter)),
             serving(client, load_tools(), credential_source(), only, options),
@@ -196,8 +196,8 @@ async def _serve(
             click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C again stops immediately")
 
 
-def _counting(options: WorkerOptions) -> WorkerOptions:
-    """The options of a worker whose metrics somebody reads."""
+def _with_metrics(options: WorkerOptions) -> WorkerOptions:
+    """Return the options of a worker that exports metrics."""
     from temporalio.runtime import Runtime
 
     from noetl_temporal.metrics import MetricsInterceptor

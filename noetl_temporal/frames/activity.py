@@ -23,7 +23,7 @@ from noetl_activities.sinks import Sinks
 from noetl_activities.sinks.batches import SinkBatches
 from noetl_activities.tool import Tool
 from noetl_temporal.attempt_end import AT_ONCE
-from noetl_temporal.codec import Unread
+from noetl_temporal.codec import UnreadValue
 from noetl_temporal.frames.call import FrameContext
 from noetl_temporal.frames.heartbeat import FrameHeartbeat
 from noetl_temporal.frames.host import FrameHost
@@ -42,8 +42,8 @@ __all__ = ["frame_activity"]
 
 
 def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: ValueStore) -> Callable[..., Any]:
-    """The activity ``noetl.frame``, which calls these ``tools``. ``values`` stores its segments. All frames of a worker
-    share the batches of their sinks.
+    """Return the activity ``noetl.frame``, which calls these ``tools``. ``values`` stores its segments. All frames of a
+    worker share the batches of their sinks.
     """
     sinks = SinkBatches()
 
@@ -51,13 +51,13 @@ def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: 
     async def run(given: FrameInput) -> FrameEnd:
         frame = _Frame(tools, source, values, sinks)
         with frame.heart.beating():
-            return await _driven(frame, given)
+            return await _run_to_end(frame, given)
 
     return run
 
 
-async def _driven(frame: _Frame, given: FrameInput | Unread) -> FrameEnd:
-    """Return the end of the frame, ignoring cancels meanwhile."""
+async def _run_to_end(frame: _Frame, given: FrameInput | UnreadValue) -> FrameEnd:
+    """Run the frame to its end, ignoring further cancels, and return its end."""
     running = asyncio.create_task(frame.run(given))
     try:
         while True:
@@ -90,25 +90,25 @@ class _Frame:
         self._host: FrameHost | None = None
         self._is_cancelled = False
 
-    async def run(self, given: FrameInput | Unread) -> FrameEnd:
+    async def run(self, given: FrameInput | UnreadValue) -> FrameEnd:
         """Run the frame to its end."""
         head, values = self.heart.details.head, self._values
         with _fail_if_missing("input"):
-            frame = await self._read(given)
+            frame = await self._read_input(given)
         with _fail_if_missing("progress"):
             found = None if head is None else await resumed(values, head)
         if found is not None and found.report is not None:
-            return await self._kept(FrameEnd(found.report, head or ""))
+            return await self._store_end(FrameEnd(found.report, head or ""))
         machine = LoopMachine(frame.input, None if found is None else found.state, limit=frame.limit)
         host = FrameHost(machine, self._around, lambda wake: SegmentWriter(machine, values, self.heart, wake))
         self._host = host
         if self._is_cancelled:
             host.cancel()
         report = await host.run(None if found is None else found.calls)
-        return await self._kept(FrameEnd(report, await host.keeper.last(report=report)))
+        return await self._store_end(FrameEnd(report, await host.keeper.last(report=report)))
 
-    async def _read(self, given: FrameInput | Unread) -> FrameInput:
-        """The input, read from the payload store however long that takes, with its stored items.
+    async def _read_input(self, given: FrameInput | UnreadValue) -> FrameInput:
+        """Return the input, read from the payload store however long that takes, with its stored items.
 
         Raises LookupError when the store no longer has it.
         """
@@ -124,7 +124,7 @@ class _Frame:
         scope = msgspec.json.decode(found[own.kept_scope]) if own.kept_scope else own.scope
         return replace(given, input=with_items(own, items, scope))
 
-    async def _kept(self, end: FrameEnd) -> FrameEnd:
+    async def _store_end(self, end: FrameEnd) -> FrameEnd:
         """The end, once it is stored where Temporal reads it."""
         await until_done("the report of a frame cannot be stored", lambda: self._values.keep(end))
         return end
@@ -162,5 +162,5 @@ def _fail_if_missing(what: str) -> Generator[None]:
 
 
 def _idle_attempts(heart: FrameHeartbeat) -> int:
-    """The number of lost attempts since the last one that made progress. A reset counts them from 1 again."""
+    """Return the number of lost attempts since the last one that made progress. A reset counts them from 1 again."""
     return max(0, activity.info().attempt - 1 - heart.details.attempt)

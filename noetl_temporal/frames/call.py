@@ -113,7 +113,7 @@ class FrameCall:
             self.report, self.cancelled = self._cancelled(), True
 
     async def _attempts(self) -> ToolReport:
-        await asyncio.sleep(self._left_of_delay())
+        await asyncio.sleep(self._remaining_delay())
         while True:
             is_called = asyncio.Event()
             self._log.begin()
@@ -145,7 +145,7 @@ class FrameCall:
         self._log.end(status="error", error=outcome["error"], is_called=False)
         return ToolReport(outcome, attempts=self._log.latest, counts=self._log.counts, is_decided=False)
 
-    def _left_of_delay(self) -> float:
+    def _remaining_delay(self) -> float:
         """Seconds of the delay in which an earlier attempt of the frame left the call."""
         last = self._log.latest[-1:]
         if not last or last[0].ended is None or last[0].delay is None:

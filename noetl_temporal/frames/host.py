@@ -87,7 +87,7 @@ class FrameHost:
             for begun in calls or ():
                 self._start(FrameCall(self._around, begun))
             while True:
-                self._turn()
+                self._process_inbox()
                 if self._finish is not None and self._machine.report is not None:
                     return self._machine.report
                 await self._news.wait()
@@ -102,7 +102,7 @@ class FrameHost:
         self._wake()
 
     async def interrupt(self, reason: AttemptStatus) -> None:
-        """End or cut what is in flight, and store how far the frame is. Raises TimeoutError when nobody stores it."""
+        """End or interrupt what is in flight, and store the progress of the frame. Raises TimeoutError if it cannot."""
         if self._finish is None:
             self._feed(HoldRequested(now()))
             for call in self._calls.values():
@@ -141,16 +141,16 @@ class FrameHost:
 
     # ---- a turn -----------------------------------------------------------------------------------------------------
 
-    def _turn(self) -> None:
+    def _process_inbox(self) -> None:
         while self._inbox and self._finish is None:
             self._feed(self._inbox.popleft())
         if self._is_full():
             self._feed(RestRequested(now()))
         if self._finish is None:  # the segment of a machine that has ended needs its report: it is the last one
             self.keeper.take(self._in_flight())
-            self._hold_or_go_on()
+            self._hold_or_continue()
 
-    def _hold_or_go_on(self) -> None:
+    def _hold_or_continue(self) -> None:
         machine = self._machine
         if self.keeper.is_behind:
             if not machine.state.holding:
@@ -195,7 +195,7 @@ class FrameHost:
             case Cancel():
                 self._cancel(command.id)
             case KeepValues() | LoadValue():
-                self._values(command)
+                self._start_value_task(command)
             case Finish():
                 self._finish = command
             case RunChunk():
@@ -217,13 +217,13 @@ class FrameHost:
         if call.is_to_be_made_again:
             return
         if call.report is not None:
-            self._note(ToolFinished(now(), id_, call.report, call.cancelled))
+            self._add_fact(ToolFinished(now(), id_, call.report, call.cancelled))
         elif task.cancelled():  # before it had begun
             outcome = refusal("cancelled", "the call was cancelled")
-            self._note(ToolFinished(now(), id_, ToolReport(outcome, is_decided=False), cancelled=True))
+            self._add_fact(ToolFinished(now(), id_, ToolReport(outcome, is_decided=False), cancelled=True))
         else:
             outcome = refusal("internal", f"{type(task.exception()).__name__}: {task.exception()}")
-            self._note(ToolFinished(now(), id_, ToolReport(outcome, is_decided=False)))
+            self._add_fact(ToolFinished(now(), id_, ToolReport(outcome, is_decided=False)))
 
     def _start_timer(self, command: StartTimer) -> None:
         task = self._tasks[command.timer_id] = asyncio.create_task(asyncio.sleep(command.seconds))
@@ -232,10 +232,10 @@ class FrameHost:
     def _timer_ended(self, timer_id: str, task: asyncio.Task[None]) -> None:
         del self._tasks[timer_id]
         if not task.cancelled():
-            self._note(TimerFired(now(), timer_id))
+            self._add_fact(TimerFired(now(), timer_id))
 
-    def _values(self, command: KeepValues | LoadValue) -> None:
-        task = self._tasks[command.id] = asyncio.create_task(self._kept_or_loaded(command))
+    def _start_value_task(self, command: KeepValues | LoadValue) -> None:
+        task = self._tasks[command.id] = asyncio.create_task(self._store_or_load(command))
         task.add_done_callback(lambda done: self._value_task_ended(command.id, done))
 
     def _value_task_ended(self, id_: str, task: asyncio.Task[None]) -> None:
@@ -243,23 +243,23 @@ class FrameHost:
         if self._tasks.get(id_) is task:
             del self._tasks[id_]
 
-    async def _kept_or_loaded(self, command: KeepValues | LoadValue) -> None:
+    async def _store_or_load(self, command: KeepValues | LoadValue) -> None:
         values = self._around.store
         match command:
             case KeepValues():
                 try:
                     kept = await until_done("results cannot be stored", lambda: store_values(values, command.values))
                 except LookupError as error:
-                    self._note(ValuesKept(now(), command.id, error=f"values cannot be stored: {error}"))
+                    self._add_fact(ValuesKept(now(), command.id, error=f"values cannot be stored: {error}"))
                 else:
-                    self._note(ValuesKept(now(), command.id, tuple(kept)))
+                    self._add_fact(ValuesKept(now(), command.id, tuple(kept)))
             case LoadValue():
                 try:
                     text = await until_done("a stored value cannot be read", lambda: load_json(values, command.stored))
                 except LookupError as error:
-                    self._note(ValueLoaded(now(), command.id, error=f"a stored value cannot be read: {error}"))
+                    self._add_fact(ValueLoaded(now(), command.id, error=f"a stored value cannot be read: {error}"))
                 else:
-                    self._note(ValueLoaded(now(), command.id, msgspec.json.decode(text)))
+                    self._add_fact(ValueLoaded(now(), command.id, msgspec.json.decode(text)))
 
     def _cancel(self, id_: str) -> None:
         if id_ in self._calls:
@@ -267,6 +267,6 @@ class FrameHost:
         elif id_ in self._tasks:
             self._tasks[id_].cancel()
 
-    def _note(self, event: Event) -> None:
+    def _add_fact(self, event: Event) -> None:
         self._inbox.append(event)
         self._wake()

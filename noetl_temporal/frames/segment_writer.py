@@ -33,11 +33,14 @@ SEGMENT_ENTRIES = 2_000
 """About 400 items of one task. More segments would not be safer: a heartbeat waits up to two seconds for the next."""
 
 SEGMENT_BYTES = 4_000_000
-"""Of entries, before compression."""
+"""Bytes of the entries of a segment, before compression."""
 
 
 class SegmentWriter:
-    """Of one attempt of a frame. ``on_stored`` is called when a segment has been stored; ``heart`` reports it."""
+    """Writes the segments of one attempt of a frame.
+
+    ``on_stored`` is called when a segment has been stored; ``heart`` reports it.
+    """
 
     def __init__(
         self, machine: LoopMachine, values: ValueStore, heart: FrameHeartbeat, on_stored: Callable[[], None]
@@ -55,7 +58,7 @@ class SegmentWriter:
         self._storing: asyncio.Task[str] | None = None
         self._is_new = heart.details.head is not None
 
-    # ---- what the frame tells ---------------------------------------------------------------------------------------
+    # ---- events and calls of the frame ------------------------------------------------------------------------------
 
     def event(self, event: DomainEvent) -> None:
         """The machine wrote an event."""

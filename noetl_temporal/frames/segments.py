@@ -22,7 +22,7 @@ from noetl_temporal.value_store import ValueStore, until_done
 __all__ = ["InFlight", "Resumption", "Segment", "packed", "read", "resumed"]
 
 _LEVEL = 1
-"""Of the compression: higher ones cost more time than the bytes that they save."""
+"""Level of the compression: higher ones cost more time than the bytes they save are worth."""
 
 
 class InFlight(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,7 +58,7 @@ class Resumption(msgspec.Struct, frozen=True):
 
 
 def packed(segment: Segment) -> bytes:
-    """The segment as it is stored."""
+    """Return the segment as it is stored."""
     return zlib.compress(msgspec.json.encode(segment), _LEVEL)
 
 
@@ -74,12 +74,12 @@ async def resumed(values: ValueStore, head: str) -> Resumption:
         results |= segment.results
         assigns |= segment.assigns
         older = segment.older
-    told = {"results": results, "assigns": assigns}
-    return Resumption({**state, **msgspec.to_builtins(told, str_keys=True)}, last.calls, last.report)
+    changes = {"results": results, "assigns": assigns}
+    return Resumption({**state, **msgspec.to_builtins(changes, str_keys=True)}, last.calls, last.report)
 
 
 async def read(values: ValueStore, key: str, chain: SegmentChain | None = None) -> Segment:
-    """A segment, the next of the chain if given, however long that takes.
+    """Return a segment, the next of the chain if given, however long that takes.
 
     Raises LookupError when it is gone or none of ours.
     """

@@ -19,16 +19,16 @@ MAX_PENDING = 500
 """Calls and loops in flight of one workflow."""
 
 COMMAND_BYTES = 1_500_000
-"""Of the commands of one workflow task, including the events in their headers."""
+"""Bytes of the commands of one workflow task, including the events in their headers."""
 
 RESULT_BYTES = 8_000_000
-"""Of the results that may arrive with one workflow task."""
+"""Bytes of the results that may arrive with one workflow task."""
 
 MAX_WORK = 300_000
 """Computation of one workflow task, its templates excluded, in units of about a microsecond."""
 
 MAX_TEMPLATE_WORK = 2_000_000
-"""Of all templates rendered in one workflow task, 0.04 to 0.14 s (templating/work.py)."""
+"""Work of all templates rendered in one workflow task, 0.04 to 0.14 s (templating/work.py)."""
 
 CALL_WORK = 150
 """Cost of beginning a call or step."""

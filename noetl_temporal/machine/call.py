@@ -92,18 +92,18 @@ class LeaseRenewal(msgspec.Struct, frozen=True, omit_defaults=True):
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A rendered call.
 
-    ``id`` is unique in its workflow, ``key`` is the same for all attempts, workers and replays. ``scope`` has exactly
-    the names that the templates of rules and sinks read. ``rules`` None means no policy: ok continues, an error fails.
-    ``event_id`` is the id of the ``task.started`` event, the parent of every attempt. ``store`` is set for a call that
-    only performs sinks, after the last page: the outcome to store, whose result may be a reference. For the sinks of an
-    ``aside`` (a guarded task), ``scope`` shadows the names of its own outcome. ``idempotency_key`` is the header that
-    carries the key. ``names`` are those that the outcome binds for rules and sinks. ``secrets_key`` is the key of the
-    references to secrets in the call, if there are any. ``lease`` is that of the row that the call processes.
+    ``id`` is unique in its workflow, ``key`` is the same for all attempts, workers and replays, and begins with the
+    execution id. ``scope`` has exactly the names that the templates of rules and sinks read. ``rules`` None means no
+    policy: ok continues, an error fails. ``event_id`` is the id of the ``task.started`` event, the parent of every
+    attempt. ``store`` is set for a call that only performs sinks, after the last page: the outcome to store, whose
+    result may be a reference. For the sinks of an ``aside`` (a guarded task), ``scope`` shadows the names of its own
+    outcome. ``idempotency_key`` is the header that carries the key. ``names`` are those that the outcome binds for
+    rules and sinks. ``secrets_key`` is the key of the references to secrets in the call, if there are any. ``lease`` is
+    that of the row that the call processes.
     """
 
     id: str
     key: str
-    execution_id: int
     step: str
     task: str
     kind: str
@@ -126,6 +126,11 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     aside: bool = False
     secrets_key: str = ""
     lease: LeaseRenewal | None = None
+
+    @property
+    def execution_id(self) -> int:
+        """The execution that makes the call."""
+        return int(self.key.partition("/")[0])
 
 
 class SinkRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -45,7 +45,7 @@ class CallStart(NamedTuple):
 
 
 def limits_of(circuit: Circuit, scope: Mapping[str, Any]) -> Limits:
-    """The numbers of a circuit breaker, rendered. Raises TemplateFailure."""
+    """Return the numbers of a circuit breaker, rendered. Raises TemplateFailure."""
     failures = quantities.count(templates.render(circuit.failures, scope), "failures", circuit.span, minimum=1)
     if failures > MAX_FAILURES:
         message = f"failures is {failures:,}, expected a whole number of at most {MAX_FAILURES:,}"
@@ -102,7 +102,7 @@ def call_cancelled(state: CircuitState, call: str) -> CircuitState:
     return replace(state, probing="") if state.probing == call else state
 
 
-def latest(known: Mapping[str, CircuitState], told: Mapping[str, CircuitState]) -> dict[str, CircuitState]:
+def latest(known: Mapping[str, CircuitState], reported: Mapping[str, CircuitState]) -> dict[str, CircuitState]:
     """Merge two reports of the same circuits: by name, the one in which a call ended last."""
-    news = {name: one for name, one in told.items() if name not in known or one.ended > known[name].ended}
+    news = {name: one for name, one in reported.items() if name not in known or one.ended > known[name].ended}
     return {**known, **news}

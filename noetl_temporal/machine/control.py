@@ -13,7 +13,7 @@ from noetl_compiler.graph import Graph, Json
 from noetl_temporal.machine.events import Event, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.held_steps import HeldStep, held_steps
 from noetl_temporal.machine.state import PlaybookState
-from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES
+from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES, known_waits
 
 __all__ = [
     "RefusedError",
@@ -71,7 +71,7 @@ def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[E
     if state.phase == "ended":
         raise RefusedError("the run has ended")
     decided = {fact.run for fact in unfed if isinstance(fact, RetryRequested | SkipRequested)}
-    held = [one for one in held_steps(state.waits.values()) if one.run not in decided]
+    held = [one for one in held_steps(known_waits(state, unfed).values()) if one.run not in decided]
     named = [one for one in held if step in ("", one.step, one.run, f"{one.step}[{one.iteration}]")]
     if len(named) == 1:
         return named[0]
@@ -97,5 +97,5 @@ def _listed(held: Sequence[HeldStep]) -> str:
 
 
 def _is_paused(state: PlaybookState, unfed: Sequence[Event]) -> bool:
-    told = [fact for fact in unfed if isinstance(fact, PauseRequested | UnpauseRequested)]
-    return isinstance(told[-1], PauseRequested) if told else state.pause is not None
+    requests = [fact for fact in unfed if isinstance(fact, PauseRequested | UnpauseRequested)]
+    return isinstance(requests[-1], PauseRequested) if requests else state.pause is not None

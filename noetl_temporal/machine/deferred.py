@@ -21,7 +21,7 @@ class Deferred:
 
 
 def taken(value: Any) -> Any:
-    """The value itself, deferred or not."""
+    """Return the value itself, deferred or not."""
     return value.take() if type(value) is Deferred else value
 
 
@@ -51,5 +51,5 @@ class Names(Mapping[str, Any]):
         return self._values
 
     def materialise(self) -> dict[str, Any]:
-        """All values, with the deferred ones computed."""
+        """Return all values, with the deferred ones computed."""
         return dict(self)

@@ -45,7 +45,7 @@ def finish(execution: Execution, limit: int) -> Finish:
 
 
 def _result(execution: Execution, limit: int) -> tuple[Json, str | None]:
-    """The result, or why there is none. A stopped run does not wait for stored values."""
+    """Return (result, None), or (None, why there is no result). A stopped run does not wait for stored values."""
     try:
         result = result_of(execution)
     except templates.TemplateFailure as failure:
@@ -60,7 +60,7 @@ def _result(execution: Execution, limit: int) -> tuple[Json, str | None]:
 
 
 def _status(execution: Execution) -> Status:
-    """That of a stop, else what the final step said; a run that it calls failed has a failure."""
+    """Return the status of the stop, else that of the final step. A run with status failed has a failure."""
     state, said = execution.state, execution.graph.steps[execution.graph.final].status
     if state.stop is not None and state.stop.kind == "cancel":
         return "cancelled"

@@ -92,7 +92,7 @@ class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
         return _joined(self, later, self.kept + later.kept, self.cause or later.cause)
 
     def merged_by_index(self, other: FailureLog) -> FailureLog:
-        """The logs of two chunks of one loop, in the order of its items."""
+        """Return the logs of two chunks of one loop, in the order of its items."""
         kept = self.kept + other.kept
         if self.kept and other.kept and _index(other.kept[0]) < _index(self.kept[-1]):
             kept = tuple(sorted(kept, key=_index))
@@ -122,7 +122,7 @@ def _joined(one: FailureLog, other: FailureLog, kept: tuple[Failure, ...], cause
 
 
 def _added(some: tuple[FailureCount, ...], more: tuple[FailureCount, ...]) -> tuple[FailureCount, ...]:
-    """The sum of both, with at most MAX_KINDS kinds per step besides OTHER."""
+    """Return the sum of both, with at most MAX_KINDS kinds per step besides OTHER."""
     sums = {(one.step, one.kind): one for one in some}
     known = len(sums)
     for one in more:
@@ -154,7 +154,7 @@ def _handled(failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
 
 
 def format_counts(counts: Iterable[FailureCount]) -> str:
-    """The number of failures by kind, the most frequent first: ``999,998 http, 2 timeout``."""
+    """Return the number of failures by kind, the most frequent first: ``999,998 http, 2 timeout``."""
     sums: dict[str, int] = {}
     for one in counts:
         sums[one.kind] = sums.get(one.kind, 0) + one.count

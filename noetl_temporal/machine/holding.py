@@ -46,16 +46,16 @@ class Holding(Answering):
                 super()._take(event)
 
     @property
-    def stands_still(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether the run is paused, or a step of it is held: its status is ``paused``."""
         return self.is_paused or any(wait.kind == "held" for wait in self.state.waits.values())
 
     @property
     def waits_for_people(self) -> bool:
         """Whether the run waits for a person, also to retry or skip a held step."""
-        return super().waits_for_people or self.stands_still
+        return super().waits_for_people or self.is_suspended
 
-    def _tell_pause(self, type_: str, status: str, by: str, reason: str) -> None:
+    def _emit_pause(self, type_: str, status: str, by: str, reason: str) -> None:
         path, parent = self.graph.source.path, self.state.playbook_id
         self._journal.emit(type_, path, "playbook", status, parent=parent, by=by or None, reason=reason or None)
 
@@ -129,21 +129,21 @@ class Holding(Answering):
             self._begin_hold(step, run, end, held.kind)
             return
         forgive(self._execution, step, run, failed)
-        self._leave_for_good(run, end, held.kind)
+        self._end_run(run, end, held.kind)
 
     def _hold_ended(self, run: StepRun) -> None:
         if run.held is not None:
-            self._let_go(run, run.held, "timeout")
+            self._fail_held_run(run, run.held, "timeout")
 
-    def _let_go_all(self) -> None:
+    def _end_all_holds(self) -> None:
         """End all holds, because the playbook stops."""
         for run in self._runs.all_mutable():
             if run.held is not None and self.state.phase == "running":
-                self._let_go(run, run.held, "stop")
+                self._fail_held_run(run, run.held, "stop")
 
-    def _let_go(self, run: StepRun, held: Held, action: str) -> None:
+    def _fail_held_run(self, run: StepRun, held: Held, action: str) -> None:
         """End the hold: the run has failed."""
-        self._leave_for_good(run, self._end_hold(run, held, action), held.kind)
+        self._end_run(run, self._end_hold(run, held, action), held.kind)
 
     def _end_hold(self, run: StepRun, held: Held, action: str, decision: HeldDecision | None = None) -> End:
         by, reason = ("", "") if decision is None else (decision.by, decision.reason)
@@ -161,7 +161,7 @@ class Holding(Answering):
         """Remove the run from those that joins wait for."""
 
     @abstractmethod
-    def _leave_for_good(self, run: StepRun, end: End, kind: str) -> None:
+    def _end_run(self, run: StepRun, end: End, kind: str) -> None:
         """End the run; its token moves on."""
 
     @abstractmethod

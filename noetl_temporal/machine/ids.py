@@ -46,7 +46,7 @@ class EventIds(msgspec.Struct):
         return max(self.own.ms, self.derived.ms)
 
     def next(self, at: int) -> int:
-        """The id of the next event of the machine itself."""
+        """Return the id of the next event of the machine itself."""
         ms, ordinal = self.own.next(at)
         return event_id(ms, self.slot, ordinal)
 
@@ -69,12 +69,12 @@ class EventIds(msgspec.Struct):
 
 
 def escaped(name: str) -> str:
-    """The name with the separators of ids escaped: ``/``, ``#``, ``:`` and ``%``."""
+    """Return the name with the separators of ids escaped: ``/``, ``#``, ``:`` and ``%``."""
     if name.isidentifier() and name.isascii():
         return name  # as nearly every name is
     return quote(name, safe=_PLAIN)
 
 
 def fitted(id_: str) -> str:
-    """The id, shortened to at most MAX_ID_BYTES."""
+    """Return the id, shortened to at most MAX_ID_BYTES."""
     return unique_within(id_, MAX_ID_BYTES)

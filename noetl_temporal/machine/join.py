@@ -49,7 +49,7 @@ class Joins:
         return is_any and has_run and step not in self._ancestors_of(origin) and origin != step
 
     def ready(self, waiting: Collection[str], running: Collection[str]) -> list[str]:
-        """The waiting steps that may run now, in the playbook's order; the final step only alone."""
+        """Return the waiting steps that may run now, in the playbook's order; the final step only alone."""
         final = self._graph.final
         joins = sorted((step for step in waiting if step != final), key=self._order.__getitem__)
         free = [step for step in joins if not (self._held(step, running) or self._held(step, joins))]
@@ -72,7 +72,7 @@ class Joins:
         return found
 
     def _search(self, step: str) -> frozenset[str]:
-        """Every step from which arcs lead to ``step``."""
+        """Return every step from which arcs lead to ``step``."""
         seen: set[str] = set()
         frontier = [step]
         while frontier:

@@ -20,14 +20,14 @@ def merged(under: Json, over: Json) -> Json:
 
 
 def read(tree: Any, path: str) -> Any:
-    """The value at ``a.b.0``; the tree itself for an empty path. Raises KeyError if there is none."""
+    """Return the value at ``a.b.0``; the tree itself for an empty path. Raises KeyError if there is none."""
     for part in path.split(".") if path else ():
         tree = cast("list[Any]", tree)[int(part)] if isinstance(tree, list) else _member(tree, part)
     return tree
 
 
 def plain(value: Any) -> Json:
-    """The JSON of a view; other values unchanged."""
+    """Return the JSON of a view; other values unchanged."""
     return value.materialise() if hasattr(value, "materialise") else value
 
 
@@ -38,29 +38,30 @@ def _member(tree: Any, part: str) -> Any:
 
 
 def split_target(target: str) -> tuple[str, str, str]:
-    """The root, the path and the operation: ``ctx.a[]`` appends to a list, see graph.Assign."""
+    """Return the root, the path and the operation: ``ctx.a[]`` appends to a list, see graph.Assign."""
     plain, bracket, rest = target.partition("[")
     root, _, path = plain.partition(".")
     return root, path, bracket + rest
 
 
 def gathered(trees: Sequence[Any], path: str, how: str, value: Json) -> Json:
-    """The value to write; for an addition, the one at ``path`` in the first tree that has it, with ``value`` added.
+    """Return the value to write; for an addition, the one at ``path`` in the first tree that has it, with ``value``
+    added.
 
     Raises TemplateFailure if the types do not fit.
     """
     if not how:
         return value
-    found: Json = next((one for tree in trees if (one := _found(tree, path)) is not None), None)
+    found: Json = next((one for tree in trees if (one := _read_or_none(tree, path)) is not None), None)
     match how:
         case "[+]":
             return _sum(path, found, value)
         case "[|]":
             return merged(found, value)
         case "[*]":
-            return [*_listed([] if found is None else found), *_listed(value)]
+            return [*_as_list([] if found is None else found), *_as_list(value)]
         case _:
-            return [*_listed([] if found is None else found), value]
+            return [*_as_list([] if found is None else found), value]
 
 
 def _sum(path: str, found: Json, value: Json) -> Json:
@@ -72,12 +73,12 @@ def _sum(path: str, found: Json, value: Json) -> Json:
     raise TemplateFailure(f"{value!r:.40} cannot be added to {path}, which is {found!r:.40}: only numbers can")
 
 
-def _listed(value: Json) -> list[Json]:
-    """The list itself; any other value as a list with one item."""
+def _as_list(value: Json) -> list[Json]:
+    """Return the list itself; any other value as a list with one item."""
     return cast("list[Json]", value) if isinstance(value, list) else [value]
 
 
-def _found(tree: Any, path: str) -> Json:
+def _read_or_none(tree: Any, path: str) -> Json:
     try:
         return read(tree, path)
     except (KeyError, IndexError, ValueError):
@@ -85,7 +86,7 @@ def _found(tree: Any, path: str) -> Json:
 
 
 def written(tree: dict[str, Json], path: str, value: Json) -> dict[str, Json]:
-    """The tree with ``value`` at ``a.b``. Values on the path that are not mappings are replaced."""
+    """Return the tree with ``value`` at ``a.b``. Values on the path that are not mappings are replaced."""
     first, _, rest = path.partition(".")
     if not rest:
         return {**tree, first: value}

@@ -40,7 +40,7 @@ class Keychain:
         return not self._entries
 
     def names(self, workload: Mapping[str, Any], payload: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The secrets by name, as templates see them."""
+        """Return the secrets by name, as templates see them."""
         return _Secrets(self, workload, payload)
 
     def __iter__(self) -> Iterator[str]:
@@ -50,7 +50,9 @@ class Keychain:
         return name in self._entries
 
     def secret(self, name: str, workload: Mapping[str, Any], payload: Mapping[str, Any]) -> templates.Secret:
-        """A reference to a secret. Raises KeyError; TemplateFailure if a template of the entry cannot be evaluated."""
+        """Return a reference to a secret. Raises KeyError; TemplateFailure if a template of the entry cannot be
+        evaluated.
+        """
         entry = self._entries[name]
         if name not in self._rendered:
             self._rendered[name] = self._render(entry, workload, payload)

@@ -38,7 +38,7 @@ _BYTES_A_CHARACTER = 6
 
 
 def values_under(state: PlaybookState, root: str) -> Mapping[str, Any]:
-    """The current values under ``payload``, ``workload``, ``ctx`` or ``vars``; stored ones are deferred."""
+    """Return the current values under ``payload``, ``workload``, ``ctx`` or ``vars``; stored ones are deferred."""
     values, kept = _values(state, root), state.kept.get(root)
     if not kept:
         return values
@@ -54,7 +54,7 @@ def keep_request_values(state: PlaybookState, kept: Mapping[str, StoredRef], *, 
 
 
 def abridged_values(state: PlaybookState, targets: Sequence[str], limit: int) -> dict[str, Json]:
-    """The values of ``ctx`` and ``vars`` that ``set`` entries have changed, by name, for the log."""
+    """Return the values of ``ctx`` and ``vars`` that ``set`` entries have changed, by name, for the log."""
     found: dict[str, Json] = {}
     for target in targets:
         root, path, _ = json_merge.split_target(target)
@@ -88,7 +88,7 @@ def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
 
 
 def begin_storing(state: PlaybookState) -> list[Json]:
-    """The values to be stored now; the state lists them in ``keeping`` until ``finish_storing``."""
+    """Return the values to be stored now; the state lists them in ``keeping`` until ``finish_storing``."""
     asked = dict.fromkeys([*(one for one in state.keeping if one), *state.unmeasured])
     found = [(path, value) for path, value in _at(state, asked) if len(msgspec.json.encode(value)) >= LARGE_BYTES]
     state.unmeasured = []

@@ -42,8 +42,8 @@ class Loads:
         return bool(self._loaded)
 
     def readable(self, missing: str = "") -> LoadedValues:
-        """The loaded values for templates. ``missing`` is the error for values that are not loaded; "" if they can be
-        loaded.
+        """Return the loaded values for templates. ``missing`` is the error for values that are not loaded; "" if they
+        can be loaded.
         """
         return LoadedValues(self._loaded, self._limit, missing)
 
@@ -79,13 +79,13 @@ class Loads:
 
 
 def _needed(state: MachineState) -> dict[str, StoredRef]:
-    """All values that a fact or reader waits for, by the id of the load; those of facts first."""
+    """Return all values that a fact or reader waits for, by the id of the load; those of facts first."""
     facts = (one.needs for one in state.deferred)
     return {id_: stored for needs in (*facts, *state.readers.values()) for id_, stored in needs.items()}
 
 
 def _exempt_from_limit(state: MachineState) -> set[str]:
-    """The values that are requested even over ``LOADS_BYTES``."""
+    """Return the values that are requested even over ``LOADS_BYTES``."""
     facts = [one.needs for one in state.deferred[:1]]
     readers = [state.readers[name] for name in list(state.readers)[:1]]
     return {id_ for needs in (*facts, *readers) for id_ in needs}

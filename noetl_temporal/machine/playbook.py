@@ -20,9 +20,9 @@ from collections.abc import Iterable
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Loop, Step
+from noetl_compiler.language.defaults import CLEANUP_SECONDS
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import large_values
-from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.machine.commands import Cancel, KeepValues
 from noetl_temporal.machine.ending import finish
 from noetl_temporal.machine.errors import ProtocolError
@@ -116,9 +116,9 @@ class Machine(Starting):
 
     def _fail(self, kind: str, step: str, message: str) -> None:
         span = self.graph.steps[step if step in self.graph.steps else self.graph.entry].span
-        self._failed(failure_at(self.graph.source, step, error_outcome(kind, message), span))
+        self._record_failure(failure_at(self.graph.source, step, error_outcome(kind, message), span))
 
-    def _failed(self, failure: Failure) -> None:
+    def _record_failure(self, failure: Failure) -> None:
         self.state.failures = self.state.failures.with_failure(failure)
 
     def _chunk_finished(self, run: StepRun, event: ChunkFinished, *, was_asked: bool) -> None:
@@ -129,7 +129,7 @@ class Machine(Starting):
         step_loops.record_slot(self._execution, chunk.slot, report)
         if report.status == "cancelled" and not was_asked:
             progress.failure = cancelled_outside("loop")
-        goes_on = not self._is_stopped(run) and not _is_cut(step, progress, report)
+        goes_on = not self._is_stopped(run) and not _stops_iterations(step, progress, report)
         take_report(progress, chunk, report, goes_on=goes_on)
         for one in report.mistakes:
             self._host(run).warn(one.message, one.span)
@@ -155,7 +155,7 @@ class Machine(Starting):
         try:
             for _, target, value in report.assigns:
                 host.write([(target, value)])
-            host.tell_of_set([(target, value) for _, target, value in report.assigns])
+            host.emit_set([(target, value) for _, target, value in report.assigns])
         except templates.TemplateFailure as failure:
             end = end._replace(status="error", outcome={**end.outcome, **template_outcome(failure)})
         self._end_loop(run, end)
@@ -244,7 +244,7 @@ class Machine(Starting):
         run = new_run(self._execution, step)
         try:
             if not is_admitted(self._execution, step, run):
-                self._go_on(skip(self._execution, step, run))
+                self._move_token(skip(self._execution, step, run))
                 return
         except templates.TemplateFailure as failure:
             self._begin_failed(run, step, failure)
@@ -397,18 +397,18 @@ class Machine(Starting):
         if self._is_to_hold(step, end):
             self._begin_hold(step, run, end, kind)
         else:
-            self._leave_for_good(run, end, kind)
+            self._end_run(run, end, kind)
 
-    def _leave_for_good(self, run: StepRun, end: End, kind: str) -> None:
+    def _end_run(self, run: StepRun, end: End, kind: str) -> None:
         self._remove_run(run)
-        self._go_on(leave(self._execution, self.graph.steps[run.step], run, end, kind))
+        self._move_token(leave(self._execution, self.graph.steps[run.step], run, end, kind))
 
     def _remove_run(self, run: StepRun) -> None:
         self._running[run.step] -= 1
         if not self._running[run.step]:
             del self._running[run.step]
 
-    def _go_on(self, ended: StepExit) -> None:
+    def _move_token(self, ended: StepExit) -> None:
         """Move the token of a step run that has ended."""
         if ended.step == self.graph.final:
             self._finish()
@@ -426,7 +426,7 @@ class Machine(Starting):
     def _ask_to_end(self) -> None:
         """If the final step runs already, it is the cleanup, with its time limit; no step is held any more."""
         super()._ask_to_end()
-        self._let_go_all()
+        self._end_all_holds()
         for run in self._runs.all_mutable():
             if self._is_exempt(run) and deadline_id(run) not in self.state.timers:
                 self._set_deadline(self.graph.steps[run.step], run, None)
@@ -457,7 +457,7 @@ def _loop_of(run: StepRun) -> LoopProgress:
     return run.loop
 
 
-def _is_cut(step: Step, progress: LoopProgress, report: ChunkReport) -> bool:
+def _stops_iterations(step: Step, progress: LoopProgress, report: ChunkReport) -> bool:
     """Whether no more items may begin: one failed under fail_fast, or the loop itself failed."""
     is_fail_fast = step.loop is not None and step.loop.on_error == "fail_fast"
     is_failed = progress.failure is not None or report.failure is not None

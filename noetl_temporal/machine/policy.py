@@ -53,8 +53,8 @@ def decide(
     retry_after: float | None = None,
     jitter: float = 0.0,
 ) -> Decision:
-    """The first rule that matches. ``attempts`` counts the calls made so far, this one included; ``jitter`` in 0..1
-    comes from the caller, because this function has no randomness of its own. Raises RuleError.
+    """Return the first rule that matches. ``attempts`` counts the calls made so far, this one included; ``jitter`` in
+    0..1 comes from the caller, because this function has no randomness of its own. Raises RuleError.
     """
     unknown: list[str] = []
     mistakes: list[RuleWarning] = []
@@ -62,7 +62,9 @@ def decide(
         if rule.on not in ("any", status):
             continue
         try:
-            verdict = templates.predicate(rule.when, scope) if rule.when is not None else templates.Verdict(True)
+            verdict = (
+                templates.predicate(rule.when, scope) if rule.when is not None else templates.PredicateResult(True)
+            )
             unknown.extend(verdict.indeterminate)
             if status == "ok" and rule.when is not None and (message := unmatched(rule.when, scope, verdict)):
                 mistakes.append(RuleWarning(rule.index, message))
@@ -142,7 +144,7 @@ def _place(value: Value) -> Span | None:
 
 
 def _power(base: float, exponent: int) -> float:
-    """A power; infinite instead of an error if it is too large, as the cap is applied later."""
+    """Return a power; infinite instead of an error if it is too large, as the cap is applied later."""
     try:
         return base**exponent
     except OverflowError:

@@ -53,7 +53,7 @@ ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
 
 
 def completed_id(event: Event) -> str | None:
-    """The id of the pending operation that the fact completes; None for other facts."""
+    """Return the id of the pending operation that the fact completes; None for other facts."""
     match event:
         case ToolFinished():
             return event.call_id
@@ -70,7 +70,7 @@ def completed_id(event: Event) -> str | None:
 
 
 def unexpected(event: Event, state: MachineState) -> str | None:
-    """Why the fact is not accepted; None if it is.
+    """Return why the fact is not accepted; None if it is.
 
     A timer or stored value that is not pending is accepted: it may arrive just after it was cancelled.
     """

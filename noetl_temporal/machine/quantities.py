@@ -29,7 +29,8 @@ _DIGITS_SHOWN = 2**63
 
 
 def seconds(value: Json, what: str, span: Span | None) -> float:
-    """A duration in seconds, from 0 to ten years: a number, or a text such as ``30s``, ``1.5m``, ``500ms``, ``2 h``.
+    """Return a duration in seconds, from 0 to ten years: a number, or a text such as ``30s``, ``1.5m``, ``500ms``, ``2
+    h``.
 
     ``what`` names the field in the failure: ``delay``. Raises TemplateFailure for anything else.
     """
@@ -44,7 +45,7 @@ def seconds(value: Json, what: str, span: Span | None) -> float:
 
 
 def count(value: Json, what: str, span: Span | None, minimum: int = 0) -> int:
-    """A whole number from ``minimum`` to ``MAX_COUNT``: 3, 3.0 or ``"3"``. Raises TemplateFailure for
+    """Return a whole number from ``minimum`` to ``MAX_COUNT``: 3, 3.0 or ``"3"``. Raises TemplateFailure for
     anything else.
     """
     found = _number(value, numeral)
@@ -60,7 +61,10 @@ def count(value: Json, what: str, span: Span | None, minimum: int = 0) -> int:
 
 
 def flag(value: Json, what: str, span: Span | None) -> bool:
-    """A boolean, also as 1, 0, or the words yes, no, true and false. Raises TemplateFailure for anything else."""
+    """Return a boolean, also as 1, 0, or the words yes, no, true and false.
+
+    Raises TemplateFailure for anything else.
+    """
     word = value.strip().lower() if isinstance(value, str) else None
     if value is True or value is False:
         return value
@@ -72,7 +76,7 @@ def flag(value: Json, what: str, span: Span | None) -> bool:
 
 
 def word(value: Json, what: str, meanings: Mapping[str, Meaning], span: Span | None) -> Meaning:
-    """The meaning of one of several words. Raises TemplateFailure for anything else."""
+    """Return the meaning of one of several words. Raises TemplateFailure for anything else."""
     if isinstance(value, str) and value in meanings:
         return meanings[value]
     *others, last = meanings
@@ -80,7 +84,7 @@ def word(value: Json, what: str, meanings: Mapping[str, Meaning], span: Span | N
 
 
 def _number(value: Json, of_text: Callable[[str], float | None]) -> float | None:
-    """The value as a number, infinite when it is too large for a float; None when it is not a number."""
+    """Return the value as a number, infinite when it is too large for a float; None when it is not a number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -94,11 +98,14 @@ def _number(value: Json, of_text: Callable[[str], float | None]) -> float | None
 
 
 def _failure(what: str, value: Json, expected: str, span: Span | None) -> TemplateFailure:
-    return TemplateFailure(f"{what} is {_shown(value)}, expected {expected}", span)
+    return TemplateFailure(f"{what} is {_abbreviated(value)}, expected {expected}", span)
 
 
-def _shown(value: Json) -> str:
-    """The value, abbreviated. The contents of a list or a mapping are not shown: they may be large, or secret."""
+def _abbreviated(value: Json) -> str:
+    """Return the value, abbreviated.
+
+    The contents of a list or a mapping are not shown: they may be large, or secret.
+    """
     match value:
         case None:
             return "none"

@@ -32,7 +32,7 @@ from noetl_temporal.machine.tasks.events import message_of
 __all__ = ["emit_reused", "facts_before", "problem_before", "region_of", "take_over"]
 
 _PAYLOAD = "payload"
-"""Of the roots of values, the one that a rerun has from its own request, which is the same."""
+"""The root of values that a rerun takes from its own request, as it is the same."""
 
 _TAKEN = (
     *("workload", "ctx", "vars", "kept", "unmeasured", "signals"),
@@ -43,12 +43,12 @@ _TAKEN = (
 
 
 def region_of(graph: Graph, step: str) -> str | None:
-    """The loop over steps inside of which a step runs, once an item; None for any other step."""
+    """Return the loop over steps inside of which a step runs, once an item; None for any other step."""
     return next((one.name for one in graph.steps.values() if one.loop and step in one.loop.region), None)
 
 
 def problem_before(graph: Graph, state: PlaybookState, step: str) -> str | None:
-    """Why what had happened before the start of ``step`` cannot be taken over; None if it can."""
+    """Return why what had happened before the start of ``step`` cannot be taken over; None if it can."""
     if state.stop is not None:
         return f"the run was already stopping ({state.stop.kind}) when {step!r} started"
     for run in state.runs.values():
@@ -60,7 +60,9 @@ def problem_before(graph: Graph, state: PlaybookState, step: str) -> str | None:
 
 
 def facts_before(graph: Graph, state: PlaybookState, step: str) -> Json:
-    """The state with which a rerun starts at ``step``, as plain JSON. ``problem_before`` must have found nothing."""
+    """Return the state with which a rerun starts at ``step``, as plain JSON. ``problem_before`` must have found
+    nothing.
+    """
     begun = [run.step for run in state.runs.values()]
     counts = {name: count - begun.count(name) for name, count in state.counts.items()}
     origins = (state.leads if step == graph.final else None) or [""]
@@ -121,12 +123,14 @@ def _is_untouched(graph: Graph, state: PlaybookState, run: StepRun) -> bool:
 
 
 def _reused(record: StepRecord) -> StepRecord:
-    """The record without the calls and the time, which are those of the earlier run."""
+    """Return the record without the calls and the time, which are those of the earlier run."""
     return replace(record, attempts=0, retries=0, iterations={}, duration=0.0, reused=True)
 
 
 def _resealed(value: Any, old: str, new: str) -> Any:
-    """The JSON with its references to secrets valid in the run with the key ``new``. Other texts stay as they are."""
+    """Return the JSON with its references to secrets valid in the run with the key ``new``. Other texts stay as they
+    are.
+    """
     match value:
         case str() if MARK in value:
             return _with_references(value, old, new)

@@ -69,7 +69,7 @@ class Checkpoint(Generic[S, R]):
         runs.originals = {}
 
     def state(self) -> S:
-        """The saved state. It replaces the changed one and shares its runs."""
+        """Return the saved state. It replaces the changed one and shares its runs."""
         originals = self._runs.originals or {}
         setattr(self._state, _RUNS, {id_: originals.get(id_, run) for id_, run in self._before.items()})
         return self._state
@@ -100,7 +100,7 @@ def _struct_copier(kind: type[msgspec.Struct], *, without: str = "") -> _Copier:
 
 
 def _copier(hint: Any) -> _Copier | None:
-    """How to copy a value of this type; None if it is immutable."""
+    """Return how to copy a value of this type; None if it is immutable."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return _of_union(arguments)
@@ -116,12 +116,12 @@ def _copier(hint: Any) -> _Copier | None:
 
 
 def _copied_recursively(value: msgspec.Struct) -> msgspec.Struct:
-    """A copy of a value of a recursive type."""
+    """Return a copy of a value of a recursive type."""
     return cast("msgspec.Struct", _struct_copier(type(value))(value))
 
 
 def _of_union(arguments: tuple[Any, ...]) -> _Copier | None:
-    """A copier for an optional type."""
+    """Return a copier for an optional type."""
     return next((copier for one in arguments if one is not NoneType and (copier := _copier(one)) is not None), None)
 
 

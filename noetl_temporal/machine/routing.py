@@ -9,7 +9,8 @@ import msgspec
 
 from noetl_compiler import templates
 from noetl_compiler.graph import AdmitRule, Arc, Json, Step, Template
-from noetl_temporal.machine.undefined import ConditionWarning, unmatched
+from noetl_temporal.machine.condition_warning import ConditionWarning
+from noetl_temporal.machine.undefined import unmatched
 
 __all__ = ["Admission", "Boundary", "Selection", "admit", "select"]
 
@@ -28,8 +29,8 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def select(step: Step, boundary: Boundary, scope: Mapping[str, Any]) -> Selection:
-    """The arcs of a route that match. ``exclusive`` stops at the first match in the order of the YAML; arcs for another
-    outcome are not evaluated.
+    """Return the arcs of a route that match. ``exclusive`` stops at the first match in the order of the YAML; arcs for
+    another outcome are not evaluated.
     """
     route = step.route
     taken: list[Arc] = []
@@ -38,32 +39,34 @@ def select(step: Step, boundary: Boundary, scope: Mapping[str, Any]) -> Selectio
     for arc in route.arcs:
         if arc.on not in ("any", boundary):
             continue
-        verdict = _verdict(arc.when, scope, mistakes)
-        evaluated.append(_account(arc, verdict))
-        if verdict.matched:
+        result = _evaluate(arc.when, scope, mistakes)
+        evaluated.append(_decision_record(arc, result))
+        if result.matched:
             taken.append(arc)
             if route.mode == "exclusive":
                 break
     return Selection(tuple(taken), tuple(evaluated), tuple(mistakes))
 
 
-def _verdict(when: Template | None, scope: Mapping[str, Any], mistakes: list[ConditionWarning]) -> templates.Verdict:
+def _evaluate(
+    when: Template | None, scope: Mapping[str, Any], mistakes: list[ConditionWarning]
+) -> templates.PredicateResult:
     if when is None:
-        return templates.Verdict(True)
-    verdict = templates.predicate(when.source, scope, when.span)
-    message = unmatched(when.source, scope, verdict)
+        return templates.PredicateResult(True)
+    result = templates.predicate(when.source, scope, when.span)
+    message = unmatched(when.source, scope, result)
     if message is not None:
         mistakes.append(ConditionWarning(message, when.span))
-    return verdict
+    return result
 
 
-def _account(arc: Arc, verdict: templates.Verdict) -> dict[str, Json]:
-    account: dict[str, Json] = {"to": arc.to, "matched": verdict.matched}
+def _decision_record(arc: Arc, result: templates.PredicateResult) -> dict[str, Json]:
+    record: dict[str, Json] = {"to": arc.to, "matched": result.matched}
     if arc.when:
-        account["when"] = arc.when.source
-    if verdict.indeterminate:
-        account["indeterminate"] = list(verdict.indeterminate)
-    return account
+        record["when"] = arc.when.source
+    if result.indeterminate:
+        record["indeterminate"] = list(result.indeterminate)
+    return record
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -80,8 +83,8 @@ def admit(rules: tuple[AdmitRule, ...], scope: Mapping[str, Any]) -> Admission:
     unknown: list[str] = []
     mistakes: list[ConditionWarning] = []
     for index, rule in enumerate(rules):
-        verdict = _verdict(rule.when, scope, mistakes)
-        unknown.extend(verdict.indeterminate)
-        if verdict.matched:
+        result = _evaluate(rule.when, scope, mistakes)
+        unknown.extend(result.indeterminate)
+        if result.matched:
             return Admission(rule.allow, index, tuple(unknown), tuple(mistakes))
     return Admission(True, None, tuple(unknown), tuple(mistakes))

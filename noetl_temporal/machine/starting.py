@@ -25,7 +25,7 @@ from noetl_temporal.shortening import abridged_map
 __all__ = ["DEADLINE", "Observer", "Starting"]
 
 DEADLINE = "playbook:timeout"
-"""The id of the timer that ends the run when its time is over."""
+"""The id of the timer that ends the run at its timeout."""
 
 Observer: TypeAlias = Callable[[str, PlaybookState], None]
 """Called for each step that is about to start, with the state at that time, which it must not change. A start that is
@@ -43,7 +43,7 @@ class Starting(Holding):
     def _start(self, event: Started) -> None:
         state, emit, path, earlier = self.state, self._journal.emit, self.graph.source.path, event.earlier
         state.payload, state.return_step = event.payload, event.return_step
-        origin = _origin(earlier)
+        origin = _rerun_origin(earlier)
         requested = emit("playbook.execution.requested", path, "playbook", "PENDING", meta=origin)
         try:
             if earlier is None:
@@ -63,7 +63,7 @@ class Starting(Holding):
             "playbook",
             "COMPLETED",
             parent=requested,
-            context=self._evaluated(event),
+            context=self._evaluated_workload(event),
         )
         state.playbook_id = emit("playbook.started", path, "playbook", "STARTED", parent=requested, meta=origin)
         entry = self.graph.entry if earlier is None else earlier.step
@@ -75,8 +75,8 @@ class Starting(Holding):
         if seconds is not None:
             self._start_timer(DEADLINE, "deadline", "", seconds, f"playbook times out in {seconds:g} s")
 
-    def _evaluated(self, event: Started) -> dict[str, Json]:
-        """The workload, unless it is what the playbook and the request say as they are."""
+    def _evaluated_workload(self, event: Started) -> dict[str, Json]:
+        """Return the workload, unless it is what the playbook and the request say as they are."""
         workload, graph = self.state.workload, self.graph.workload
         is_as_given = workload == {**(graph.data or {}), **event.payload}
         return {} if is_as_given else {"workload": abridged_map(workload, COMBINED_BYTES)}
@@ -89,14 +89,14 @@ class Starting(Holding):
     def _refuse(self, failure: templates.TemplateFailure, requested: int) -> None:
         """Fail the run, because the workload cannot be evaluated."""
         span = failure.span or self.graph.steps[self.graph.entry].span
-        self._failed(failure_at(self.graph.source, "workload", template_outcome(failure), span))
+        self._record_failure(failure_at(self.graph.source, "workload", template_outcome(failure), span))
         path, emit = self.graph.source.path, self._journal.emit
         for type_ in ("playbook.request.evaluated", "playbook.failed"):
             emit(type_, path, "playbook", "FAILED", parent=requested, error=failure.message, span=span)
         self._finish()
 
     @abstractmethod
-    def _failed(self, failure: Failure) -> None:
+    def _record_failure(self, failure: Failure) -> None:
         """Note a failure of the run itself."""
 
     @abstractmethod
@@ -104,6 +104,6 @@ class Starting(Holding):
         """End the run."""
 
 
-def _origin(earlier: Earlier | None) -> dict[str, Json]:
-    """What the first events of a rerun say of it. The id is a text, as it exceeds 2^53."""
+def _rerun_origin(earlier: Earlier | None) -> dict[str, Json]:
+    """Return what the first events of a rerun say of it. The id is a text, as it exceeds 2^53."""
     return {} if earlier is None else {"rerun_of": str(earlier.execution_id), "rerun_from": earlier.step}

@@ -17,6 +17,7 @@ from noetl_temporal.machine.budget import ResultSizes
 from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef
 from noetl_temporal.machine.circuit_state import CircuitState
 from noetl_temporal.machine.commands import ClaimLimits, FrameLimits
+from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.events import ChunkReport, Event, PayloadRef
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.machine.ids import EventIds
@@ -24,7 +25,6 @@ from noetl_temporal.machine.loops.items import Selection
 from noetl_temporal.machine.pause import Pause
 from noetl_temporal.machine.records import StepRecord, TaskRecord
 from noetl_temporal.machine.tally import StepTally
-from noetl_temporal.machine.undefined import ConditionWarning
 from noetl_temporal.machine.waits.wait import Answer, HeldDecision, Signal, Wait
 
 __all__ = [

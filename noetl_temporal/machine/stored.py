@@ -84,7 +84,7 @@ class LoadedValues(NamedTuple):
     missing: str = ""
 
     def value(self, stored: StoredRef) -> Json:
-        """The loaded value. Raises NotLoaded if it is not loaded, TemplateFailure if it cannot be."""
+        """Return the loaded value. Raises NotLoaded if it is not loaded, TemplateFailure if it cannot be."""
         if stored.bytes > self.limit:
             raise TemplateFailure(
                 f"a stored value of {stored.bytes:,} bytes is too large to read (limit {self.limit:,} bytes): "
@@ -121,24 +121,24 @@ class ReadingFrom:
 
 
 def load_id(stored: StoredRef) -> str:
-    """The id of the activity that loads the value; equal for equal values."""
-    told = msgspec.json.encode((stored.parts, stored.is_one))
-    return f"load:{hashlib.sha256(told).hexdigest()[:32]}"
+    """Return the id of the activity that loads the value; equal for equal values."""
+    identity = msgspec.json.encode((stored.parts, stored.is_one))
+    return f"load:{hashlib.sha256(identity).hexdigest()[:32]}"
 
 
 def stored_in(outcome: Mapping[str, Any]) -> StoredRef | None:
-    """The reference to a stored result; None if the outcome contains the result."""
+    """Return the reference to a stored result; None if the outcome contains the result."""
     found = outcome.get("stored")
     return None if found is None else msgspec.convert(found, StoredRef)
 
 
 def with_result(outcome: PlainOutcome, result: Json) -> PlainOutcome:
-    """The outcome with another result."""
+    """Return the outcome with another result."""
     return {**{name: value for name, value in outcome.items() if name not in _RESULT_KEYS}, "result": result}
 
 
 def with_stored(outcome: PlainOutcome, stored: StoredRef | None) -> PlainOutcome:
-    """The outcome with this reference instead of its result. References in the outcome of a tool are removed."""
+    """Return the outcome with this reference instead of its result. References in the outcome of a tool are removed."""
     if stored is None:
         given = outcome.keys().isdisjoint(_REFERENCES)
         return outcome if given else {name: value for name, value in outcome.items() if name not in _REFERENCES}
@@ -146,7 +146,7 @@ def with_stored(outcome: PlainOutcome, stored: StoredRef | None) -> PlainOutcome
 
 
 def result_alone(outcome: Mapping[str, Any]) -> PlainOutcome:
-    """The outcome with only its result."""
+    """Return the outcome with only its result."""
     return {name: outcome[name] for name in _RESULT_KEYS if name in outcome}
 
 
@@ -161,12 +161,12 @@ def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
 
 
 def result_in(outcome: Mapping[str, Any]) -> Any:
-    """The result; deferred if it is stored."""
+    """Return the result; deferred if it is stored."""
     return view_of(outcome, lambda result: result)
 
 
 def whole_result(outcome: Mapping[str, Any]) -> Json:
-    """The result as plain JSON. Raises NotLoaded, TemplateFailure."""
+    """Return the result as plain JSON. Raises NotLoaded, TemplateFailure."""
     stored = stored_in(outcome)
     if stored is None:
         return outcome.get("result")
@@ -174,7 +174,8 @@ def whole_result(outcome: Mapping[str, Any]) -> Json:
 
 
 def logged_in(outcome: PlainOutcome, row: int) -> PlainOutcome:
-    """The outcome with the row of the log that has its result: for a task that started the row of its last attempt.
+    """Return the outcome with the row of the log that has its result: for a task that started the row of its last
+    attempt.
 
     Small results have none, as later events repeat them; an outcome that has a row keeps it.
     """
@@ -188,8 +189,8 @@ def without_row(outcome: PlainOutcome) -> PlainOutcome:
 
 
 def logged(outcome: Mapping[str, Any]) -> dict[str, Json]:
-    """The fields of an event that are about the result: the ``result``, or ``left_out`` with its size, and the row that
-    has it or, without one, its beginning.
+    """Return the fields of an event that are about the result: the ``result``, or ``left_out`` with its size, and the
+    row that has it or, without one, its beginning.
     """
     size = _size_over(outcome, COMBINED_BYTES if "row" not in outcome else RESULT_BYTES)
     if size is None:
@@ -203,7 +204,7 @@ def logged(outcome: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:
-    """The size of the result as JSON; None if it has at most ``limit`` bytes."""
+    """Return the size of the result as JSON; None if it has at most ``limit`` bytes."""
     stored = stored_in(outcome)
     if stored is not None:
         return stored.bytes
@@ -215,7 +216,7 @@ def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:
 
 
 def preview(outcome: Mapping[str, Any], limit: int) -> Json:
-    """The result for a row of the log; only its size if it is stored or has more than ``limit`` bytes."""
+    """Return the result for a row of the log; only its size if it is stored or has more than ``limit`` bytes."""
     stored = stored_in(outcome)
     if stored is None:
         return abridged(outcome.get("result"), limit)
@@ -223,12 +224,12 @@ def preview(outcome: Mapping[str, Any], limit: int) -> Json:
 
 
 def assembled(stored: StoredRef, value: Any) -> Any:
-    """The result whose stored part is ``value``."""
+    """Return the result whose stored part is ``value``."""
     return {stored.under: value, **stored.beside} if stored.under else value
 
 
 def stored_list(read: Callable[[], Json]) -> StoredRef | None:
-    """The stored list that ``read`` returns as it is, without loading it; None for any other value.
+    """Return the stored list that ``read`` returns as it is, without loading it; None for any other value.
 
     Raises TemplateFailure.
     """
@@ -249,7 +250,7 @@ def stored_list(read: Callable[[], Json]) -> StoredRef | None:
 
 
 def stored_value(stored: StoredRef) -> Json:
-    """The stored value. Raises NotLoaded, TemplateFailure."""
+    """Return the stored value. Raises NotLoaded, TemplateFailure."""
     here = _LOADED.get()
     if here is None:
         raise NotLoaded(stored)

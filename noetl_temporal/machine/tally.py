@@ -29,7 +29,7 @@ class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def tallied(found: Mapping[str, StepTally], more: Mapping[str, StepTally]) -> dict[str, StepTally]:
-    """The sum of both, by step."""
+    """Return the sum of both, by step."""
     return {**found, **{name: _added(found.get(name), one) for name, one in more.items()}}
 
 
@@ -47,5 +47,5 @@ def _added(found: StepTally | None, more: StepTally) -> StepTally:
 
 
 def added(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    """The sums, by name."""
+    """Return the sums, by name."""
     return {name: some.get(name, 0) + more.get(name, 0) for name in {**some, **more}}

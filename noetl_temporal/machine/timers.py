@@ -41,19 +41,19 @@ class Timing(Intake[S, R], Generic[S, R]):
         """Pause the run, unless it is stopping."""
         if self.state.pause is None and self.state.stop is None:
             self.state.pause = Pause(event.at, event.by, event.reason)
-            self._tell_pause("playbook.paused", "PAUSED", event.by, event.reason)
+            self._emit_pause("playbook.paused", "PAUSED", event.by, event.reason)
             self._journal.send(PauseChildren(True, event.by, event.reason))
             self._adjust_deadlines()
 
     def _unpause(self, by: str, reason: str) -> None:
         if self.state.pause is not None:
             self.state.pause = None
-            self._tell_pause("playbook.resumed", "RUNNING", by, reason)
+            self._emit_pause("playbook.resumed", "RUNNING", by, reason)
             self._journal.send(PauseChildren(False, by, reason))
             self._adjust_deadlines()
 
     @abstractmethod
-    def _tell_pause(self, type_: str, status: str, by: str, reason: str) -> None:
+    def _emit_pause(self, type_: str, status: str, by: str, reason: str) -> None:
         """Record that the run was paused or resumed."""
 
     # ---- timers ---------------------------------------------------------------------------------------------------

@@ -13,20 +13,19 @@ from typing import Any
 from noetl_compiler import templates
 from noetl_compiler.graph import NamesProfile
 from noetl_compiler.language.names import OF_SOME_OUTCOMES
-from noetl_temporal.machine.condition_warning import ConditionWarning
 
-__all__ = ["ConditionWarning", "is_reported", "left_out", "undefined_name", "unmatched"]
+__all__ = ["is_reported", "left_out", "undefined_name", "unmatched"]
 
 
-def undefined_name(verdict: templates.Verdict) -> str | None:
-    """The undefined name that the condition used, unless that is on purpose."""
+def undefined_name(verdict: templates.PredicateResult) -> str | None:
+    """Return the undefined name that the condition used, unless that is on purpose."""
     if not verdict.is_mistake or verdict.indeterminate[0].partition(".")[0] in OF_SOME_OUTCOMES:
         return None
     return verdict.indeterminate[0]
 
 
-def unmatched(source: str, scope: Mapping[str, Any], verdict: templates.Verdict) -> str | None:
-    """The warning about the condition of a route, rule or admission; None if there is none."""
+def unmatched(source: str, scope: Mapping[str, Any], verdict: templates.PredicateResult) -> str | None:
+    """Return the warning about the condition of a route, rule or admission; None if there is none."""
     name = undefined_name(verdict)
     if name is None:
         return None
@@ -34,9 +33,9 @@ def unmatched(source: str, scope: Mapping[str, Any], verdict: templates.Verdict)
 
 
 def left_out(source: str, scope: Mapping[str, Any], name: str, count: int, total: int) -> str:
-    """The warning about the ``where`` of a loop, in which ``name`` was undefined for ``count`` items."""
-    told = f'"{name}" is undefined for {count:,} of {total:,} items, so they were left out'
-    return told + _hint(source, scope, name)
+    """Return the warning about the ``where`` of a loop, in which ``name`` was undefined for ``count`` items."""
+    message = f'"{name}" is undefined for {count:,} of {total:,} items, so they were left out'
+    return message + _hint(source, scope, name)
 
 
 def is_reported(names: NamesProfile, others: Iterable[bool]) -> bool:

@@ -21,13 +21,13 @@ _LONGEST = 300
 
 
 def unhandled(rule: Rule, do: str, outcome: PlainOutcome, label: str) -> str | None:
-    """The warning about the rule that ended a call; None if there is none."""
-    if outcome["status"] != "error" or do not in ENDS or _asks_about_errors(rule):
+    """Return the warning about the rule that ended a call; None if there is none."""
+    if outcome["status"] != "error" or do not in ENDS or _reads_errors(rule):
         return None
     error: dict[str, Json] = outcome.get("error") or {}
-    told = " ".join(str(error.get("message") or "error").split())[:_LONGEST]
-    return f"{label} failed ({told}); the rule at line {rule.span.line} ended it without handling the error"
+    message = " ".join(str(error.get("message") or "error").split())[:_LONGEST]
+    return f"{label} failed ({message}); the rule at line {rule.span.line} ended it without handling the error"
 
 
-def _asks_about_errors(rule: Rule) -> bool:
+def _reads_errors(rule: Rule) -> bool:
     return rule.on == "error" or (rule.when is not None and _ABOUT_ERRORS.search(rule.when.source) is not None)

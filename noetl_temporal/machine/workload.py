@@ -14,14 +14,14 @@ __all__ = ["workload_of"]
 
 
 def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at: int) -> dict[str, Json]:
-    """The defaults deep-merged with the request. Templates in defaults are rendered once, text of the request never. A
-    default that reads its own name, ``{{ tenant | default("a") }}``, gets the value of the request, and is rendered
-    before others. Raises TemplateFailure.
+    """Return the defaults deep-merged with the request. Templates in defaults are rendered once, text of the request
+    never. A default that reads its own name, ``{{ tenant | default("a") }}``, gets the value of the request, and is
+    rendered before others. Raises TemplateFailure.
     """
     data: dict[str, Json] = defaults.data or {}
     wanted = {pointer: span for pointer, span in defaults.templates.items() if not _overridden(pointer, payload)}
     run = _names_of_run(payload, execution_id, at)
-    asking = _asking_for_themselves(data, wanted)
+    asking = _self_referencing(data, wanted)
     while asking:
         name = next((one for one, read in asking.items() if not read & (asking.keys() - {one})), next(iter(asking)))
         others = json_merge.merged({one: value for one, value in data.items() if one not in asking}, payload)
@@ -34,8 +34,8 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at
     return found
 
 
-def _asking_for_themselves(data: Mapping[str, Json], wanted: Mapping[str, Span]) -> dict[str, set[str]]:
-    """The defaults whose template reads its own name, each with all names that it reads."""
+def _self_referencing(data: Mapping[str, Json], wanted: Mapping[str, Span]) -> dict[str, set[str]]:
+    """Return the defaults whose template reads its own name, each with all names that it reads."""
     sources = {name: str(value) for name, value in data.items() if pointer("", name) in wanted}
     read = {
         name: {path.removeprefix("workload.").partition(".")[0] for path in templates.paths(source)}

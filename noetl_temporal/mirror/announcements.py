@@ -14,25 +14,25 @@ import asyncpg
 import msgspec
 from asyncpg.pool import PoolConnectionProxy
 
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import WorkflowRun
 
 __all__ = ["announce", "listening"]
 
 CHANNEL = "noetl_run"
 
 
-async def announce(log: asyncpg.Connection, run: Run) -> None:
+async def announce(log: asyncpg.Connection, run: WorkflowRun) -> None:
     """Announce the run to all mirrors that are listening. Raises asyncpg's errors."""
     await log.execute("SELECT pg_notify($1, $2)", CHANNEL, msgspec.json.encode(run._asdict()).decode())
 
 
 @asynccontextmanager
-async def listening(pool: asyncpg.Pool) -> AsyncGenerator[asyncio.Queue[Run | None]]:
+async def listening(pool: asyncpg.Pool) -> AsyncGenerator[asyncio.Queue[WorkflowRun | None]]:
     """Listen for announcements while the block runs.
 
     Returns a queue of the announced runs, with None when the connection is lost. Raises asyncpg's errors, OSError.
     """
-    announced = asyncio.Queue[Run | None]()
+    announced = asyncio.Queue[WorkflowRun | None]()
 
     def on_notify(_connection: object, _pid: int, _channel: str, payload: object) -> None:
         run = _run(str(payload))
@@ -57,9 +57,9 @@ async def _stop_listening(connection: PoolConnectionProxy, on_notify: Any, on_lo
         await connection.remove_listener(CHANNEL, on_notify)
 
 
-def _run(payload: str) -> Run | None:
+def _run(payload: str) -> WorkflowRun | None:
     """The announced run; None for a payload that is no run, since any user of the database can notify."""
     try:
-        return Run(**msgspec.json.decode(payload, type=dict[str, str]))
+        return WorkflowRun(**msgspec.json.decode(payload, type=dict[str, str]))
     except (msgspec.DecodeError, TypeError):
         return None

@@ -18,51 +18,51 @@ _MAX_DELAY = 100 * 365 * 86_400.0
 
 
 def records_of(found: Json) -> list[dict[str, Json]]:
-    """Those of a list that are records; none of anything else."""
+    """Return the valid records in a list; empty for any other value."""
     return [record for one in as_list(found) or () if (record := record_of(one)) is not None]
 
 
 def record_of(found: Json) -> dict[str, Json] | None:
-    """A record with what is left out of it in history, as it is so for most; None for what has no usable number."""
-    told = as_map(found)
-    number = _whole((told or {}).get("number", 1))
-    if told is None or number is None or not 0 < number < _MAX_NUMBER:
+    """Return a record with the defaults that history leaves out; None if it has no valid attempt number."""
+    fields = as_map(found)
+    number = _whole((fields or {}).get("number", 1))
+    if fields is None or number is None or not 0 < number < _MAX_NUMBER:
         return None
-    status = told.get("status", "ok")
+    status = fields.get("status", "ok")
     return {
         "number": number,
-        "started": _whole(told.get("started")) or 0,
-        "ended": _whole(told.get("ended")),
+        "started": _whole(fields.get("started")) or 0,
+        "ended": _whole(fields.get("ended")),
         "status": status if isinstance(status, str) and status in _STATUSES else "error",
-        "error": error_of(told.get("error")),
-        "rule": _whole(told.get("rule")),
-        "do": as_text(told.get("do")),
-        "delay": _delay(told.get("delay")),
-        "exhausted": True if told.get("exhausted") is True else None,
-        "indeterminate": [as_text(name) for name in as_list(told.get("indeterminate")) or ()] or None,
-        "sinks": [_sink(sink) for one in as_list(told.get("sinks")) or () if (sink := as_map(one)) is not None],
-        "worker": as_text(told.get("worker")),
+        "error": error_of(fields.get("error")),
+        "rule": _whole(fields.get("rule")),
+        "do": as_text(fields.get("do")),
+        "delay": _delay(fields.get("delay")),
+        "exhausted": True if fields.get("exhausted") is True else None,
+        "indeterminate": [as_text(name) for name in as_list(fields.get("indeterminate")) or ()] or None,
+        "sinks": [_sink(sink) for one in as_list(fields.get("sinks")) or () if (sink := as_map(one)) is not None],
+        "worker": as_text(fields.get("worker")),
     }
 
 
 def error_of(found: Json) -> dict[str, Json] | None:
-    """An error whose message and traceback are texts."""
-    told = as_map(found)
-    if told is None:
+    """Return an error with its message and traceback converted to text."""
+    fields = as_map(found)
+    if fields is None:
         return None if found is None else {"message": as_text(found)}
-    return {**told, **{name: as_text(told[name]) for name in ("message", "traceback") if name in told}}
+    return {**fields, **{name: as_text(fields[name]) for name in ("message", "traceback") if name in fields}}
 
 
-def _sink(told: dict[str, Json]) -> dict[str, Json]:
-    started = _whole(told.get("started")) or 0
-    fields: dict[str, Json] = {
-        "kind": as_text(told.get("kind")) or "",
-        "status": "ok" if told.get("status") == "ok" else "error",
+def _sink(record: dict[str, Json]) -> dict[str, Json]:
+    started = _whole(record.get("started")) or 0
+    checked: dict[str, Json] = {
+        "kind": as_text(record.get("kind")) or "",
+        "status": "ok" if record.get("status") == "ok" else "error",
         "started": started,
-        "ended": _whole(told.get("ended")) or started,
-        "error": as_text(told.get("error")),
+        "ended": _whole(record.get("ended")) or started,
+        "error": as_text(record.get("error")),
     }
-    return {**told, **fields}
+    return {**record, **checked}
 
 
 def _whole(found: Json) -> int | None:

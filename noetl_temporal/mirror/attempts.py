@@ -15,7 +15,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
-from noetl_temporal.mirror.call import Call, Seen
+from noetl_temporal.mirror.call import ActivityTimes, Call
 from noetl_temporal.mirror.event_row import RowWriter, iso
 from noetl_temporal.mirror.payloads import Json, as_map, as_text
 from noetl_temporal.mirror.retry_config import REPEATS, written
@@ -35,7 +35,9 @@ _WORDS = {
 _SINK_FIELDS = ("kind", "key", "table", "rows", "duplicate", "warning")
 
 
-def write_attempts(writer: RowWriter, call: Call, seen: Seen, records: list[dict[str, Json]], outcome: Json) -> None:
+def write_attempts(
+    writer: RowWriter, call: Call, seen: ActivityTimes, records: list[dict[str, Json]], outcome: Json
+) -> None:
     """Write the rows of a call that ended. ``outcome`` is the last attempt's: None, or a Reference, if not here."""
     pages = writer.state.pages
     page = pages.pop(call.sequence, Page())
@@ -58,7 +60,7 @@ class _Attempt:
         self,
         writer: RowWriter,
         call: Call,
-        seen: Seen,
+        seen: ActivityTimes,
         record: dict[str, Json],
         previous: int | None,
         calls: int,
@@ -78,20 +80,22 @@ class _Attempt:
         if self.call.is_store and sinks:
             self._sinks(sinks)
             return None
-        self.first = self._row(
+        self.first = self._write_row(
             "task.attempt.started",
             self.started,
             "STARTED",
             context=self.call.context(),
-            meta={"retry": self._retry()},
+            meta={"retry": self._retry_at_start()},
         )
         self._sinks(sinks)
-        ended = self._done(outcome) if self.record["status"] == "ok" else self._failed(outcome)
+        ended = self._write_success(outcome) if self.record["status"] == "ok" else self._write_failure(outcome)
         if self.call.rules and self.record["status"] in ("ok", "error"):
             self._evaluated()
         return ended
 
-    def _row(self, type_: str, at: int, status: str, *, meta: dict[str, Json], kind: str = "", **columns: Any) -> int:
+    def _write_row(
+        self, type_: str, at: int, status: str, *, meta: dict[str, Json], kind: str = "", **columns: Any
+    ) -> int:
         return self.writer.derived(
             type_,
             at,
@@ -104,24 +108,24 @@ class _Attempt:
             **columns,
         )
 
-    def _done(self, outcome: Json) -> int:
-        told = as_map(outcome)
-        return self._row(
+    def _write_success(self, outcome: Json) -> int:
+        report = as_map(outcome)
+        return self._write_row(
             "task.attempt.done",
             self.ended,
             "COMPLETED",
             ends=self.first,
             duration=self._seconds(),
             context=self._short_context(),
-            result=told.get("result") if told is not None else outcome,
-            meta={"retry": self._retried()},
+            result=report.get("result") if report is not None else outcome,
+            meta={"retry": self._retry_at_end()},
         )
 
-    def _failed(self, outcome: Json) -> int:
+    def _write_failure(self, outcome: Json) -> int:
         error: dict[str, Json] = self.record.get("error") or {}
         kind, words = _WORDS.get(self.record["status"], (error.get("kind"), "error"))
-        told = {"kind": kind, "code": error.get("code")}
-        return self._row(
+        cause = {"kind": kind, "code": error.get("code")}
+        return self._write_row(
             "task.attempt.failed",
             self.ended,
             "FAILED" if self.record["status"] in ("error", "lost") else "CANCELLED",
@@ -130,31 +134,31 @@ class _Attempt:
             context=self._short_context(),
             result={"error": error} if error else None,
             meta={
-                "retry": self._retried(),
-                "error": {name: value for name, value in told.items() if value is not None},
+                "retry": self._retry_at_end(),
+                "error": {name: value for name, value in cause.items() if value is not None},
             },
             error=self._message(error.get("message"), words),
             stack_trace=error.get("traceback") or _traceback(outcome),
         )
 
-    def _message(self, told: str | None, words: str) -> str:
+    def _message(self, reported: str | None, words: str) -> str:
         match self.record["status"]:
             case "error":
-                return told or words
-            case "lost" if told and told != words:
-                return f"{words}: {told}"
+                return reported or words
+            case "lost" if reported and reported != words:
+                return f"{words}: {reported}"
             case _:
                 return words
 
     def _sinks(self, sinks: list[dict[str, Json]]) -> None:
         for sink in sinks:
-            told = {name: sink[name] for name in _SINK_FIELDS if name in sink}
-            meta: dict[str, Json] = {"sink": {**told, "attempt": self.record["number"]}}
+            kept = {name: sink[name] for name in _SINK_FIELDS if name in sink}
+            meta: dict[str, Json] = {"sink": {**kept, "attempt": self.record["number"]}}
             started, ended = self.seen.within(sink["started"]), self.seen.within(sink["ended"])
-            began = self._row("sink.started", started, "STARTED", meta=meta, kind=sink["kind"])
+            began = self._write_row("sink.started", started, "STARTED", meta=meta, kind=sink["kind"])
             type_, status = ("sink.done", "COMPLETED") if sink["status"] == "ok" else ("sink.failed", "FAILED")
             seconds = _seconds(sink["started"], sink["ended"], ended)
-            self._row(
+            self._write_row(
                 type_,
                 ended,
                 status,
@@ -178,12 +182,12 @@ class _Attempt:
         }
         found = {name: value for name, value in meta.items() if value is not None}
         if record.get("do") in REPEATS and not record.get("exhausted"):
-            found["retry"] = self._next()
-        self._row("policy.task.evaluated", self.ended, "COMPLETED", meta=found)
+            found["retry"] = self._next_attempt()
+        self._write_row("policy.task.evaluated", self.ended, "COMPLETED", meta=found)
 
     # ---- meta -----------------------------------------------------------------------------------------------------
 
-    def _retry(self) -> dict[str, Json]:
+    def _retry_at_start(self) -> dict[str, Json]:
         """The ``retry`` of the seed's worker-side metadata, as far as it is known at an attempt's start."""
         rule = self.call.repeating(self.record.get("rule"))
         found: dict[str, Json] = {
@@ -196,13 +200,13 @@ class _Attempt:
         }
         return {name: value for name, value in found.items() if value is not None}
 
-    def _retried(self) -> dict[str, Json]:
+    def _retry_at_end(self) -> dict[str, Json]:
         """The same once the attempt has ended."""
         do = self.record.get("do")
         follows = (do in REPEATS and not self.record.get("exhausted")) or not self.is_last
-        return {**self._retry(), "will_retry": follows, **(self._backoff() if do == "retry" else {})}
+        return {**self._retry_at_start(), "will_retry": follows, **(self._backoff() if do == "retry" else {})}
 
-    def _next(self) -> dict[str, Json]:
+    def _next_attempt(self) -> dict[str, Json]:
         """The ``retry`` of the seed's queued job: the attempt or page to come."""
         rule = self.call.rule(self.record.get("rule"))
         is_page = self.record["do"] == "again"
@@ -234,8 +238,8 @@ def _seconds(started: int, ended: int, at: int) -> float:
 
 def _traceback(outcome: Json) -> str | None:
     """The fields that the python tool reports (semantics.md 19)."""
-    told = as_map((as_map(outcome) or {}).get("py")) or {}
-    return as_text(told.get("traceback"))
+    report = as_map((as_map(outcome) or {}).get("py")) or {}
+    return as_text(report.get("traceback"))
 
 
 def _retry_type(rule: dict[str, Json]) -> str:

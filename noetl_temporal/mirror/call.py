@@ -10,10 +10,10 @@ from noetl_temporal.mirror.payloads import Json
 from noetl_temporal.mirror.retry_config import REPEATS, config_of_rules
 from noetl_temporal.mirror.run_state import RunState
 
-__all__ = ["Call", "Seen"]
+__all__ = ["ActivityTimes", "Call"]
 
 
-class Seen(msgspec.Struct, frozen=True):
+class ActivityTimes(msgspec.Struct, frozen=True):
     """What the server saw of an activity, in Unix milliseconds. ``started`` is None when no worker took it."""
 
     scheduled: int

@@ -25,7 +25,8 @@ _Part = TypeVar("_Part", bound=Message)
 
 
 async def decrypted(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
-    """The event with its values decrypted, and the texts of its failures where Temporal has them without encryption.
+    """Return the event with its values decrypted, and the texts of its failures where Temporal has them without
+    encryption.
 
     Raises DecryptionError for a value. A failure whose text cannot be decrypted says that instead: a worker that lacks
     a key may have encrypted it with another.
@@ -63,7 +64,7 @@ async def _decrypted(payload: Payload, converter: DataConverter) -> Payload:
 
 
 def parts_of(message: Message, kind: type[_Part]) -> Iterator[_Part]:
-    """All messages of this kind in a message, in place; an outer one before those inside it."""
+    """Yield all messages of this kind in a message, in place; an outer one before those inside it."""
     if isinstance(message, kind):
         yield message
     if isinstance(message, Payload):
@@ -75,7 +76,7 @@ def parts_of(message: Message, kind: type[_Part]) -> Iterator[_Part]:
 
 
 def _messages(found: Any) -> Iterable[Message]:
-    """The messages in a field: one, a list of them, or the values of a map."""
+    """Return the messages in a field: one, a list of them, or the values of a map."""
     if isinstance(found, Message):
         return [found]
     values = cast("Mapping[Any, Any]", found).values() if isinstance(found, Mapping) else cast("Iterable[Any]", found)

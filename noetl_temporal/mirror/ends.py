@@ -18,7 +18,7 @@ _OTHERWISE = {"incident.opened": "incident.resolved"}
 """Beginnings whose end is not called ``.cancelled``."""
 
 _LAST_ROWS = {"completed": "playbook.completed", "failed": "playbook.failed", "timed_out": "playbook.failed"}
-"""By the status of the run; any other stop is ``playbook.cancelled``."""
+"""Status of the run -> its last event; for any other status ``playbook.cancelled``."""
 
 
 def close(writer: RowWriter, status: str, error: str | None) -> None:

@@ -58,10 +58,10 @@ class EventRow(msgspec.Struct, frozen=True):
     ordinal: int
 
     def checksum(self) -> str:
-        """Of the row's content; not of its position in Temporal's history, which a reset changes."""
+        """Return the checksum of the content, without the position in Temporal's history, which a reset changes."""
         meta = {name: value for name, value in self.meta.items() if name != "temporal"}
-        told = (*msgspec.structs.astuple(self)[:11], meta, self.error, self.worker_id, self.stack_trace)
-        return hashlib.sha256(msgspec.json.encode(told, order="deterministic")).hexdigest()[:32]
+        content = (*msgspec.structs.astuple(self)[:11], meta, self.error, self.worker_id, self.stack_trace)
+        return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:32]
 
 
 class RowWriter:
@@ -114,8 +114,8 @@ class RowWriter:
         if id_ in state.early:
             state.early.remove(id_)
         elif event["status"] == "STARTED":
-            told = event.get("meta", {})
-            meta = {name: told[name] for name in _CORRELATION if name in told}
+            given = event.get("meta", {})
+            meta = {name: given[name] for name in _CORRELATION if name in given}
             state.open[id_] = OpenRow(event["type"], event["at"], event["node"], event["kind"], meta)
 
     def derived(
@@ -166,8 +166,8 @@ def _execution(at: int, status: str, duration: float | None) -> dict[str, Json]:
     return {"started_at" if status in ("STARTED", "PENDING", "RUNNING") else "completed_at": iso(at)}
 
 
-def _error(at: int, error: str, trace: str | None, told: dict[str, Json]) -> dict[str, Json]:
-    return {**told, "message": error[:_MESSAGE], "has_stack_trace": bool(trace), "failed_at": iso(at)}
+def _error(at: int, error: str, trace: str | None, reported: dict[str, Json]) -> dict[str, Json]:
+    return {**reported, "message": error[:_MESSAGE], "has_stack_trace": bool(trace), "failed_at": iso(at)}
 
 
 def _result(status: str, event_id: int, result: Json) -> dict[str, Json] | None:
@@ -188,7 +188,9 @@ def _result(status: str, event_id: int, result: Json) -> dict[str, Json] | None:
 
 
 def _left_out(status: str, left_out: dict[str, Json]) -> dict[str, Json]:
-    """A result that the interpreter did not repeat: another row has it (results.py), or other rows have its parts."""
+    """Return a result that the interpreter did not repeat: another row has it (results.py), or other rows have its
+    parts.
+    """
     if "row" in left_out:
         return {"status": status, "reference": {"type": ROW, "event_id": left_out["row"], "size": left_out["size"]}}
     return {"status": status, "reference": {"type": "rows", **left_out}}

@@ -16,7 +16,7 @@ from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.payloads import Json
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.results import with_results
 from noetl_temporal.mirror.storable import storable, storable_text
 
@@ -33,7 +33,7 @@ class UnknownExecutionError(Exception):
     """A loop was read before the playbook that runs it."""
 
 
-async def add_events(connection: Connection, run: Run, rows: Sequence[EventRow]) -> None:
+async def add_events(connection: Connection, run: WorkflowRun, rows: Sequence[EventRow]) -> None:
     """Store rows of one execution and bring the execution's own row up to date.
 
     Raises ConflictError, UnknownExecutionError, asyncpg's errors.
@@ -81,7 +81,7 @@ async def _execution(connection: Connection, execution_id: int) -> tuple[int, in
 
 
 def _columns(row: EventRow, checksum: str) -> tuple[Json, ...]:
-    """In the order of the query add_events."""
+    """Return the columns in the order of the query add_events."""
     values = (
         row.event_id,
         row.parent_event_id,
@@ -105,5 +105,5 @@ def _columns(row: EventRow, checksum: str) -> tuple[Json, ...]:
 
 
 def to_json(value: Json) -> str | None:
-    """As jsonb takes it."""
+    """Return the JSON text for a jsonb column."""
     return None if value is None else storable(msgspec.json.encode(value)).decode()

@@ -21,7 +21,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS
-from noetl_temporal.mirror.raw import LOOP, Run, at_end, ended_children, settled
+from noetl_temporal.mirror.raw import LOOP, WorkflowRun, at_end, ended_children, settled
 from noetl_temporal.mirror.store import REMOVED, GapError, Store, UnknownExecutionError, UnreadRunError
 
 __all__ = ["MAX_POLLS", "TRANSIENT_ERRORS", "Follower", "Page", "Polls", "uninterrupted"]
@@ -60,7 +60,7 @@ class Polls:
     def __init__(self, limit: int = MAX_POLLS) -> None:
         self._slots = asyncio.Semaphore(limit)
 
-    async def poll(self, client: Client, run: Run, token: bytes | None) -> Page:
+    async def poll(self, client: Client, run: WorkflowRun, token: bytes | None) -> Page:
         """The next page of a run's history; without events when none came in time."""
         async with self._slots:
             handle = client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
@@ -85,10 +85,12 @@ class Page(NamedTuple):
 class Follower:
     """Follows runs from one client into one store. ``found`` follows a run to which another links."""
 
-    def __init__(self, client: Client, store: Store, polls: Polls, found: Callable[[Run], asyncio.Task[None]]) -> None:
+    def __init__(
+        self, client: Client, store: Store, polls: Polls, found: Callable[[WorkflowRun], asyncio.Task[None]]
+    ) -> None:
         self.client, self.store, self.polls, self.found = client, store, polls, found
 
-    async def follow(self, run: Run) -> None:
+    async def follow(self, run: WorkflowRun) -> None:
         """Return when the run is closed and stored, a loop with the runs that continue it.
 
         Resumes where it was after the server or the database was unavailable. Raises whatever else keeps the run from
@@ -114,7 +116,7 @@ class Follower:
                     await uninterrupted(self.store.note_problem(run, f"{type(error).__name__}: {error}"))
                 raise
 
-    async def _read(self, run: Run) -> None:
+    async def _read(self, run: WorkflowRun) -> None:
         token: bytes | None = None
         pending: Sequence[HistoryEvent] = ()
         children = _Children()
@@ -132,14 +134,14 @@ class Follower:
                     f"{run.workflow_id} run {run.run_id}: the history from the server ends before the run does"
                 )
 
-    async def _store(self, run: Run, events: Sequence[HistoryEvent], children: _Children) -> None:
+    async def _store(self, run: WorkflowRun, events: Sequence[HistoryEvent], children: _Children) -> None:
         """Store a batch, and follow the runs that it mentions."""
         found = await uninterrupted(self.store.ingest(run, events)) if events else []
         for link in found:
             children.followed[link] = self.found(link)
         children.ended |= ended_children(events)
 
-    async def _store_end(self, run: Run, events: Sequence[HistoryEvent], children: _Children) -> None:
+    async def _store_end(self, run: WorkflowRun, events: Sequence[HistoryEvent], children: _Children) -> None:
         """Store the last batch after the rows of its loops and of the playbooks that it has called and that have
         ended, so that a playbook's last row comes last.
         """
@@ -153,20 +155,20 @@ class Follower:
 
 
 class _Children:
-    """The runs of which a run has told: those ``followed``, and the ids of those that have ``ended``."""
+    """The children of a run: those ``followed``, and the ids of those that have ``ended``."""
 
     def __init__(self) -> None:
-        self.followed: dict[Run, asyncio.Task[None]] = {}
+        self.followed: dict[WorkflowRun, asyncio.Task[None]] = {}
         self.ended: set[str] = set()
 
     def awaited(self) -> list[asyncio.Task[None]]:
-        """Those that a run waits for. A playbook may outlive its caller, a loop does not."""
+        """Return the children that a run waits for. A playbook may outlive its caller, a loop does not."""
         found = self.followed.items()
         return [task for link, task in found if link.workflow_type == LOOP or link.run_id in self.ended]
 
 
 async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Finish the work even when cancelled meanwhile: a connection that is being made would be left open."""
+    """Finish the work even if cancelled: a connection that is being made would be left open."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

@@ -17,7 +17,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter, StorageDriver, StorageDriverClaim, StorageDriverRetrieveContext
 
-from noetl_temporal.mirror.call import Seen
+from noetl_temporal.mirror.call import ActivityTimes
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json, as_list, as_map, first
 from noetl_temporal.mirror.reports import write_report
@@ -41,7 +41,7 @@ class _Segment(msgspec.Struct):
 
 
 async def with_entries(event: HistoryEvent, converter: DataConverter) -> tuple[HistoryEvent, list[str]]:
-    """The event with ``{"entries": [...]}`` where it names segments, and the keys of those.
+    """Return the event with ``{"entries": [...]}`` where it names segments, and the keys of those.
 
     Raises InflateError, what the payload store raises."""
     if converter.external_storage is None:
@@ -58,14 +58,14 @@ async def with_entries(event: HistoryEvent, converter: DataConverter) -> tuple[H
 
 
 def _result(event: HistoryEvent) -> Sequence[Payload]:
-    """What an activity returned that ends with this event."""
+    """Return what an activity returned that ends with this event."""
     return event.activity_task_completed_event_attributes.result.payloads
 
 
 async def _entries(
     converter: DataConverter, store: StorageDriver, key: str | None
 ) -> tuple[list[msgspec.Raw], list[str]]:
-    """Those of all segments, in their order, and the keys of the segments."""
+    """Return the entries of all segments, in order, and the keys of the segments."""
     parts: list[list[msgspec.Raw]] = []
     chain = SegmentChain()
     while key is not None:
@@ -120,5 +120,5 @@ def _write(inner: RowWriter, entry: dict[str, Json]) -> None:
     else:
         report = entry["report"]
         attempts = len(as_list((as_map(report) or {}).get("attempts")) or ())
-        seen = Seen(entry["scheduled"], entry["scheduled"], entry["closed"], max(1, attempts), entry["worker"])
+        seen = ActivityTimes(entry["scheduled"], entry["scheduled"], entry["closed"], max(1, attempts), entry["worker"])
         write_report(inner, entry["call"], seen, report)

@@ -36,7 +36,7 @@ _GAUGES = (
 
 
 class Gauges:
-    """Of the runs of a namespace."""
+    """Gauges for the runs of a namespace."""
 
     def __init__(self, pool: asyncpg.Pool, namespace: str, paths: PathLabels | None = None) -> None:
         self._pool = pool
@@ -44,7 +44,7 @@ class Gauges:
         self._paths = paths or PathLabels()
 
     async def text(self) -> str:
-        """All gauges now. Raises asyncpg's errors, OSError."""
+        """Return all gauges now. Raises asyncpg's errors, OSError."""
         lines: list[str] = []
         for gauge in _GAUGES:
             records = await self._pool.fetch(sql.query(gauge.query), self._namespace)
@@ -61,5 +61,5 @@ class Gauges:
 
 
 def _labels(values: Mapping[str, str]) -> str:
-    told = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in values.items())
-    return f"{{{told}}}" if told else ""
+    labels = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in values.items())
+    return f"{{{labels}}}" if labels else ""

@@ -45,7 +45,7 @@ _WORDS = {
 _NO_VALUE = {LookupError.__name__}
 """The error of the payload store for a missing value."""
 
-_STORE_AWAY = "StoreAwayError"
+_STORE_UNAVAILABLE = "StoreUnavailableError"
 """The error of the workers' converter while the payload store is unavailable."""
 
 _MISSING_KEY = "DecryptionError"
@@ -70,17 +70,17 @@ def task_started(writer: RowWriter) -> None:
 
 
 def task_completed(writer: RowWriter) -> None:
-    """A build carried the run on: an incident is over, since before what the machine wrote in this task."""
+    """A workflow task succeeded: close the incident, before the events of this task."""
     state = writer.state
     state.timeouts = 0
     if state.incident is None:
         return
     opened = state.open[state.incident]
     at = max(opened.at, state.task_began - 1)
-    told: dict[str, Json] = {"ends": state.incident, "duration": (at - opened.at) / 1000}
+    end: dict[str, Json] = {"ends": state.incident, "duration": (at - opened.at) / 1000}
     attributes = writer.event.workflow_task_completed_event_attributes
-    who = _present(worker=attributes.identity, build=_build_of(writer.event), attempt=state.task_attempt)
-    given: dict[str, Json] = {"meta": {"incident": who}, **told}
+    who = _without_empty(worker=attributes.identity, build=_build_of(writer.event), attempt=state.task_attempt)
+    given: dict[str, Json] = {"meta": {"incident": who}, **end}
     writer.derived("incident.resolved", at, state.node, state.kind, "COMPLETED", parent=state.incident, **given)
     state.incident = None
 
@@ -91,7 +91,7 @@ def task_failed(writer: RowWriter) -> None:
     writer.state.timeouts = 0
     if attributes.cause not in NO_INCIDENT:
         failure = attributes.failure
-        _open(writer, cause_of(attributes), _message(failure), attributes.identity)
+        _open_incident(writer, cause_of(attributes), _message(failure), attributes.identity)
 
 
 def task_timed_out(writer: RowWriter) -> None:
@@ -101,27 +101,27 @@ def task_timed_out(writer: RowWriter) -> None:
     if state.timeouts >= 2:
         kind = writer.event.workflow_task_timed_out_event_attributes.timeout_type
         was = "taken" if kind == TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START else "finished"
-        _open(
+        _open_incident(
             writer, "timeout", f"no worker has {was} the workflow task in its time, {state.timeouts} times in a row", ""
         )
 
 
-def _open(writer: RowWriter, cause: str, message: str, worker: str) -> None:
+def _open_incident(writer: RowWriter, cause: str, message: str, worker: str) -> None:
     state = writer.state
     if state.incident is None:
-        who = _present(worker=worker, build=_build_of(writer.event))
-        told = {"cause": cause, "message": message, "attempt": state.task_attempt, **who}
-        state.incident = writer.of_run("incident.opened", "STARTED", meta={"incident": told}, error=message)
+        who = _without_empty(worker=worker, build=_build_of(writer.event))
+        end = {"cause": cause, "message": message, "attempt": state.task_attempt, **who}
+        state.incident = writer.of_run("incident.opened", "STARTED", meta={"incident": end}, error=message)
 
 
 def cause_of(attributes: WorkflowTaskFailedEventAttributes) -> str:
-    """In a word: exception, nondeterminism, storage (Postgres did not answer), missing_value (it has no such large
-    value), missing_key (a worker cannot decrypt a value), or what Temporal calls it.
+    """Return the cause in one word: exception, nondeterminism, storage (Postgres did not answer), missing_value (it has
+    no such large value), missing_key (a worker cannot decrypt a value), or what Temporal calls it.
     """
     cause, failure = attributes.cause, attributes.failure
     if _MISSING_KEY in _types(failure):
         return "missing_key"
-    if _STORE_AWAY in _types(failure) or failure.message.startswith(_NOT_STORED):
+    if _STORE_UNAVAILABLE in _types(failure) or failure.message.startswith(_NOT_STORED):
         return "storage"
     if _from_storage(failure):
         return "missing_value" if _types(failure) & _NO_VALUE else "storage"
@@ -139,7 +139,7 @@ def _from_storage(failure: Failure) -> bool:
 
 
 def _message(failure: Failure) -> str:
-    """Of a missing key, the innermost: it names the key."""
+    """Return the message of the failure; for a missing key, that of the innermost cause, which names the key."""
     if _MISSING_KEY in _types(failure) and failure.application_failure_info.type != _MISSING_KEY:
         return _message(failure.cause)
     type_ = failure.application_failure_info.type
@@ -147,12 +147,12 @@ def _message(failure: Failure) -> str:
 
 
 def _build_of(event: HistoryEvent) -> str:
-    """The build of the worker that answered; empty when it named none."""
+    """Return the build of the worker that answered; empty when it named none."""
     kind = event.WhichOneof("attributes")
     attributes = getattr(event, kind) if kind else None
     stamp = getattr(attributes, "worker_version", None)
     return (stamp.build_id if stamp else "") or getattr(attributes, "binary_checksum", "")
 
 
-def _present(**fields: Json) -> dict[str, Json]:
+def _without_empty(**fields: Json) -> dict[str, Json]:
     return {name: value for name, value in fields.items() if value}

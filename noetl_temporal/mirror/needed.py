@@ -62,14 +62,16 @@ class _Progress(NamedTuple):
 
 
 async def retention(client: Client) -> timedelta:
-    """How long the client's namespace keeps closed runs. Raises RPCError."""
+    """Return how long the client's namespace keeps closed runs. Raises RPCError."""
     request = DescribeNamespaceRequest(namespace=client.namespace)
     described = await client.workflow_service.describe_namespace(request)
     return described.config.workflow_execution_retention_ttl.ToTimedelta()
 
 
 async def needed(client: Client, connection: Connection, cutoff: datetime) -> Needed:
-    """What the client's namespace needs of the payloads stored before ``cutoff``. Raises RPCError, asyncpg's errors."""
+    """Return what the client's namespace needs of the payloads stored before ``cutoff``. Raises RPCError, asyncpg's
+    errors.
+    """
     executions: set[int] = set()
     blocking: list[BlockingRun] = []
     async for runs in _batches(client):
@@ -103,7 +105,7 @@ async def _executions(client: Client, connection: Connection, runs: Sequence[Wor
 
 
 async def _progress(client: Client, connection: Connection, runs: Sequence[WorkflowExecution]) -> dict[str, _Progress]:
-    """Of the runs that the mirror knows, by run id."""
+    """Return the progress of the runs that the mirror knows, by run id."""
     columns = [run.id for run in runs], [run.run_id for run in runs]
     found = await connection.fetch(sql.query("how_far"), client.namespace, *columns)
     return {record["run_id"]: _Progress(*record[1:]) for record in found}

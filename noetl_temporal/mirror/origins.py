@@ -12,12 +12,12 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.connection import Connection
-from noetl_temporal.mirror.raw import LOOP, Run, continues, is_reset
+from noetl_temporal.mirror.raw import LOOP, WorkflowRun, continues, is_reset
 
 __all__ = ["note_origin", "note_parent"]
 
 
-async def note_origin(connection: Connection, run: Run, events: Iterable[HistoryEvent]) -> None:
+async def note_origin(connection: Connection, run: WorkflowRun, events: Iterable[HistoryEvent]) -> None:
     """Store what the next events of the run say about its origin."""
     for event in events:
         if event.HasField("workflow_execution_started_event_attributes"):
@@ -27,7 +27,7 @@ async def note_origin(connection: Connection, run: Run, events: Iterable[History
             await connection.execute(sql.query("note_reset"), *run[:3], base, event.event_id)
 
 
-async def note_parent(connection: Connection, run: Run, links: Iterable[Run]) -> None:
+async def note_parent(connection: Connection, run: WorkflowRun, links: Iterable[WorkflowRun]) -> None:
     """Store whose chunks these are, before anything has been read of them. In the transaction that stores the run's
     events, but before it locks the execution's row: who reads a chunk locks that after the chunk's cursor.
     """
@@ -37,7 +37,7 @@ async def note_parent(connection: Connection, run: Run, links: Iterable[Run]) ->
         await connection.execute(sql.query("note_parent"), run.run_id, *columns)
 
 
-def _origin(run: Run, event: HistoryEvent) -> tuple[str, str | None, str | None, int | None]:
+def _origin(run: WorkflowRun, event: HistoryEvent) -> tuple[str, str | None, str | None, int | None]:
     """(first run, run that continued as this one, parent's run, its event that began this one)."""
     started = event.workflow_execution_started_event_attributes
     before = continues(run, event)

@@ -36,14 +36,14 @@ class ReadEvent(NamedTuple):
 
 
 def payload_keys(event: ReadEvent) -> set[str]:
-    """The keys of all payloads that the event refers to: by references to external storage, as segments of its frame,
-    and in its values, where a machine gets a StoredRef (machine/call.py) instead of a value.
+    """Return the keys of all payloads that the event refers to: by references to external storage, as segments of its
+    frame, and in its values, where a machine gets a StoredRef (machine/call.py) instead of a value.
     """
     return {*references(event.stored), *event.segments, *keys_in(event.stored), *event.keys}
 
 
 def keys_in(message: Message) -> frozenset[str]:
-    """The keys in JSON. If a user's value merely looks like a key, at worst a payload is kept too long."""
+    """Return the keys in JSON. If a user's value merely looks like a key, at worst a payload is kept too long."""
     return keys_in_json(message.SerializeToString())
 
 
@@ -53,7 +53,7 @@ def keys_in_json(text: bytes) -> frozenset[str]:
 
 
 def references(message: Message) -> set[str]:
-    """The keys of the references to external storage anywhere in a message."""
+    """Return the keys of the references to external storage anywhere in a message."""
     if REFERENCE not in message.SerializeToString():  # most have none, and the search takes ten times as long
         return set()
     found = (value(payload) for payload in parts_of(message, Payload))

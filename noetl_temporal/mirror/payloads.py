@@ -21,7 +21,7 @@ from temporalio.converter import DataConverter
 
 from noetl_temporal.ids import scheduled_execution_id
 from noetl_temporal.mirror.storable import storable
-from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, unpack
+from noetl_temporal.packed_trail import PackedTrail, from_payload, is_packed, unpack
 
 __all__ = [
     "REFERENCE",
@@ -45,13 +45,12 @@ TRAIL = "noetl-trail"
 """Name of the header, of the memo and of the local activity in which domain events travel."""
 
 _ARGUMENTS = 2
-"""Those that the fold reads; items and scope of a loop come after them."""
+"""The number of arguments that the fold reads; items and scope of a loop come after them."""
 
 KEEP = "noetl.keep"
 """The local activity that stores values, and returns their keys (stored_values.py)."""
 
 _PLAIN = b"json/plain"
-_PACKED = ENCODING.encode()
 REFERENCE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
 """The messageType in the metadata of a payload that refers to external storage."""
 
@@ -64,13 +63,13 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def value(payload: Payload) -> Json:
-    """The JSON of a payload, as Postgres can store it; of a packed trail its PackedTrail's; a Reference for what is
-    stored elsewhere; else None, also for JSON that is nested too deeply to be read.
+    """Return the JSON of a payload, as Postgres can store it; of a packed trail its PackedTrail's; a Reference for what
+    is stored elsewhere; else None, also for JSON that is nested too deeply to be read.
     """
     if payload.metadata.get("messageType") == REFERENCE:
         found = msgspec.json.decode(payload.data)
         return Reference(found.get("driverName", ""), found.get("claimData", {}))
-    if payload.metadata.get("encoding") == _PACKED:
+    if is_packed(payload):
         return msgspec.to_builtins(from_payload(payload))
     if payload.metadata.get("encoding") != _PLAIN:
         return None
@@ -81,7 +80,7 @@ def value(payload: Payload) -> Json:
 
 
 def first(payloads: Sequence[Payload]) -> Json:
-    """The value of the first payload, None without any."""
+    """Return the value of the first payload, None without any."""
     return value(payloads[0]) if payloads else None
 
 
@@ -104,40 +103,40 @@ def input_of(event: HistoryEvent) -> dict[str, Json] | None:
 
 
 def trail_of(found: Json) -> list[Json]:
-    """The events of a packed trail, as Postgres can store them; none of one in storage that cannot be read."""
-    told = as_map(found)
-    return [] if told is None else unpack(msgspec.convert(told, PackedTrail), storable)
+    """Return the events of a packed trail, as Postgres can store them; none of one in storage that cannot be read."""
+    mapping = as_map(found)
+    return [] if mapping is None else unpack(msgspec.convert(mapping, PackedTrail), storable)
 
 
 def as_map(found: Json) -> dict[str, Json] | None:
-    """What was found when it is a map."""
+    """Return what was found when it is a map."""
     return cast("dict[str, Json]", found) if isinstance(found, dict) else None
 
 
 def as_list(found: Json) -> list[Json] | None:
-    """What was found when it is a list."""
+    """Return what was found when it is a list."""
     return cast("list[Json]", found) if isinstance(found, list) else None
 
 
 def as_text(found: Json) -> str | None:
-    """What was found when it is a text or null, else its JSON."""
+    """Return what was found when it is a text or null, else its JSON."""
     return found if found is None or isinstance(found, str) else msgspec.json.encode(found).decode()
 
 
 def marked(details: Mapping[str, Payloads]) -> Sequence[Payload]:
-    """The trail in the details of a marker: the result of a local activity that only returns it; else nothing."""
+    """Return the trail in a marker, the result of a local activity that only returns it; empty if there is none."""
     return _result_of(details, TRAIL)
 
 
 def _result_of(details: Mapping[str, Payloads], *activities: str) -> Sequence[Payload]:
-    """The result in the details of a marker, of one of these local activities."""
-    told = as_map(first(details["data"].payloads)) if "data" in details else None
-    is_one = told is not None and told.get("activity_type") in activities
+    """Return the result in the details of a marker, of one of these local activities."""
+    mapping = as_map(first(details["data"].payloads)) if "data" in details else None
+    is_one = mapping is not None and mapping.get("activity_type") in activities
     return details["result"].payloads if is_one and "result" in details else ()
 
 
 async def plain(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
-    """The event with all its values as plain JSON. Raises what the converter's storage or codec raises."""
+    """Return the event with all its values as plain JSON. Raises what the converter's storage or codec raises."""
     if converter.external_storage is None and converter.payload_codec is None:
         return event
     if not any(_is_foreign(payload, converter) for payload in _carried(event)):
@@ -155,15 +154,12 @@ def _is_foreign(payload: Payload, converter: DataConverter) -> bool:
     """Whether the converter must be asked: it has a storage for a reference, or a codec for what is not JSON."""
     if payload.metadata.get("messageType") == REFERENCE:
         return converter.external_storage is not None
-    return converter.payload_codec is not None and payload.metadata.get("encoding") not in (
-        _PLAIN,
-        _PACKED,
-        b"binary/null",
-    )
+    is_readable = is_packed(payload) or payload.metadata.get("encoding") in (_PLAIN, b"binary/null")
+    return converter.payload_codec is not None and not is_readable
 
 
 def _carried(event: HistoryEvent) -> Iterator[Payload]:
-    """The payloads that the fold reads, in place."""
+    """Yield the payloads that the fold reads, in place."""
     kind = event.WhichOneof("attributes")
     if kind is None:
         return

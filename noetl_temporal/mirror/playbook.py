@@ -26,7 +26,7 @@ class Playbook(msgspec.Struct, frozen=True):
 
 
 def playbook_of(event: HistoryEvent) -> Playbook | None:
-    """Of a run's first event, its values plain; None for a run that is a loop."""
+    """Return the playbook in a run's first event, whose values are plain; None for the run of a loop."""
     given = input_of(event)
     if given is None or "graph" not in given:
         return None

@@ -7,7 +7,7 @@
 A prune that is interrupted is completed by the next one.
 
 Row locks prevent the removal of a payload that is being stored or owned at the same time. Storing an existing payload
-updates its row (payload_store.py), and becoming its owner locks the row (``own`` in queries.sql). A prune locks a batch
+updates its row (payload_store.py), and becoming its owner locks the row (``own`` in pruning.sql). A prune locks a batch
 of rows, skips those that are locked already, and checks the locked ones again: until it commits, they cannot be updated
 or owned.
 """
@@ -29,8 +29,8 @@ from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.needed import BlockingRun, Needed, needed, retention
 
 __all__ = [
-    "Pruned",
-    "Removed",
+    "PruneResult",
+    "RemovedPayloads",
     "ShorterThanRetentionError",
     "UnknownNamespaceError",
     "delete_unowned",
@@ -46,7 +46,7 @@ PAYLOADS = 500
 """Per transaction."""
 
 
-class Pruned(msgspec.Struct, frozen=True):
+class PruneResult(msgspec.Struct, frozen=True):
     """What was removed, or would be: ``payloads`` with ``bytes`` in total, of ``executions`` that ended ``before``.
 
     ``retained`` counts the executions that ended before as well, but are kept because Temporal still has them.
@@ -63,7 +63,7 @@ class Pruned(msgspec.Struct, frozen=True):
     log_rows: int = 0
 
 
-class Removed(NamedTuple):
+class RemovedPayloads(NamedTuple):
     payloads: int = 0
     bytes: int = 0
 
@@ -84,7 +84,7 @@ class UnknownNamespaceError(Exception):
         self.namespace = namespace
 
 
-async def prune(client: Client, dsn: str, older_than: timedelta, *, dry_run: bool = False) -> Pruned:
+async def prune(client: Client, dsn: str, older_than: timedelta, *, dry_run: bool = False) -> PruneResult:
     """Remove the payloads of executions that ended ``older_than`` ago, for all namespaces that the event log has.
 
     Raises ShorterThanRetentionError, UnknownNamespaceError, RPCError, asyncpg's errors.
@@ -104,7 +104,7 @@ async def prune(client: Client, dsn: str, older_than: timedelta, *, dry_run: boo
 
 async def remove(
     connection: Connection, before: datetime, ended: set[int], needs: Needed, *, dry_run: bool = False
-) -> Pruned:
+) -> PruneResult:
     """Release the executions that have ``ended`` and are not needed, then delete the payloads without an owner, and old
     rows of noetl.log.
     """
@@ -118,7 +118,7 @@ async def remove(
         await _release(connection, leaving)
         removed = await delete_unowned(connection, cutoff, needs.keys)
     log_rows = await connection.fetchval(sql.query("count_log" if dry_run else "delete_log"), before)
-    return Pruned(
+    return PruneResult(
         before, len(leaving), removed.payloads, removed.bytes, len(ended) - len(leaving), blocked_by, log_rows or 0
     )
 
@@ -166,23 +166,23 @@ async def _release(connection: Connection, executions: Sequence[int]) -> None:
             await connection.execute(sql.query("release"), executions[start : start + EXECUTIONS])
 
 
-async def _count(connection: Connection, cutoff: datetime, keys: set[str], leaving: Sequence[int]) -> Removed:
-    """What would be removed once the executions that are ``leaving`` are released."""
+async def _count(connection: Connection, cutoff: datetime, keys: set[str], leaving: Sequence[int]) -> RemovedPayloads:
+    """Return what would be removed once the executions that are ``leaving`` are released."""
     asked = cutoff, sorted(keys), leaving, ""
     async with connection.transaction():
         sizes = [record["bytes"] async for record in connection.cursor(sql.query("prunable_payloads"), *asked)]
-    return Removed(len(sizes), sum(sizes))
+    return RemovedPayloads(len(sizes), sum(sizes))
 
 
-async def delete_unowned(connection: Connection, cutoff: datetime, keys: set[str]) -> Removed:
+async def delete_unowned(connection: Connection, cutoff: datetime, keys: set[str]) -> RemovedPayloads:
     """Delete the payloads last stored before ``cutoff`` that have no owner, except ``keys``."""
-    removed, last = Removed(), ""
+    removed, last = RemovedPayloads(), ""
     while True:
         async with connection.transaction():
             sizes, last = await _delete_some(connection, cutoff, sorted(keys), [], last)
         if not last:
             return removed
-        removed = Removed(removed.payloads + len(sizes), removed.bytes + sum(sizes))
+        removed = RemovedPayloads(removed.payloads + len(sizes), removed.bytes + sum(sizes))
 
 
 async def _delete_some(connection: Connection, *asked: object) -> tuple[list[int], str]:

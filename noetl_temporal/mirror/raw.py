@@ -13,7 +13,7 @@ from temporalio.api.history.v1 import HistoryEvent
 __all__ = [
     "LOOP",
     "PLAYBOOK",
-    "Run",
+    "WorkflowRun",
     "at_end",
     "closes",
     "continues",
@@ -42,7 +42,7 @@ _CLOSES = _CLOSED_BY_ITSELF | {
 }
 
 
-class Run(NamedTuple):
+class WorkflowRun(NamedTuple):
     """One run of one workflow: what has a history of its own."""
 
     namespace: str
@@ -64,7 +64,7 @@ def to_row(event: HistoryEvent) -> tuple[int, str, datetime, bytes]:
 
 
 def from_row(proto: bytes) -> HistoryEvent:
-    """The event that ``to_row`` stored."""
+    """Return the event that ``to_row`` stored."""
     return HistoryEvent.FromString(proto)
 
 
@@ -76,7 +76,7 @@ def closes(events: Sequence[HistoryEvent]) -> bool:
 def settled(
     pending: Sequence[HistoryEvent], events: Sequence[HistoryEvent]
 ) -> tuple[Sequence[HistoryEvent], Sequence[HistoryEvent]]:
-    """The events that are in history for good, and those of which that is known when something follows them.
+    """Return the events that are in history for good, and those of which that is known when something follows them.
 
     ``pending`` are those of the last call. While a workflow task is tried again, the server ends its answer with that
     task's WORKFLOW_TASK_SCHEDULED and STARTED, which it writes into history only when the task completes: what happens
@@ -95,7 +95,7 @@ def settled(
 def at_end(
     events: Sequence[HistoryEvent],
 ) -> tuple[Sequence[HistoryEvent], Sequence[HistoryEvent]]:
-    """The events before the batch with which the run ends, and that batch; it is empty if the run is still open."""
+    """Return the events before the last batch of a closed run, and that batch, which is empty if the run is open."""
     if not closes(events):
         return events, ()
     place = len(events) - 1
@@ -105,7 +105,7 @@ def at_end(
     return events[:place], events[place:]
 
 
-def continues(run: Run, event: HistoryEvent) -> Run | None:
+def continues(run: WorkflowRun, event: HistoryEvent) -> WorkflowRun | None:
     """The run that continued as this one, from its first event; None if it is the first."""
     started = event.workflow_execution_started_event_attributes
     if started.initiator != ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW:
@@ -119,7 +119,7 @@ def is_reset(event: HistoryEvent) -> bool:
     return cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
 
 
-def links(run: Run, events: Iterable[HistoryEvent]) -> list[Run]:
+def links(run: WorkflowRun, events: Iterable[HistoryEvent]) -> list[WorkflowRun]:
     """Runs of this project that the events mention: children, and the run that continues this one."""
     found = [link for event in events for link in _links(run, event)]
     return [link for link in found if link.workflow_type in (PLAYBOOK, LOOP)]
@@ -140,10 +140,10 @@ def _ended_child(event: HistoryEvent) -> str:
     )
 
 
-def _links(run: Run, event: HistoryEvent) -> Iterable[Run]:
+def _links(run: WorkflowRun, event: HistoryEvent) -> Iterable[WorkflowRun]:
     if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
         child = event.child_workflow_execution_started_event_attributes
-        yield Run(
+        yield WorkflowRun(
             child.namespace or run.namespace,
             child.workflow_execution.workflow_id,
             child.workflow_execution.run_id,

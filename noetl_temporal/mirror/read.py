@@ -19,10 +19,10 @@ __all__ = [
     "EventTail",
     "EventWidths",
     "Execution",
+    "LogPosition",
     "LoggedEvent",
-    "Place",
-    "Problem",
-    "Reading",
+    "ReadProblem",
+    "ReadProgress",
     "StepSummary",
     "called_runs",
     "event_counts",
@@ -31,9 +31,9 @@ __all__ = [
     "events_of",
     "execution",
     "latest_execution",
-    "place_before_last",
+    "position_before_last",
     "problems",
-    "reading",
+    "read_progress",
     "steps_of",
 ]
 
@@ -75,14 +75,14 @@ class LoggedEvent(NamedTuple):
     is_superseded: bool
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """A place in the log of an execution: after this row, in the order the rows happened."""
 
     event_time: datetime = datetime(1, 1, 1, tzinfo=UTC)
     event_id: int = 0
 
     @classmethod
-    def after(cls, event: Event) -> Place:
+    def after(cls, event: Event) -> LogPosition:
         """The place after this row."""
         return cls(event.event_time, event.event_id)
 
@@ -149,7 +149,7 @@ class StepSummary(msgspec.Struct, frozen=True):
     iterations_failed: int
 
 
-class Problem(msgspec.Struct, frozen=True):
+class ReadProblem(msgspec.Struct, frozen=True):
     """A run whose history cannot be read, and since when."""
 
     namespace: str
@@ -159,11 +159,11 @@ class Problem(msgspec.Struct, frozen=True):
     since: datetime
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ReadProgress(msgspec.Struct, frozen=True):
     """How far a run and its loops have been read: to their end, or as far as they can be."""
 
     is_complete: bool
-    problems: list[Problem]
+    problems: list[ReadProblem]
 
 
 async def execution(database: Database, execution_id: int) -> Execution | None:
@@ -190,19 +190,19 @@ async def events_of(
     return [_event(record) for record in await database.fetch(sql.query("events"), execution_id, after, limit)]
 
 
-async def events_after(database: Database, execution_id: int, place: Place, limit: int) -> list[LoggedEvent]:
+async def events_after(database: Database, execution_id: int, place: LogPosition, limit: int) -> list[LoggedEvent]:
     """The next events after a place, in the order they happened."""
     records = await database.fetch(sql.query("events_by_time"), execution_id, *place, limit)
     return [LoggedEvent(_event(record), record["superseded"]) for record in records]
 
 
-async def place_before_last(database: Database, execution_id: int, count: int) -> Place:
+async def position_before_last(database: Database, execution_id: int, count: int) -> LogPosition:
     """The place before the last ``count`` events; that before all where there are fewer."""
     record = await database.fetchrow(sql.query("place_from_end"), execution_id, count - 1)
-    return Place() if record is None else Place(*record)
+    return LogPosition() if record is None else LogPosition(*record)
 
 
-async def event_widths(database: Database, execution_id: int, place: Place) -> EventWidths:
+async def event_widths(database: Database, execution_id: int, place: LogPosition) -> EventWidths:
     """Of the events after a place."""
     record = await database.fetchrow(sql.query("event_widths"), execution_id, *place)
     return EventWidths(*(found or 0 for found in record or (0, 0, 0, 0)))
@@ -227,18 +227,18 @@ async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:
     return [msgspec.convert(dict(record), StepSummary) for record in records]
 
 
-async def problems(database: Database) -> list[Problem]:
+async def problems(database: Database) -> list[ReadProblem]:
     """Runs whose history the mirror cannot read, the oldest problem first."""
     records = await database.fetch(sql.query("problems"))
-    return [msgspec.convert(dict(record), Problem) for record in records]
+    return [msgspec.convert(dict(record), ReadProblem) for record in records]
 
 
-async def reading(database: Database, namespace: str, workflow_id: str, run_id: str) -> Reading:
-    """Of a playbook's workflow, whose last run is ``run_id``."""
-    records = [dict(record) for record in await database.fetch(sql.query("reading"), namespace, workflow_id)]
-    found = [msgspec.convert(record, Problem) for record in records if record["problem"] is not None]
+async def read_progress(database: Database, namespace: str, workflow_id: str, run_id: str) -> ReadProgress:
+    """Return how far the mirror has read a playbook's workflow, whose last run is ``run_id``."""
+    records = [dict(record) for record in await database.fetch(sql.query("read_progress"), namespace, workflow_id)]
+    found = [msgspec.convert(record, ReadProblem) for record in records if record["problem"] is not None]
     is_known = any(record["run_id"] == run_id for record in records)
-    return Reading(is_known and not found and all(record["is_closed"] for record in records), found)
+    return ReadProgress(is_known and not found and all(record["is_closed"] for record in records), found)
 
 
 class EventTail:

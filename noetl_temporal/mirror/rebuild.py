@@ -7,22 +7,22 @@ from typing import NamedTuple
 from temporalio.converter import DataConverter
 
 from noetl_temporal.mirror import sql
-from noetl_temporal.mirror.raw import Run, from_row
+from noetl_temporal.mirror.raw import WorkflowRun, from_row
 from noetl_temporal.mirror.store import Connection, Store, open_store
 
-__all__ = ["Rebuilt", "rebuild"]
+__all__ = ["RebuildResult", "rebuild"]
 
 BATCH = 1000
 
 
-class Rebuilt(NamedTuple):
+class RebuildResult(NamedTuple):
     """How many rows noetl.event has, and how many executions were left as they are because they are pruned."""
 
     rows: int
     frozen: int
 
 
-async def rebuild(dsn: str, converter: DataConverter = DataConverter.default) -> Rebuilt:
+async def rebuild(dsn: str, converter: DataConverter = DataConverter.default) -> RebuildResult:
     """Replace noetl.event and noetl.execution in one transaction by the rows that this version derives.
 
     The rows of pruned executions are kept, and so are the catalog and its ids. The mirror stops meanwhile.
@@ -32,12 +32,12 @@ async def rebuild(dsn: str, converter: DataConverter = DataConverter.default) ->
         await connection.execute(sql.query("hold_cursors"))
         await connection.execute(sql.query("forget_events"))
         for record in await connection.fetch(sql.query("all_runs")):
-            await _derive(store, connection, Run(*record))
+            await _derive(store, connection, WorkflowRun(*record))
         rows = await connection.fetchval("SELECT count(*) FROM noetl.event")
-        return Rebuilt(rows, await connection.fetchval(sql.query("frozen")))
+        return RebuildResult(rows, await connection.fetchval(sql.query("frozen")))
 
 
-async def _derive(store: Store, connection: Connection, run: Run) -> None:
+async def _derive(store: Store, connection: Connection, run: WorkflowRun) -> None:
     state, position = None, 0
     while True:
         found = await connection.fetch(sql.query("history_after"), *run[:3], position, BATCH)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from temporalio.client import Client
 
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, Run
+from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
 from noetl_temporal.mirror.store import Store, Stored
 
 __all__ = ["Gap", "reconcile"]
@@ -22,7 +22,7 @@ class Gap(NamedTuple):
     ``is_open`` when it has not been read to its end: it is read now, or nobody reads it.
     """
 
-    run: Run
+    run: WorkflowRun
     expected: int
     stored: Stored
 
@@ -44,16 +44,16 @@ async def reconcile(client: Client, store: Store, since: datetime | None = None)
     return gaps
 
 
-async def _closed(client: Client, since: datetime | None) -> AsyncIterator[dict[Run, int]]:
+async def _closed(client: Client, since: datetime | None) -> AsyncIterator[dict[WorkflowRun, int]]:
     """Closed runs with the length of their history, some at a time."""
     query = f"WorkflowType IN ('{PLAYBOOK}', '{LOOP}') AND ExecutionStatus != 'Running'"
     if since is not None:
         query += f" AND CloseTime >= '{since.astimezone(UTC).isoformat()}'"
-    batch: dict[Run, int] = {}
+    batch: dict[WorkflowRun, int] = {}
     async for one in client.list_workflows(query, page_size=_BATCH):
         if one.close_time is None:  # paused in Temporal
             continue
-        batch[Run(one.namespace, one.id, one.run_id, one.workflow_type)] = one.history_length
+        batch[WorkflowRun(one.namespace, one.id, one.run_id, one.workflow_type)] = one.history_length
         if len(batch) == _BATCH:
             yield batch
             batch = {}

@@ -8,7 +8,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror.attempt_record import error_of, records_of
 from noetl_temporal.mirror.attempts import write_attempts
-from noetl_temporal.mirror.call import Call, Seen
+from noetl_temporal.mirror.call import ActivityTimes, Call
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json, Reference, as_list, as_map, as_text, first
 from noetl_temporal.mirror.raw import milliseconds
@@ -42,22 +42,22 @@ def write_call(writer: RowWriter, scheduled: HistoryEvent, started: HistoryEvent
     """Write the rows of the call whose activity ends with the writer's event."""
     given = as_map(first(scheduled.activity_task_scheduled_event_attributes.input.payloads))
     if given is not None and "event_id" in given:
-        seen = _seen(scheduled, started, writer.event)
-        records, outcome = _report(writer.event, seen)
-        write_attempts(writer, Call(given, writer.state), seen, _from_one(records, seen), outcome)
+        seen = _activity_times(scheduled, started, writer.event)
+        records, outcome = _records_and_outcome(writer.event, seen)
+        write_attempts(writer, Call(given, writer.state), seen, _with_lost_attempts(records, seen), outcome)
 
 
-def write_report(writer: RowWriter, call: dict[str, Json], seen: Seen, report: Json) -> None:
+def write_report(writer: RowWriter, call: dict[str, Json], seen: ActivityTimes, report: Json) -> None:
     """Write the rows of a call that had no activity of its own."""
-    records, outcome = _told(report, seen)
-    write_attempts(writer, Call(call, writer.state), seen, _from_one(records, seen), outcome)
+    records, outcome = _read_report(report, seen)
+    write_attempts(writer, Call(call, writer.state), seen, _with_lost_attempts(records, seen), outcome)
 
 
-def _seen(scheduled: HistoryEvent, started: HistoryEvent | None, closed: HistoryEvent) -> Seen:
+def _activity_times(scheduled: HistoryEvent, started: HistoryEvent | None, closed: HistoryEvent) -> ActivityTimes:
     if started is None:
-        return Seen(milliseconds(scheduled.event_time), None, milliseconds(closed.event_time), 1, "")
+        return ActivityTimes(milliseconds(scheduled.event_time), None, milliseconds(closed.event_time), 1, "")
     attributes = started.activity_task_started_event_attributes
-    return Seen(
+    return ActivityTimes(
         milliseconds(scheduled.event_time),
         milliseconds(started.event_time),
         milliseconds(closed.event_time),
@@ -66,11 +66,11 @@ def _seen(scheduled: HistoryEvent, started: HistoryEvent | None, closed: History
     )
 
 
-def _report(event: HistoryEvent, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
+def _records_and_outcome(event: HistoryEvent, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
     """(one record an attempt, the last one's outcome). Without a report, what the server knows of the last attempt."""
     match event.event_type:
         case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-            return _told(first(event.activity_task_completed_event_attributes.result.payloads), seen)
+            return _read_report(first(event.activity_task_completed_event_attributes.result.payloads), seen)
         case EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
             return _failed(event.activity_task_failed_event_attributes.failure, seen), None
         case EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
@@ -80,17 +80,17 @@ def _report(event: HistoryEvent, seen: Seen) -> tuple[list[dict[str, Json]], Jso
             return _with_last(_records(details), seen, "cancelled"), None
 
 
-def _told(given: Json, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
+def _read_report(given: Json, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
     """A report without records, or one that is stored elsewhere, still marks the end of an attempt."""
     report = as_map(given)
     if report is None:
-        return [_record(seen, "ok")], given
+        return [_record_of_server(seen, "ok")], given
     outcome = as_map(report.get("outcome")) or {}
     if (stored := as_map(report.get("stored"))) is not None:
         claim = {"size": stored.get("bytes"), "preview": as_text(report.get("preview"))}
         outcome = {**outcome, "result": Reference("payload", {**claim, "key": _key_of(stored)})}
     status = "ok" if outcome.get("status") == "ok" else "error"
-    alone = _record(seen, status, error_of(outcome.get("error")))
+    alone = _record_of_server(seen, status, error_of(outcome.get("error")))
     return records_of(report.get("attempts")) or [alone], outcome
 
 
@@ -100,13 +100,13 @@ def _key_of(stored: dict[str, Json]) -> Json:
     return (as_map(parts[0]) or {}).get("key") if parts else None
 
 
-def _failed(failure: Failure, seen: Seen) -> list[dict[str, Json]]:
-    told = failure.application_failure_info
-    error = {"kind": told.type or "internal", "message": failure.message, "traceback": failure.stack_trace or None}
-    return _with_last(_records(first(told.details.payloads)), seen, _STOPPED.get(told.type, "error"), error)
+def _failed(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
+    info = failure.application_failure_info
+    error = {"kind": info.type or "internal", "message": failure.message, "traceback": failure.stack_trace or None}
+    return _with_last(_records(first(info.details.payloads)), seen, _STOPPED.get(info.type, "error"), error)
 
 
-def _timed_out(failure: Failure, seen: Seen) -> list[dict[str, Json]]:
+def _timed_out(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
     """The records that came with the last heartbeat; the attempt that never completed its own is lost."""
     records = _records(first(failure.timeout_failure_info.last_heartbeat_details.payloads))
     return _with_last(records, seen, "lost", {"message": failure.message})
@@ -114,22 +114,28 @@ def _timed_out(failure: Failure, seen: Seen) -> list[dict[str, Json]]:
 
 def _records(details: Json) -> list[dict[str, Json]]:
     """The attempt records in the details of a heartbeat (shape: attempt_details.Details); none in any other details."""
-    told = as_map(details) or {}
-    found = [as_map(one) for one in (told.get("first"), *(as_list(told.get("records")) or ()))]
+    info = as_map(details) or {}
+    found = [as_map(one) for one in (info.get("first"), *(as_list(info.get("records")) or ()))]
     return records_of([one for one in found if one is not None and "started" in one])
 
 
-def _with_last(records: list[dict[str, Json]], seen: Seen, status: str, error: Json = None) -> list[dict[str, Json]]:
+def _with_last(
+    records: list[dict[str, Json]], seen: ActivityTimes, status: str, error: Json = None
+) -> list[dict[str, Json]]:
     """The records and the server's of the last attempt, unless it was not started, or has reported its own end."""
     if seen.started is None:
         return records
     if records and records[-1]["number"] >= seen.attempt:
-        return records if records[-1].get("ended") else [*records[:-1], {**records[-1], **_ending(seen, status, error)}]
-    return [*records, _record(seen, status, error)]
+        return (
+            records
+            if records[-1].get("ended")
+            else [*records[:-1], {**records[-1], **_end_columns(seen, status, error)}]
+        )
+    return [*records, _record_of_server(seen, status, error)]
 
 
-def _from_one(records: list[dict[str, Json]], seen: Seen) -> list[dict[str, Json]]:
-    """One record for every attempt: those of which nobody knows are lost, unless there are too many of them."""
+def _with_lost_attempts(records: list[dict[str, Json]], seen: ActivityTimes) -> list[dict[str, Json]]:
+    """Return one record for every attempt: attempts without a record are lost, unless there are too many of them."""
     known = {record["number"]: record for record in records}
     last = max(known, default=0)
     if last - len(known) > _MAX_LOST:
@@ -143,11 +149,11 @@ def _from_one(records: list[dict[str, Json]], seen: Seen) -> list[dict[str, Json
     return found
 
 
-def _record(seen: Seen, status: str, error: Json = None) -> dict[str, Json]:
+def _record_of_server(seen: ActivityTimes, status: str, error: Json = None) -> dict[str, Json]:
     """A record out of what the server saw."""
     started = seen.closed if seen.started is None else seen.started
-    return {"number": seen.attempt, "started": started, **_ending(seen, status, error)}
+    return {"number": seen.attempt, "started": started, **_end_columns(seen, status, error)}
 
 
-def _ending(seen: Seen, status: str, error: Json) -> dict[str, Json]:
+def _end_columns(seen: ActivityTimes, status: str, error: Json) -> dict[str, Json]:
     return {"ended": seen.closed, "status": status, "error": error}

@@ -22,8 +22,8 @@ _ATTEMPT = "task.attempt.done"
 
 
 async def with_results(connection: Connection, stream: str, rows: Sequence[EventRow]) -> list[EventRow]:
-    """The rows with the results to which they refer; where none is found, the reference stays."""
-    wanted = {int(row_id) for row in rows if (row_id := _named(row)) is not None}
+    """Return the rows with the results to which they refer; where none is found, the reference stays."""
+    wanted = {int(row_id) for row in rows if (row_id := _row_with_result(row)) is not None}
     if not wanted:
         return list(rows)
     execution_id = rows[0].execution_id
@@ -31,7 +31,7 @@ async def with_results(connection: Connection, stream: str, rows: Sequence[Event
     found: dict[int, dict[str, Json]] = {record["named"]: msgspec.json.decode(record["result"]) for record in records}
     filled: list[EventRow] = []
     for row in sorted(rows, key=lambda row: row.event_type != _ATTEMPT):
-        named = _named(row)
+        named = _row_with_result(row)
         if named is not None and int(named) in found:
             row = replace(row, result={**found[int(named)], "status": row.status})
         own = row.parent_event_id if row.event_type == _ATTEMPT else row.event_id
@@ -41,7 +41,7 @@ async def with_results(connection: Connection, stream: str, rows: Sequence[Event
     return sorted(filled, key=lambda row: (row.position, row.ordinal))
 
 
-def _named(row: EventRow) -> str | None:
-    """The id of the row that has the result of this one."""
+def _row_with_result(row: EventRow) -> str | None:
+    """Return the id of the row that has the result of this one."""
     reference = (row.result or {}).get("reference", {})
     return reference["event_id"] if reference.get("type") == ROW else None

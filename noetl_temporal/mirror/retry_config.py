@@ -1,4 +1,4 @@
-"""What the rows of a call tell of the rules that repeat it, in the shape of the loop-and-retry design.
+"""The rules that repeat a call, as its rows show them, in the shape of the loop-and-retry design.
 
 Where a playbook has a ``retry`` clause, its rows show the clause as written; where it has policy rules or case rules,
 they show ``[{when, then}]`` with what the rules add to the next call and collect.
@@ -45,12 +45,12 @@ def configs_of_run(given: dict[str, Json]) -> dict[str, Json]:
 
 
 def config_of_rules(rules: Iterable[dict[str, Json]]) -> list[Json]:
-    """The rules that repeat a call."""
+    """Return the rules that repeat a call."""
     return [{"when": _source(rule.get("when")), "then": _then(rule)} for rule in rules if rule["do"] in REPEATS]
 
 
 def written(value: Json) -> Json:
-    """What a graph.Value says, with its templates as text."""
+    """Return what a graph.Value says, with its templates as text."""
     if not isinstance(value, dict):
         return value
     mapping = cast("dict[str, Json]", value)

@@ -36,7 +36,7 @@ from noetl_temporal.mirror.ends import close
 from noetl_temporal.mirror.event_row import EventRow, RowWriter
 from noetl_temporal.mirror.frames import is_frame, write_frame
 from noetl_temporal.mirror.payloads import TRAIL, Json, as_map, first, input_of, marked, trail_of, value
-from noetl_temporal.mirror.raw import Run, is_reset
+from noetl_temporal.mirror.raw import WorkflowRun, is_reset
 from noetl_temporal.mirror.reports import references, write_call
 from noetl_temporal.mirror.retry_config import configs_of_run
 from noetl_temporal.mirror.run_context import take_context
@@ -46,7 +46,7 @@ from noetl_temporal.mirror.sanitise import sanitised
 __all__ = ["UnreadableRunError", "begin", "fold", "needs"]
 
 _RESETTER = "history-resetter"
-"""Identity in the TERMINATED event of a run that a reset replaced: that run goes on in another."""
+"""The identity in the TERMINATED event of a run that a reset replaced by another."""
 
 _PLAYBOOK_ENDS = ("playbook.completed", "playbook.failed", "playbook.cancelled")
 
@@ -55,8 +55,8 @@ class UnreadableRunError(Exception):
     """The run's input is not there to be read: give the mirror the data converter that the workers have."""
 
 
-def begin(run: Run, event: HistoryEvent, before: RunState | None = None) -> RunState:
-    """The state before any row, from the run's first event with its values plain.
+def begin(run: WorkflowRun, event: HistoryEvent, before: RunState | None = None) -> RunState:
+    """Return the state before any row, from the run's first event with its values plain.
 
     ``before`` is the last state of the run that continued as this one. Raises UnreadableRunError.
     """
@@ -86,7 +86,9 @@ def begin(run: Run, event: HistoryEvent, before: RunState | None = None) -> RunS
 
 
 def _workload(given: dict[str, Json]) -> dict[str, Json]:
-    """The playbook's defaults, templates as written, under what the request set. Of a stored value only its size."""
+    """Return the playbook's defaults, templates as written, under what the request set. Of a stored value only its
+    size.
+    """
     kept: dict[str, dict[str, Json]] = given.get("kept", {})
     sizes = {name: {"_truncated": True, "_size": one.get("bytes", 0)} for name, one in kept.items()}
     found = sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})})
@@ -99,7 +101,7 @@ def needs(events: Iterable[HistoryEvent]) -> set[int]:
 
 
 def fold(state: RunState, events: Sequence[HistoryEvent], earlier: Mapping[int, HistoryEvent]) -> list[EventRow]:
-    """The rows that the events add; ``state`` moves on. ``earlier`` has at least what ``needs`` names."""
+    """Return the rows that the events add; ``state`` moves on. ``earlier`` has at least what ``needs`` names."""
     rows: list[EventRow] = []
     for event in events:
         writer = RowWriter(state, event)
@@ -125,28 +127,28 @@ def _take(writer: RowWriter, earlier: Mapping[int, HistoryEvent]) -> None:
 
 def _call_scheduled(writer: RowWriter) -> None:
     """A command's header carries what the machine wrote before it."""
-    _trail(writer, _field(writer.event.activity_task_scheduled_event_attributes.header.fields))
+    _write_trail(writer, _field(writer.event.activity_task_scheduled_event_attributes.header.fields))
 
 
 def _child_initiated(writer: RowWriter) -> None:
     attributes = writer.event.start_child_workflow_execution_initiated_event_attributes
-    _trail(writer, _field(attributes.header.fields))
+    _write_trail(writer, _field(attributes.header.fields))
 
 
 def _memo_modified(writer: RowWriter) -> None:
-    _trail(writer, _field(writer.event.workflow_properties_modified_event_attributes.upserted_memo.fields))
+    _write_trail(writer, _field(writer.event.workflow_properties_modified_event_attributes.upserted_memo.fields))
 
 
 def _marker_recorded(writer: RowWriter) -> None:
     """Many events, or those that no command could carry: a marker with the result of a local activity."""
-    _trail(writer, first(marked(writer.event.marker_recorded_event_attributes.details)))
+    _write_trail(writer, first(marked(writer.event.marker_recorded_event_attributes.details)))
 
 
 def _field(fields: Mapping[str, Payload]) -> Json:
     return value(fields[TRAIL]) if TRAIL in fields else None
 
 
-def _trail(writer: RowWriter, trail: Json) -> None:
+def _write_trail(writer: RowWriter, trail: Json) -> None:
     """Copy the events of a trail; one in storage that cannot be read is missing here, but not in noetl.history."""
     state = writer.state
     for event in trail_of(trail):
@@ -164,13 +166,13 @@ def _trail(writer: RowWriter, trail: Json) -> None:
 
 
 def _completed(writer: RowWriter) -> None:
-    _trail(writer, _trail_of(first(writer.event.workflow_execution_completed_event_attributes.result.payloads)))
+    _write_trail(writer, _trail_of(first(writer.event.workflow_execution_completed_event_attributes.result.payloads)))
     close(writer, "completed", None)
 
 
 def _failed(writer: RowWriter) -> None:
     failure = writer.event.workflow_execution_failed_event_attributes.failure
-    _trail(writer, _trail_of(first(failure.application_failure_info.details.payloads)))
+    _write_trail(writer, _trail_of(first(failure.application_failure_info.details.payloads)))
     close(writer, "failed", failure.message)
 
 
@@ -191,7 +193,7 @@ def _terminated(writer: RowWriter) -> None:
 
 def _continued(writer: RowWriter) -> None:
     attributes = writer.event.workflow_execution_continued_as_new_event_attributes
-    _trail(writer, _trail_of(first(attributes.input.payloads)))
+    _write_trail(writer, _trail_of(first(attributes.input.payloads)))
 
 
 def _trail_of(report: Json) -> Json:
@@ -234,9 +236,9 @@ def _reset(writer: RowWriter) -> None:
     """
     state, attributes = writer.state, writer.event.workflow_task_failed_event_attributes
     state.ended = False
-    told = {"base_run_id": attributes.base_run_id, "event_id": writer.event.event_id}
+    origin = {"base_run_id": attributes.base_run_id, "event_id": writer.event.event_id}
     reason = attributes.failure.message
-    writer.of_run(f"{state.kind}.resumed", "RUNNING", meta={"reset": {**told, "reason": reason}})
+    writer.of_run(f"{state.kind}.resumed", "RUNNING", meta={"reset": {**origin, "reason": reason}})
 
 
 _HANDLERS: Mapping[int, Callable[[RowWriter], None]] = {

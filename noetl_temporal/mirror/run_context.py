@@ -43,7 +43,7 @@ def take_context(state: RunState, event: dict[str, Json]) -> None:
 
 
 def _result(event: dict[str, Json], meta: dict[str, Json]) -> Json:
-    """What is told of a step: whether it has a result and of which type, not the result."""
+    """Return whether a step has a result, and its type, not the result itself."""
     result = event.get("result")
     has_data = result is not None or "left_out" in meta
     found: dict[str, Json] = {"has_data": has_data, "status": _STATUSES[event["type"]]}

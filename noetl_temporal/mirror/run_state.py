@@ -21,14 +21,14 @@ class OpenRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Page(msgspec.Struct, frozen=True, array_like=True):
-    """The last page of a sequence: the row that told its end, and the calls that the pages took so far."""
+    """The last page of a sequence: the row of its end, and the number of calls of the pages so far."""
 
     row: int | None = None
     calls: int = 0
 
 
 class RunState(msgspec.Struct, omit_defaults=True):
-    """All that the fold remembers; plain JSON in noetl.cursor.
+    """The state of the fold, stored as plain JSON in noetl.cursor.
 
     ``slot`` and ``clock`` give derived rows their ids (event_ids.py); ``last`` is the millisecond of the newest id
     among the run's own events. ``open`` has what began and has not ended, by the id of its row: it is as large as what
@@ -85,5 +85,5 @@ class RunState(msgspec.Struct, omit_defaults=True):
 
 
 def above(after: int) -> IdClock:
-    """A clock whose ids are all above a millisecond since the epoch."""
+    """Return a clock whose ids are all above a millisecond since the epoch."""
     return IdClock(after, DERIVED)

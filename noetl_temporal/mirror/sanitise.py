@@ -15,7 +15,7 @@ LARGE = 10_240
 """Bytes of JSON above which a value is replaced by its size."""
 
 LEVELS = 100
-"""Of maps and lists in each other, below which a value is left out."""
+"""Levels of nested maps and lists; deeper values are left out."""
 
 _KEPT = "_step_results"
 _SECRET = re.compile(
@@ -43,7 +43,7 @@ def _allowed(value: Json, levels: int = LEVELS) -> Json:
 
 
 def _is_cut(fields: dict[str, Json]) -> bool:
-    """Whether this stands for a value that was left out before."""
+    """Whether the value is a placeholder for one that was left out before."""
     return fields == {"_truncated": True, **({"_size": fields["_size"]} if type(fields.get("_size")) is int else {})}
 
 

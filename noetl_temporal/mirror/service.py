@@ -18,7 +18,7 @@ from temporalio.client import Client
 
 from noetl_temporal.mirror.announcements import listening
 from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, uninterrupted
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, Run
+from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
 from noetl_temporal.mirror.reconcile import Gap, reconcile
 from noetl_temporal.mirror.store import Store, open_store
 
@@ -49,10 +49,10 @@ class Mirror:
         self._store = store
         self._group = group
         self._follower = Follower(client, store, Polls(max_polls), self.follow)
-        self._followed: dict[Run, asyncio.Task[None]] = {}
+        self._followed: dict[WorkflowRun, asyncio.Task[None]] = {}
         self._searches = [group.create_task(search) for search in (self._discover(), self._listen(), self._reconcile())]
 
-    def follow(self, run: Run) -> asyncio.Task[None]:
+    def follow(self, run: WorkflowRun) -> asyncio.Task[None]:
         """Follow a run to its end, unless it is followed already."""
         if run not in self._followed:
             self._followed[run] = self._group.create_task(self._follow(run))
@@ -63,7 +63,7 @@ class Mirror:
         for task in (*self._searches, *self._followed.values()):
             task.cancel()
 
-    async def _follow(self, run: Run) -> None:
+    async def _follow(self, run: WorkflowRun) -> None:
         while True:
             try:
                 await self._follower.follow(run)
@@ -79,7 +79,7 @@ class Mirror:
     async def _discover(self) -> None:
         """Follow what was open and every run that the visibility list shows. Never returns."""
         since: datetime | None = None
-        seen: set[Run] = set()
+        seen: set[WorkflowRun] = set()
         pause = QUICK_SECONDS
         while True:
             began = datetime.now(UTC)
@@ -115,12 +115,12 @@ class Mirror:
                 _log.exception("cannot follow an announced run; the next listing includes it")
             await asyncio.sleep(SLOW_SECONDS)
 
-    async def _listed(self, since: datetime | None) -> set[Run]:
+    async def _listed(self, since: datetime | None) -> set[WorkflowRun]:
         query = f"WorkflowType IN ('{PLAYBOOK}', '{LOOP}')"
         if since is not None:
             query += f" AND StartTime >= '{since.isoformat()}'"
         listed = self._client.list_workflows(query, page_size=1000)
-        return {Run(one.namespace, one.id, one.run_id, one.workflow_type) async for one in listed}
+        return {WorkflowRun(one.namespace, one.id, one.run_id, one.workflow_type) async for one in listed}
 
     async def _reconcile(self) -> None:
         """Every RECONCILE_SECONDS, read runs again of which events are missing. Never returns."""
@@ -167,15 +167,15 @@ async def follow_execution(client: Client, dsn: str, workflow_id: str, run_id: s
     Safe beside a running mirror. Raises RPCError for a workflow that does not exist, UnreadableRunError.
     """
     described = await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
-    root = Run(described.namespace, workflow_id, described.run_id, described.workflow_type)
+    root = WorkflowRun(described.namespace, workflow_id, described.run_id, described.workflow_type)
     async with open_store(dsn, client.data_converter) as store:
         await _follow_all(client, store, root)
 
 
-async def _follow_all(client: Client, store: Store, root: Run) -> None:
-    followed: dict[Run, asyncio.Task[None]] = {}
+async def _follow_all(client: Client, store: Store, root: WorkflowRun) -> None:
+    followed: dict[WorkflowRun, asyncio.Task[None]] = {}
 
-    def found(run: Run) -> asyncio.Task[None]:
+    def found(run: WorkflowRun) -> asyncio.Task[None]:
         if run not in followed:
             followed[run] = group.create_task(follower.follow(run))
         return followed[run]

@@ -22,13 +22,13 @@ _REFUSED = re.compile("[\0\ud800-\udfff]")
 
 def storable(json: bytes) -> bytes:
     """JSON that jsonb takes."""
-    return _ESCAPE.sub(_kept, json) if b"\\u" in json else json
+    return _ESCAPE.sub(_replace_nul, json) if b"\\u" in json else json
 
 
-def _kept(found: re.Match[bytes]) -> bytes:
+def _replace_nul(found: re.Match[bytes]) -> bytes:
     return found["kept"] or rb"\ufffd"
 
 
 def storable_text(text: str) -> str:
-    """A text that text takes."""
+    """Return a text that text takes."""
     return _REFUSED.sub("\ufffd", text)

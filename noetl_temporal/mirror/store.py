@@ -26,7 +26,7 @@ from noetl_temporal.mirror.origins import note_origin, note_parent
 from noetl_temporal.mirror.owners import ReadEvent, keys_in, own
 from noetl_temporal.mirror.payloads import plain
 from noetl_temporal.mirror.playbook import Playbook, playbook_of
-from noetl_temporal.mirror.raw import Run, closes, continues, from_row, links, to_row
+from noetl_temporal.mirror.raw import WorkflowRun, closes, continues, from_row, links, to_row
 from noetl_temporal.mirror.rows import begin, fold, needs
 from noetl_temporal.mirror.run_state import RunState
 from noetl_temporal.mirror.storable import storable_text
@@ -65,7 +65,7 @@ class GapError(Exception):
 class UnreadRunError(Exception):
     """A run was read before ``run``, which it continues, had been read to its end."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: WorkflowRun) -> None:
         super().__init__(f"{run.workflow_id} run {run.run_id} must be read completely first")
         self.run = run
 
@@ -91,42 +91,42 @@ class Store:
         self.pool = pool
         self.converter = converter
 
-    async def enrol(self, runs: Sequence[Run]) -> list[Run]:
+    async def enrol(self, runs: Sequence[WorkflowRun]) -> list[WorkflowRun]:
         """Remember runs to be read; those that were not known come back. One with an id that cannot be stored is noted
         as a problem, and does not.
         """
         async with self.pool.acquire() as connection:
             return await _enrol(connection, runs)
 
-    async def open_runs(self, namespace: str) -> list[Run]:
+    async def open_runs(self, namespace: str) -> list[WorkflowRun]:
         """Runs not read to their end."""
-        return [Run(*record) for record in await self.pool.fetch(sql.query("open_runs"), namespace)]
+        return [WorkflowRun(*record) for record in await self.pool.fetch(sql.query("open_runs"), namespace)]
 
-    async def rewind(self, run: Run) -> None:
-        """Have a run read from its start, again or at last; what is stored of it stays."""
+    async def rewind(self, run: WorkflowRun) -> None:
+        """Mark a run to be read again from its start; what is stored of it stays."""
         await self.pool.execute(sql.query("rewind"), *run)
 
-    async def stored(self, runs: Sequence[Run]) -> dict[Run, Stored]:
+    async def stored(self, runs: Sequence[WorkflowRun]) -> dict[WorkflowRun, Stored]:
         """What is stored of each of these runs, known or not; without those whose id cannot be."""
         found = await self.pool.fetch(sql.query("stored"), *_columns_of(list(filter(_is_storable, runs))))
-        return {Run(*record[:4]): Stored(*record[4:]) for record in found}
+        return {WorkflowRun(*record[:4]): Stored(*record[4:]) for record in found}
 
-    async def give_up(self, run: Run) -> None:
+    async def give_up(self, run: WorkflowRun) -> None:
         """Stop reading a run that the server has removed; unless it was read to its end, that is a problem."""
         await self.pool.execute(sql.query("give_up"), *run, REMOVED)
 
-    async def note_problem(self, run: Run, problem: str) -> None:
+    async def note_problem(self, run: WorkflowRun, problem: str) -> None:
         """Note why a run cannot be read further; cleared when reading continues."""
         await self.pool.execute(sql.query("note_problem"), *run, storable_text(problem))
 
-    async def ingest(self, run: Run, events: Sequence[HistoryEvent]) -> list[Run]:
+    async def ingest(self, run: WorkflowRun, events: Sequence[HistoryEvent]) -> list[WorkflowRun]:
         """Store a whole batch of the run's events; the runs that it links to and that can be read, newly known or not.
 
         Events that are stored already add nothing, and have to be those that are stored.
         Raises ConflictError, GapError, UnknownExecutionError, UnreadRunError, UnreadableRunError, asyncpg's errors.
         """
         async with self.pool.acquire() as connection, connection.transaction():
-            cursor = await _locked(connection, run)
+            cursor = await _lock_cursor(connection, run)
             fresh = [event for event in events if event.event_id > cursor.position]
             found = links(run, events)
             if len(fresh) < len(events) or not cursor.position:
@@ -137,11 +137,11 @@ class Store:
                 await _enrol(connection, found)
                 await note_parent(connection, run, list(filter(_is_storable, found)))
                 state = await self.add_rows(connection, run, cursor.state, fresh)
-                await _move(connection, run, fresh, state)
+                await _move_cursor(connection, run, fresh, state)
         return list(filter(_is_storable, found))
 
     async def add_rows(
-        self, connection: Connection, run: Run, state: RunState | None, events: Sequence[HistoryEvent]
+        self, connection: Connection, run: WorkflowRun, state: RunState | None, events: Sequence[HistoryEvent]
     ) -> RunState:
         """Derive event rows from a run's next events, which noetl.history has, and store them; the state after.
 
@@ -149,11 +149,11 @@ class Store:
         reads = [await self._read(event) for event in events]
         plain_events = [one.plain for one in reads]
         if state is None:
-            state = begin(run, plain_events[0], await self._before(connection, run, events[0]))
+            state = begin(run, plain_events[0], await self._state_before(connection, run, events[0]))
             playbook = playbook_of(plain_events[0])
             if playbook is not None:
                 await _register(connection, playbook)
-        earlier = await self._earlier(connection, run, plain_events)
+        earlier = await self._referenced_events(connection, run, plain_events)
         await add_events(connection, run, fold(state, plain_events, earlier))
         await own(connection, state.execution_id, reads)
         await note_origin(connection, run, events)
@@ -165,7 +165,7 @@ class Store:
         decoded = await plain(event, self.converter)
         return ReadEvent(event, *await with_entries(decoded, self.converter), keys_in(decoded))
 
-    async def _before(self, connection: Connection, run: Run, event: HistoryEvent) -> RunState | None:
+    async def _state_before(self, connection: Connection, run: WorkflowRun, event: HistoryEvent) -> RunState | None:
         """The last state of the run that continued as this one; None without any, or when the server had it no more."""
         previous = continues(run, event)
         if previous is None:
@@ -175,12 +175,12 @@ class Store:
             raise UnreadRunError(previous)
         return _state_of(record)
 
-    async def keep(self, connection: Connection, run: Run, state: RunState) -> None:
+    async def keep(self, connection: Connection, run: WorkflowRun, state: RunState) -> None:
         """Store the state of a run that was derived again."""
         await connection.execute(sql.query("keep_state"), *run[:3], to_json(state))
 
-    async def _earlier(
-        self, connection: Connection, run: Run, events: Sequence[HistoryEvent]
+    async def _referenced_events(
+        self, connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent]
     ) -> dict[int, HistoryEvent]:
         """The events to which these refer, from among them or from noetl.history."""
         found = {event.event_id: event for event in events}
@@ -200,41 +200,41 @@ async def open_store(dsn: str, converter: DataConverter = DataConverter.default)
         yield Store(pool, converter)
 
 
-async def _enrol(connection: Connection, runs: Sequence[Run]) -> list[Run]:
+async def _enrol(connection: Connection, runs: Sequence[WorkflowRun]) -> list[WorkflowRun]:
     for run in runs:
         if not _is_storable(run):
             await connection.execute(sql.query("give_up"), *map(storable_text, run), UNSTORABLE)
     known = list(filter(_is_storable, runs))
     found = await connection.fetch(sql.query("enrol"), *_columns_of(known)) if known else []
-    return [Run(*record) for record in found]
+    return [WorkflowRun(*record) for record in found]
 
 
-def _is_storable(run: Run) -> bool:
+def _is_storable(run: WorkflowRun) -> bool:
     """Whether Postgres takes the names of the run: any account that reaches Temporal may choose a workflow's id."""
     return run == tuple(map(storable_text, run))
 
 
-async def _locked(connection: Connection, run: Run) -> _Cursor:
+async def _lock_cursor(connection: Connection, run: WorkflowRun) -> _Cursor:
     """The cursor, ours until the transaction ends."""
     record = await connection.fetchrow(sql.query("lock_cursor"), *run[:3])
     if record is None:
         await _enrol(connection, [run])
-        return await _locked(connection, run)
+        return await _lock_cursor(connection, run)
     return _Cursor(record["position"], record["is_closed"], _state_of(record))
 
 
-async def _compare(connection: Connection, run: Run, events: Sequence[HistoryEvent]) -> None:
+async def _compare(connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent]) -> None:
     """Raise ConflictError where the server has another event than is stored under its id."""
-    told = {row[0]: row[1] for row in map(to_row, events)}
-    for record in await connection.fetch(sql.query("stored_types"), *run[:3], list(told)):
+    types = {row[0]: row[1] for row in map(to_row, events)}
+    for record in await connection.fetch(sql.query("stored_types"), *run[:3], list(types)):
         id_, stored = record
-        if stored != told[id_]:
+        if stored != types[id_]:
             raise ConflictError(
-                f"{run.workflow_id} run {run.run_id}: event {id_} is {told[id_]} at the server and stored as {stored}"
+                f"{run.workflow_id} run {run.run_id}: event {id_} is {types[id_]} at the server and stored as {stored}"
             )
 
 
-def _follow_on(run: Run, position: int, events: Sequence[HistoryEvent]) -> None:
+def _follow_on(run: WorkflowRun, position: int, events: Sequence[HistoryEvent]) -> None:
     """Raise GapError unless the events follow what is stored, and each other."""
     for expected, event in enumerate(events, position + 1):
         if event.event_id != expected:
@@ -247,7 +247,9 @@ def _state_of(record: asyncpg.Record) -> RunState | None:
     return msgspec.json.decode(record["state"], type=RunState) if record["state"] else None
 
 
-async def _move(connection: Connection, run: Run, events: Sequence[HistoryEvent], state: RunState) -> None:
+async def _move_cursor(
+    connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent], state: RunState
+) -> None:
     values = events[-1].event_id, closes(events), to_json(state), state.execution_id
     await connection.execute(sql.query("move_cursor"), *run[:3], *values)
 
@@ -263,5 +265,5 @@ async def _register(connection: Connection, playbook: Playbook) -> None:
     await connection.execute(sql.query("add_execution"), *values)
 
 
-def _columns_of(runs: Sequence[Run]) -> tuple[list[str], ...]:
-    return tuple([run[place] for run in runs] for place in range(len(Run._fields)))
+def _columns_of(runs: Sequence[WorkflowRun]) -> tuple[list[str], ...]:
+    return tuple([run[place] for run in runs] for place in range(len(WorkflowRun._fields)))

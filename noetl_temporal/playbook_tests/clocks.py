@@ -23,7 +23,7 @@ from temporalio.service import RPCError, RPCStatusCode
 __all__ = ["Clocks", "SkippingTime", "WorkflowClock"]
 
 MOST_SKIPS = 100_000
-"""Of one workflow without requests: more than any test needs, where the server's default is 100."""
+"""Time skips of one workflow without requests: more than any test needs; the server's default is 100."""
 
 _Handle: TypeAlias = WorkflowHandle[Any, Any]
 
@@ -47,7 +47,7 @@ class WorkflowClock:
 
 
 class Clocks:
-    """Those of the run of a workflow."""
+    """The clocks of the workflows of one run."""
 
     def __init__(self, client: Client, workflow_id: str) -> None:
         self._client = client
@@ -55,7 +55,7 @@ class Clocks:
         self._caused: Counter[str] = Counter()
 
     async def read(self) -> list[WorkflowClock]:
-        """Those of its open workflows, the playbook's first; none when it has ended."""
+        """Return the clocks of its open workflows, the playbook's first; empty when it has ended."""
         found: list[WorkflowClock] = []
         pending = [self._id]
         while pending:
@@ -68,7 +68,9 @@ class Clocks:
         return found
 
     async def _of(self, workflow_id: str) -> WorkflowClock | None:
-        """None for one that has ended. One that its parent is about to start is at work."""
+        """Return the clock of a workflow; None if it has ended. One that its parent is about to start counts as
+        working.
+        """
         handle = self._client.get_workflow_handle(workflow_id)
         try:
             described = await handle.describe()
@@ -123,7 +125,7 @@ class Clocks:
             await self._set(clock, TimeSkippingConfig(enabled=True, max_session_skip_count=MOST_SKIPS))
 
     async def _set(self, clock: WorkflowClock, config: TimeSkippingConfig) -> bool:
-        """False for a workflow that has ended meanwhile."""
+        """Set the options; return False for a workflow that has ended."""
         request = UpdateWorkflowExecutionOptionsRequest(
             namespace=self._client.namespace,
             workflow_execution=WorkflowExecution(workflow_id=clock.handle.id),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from noetl_compiler.graph import Arc, Graph, Json, Span, Step
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.playbook_tests.host import MadeCall, Run
+from noetl_temporal.playbook_tests.host import MadeCall, TrialRun
 
 __all__ = ["Part", "Reached", "parts_of", "reached"]
 
@@ -30,8 +30,8 @@ def parts_of(graph: Graph) -> list[Part]:
     return sorted(dict.fromkeys(found), key=lambda one: one.span)
 
 
-def reached(graph: Graph, runs: Iterable[Run]) -> Reached:
-    """What these runs reached."""
+def reached(graph: Graph, runs: Iterable[TrialRun]) -> Reached:
+    """Return what these runs reached."""
     return frozenset(part for run in runs for part in _reached_in(graph, run))
 
 
@@ -45,12 +45,12 @@ def _route(step: Step, arc: Arc) -> Part:
 
 
 def _routes(step: Step) -> Iterator[Part]:
-    """Those that the playbook has: one that it implies has the place of its step."""
+    """Yield the routes of the playbook, without implied ones, whose place is that of their step."""
     return (_route(step, arc) for arc in _arcs(step) if arc.span != step.span)
 
 
 def _arcs(step: Step) -> tuple[Arc, ...]:
-    """Those into the iterations of its loop, or on from its items, and its own."""
+    """Return the arcs into the iterations of its loop or from its items, then its own."""
     enter = step.loop.enter if step.loop is not None else None
     return (*(enter.arcs if enter is not None else ()), *step.route.arcs)
 
@@ -69,7 +69,7 @@ def _rules(step: Step) -> Iterator[Part]:
 # ---- in a run --------------------------------------------------------------------------------------------------------
 
 
-def _reached_in(graph: Graph, run: Run) -> Iterator[Part]:
+def _reached_in(graph: Graph, run: TrialRun) -> Iterator[Part]:
     for event in run.events:
         step = graph.steps.get(event.node)
         if step is not None and not step.injected:
@@ -97,7 +97,7 @@ def _identity_of(arc: Arc) -> tuple[Json, ...]:
 
 
 def _matched(graph: Graph, made: MadeCall) -> Iterator[Part]:
-    """The rules that decided on the attempts of a call."""
+    """Yield the rules that decided on the attempts of a call."""
     step = graph.steps[made.call.step]
     policy = next((task.policy for task in step.tasks if task.label == made.call.task), None)
     if made.report is None or policy is None:

@@ -44,7 +44,7 @@ def is_like(expected: Any, got: Any) -> bool:
 
 
 def differences(expected: Any, got: Any, path: Path = ()) -> Iterator[Difference]:
-    """All places at which they differ, as deep as possible, in the order of what is expected."""
+    """Yield all places at which they differ, as deep as possible, in the order of what is expected."""
     if isinstance(expected, str) and ANYTHING in expected:
         if not _is_text_like(expected, got):
             yield Difference(path, expected, got)
@@ -87,7 +87,7 @@ def _in_list(expected: list[Any], got: list[Any], path: Path) -> Iterator[Differ
 
 
 def span_at(node: Node, path: Path) -> Span:
-    """The place of a value, or of the mapping or list that lacks it."""
+    """Return the place of a value, or of the mapping or list that lacks it."""
     for part in path:
         found: Node | None = None
         if isinstance(node, MappingNode):

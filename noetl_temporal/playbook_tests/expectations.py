@@ -13,17 +13,17 @@ from noetl_compiler.nodes import MappingNode, Node, SequenceNode, plain
 from noetl_compiler.playbook_tests import ExpectedCalls, PlaybookTest
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.playbook_tests.differences import ABSENT, ANYTHING, Path, differences, is_like, span_at
-from noetl_temporal.playbook_tests.host import MadeCall, Run
+from noetl_temporal.playbook_tests.host import MadeCall, TrialRun
 from noetl_temporal.playbook_tests.stubs import StubbedWorld, is_named
 
-__all__ = ["Problem", "failed_expectations", "place_of", "route_of"]
+__all__ = ["TrialProblem", "failed_expectations", "place_of", "route_of"]
 
 _MOST_LISTED = 12
 """Events or calls that a problem lists."""
 
 
 @dataclass(frozen=True)
-class Problem:
+class TrialProblem:
     """Why a test failed. ``span`` is a place in the test file, ``place`` one in the playbook, file:line:col.
     ``expected`` and ``got`` are ABSENT where nothing is compared.
     """
@@ -41,7 +41,7 @@ class Problem:
 
 
 def place_of(graph: Graph, step: str, task: str | None = None) -> str:
-    """The place of the step, or of its task."""
+    """Return the place of the step, or of its task."""
     found = graph.steps.get(step)
     if found is None:
         return ""
@@ -49,7 +49,7 @@ def place_of(graph: Graph, step: str, task: str | None = None) -> str:
     return f"{graph.source.file}:{span.line}:{span.col}"
 
 
-def failed_expectations(test: PlaybookTest, graph: Graph, run: Run, world: StubbedWorld) -> Iterator[Problem]:
+def failed_expectations(test: PlaybookTest, graph: Graph, run: TrialRun, world: StubbedWorld) -> Iterator[TrialProblem]:
     """Everything that is not as expected."""
     expected = test.expected
     yield from _status(test, graph, run)
@@ -64,16 +64,16 @@ def failed_expectations(test: PlaybookTest, graph: Graph, run: Run, world: Stubb
         yield from _calls(calls, run.calls, graph)
 
 
-def _different(what: str, node: Node, got: Any, place: str = "") -> Iterator[Problem]:
+def _different(what: str, node: Node, got: Any, place: str = "") -> Iterator[TrialProblem]:
     for one in differences(plain(node), got):
-        yield Problem(span_at(node, one.path), f"{what}{_shown(one.path)} differs", one.expected, one.got, place)
+        yield TrialProblem(span_at(node, one.path), f"{what}{_shown(one.path)} differs", one.expected, one.got, place)
 
 
 def _shown(path: Path) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
 
 
-def _status(test: PlaybookTest, graph: Graph, run: Run) -> Iterator[Problem]:
+def _status(test: PlaybookTest, graph: Graph, run: TrialRun) -> Iterator[TrialProblem]:
     """A run must complete if the test expects nothing else. A failure is reported with its cause."""
     node = test.expected.get("status")
     expected = "completed" if node is None else plain(node)
@@ -82,15 +82,15 @@ def _status(test: PlaybookTest, graph: Graph, run: Run) -> Iterator[Problem]:
     span = test.span if node is None else node.span
     cause = run.finish.failures.cause
     if cause is None:
-        yield Problem(span, "status differs", expected, run.finish.status)
+        yield TrialProblem(span, "status differs", expected, run.finish.status)
         return
     message = f"status differs: {cause.step} failed with {cause.kind}: {cause.message}"
     place = f"{cause.file}:{cause.line}:{cause.col}" if cause.line else place_of(graph, cause.step, cause.task)
-    yield Problem(span, message, expected, run.finish.status, place)
+    yield TrialProblem(span, message, expected, run.finish.status, place)
 
 
-def _whole(expected: dict[str, Node], run: Run, world: StubbedWorld) -> dict[str, Any]:
-    """What is compared as a whole, by its key, where the test names it."""
+def _whole(expected: dict[str, Node], run: TrialRun, world: StubbedWorld) -> dict[str, Any]:
+    """Return the values that are compared as a whole, by key, as far as the test names them."""
     named = _keys(expected.get("results"))
     found: dict[str, Any] = {
         "route": route_of(run),
@@ -112,7 +112,7 @@ def _items(node: Node | None) -> tuple[Node, ...]:
 
 
 def _place_in(key: str, node: Node, got: Any, graph: Graph) -> str:
-    """The step at which a route leaves the expected one, or the first step whose result is another."""
+    """Return the step at which a route leaves the expected one, or the first step whose result is another."""
     first = next(differences(plain(node), got), None)
     if first is None or not first.path:
         return ""
@@ -127,23 +127,23 @@ def _place_in(key: str, node: Node, got: Any, graph: Graph) -> str:
 # ---- routes, events, failures ----------------------------------------------------------------------------------------
 
 
-def route_of(run: Run) -> list[str]:
-    """The steps of the playbook that started, in order."""
+def route_of(run: TrialRun) -> list[str]:
+    """Return the steps of the playbook that started, in order."""
     return [one.node for one in run.events if one.type == "step.started" and not one.meta.get("synthetic")]
 
 
-def _steps(node: Node, route: list[str], graph: Graph) -> Iterator[Problem]:
+def _steps(node: Node, route: list[str], graph: Graph) -> Iterator[TrialProblem]:
     expected = [str(plain(one)) for one in _items(node)]
     for index, name in enumerate(expected):
         if name not in (*route, ANYTHING):
-            yield Problem(span_at(node, (index,)), f"{name} did not start", place=place_of(graph, name))
+            yield TrialProblem(span_at(node, (index,)), f"{name} did not start", place=place_of(graph, name))
     for name in dict.fromkeys(route) if ANYTHING not in expected else ():
         if name not in expected:
-            yield Problem(node.span, f"{name} started", place=place_of(graph, name))
+            yield TrialProblem(node.span, f"{name} started", place=place_of(graph, name))
 
 
-def _events(node: Node, events: list[DomainEvent], graph: Graph) -> Iterator[Problem]:
-    """Each must be found behind the one before it."""
+def _events(node: Node, events: list[DomainEvent], graph: Graph) -> Iterator[TrialProblem]:
+    """Check that the expected events occur in this order; others may be between them."""
     after = 0
     for item in _items(node):
         wanted: dict[str, Json] = {"type": plain(item)}
@@ -153,7 +153,7 @@ def _events(node: Node, events: list[DomainEvent], graph: Graph) -> Iterator[Pro
         if found is None:
             left = [f"{one.type} {one.node}" for one in events[after:]]
             place = place_of(graph, str(wanted.get("node")))
-            yield Problem(item.span, "there is no such event here", wanted, _listed(left), place)
+            yield TrialProblem(item.span, "there is no such event here", wanted, _listed(left), place)
             return
         after = found + 1
 
@@ -163,8 +163,8 @@ def _is_event(wanted: dict[str, Json], event: DomainEvent) -> bool:
     return is_like(wanted, {key: found[key] for key in wanted})
 
 
-def _failures(node: Node | None, run: Run) -> list[Json]:
-    """Of each failure what the test names of it; of further ones what tells them."""
+def _failures(node: Node | None, run: TrialRun) -> list[Json]:
+    """Return, for each failure, the fields that the test names; for further ones, those that identify them."""
     named = [[key.text for key, _ in one.entries] for one in _items(node) if isinstance(one, MappingNode)]
     found = [msgspec.structs.asdict(one) for one in run.finish.failures.kept]
     usual = ["step", "kind", "message"]
@@ -174,14 +174,16 @@ def _failures(node: Node | None, run: Run) -> list[Json]:
 # ---- calls -----------------------------------------------------------------------------------------------------------
 
 
-def _calls(expected: ExpectedCalls, made: list[MadeCall], graph: Graph) -> Iterator[Problem]:
+def _calls(expected: ExpectedCalls, made: list[MadeCall], graph: Graph) -> Iterator[TrialProblem]:
     named = [one for one in made if is_named(expected.calls, one.call)]
     place = place_of(graph, expected.calls.step.text, expected.calls.task.text if expected.calls.task else None)
     if not named and expected.times != 0:
         there = _listed([_name(one) for one in made])
-        yield Problem(expected.span, "there is no such call", str(expected.calls), there, place)
+        yield TrialProblem(expected.span, "there is no such call", str(expected.calls), there, place)
     elif expected.times is not None and len(named) != expected.times:
-        yield Problem(expected.span, f"number of calls of {expected.calls} differs", expected.times, len(named), place)
+        yield TrialProblem(
+            expected.span, f"number of calls of {expected.calls} differs", expected.times, len(named), place
+        )
     for one in named:
         found = {"attempts": one.attempts, "config": one.call.config, "input": one.call.input}
         for key, node in expected.has.items():

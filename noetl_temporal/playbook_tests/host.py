@@ -55,11 +55,11 @@ from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.run_tool import Attempt
 from noetl_temporal.tool_outcome import refusal
 
-__all__ = ["MadeCall", "Run", "World", "run_graph"]
+__all__ = ["MadeCall", "TrialRun", "World", "run_graph"]
 
 
 class World(Protocol):
-    """What a run takes place in."""
+    """The surroundings of a run: its clock, and what its calls return."""
 
     def now(self) -> int:
         """Milliseconds since the epoch."""
@@ -70,15 +70,15 @@ class World(Protocol):
         ...
 
     def playbook(self, call: ToolCall) -> Graph | ToolReport:
-        """The playbook that the call runs, or its outcome. An exception ends the run."""
+        """Return the playbook that the call runs, or its outcome. An exception ends the run."""
         ...
 
-    def attend(self, machine: Machine, run: Run, tell: Callable[[Event], None]) -> None:
+    def attend(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> None:
         """Start sending the requests of people and programs."""
         ...
 
     def attempt(self, call: ToolCall, log: CallLog) -> Attempt:
-        """The attempt that has begun in the log. What it raises ends the run."""
+        """Return the attempt that has begun in the log. What it raises ends the run."""
         ...
 
 
@@ -92,7 +92,7 @@ class MadeCall:
 
 
 @dataclass
-class Run:
+class TrialRun:
     """What a run came to. ``delays`` are the seconds waited before retries, pages and jumps, and of waits that came to
     their time; ``results`` are the last result of each step, ``untaken`` the signals that no step took.
     """
@@ -105,7 +105,7 @@ class Run:
     untaken: list[Signal] = field(default_factory=list[Signal])
 
 
-async def run_graph(graph: Graph, world: World, execution_id: int, payload: dict[str, Json], run: Run) -> None:
+async def run_graph(graph: Graph, world: World, execution_id: int, payload: dict[str, Json], run: TrialRun) -> None:
     """Run to the end, and note in ``run`` what happens. Raises what the world raises."""
     machine = Machine(graph, execution_id=execution_id, secrets_key=f"of {execution_id}")
     host = _Host(machine, world, run)
@@ -120,7 +120,7 @@ async def run_graph(graph: Graph, world: World, execution_id: int, payload: dict
 
 
 class _Log(CallLog):
-    """Of one call."""
+    """The attempts of one call."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -132,9 +132,11 @@ class _Log(CallLog):
 
 
 class _Host:
-    """Of one machine. What ends here is put into the inbox, a fault as well."""
+    """Hosts one machine in memory. Everything that ends is put into its inbox, faults as well."""
 
-    def __init__(self, machine: Machine | LoopMachine, world: World, run: Run, parent: _Host | None = None) -> None:
+    def __init__(
+        self, machine: Machine | LoopMachine, world: World, run: TrialRun, parent: _Host | None = None
+    ) -> None:
         self._parent = parent
         self._machine = machine
         self._world = world
@@ -194,7 +196,7 @@ class _Host:
                 self._pass_on(command)
 
     def _pass_on(self, command: Command) -> None:
-        """Messages between loops and their playbook."""
+        """Pass on a message between a loop and its playbook."""
         match command:
             case OpenWait(wait) if self._parent is not None:
                 self._parent.tell(WaitOpened(self._now(), wait))
@@ -248,12 +250,12 @@ class _Host:
     # ---- calls ------------------------------------------------------------------------------------------------------
 
     async def _playbook(self, made: MadeCall) -> ToolReport:
-        """A playbook that is called is a run of its own."""
+        """Run a called playbook, which is a run of its own."""
         made.attempts += 1
         call, found = made.call, self._world.playbook(made.call)
         if isinstance(found, ToolReport):
             return found
-        host = _Host(Machine(found, execution_id=call.execution_id), self._world, Run())
+        host = _Host(Machine(found, execution_id=call.execution_id), self._world, TrialRun())
         try:
             finish = await host.drive(call.input, call.config.get("return_step") or "")
         finally:

@@ -7,13 +7,13 @@ from xml.etree import ElementTree as Xml
 
 from noetl_temporal.playbook_tests.report import problem_lines
 from noetl_temporal.playbook_tests.suites import LoadedSuite
-from noetl_temporal.playbook_tests.trial import Verdict
+from noetl_temporal.playbook_tests.trial import TrialResult
 
 __all__ = ["junit"]
 
 
-def junit(found: Sequence[tuple[LoadedSuite, Sequence[Verdict]]]) -> str:
-    """A suite for each file. One that could not be run has an error instead of tests."""
+def junit(found: Sequence[tuple[LoadedSuite, Sequence[TrialResult]]]) -> str:
+    """Return a suite for each file. One that could not be run has an error instead of tests."""
     root = Xml.Element("testsuites", name="noetl test")
     for loaded, verdicts in found:
         root.append(_suite(loaded, verdicts))
@@ -21,7 +21,7 @@ def junit(found: Sequence[tuple[LoadedSuite, Sequence[Verdict]]]) -> str:
     return Xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _suite(loaded: LoadedSuite, verdicts: Sequence[Verdict]) -> Xml.Element:
+def _suite(loaded: LoadedSuite, verdicts: Sequence[TrialResult]) -> Xml.Element:
     failed = sum(not one.is_passed for one in verdicts)
     is_broken = loaded.graph is None
     suite = Xml.Element(
@@ -41,7 +41,7 @@ def _suite(loaded: LoadedSuite, verdicts: Sequence[Verdict]) -> Xml.Element:
     return suite
 
 
-def _case(loaded: LoadedSuite, verdict: Verdict) -> Xml.Element:
+def _case(loaded: LoadedSuite, verdict: TrialResult) -> Xml.Element:
     test = verdict.test
     case = Xml.Element(
         "testcase",
@@ -63,5 +63,5 @@ def _seconds(seconds: float) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without the characters that XML cannot carry."""
+    """Remove the characters that XML cannot represent."""
     return "".join(char for char in text if char in "\n\t" or char.isprintable())

@@ -59,7 +59,7 @@ class RecordedRun:
     rerun_from: str = ""
 
     def after(self, earlier: RecordedRun) -> RecordedRun:
-        """As one run: what this rerun took over from the earlier run, and what it did."""
+        """Return this rerun and what it took over from the earlier run as one run."""
         taken_over = [one.scheduled for one in earlier.calls.values() if one.call.step == self.rerun_from]
         end = min(taken_over, default=self.started)
         calls = {key: one for key, one in earlier.calls.items() if one.scheduled < end}
@@ -109,7 +109,7 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
 
 
 async def _loaded(given: RunInput, values: ValueStore) -> dict[str, Json]:
-    """The values of the request that are stored."""
+    """Return the values of the request that are stored."""
     return {name: msgspec.json.decode(await load_json(values, one)) for name, one in given.kept.items()}
 
 
@@ -159,7 +159,7 @@ async def _calls_of_frame(key: str | None, values: ValueStore) -> AsyncIterator[
 
 
 async def _whole(report: ToolReport | None, values: ValueStore) -> ToolReport | None:
-    """The report with its result."""
+    """Return the report with its result."""
     if report is None or report.stored is None:
         return report
     outcome = await with_result_loaded(with_stored(report.outcome, report.stored), values)

@@ -33,7 +33,7 @@ _KINDS: Mapping[str, type[Any]] = {
 }
 
 _ITEM = re.compile(r" (\d+):")
-"""In the id of a wait of a loop."""
+"""Matches the index of the item in the id of a wait in a loop."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class RecordedRequest:
 async def recorded_requests(
     history: WorkflowHistory, converter: DataConverter, graph: Graph
 ) -> AsyncIterator[RecordedRequest]:
-    """Those that this run of the playbook's workflow accepted, in their order."""
+    """Return the requests that this run of the workflow accepted, in order."""
     for event in history.events:
         asked = event.workflow_execution_update_accepted_event_attributes.accepted_request.input
         kind = _KINDS.get(asked.name)
@@ -63,25 +63,25 @@ def _keys(update: str, request: Any, graph: Graph) -> dict[str, Json]:
     match request:
         case SignalRequest():
             signal = request.signal
-            return _said({"do": "signal", "name": signal.name, "key": signal.key, "data": signal.data})
+            return _without_empty({"do": "signal", "name": signal.name, "key": signal.key, "data": signal.data})
         case DecisionRequest():
             found = {"do": "approve" if request.approved else "reject", **_place(request.wait_id, graph)}
-            return _said({**found, "by": request.by, "reason": request.reason, "form": request.form})
+            return _without_empty({**found, "by": request.by, "reason": request.reason, "form": request.form})
         case HeldRequest():
             step = request.step.partition("#")[0]
             found = {"do": update, "step": step, "data": request.data if update == SKIP_UPDATE else None}
         case _:
             found = {"do": update}
-    return _said({**found, "by": request.by, "reason": request.reason})
+    return _without_empty({**found, "by": request.by, "reason": request.reason})
 
 
 def _place(wait_id: str, graph: Graph) -> dict[str, Json]:
-    """The step that waits, and the item of its loop: ``review#1:ask:1``, ``review/1 3:ask:1``."""
+    """Return the step that waits, and the item of its loop, from an id: ``review#1:ask:1``, ``review/1 3:ask:1``."""
     steps = [name for name in graph.steps if wait_id.startswith((f"{name}#", f"{name}/"))]
     item = _ITEM.search(wait_id)
     return {"step": max(steps, key=len, default=None), "iteration": int(item[1]) if item else None}
 
 
-def _said(keys: dict[str, Json]) -> dict[str, Json]:
-    """What is not empty; data may be."""
+def _without_empty(keys: dict[str, Json]) -> dict[str, Json]:
+    """Drop empty values, except ``data``, which may be empty."""
     return {key: value for key, value in keys.items() if value is not None and (key == "data" or value not in ("", {}))}

@@ -18,7 +18,7 @@ from noetl_temporal.catalog_store import named
 from noetl_temporal.machine.call import AttemptRecord
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.playbook_tests.differences import ANYTHING
-from noetl_temporal.playbook_tests.expectations import Problem, route_of
+from noetl_temporal.playbook_tests.expectations import TrialProblem, route_of
 from noetl_temporal.playbook_tests.recorded import RecordedCall, RecordedRun
 from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest
 from noetl_temporal.playbook_tests.trial import run_test
@@ -37,20 +37,22 @@ _NOOP = "noop"
 _WIDTH = 120
 
 
-def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[str, tuple[Problem, ...]]:
+def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[str, tuple[TrialProblem, ...]]:
     """The text of a test file, and what of the test fails when it is run now.
 
     Requests are sent as soon as the run waits for them, a pause during the call that it came to. Where that does not
     come to the same, each is sent at its time, and calls take theirs.
     """
     if all(one.keys["do"] != "pause" or _paused_step(run, one) for one in run.requests):
-        found = _tried(run, report, tools, is_timed=False)
+        found = _record_and_run(run, report, tools, is_timed=False)
         if not found[1] or not run.requests:
             return found
-    return _tried(run, report, tools, is_timed=True)
+    return _record_and_run(run, report, tools, is_timed=True)
 
 
-def _tried(run: RecordedRun, report: RunReport, tools: Tools, *, is_timed: bool) -> tuple[str, tuple[Problem, ...]]:
+def _record_and_run(
+    run: RecordedRun, report: RunReport, tools: Tools, *, is_timed: bool
+) -> tuple[str, tuple[TrialProblem, ...]]:
     test: dict[str, Json] = {"name": f"as recorded in run {report.execution_id}"}
     if run.payload:
         test["payload"] = run.payload
@@ -127,7 +129,7 @@ def _stubs(run: RecordedRun, *, is_timed: bool) -> list[dict[str, Json]]:
     """One for each attempt that answered. Of several with the same names each is used once, in their order."""
     found = [stub for one in run.calls.values() for stub in _of_call(one, is_timed=is_timed)]
     counts = Counter(_names(stub) for stub in found)
-    return [_once(stub) if counts[_names(stub)] > 1 else stub for stub in found]
+    return [_used_once(stub) if counts[_names(stub)] > 1 else stub for stub in found]
 
 
 _NAMES = ("step", "task", "iteration", "page", "attempt")
@@ -137,7 +139,7 @@ def _names(stub: dict[str, Json]) -> tuple[Json, ...]:
     return tuple(stub.get(key) for key in _NAMES)
 
 
-def _once(stub: dict[str, Json]) -> dict[str, Json]:
+def _used_once(stub: dict[str, Json]) -> dict[str, Json]:
     names = {key: stub[key] for key in _NAMES if key in stub}
     return {**names, "times": 1, **stub}
 
@@ -153,13 +155,18 @@ def _of_call(one: RecordedCall, *, is_timed: bool) -> Iterator[dict[str, Json]]:
         return
     failed = [record for record in report.attempts[:-1] if record.status == "error"]
     for number, record in enumerate(failed, start=1):
-        yield {**names, "attempt": number, **_failed(call.kind, record.error or {}), **_took(record, is_timed=is_timed)}
+        yield {
+            **names,
+            "attempt": number,
+            **_failed(call.kind, record.error or {}),
+            **_duration(record, is_timed=is_timed),
+        }
     numbered = {"attempt": len(failed) + 1} if failed else {}
-    took = _took(report.attempts[-1], is_timed=is_timed) if report.attempts else {}
+    took = _duration(report.attempts[-1], is_timed=is_timed) if report.attempts else {}
     yield {**names, **numbered, **_answer(call.kind, report.outcome, report.attempts), **took}
 
 
-def _took(record: AttemptRecord, *, is_timed: bool) -> dict[str, Json]:
+def _duration(record: AttemptRecord, *, is_timed: bool) -> dict[str, Json]:
     """How long the attempt took, where times matter."""
     return {"takes": (record.ended - record.started) / 1000} if is_timed and record.ended else {}
 

@@ -11,8 +11,8 @@ from noetl_compiler.graph import Graph
 from noetl_compiler.printable import printable_line
 from noetl_temporal.playbook_tests.coverage import Part, Reached, parts_of
 from noetl_temporal.playbook_tests.differences import ABSENT
-from noetl_temporal.playbook_tests.expectations import Problem
-from noetl_temporal.playbook_tests.trial import Verdict
+from noetl_temporal.playbook_tests.expectations import TrialProblem
+from noetl_temporal.playbook_tests.trial import TrialResult
 
 __all__ = ["coverage_lines", "problem_lines", "summary", "verdict_lines"]
 
@@ -20,15 +20,15 @@ _LONGEST = 500
 """Characters of a value that are shown."""
 
 
-def verdict_lines(file: str, verdict: Verdict) -> Iterator[str]:
-    """A line for the test, with its time, and its problems below it."""
+def verdict_lines(file: str, verdict: TrialResult) -> Iterator[str]:
+    """Yield a line for the test, with its time, and its problems below it."""
     word = "passed" if verdict.is_passed else "FAILED"
     yield printable_line(f"{word}  {file}: {verdict.test.name}  ({_time(verdict.seconds)})")
     for problem in verdict.problems:
         yield from (f"        {line}" for line in problem_lines(file, problem))
 
 
-def problem_lines(file: str, problem: Problem) -> Iterator[str]:
+def problem_lines(file: str, problem: TrialProblem) -> Iterator[str]:
     """What is wrong, at its place in the test and in the playbook."""
     yield printable_line(f"{file}:{problem.span.line}:{problem.span.col}: {problem.message}")
     if problem.is_comparison:
@@ -38,8 +38,8 @@ def problem_lines(file: str, problem: Problem) -> Iterator[str]:
         yield printable_line(f"  playbook  {problem.place}")
 
 
-def summary(verdicts: Sequence[Verdict], broken: int) -> str:
-    """How many passed, and how long all of them took."""
+def summary(verdicts: Sequence[TrialResult], broken: int) -> str:
+    """Return how many passed, and how long all of them took."""
     failed = sum(not one.is_passed for one in verdicts)
     seconds = sum(one.seconds for one in verdicts)
     parts = [f"{len(verdicts) - failed} passed"]
@@ -49,7 +49,7 @@ def summary(verdicts: Sequence[Verdict], broken: int) -> str:
 
 
 def coverage_lines(graph: Graph, found: Reached) -> Iterator[str]:
-    """How much of a playbook is reached, and what is not."""
+    """Yield how much of a playbook is reached, and what is not."""
     parts = parts_of(graph)
     counts = (_count(kind, parts, found) for kind in ("step", "route", "rule"))
     yield printable_line(f"coverage of {graph.source.file}: {', '.join(counts)}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from noetl_compiler.graph import Graph
 from noetl_compiler.playbook_tests import PlaybookTest, Request
 from noetl_temporal.machine.waits.wait import Signal, Wait
-from noetl_temporal.playbook_tests.expectations import Problem, place_of
+from noetl_temporal.playbook_tests.expectations import TrialProblem, place_of
 from noetl_temporal.playbook_tests.requests import Requests, Situation
 
 __all__ = ["request_problems", "stuck_problems"]
@@ -23,19 +23,19 @@ _NEVER = {
 }
 
 
-def request_problems(graph: Graph, requests: Requests, untaken: Sequence[Signal]) -> Iterator[Problem]:
+def request_problems(graph: Graph, requests: Requests, untaken: Sequence[Signal]) -> Iterator[TrialProblem]:
     """Requests that were refused, never sent, or that no step took."""
     for request, why in requests.refused:
-        yield Problem(request.span, f"the run refused to {_asked(request)}: {why}", place=_place(graph, request))
+        yield TrialProblem(request.span, f"the run refused to {_asked(request)}: {why}", place=_place(graph, request))
     for request in requests.left:
         why = _NEVER[request.do] if request.at is None else "the run ended before this"
-        yield Problem(request.span, f"{why}: {request}", place=_place(graph, request))
+        yield TrialProblem(request.span, f"{why}: {request}", place=_place(graph, request))
     left = list(untaken)
     for request in reversed(requests.signals):
         sent = Signal(request.name.text if request.name else "", request.data, request.key)
         if sent in left:
             left.remove(sent)
-            yield Problem(request.span, f"no step took the signal {sent.name}")
+            yield TrialProblem(request.span, f"no step took the signal {sent.name}")
 
 
 def _asked(request: Request) -> str:
@@ -49,16 +49,16 @@ def _place(graph: Graph, request: Request) -> str:
 # ---- a run that cannot go on -----------------------------------------------------------------------------------------
 
 
-def stuck_problems(test: PlaybookTest, graph: Graph, last: Situation | None) -> Iterator[Problem]:
+def stuck_problems(test: PlaybookTest, graph: Graph, last: Situation | None) -> Iterator[TrialProblem]:
     """Why a run cannot continue, one for each thing that it waits for."""
     if last is not None and last.standing.pause is not None:
-        yield Problem(test.span, "the run is paused, and nothing resumes it: add {do: resume} to requests")
+        yield TrialProblem(test.span, "the run is paused, and nothing resumes it: add {do: resume} to requests")
     waits = last.standing.waits if last is not None else []
     for wait in waits:
         place = place_of(graph, wait.step, wait.task)
-        yield Problem(test.span, f"{_awaited(wait)}; add it to requests, such as {_example(wait)}", place=place)
+        yield TrialProblem(test.span, f"{_awaited(wait)}; add it to requests, such as {_example(wait)}", place=place)
     if last is None or not (waits or last.standing.pause):
-        yield Problem(test.span, "the run waits for something that never happens")
+        yield TrialProblem(test.span, "the run waits for something that never happens")
 
 
 def _awaited(wait: Wait) -> str:

@@ -56,7 +56,10 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True)
 class Situation:
-    """What of a run decides whether a request is due. ``seconds`` since its start; ``is_busy`` while calls are made."""
+    """The state of a run that decides whether a request is due.
+
+    ``seconds`` since its start; ``is_busy`` while calls are in progress.
+    """
 
     standing: OpenWaits
     started: Collection[str]
@@ -66,7 +69,7 @@ class Situation:
 
 @dataclass
 class Requests:
-    """Those of a test that are still to be sent, those that the run has refused, and the signals that were sent."""
+    """The requests of a test: those still to be sent, those that the run refused, and the signals that were sent."""
 
     left: list[Request]
     signals: list[Request] = field(default_factory=list[Request])
@@ -76,7 +79,7 @@ class Requests:
     _number: int = 0
 
     def first(self) -> Iterator[Due]:
-        """Those that are sent as the run starts."""
+        """Return the requests that are sent when the run starts."""
         for request in [one for one in self.left if one.is_first]:
             yield self._taken(request, "")
 
@@ -167,7 +170,7 @@ def _is_decided(request: Request, wait: Wait) -> bool:
 
 
 def situation_of(machine: Machine, started: Iterable[str], *, is_busy: bool, seconds: float) -> Situation:
-    """That of a run in memory."""
+    """Return the situation of a run in memory."""
     return Situation(OpenWaits.of(machine.state), frozenset(started), is_busy, seconds)
 
 

@@ -29,7 +29,7 @@ from noetl_temporal.call_log import CallLog
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.naming import activity_type
-from noetl_temporal.playbook_tests.host import MadeCall, Run
+from noetl_temporal.playbook_tests.host import MadeCall, TrialRun
 from noetl_temporal.playbook_tests.stubs import NoStubError, StubbedWorld
 from noetl_temporal.search_attributes import EXECUTION_ID
 from noetl_temporal.tool_outcome import timed_out
@@ -55,7 +55,7 @@ class StubbedRun:
     """
 
     world: StubbedWorld
-    run: Run
+    run: TrialRun
     fault: NoStubError | None = None
     deliveries: int = 0
     delays: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
@@ -94,7 +94,7 @@ def _delayed(seconds: float) -> ApplicationError:
 
 
 StubbedRuns: TypeAlias = dict[int, StubbedRun]
-"""By execution id."""
+"""The runs that have a stubbed worker, by execution id."""
 
 
 class _TakesTime(Exception):  # noqa: N818 - it is no error
@@ -128,7 +128,9 @@ class _StubbedCall:
 
 
 def _in_time(stub: Stub, call: ToolCall, world: StubbedWorld) -> tuple[Stub, float]:
-    """What is left of the stub when its time is over, or that of the call, and how long that is."""
+    """Return the stub with which the attempt ends, and its time: that of the stub, or the timeout of the call if
+    shorter.
+    """
     limit = world.tools[call.kind].timeout if call.timeout is None else call.timeout
     if limit is None or stub.takes < limit:
         return replace(stub, takes=0.0), stub.takes
@@ -179,7 +181,7 @@ class _Watching(Interceptor):
         return Watched
 
 
-def _noting(run: Run) -> Callable[[DomainEvent], None]:
+def _noting(run: TrialRun) -> Callable[[DomainEvent], None]:
     def note(event: DomainEvent) -> None:
         if not workflow.unsafe.is_replaying():
             run.events.append(event)

@@ -15,7 +15,7 @@ from temporalio.converter import DataConverter
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.errors import SinkError
 from noetl_activities.http import outcome_of
-from noetl_activities.http_exchange import Answer
+from noetl_activities.http_exchange import HttpResponse
 from noetl_activities.noop import NoopTool
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.rows import sql_result, statement
@@ -31,7 +31,7 @@ from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.control import RefusedError
 from noetl_temporal.machine.events import Event
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.playbook_tests.host import Run
+from noetl_temporal.playbook_tests.host import TrialRun
 from noetl_temporal.playbook_tests.requests import Due, Requests, Situation, fact_of, situation_of
 from noetl_temporal.playbook_tests.virtual_time import VirtualTimeLoop
 from noetl_temporal.run_tool import Attempt
@@ -98,7 +98,7 @@ class StubbedWorld:
         outcome = _failed(stub.error) if stub and stub.error else Outcome("ok", stub.result if stub else None)
         return ToolReport(plain(outcome), is_decided=False)
 
-    def attend(self, machine: Machine, run: Run, tell: Callable[[Event], None]) -> None:
+    def attend(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> None:
         """See host.World."""
         loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
         for due in self.requests.first():
@@ -106,9 +106,9 @@ class StubbedWorld:
                 tell(fact)
         for seconds in self.requests.moments():
             loop.call_later(seconds, lambda: None)
-        loop.idle = lambda: self._told(machine, run, tell)
+        loop.idle = lambda: self._send_due_request(machine, run, tell)
 
-    def _told(self, machine: Machine, run: Run, tell: Callable[[Event], None]) -> bool:
+    def _send_due_request(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> bool:
         """Whether a request was sent, as nothing else is to be done now."""
         is_busy = any(made.report is None for made in run.calls)
         started = (one.node for one in run.events if one.type == "step.started")
@@ -136,7 +136,7 @@ class StubbedWorld:
         return self.attempt_with(self.chosen(call, log.number), call, log)
 
     def attempt_with(self, stub: Stub | None, call: ToolCall, log: CallLog) -> Attempt:
-        """The attempt that the stub answers."""
+        """Return the attempt that the stub answers."""
         sinks = _Sinks(self.stored, stub.sink_error if stub else None)
         tool = StubTool(call, stub, self.tools[call.kind].timeout, self.requests)
         credentials = Credentials(self._source)
@@ -144,7 +144,7 @@ class StubbedWorld:
         return Attempt(tool, call, credentials, log, self._values, asyncio.Event(), performer=sinks)
 
     def chosen(self, call: ToolCall, attempt: int) -> Stub | None:
-        """The stub for the attempt; None for a call that only stores, or does nothing and has no stub. Raises
+        """Return the stub for the attempt; None for a call that only stores, or does nothing and has no stub. Raises
         NoStubError.
         """
         if call.store is not None:
@@ -179,7 +179,7 @@ class StubTool:
 
 
 async def answer_of(stub: Stub, request: Request, context: ToolContext) -> Outcome:
-    """The response of the stub, in the form of the tool's."""
+    """Return the response of the stub, in the form of the tool's."""
     if stub.error is not None:
         return _failed(stub.error)
     if stub.rows is not None:
@@ -197,14 +197,14 @@ def _failed(error: StubError) -> Outcome:
 
 
 async def _responded(answer: HttpAnswer, request: Request, context: ToolContext) -> Outcome:
-    """What the http tool makes of the response."""
+    """Return what the http tool makes of the response."""
     is_text = isinstance(answer.body, str)
     headers = {"content-type": "text/plain" if is_text else "application/json", **answer.headers}
     body = b"" if answer.body is None else (answer.body if is_text else json.dumps(answer.body)).encode()
     config = request.config
     made = httpx.Request(str(config.get("method") or "GET"), str(config.get("url") or config.get("endpoint") or ""))
     response = httpx.Response(answer.status, headers=headers, request=made)
-    return await outcome_of(Answer(response, bytearray(body)), 0.0, context)
+    return await outcome_of(HttpResponse(response, bytearray(body)), 0.0, context)
 
 
 class _Sinks:

@@ -43,7 +43,7 @@ class LoadedSuite:
 
 
 def suite_files(paths: Iterable[Path]) -> list[Path]:
-    """The files that are named, and those of tests below the folders that are named, each once."""
+    """Return the files that are named, and those of tests below the folders that are named, each once."""
     found = (file for path in paths for file in (_below(path) if path.is_dir() else [path]))
     return list({file.resolve(): file for file in found}.values())
 
@@ -53,7 +53,7 @@ def _below(folder: Path) -> list[Path]:
 
 
 def load(file: Path, tools: Tools) -> LoadedSuite:
-    """The tests of a file and the graph of their playbook."""
+    """Return the tests of a file and the graph of their playbook."""
     source, unreadable = read_file(file)
     suite = Suite(source, diagnostics=tuple(unreadable)) if unreadable else read_tests(source)
     if suite.diagnostics:
@@ -111,7 +111,7 @@ def _unknown_call(suite: Suite, graph: Graph, calls: Calls) -> Iterator[Diagnost
 
 
 def _foreign_answer(suite: Suite, graph: Graph, stub: Stub) -> Iterator[Diagnostic]:
-    """An answer that none of the tasks can get."""
+    """Yield an answer that none of the tasks can get."""
     key, kinds = ("http", ("http",)) if stub.http else ("rows", tuple(sorted(STORES)))
     step = graph.steps.get(stub.calls.step.text)
     if step is None or not (stub.http or stub.rows is not None):
@@ -124,7 +124,7 @@ def _foreign_answer(suite: Suite, graph: Graph, stub: Stub) -> Iterator[Diagnost
 
 
 def _impossible(suite: Suite, graph: Graph, request: Request) -> Iterator[Diagnostic]:
-    """A request that no run of the playbook can wait for."""
+    """Yield a request that no run of the playbook can wait for."""
     signals, step = signals_of(graph), graph.steps.get(request.step.text.partition("#")[0]) if request.step else None
     if request.name is not None and request.name.text not in signals:
         hint = nearest_or_all(request.name.text, signals, "its signals are") if signals else "it waits for no signals"

@@ -37,13 +37,13 @@ from noetl_temporal.naming import (
     WORKFLOW_QUEUE,
 )
 from noetl_temporal.playbook_tests.clocks import Clocks, SkippingTime, WorkflowClock
-from noetl_temporal.playbook_tests.expectations import Problem
-from noetl_temporal.playbook_tests.host import Run
+from noetl_temporal.playbook_tests.expectations import TrialProblem
+from noetl_temporal.playbook_tests.host import TrialRun
 from noetl_temporal.playbook_tests.requests import Due, Requests, Situation
 from noetl_temporal.playbook_tests.stubbed_worker import StubbedRun, StubbedRuns, stubbed_worker
 from noetl_temporal.playbook_tests.stubs import StubbedWorld
 from noetl_temporal.playbook_tests.timers import delays_of_timers
-from noetl_temporal.playbook_tests.trial import Verdict, problems_of, stuck, without_stub
+from noetl_temporal.playbook_tests.trial import TrialResult, problems_of, stuck, without_stub
 from noetl_temporal.request_sending import RequestRefusedError, RunOverError, send
 from noetl_temporal.runs import RunHandle
 
@@ -65,13 +65,13 @@ def not_on_temporal(graph: Graph) -> str | None:
     return None
 
 
-async def run_on_temporal(address: str, tests: Iterable[tuple[PlaybookTest, Graph]], tools: Tools) -> list[Verdict]:
+async def run_on_temporal(address: str, tests: Iterable[tuple[PlaybookTest, Graph]], tools: Tools) -> list[TrialResult]:
     """The verdicts of tests, each with its graph, in their order."""
     client = await Client.connect(address, data_converter=data_converter(None), header_codec_behavior=HEADERS)
     runs: StubbedRuns = {}
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def one(test: PlaybookTest, graph: Graph) -> Verdict:
+    async def one(test: PlaybookTest, graph: Graph) -> TrialResult:
         async with places:
             return await _Trial(client, runs, test, _without_frames(graph), tools).run()
 
@@ -97,7 +97,7 @@ class _Trial:
         self._test = test
         self._graph = graph
         self._requests = Requests(list(test.requests))
-        self._stubbed = StubbedRun(StubbedWorld(test.stubs, tools, self._requests), Run())
+        self._stubbed = StubbedRun(StubbedWorld(test.stubs, tools, self._requests), TrialRun())
         self._execution_id = new_execution_id()
         runs[self._execution_id] = self._stubbed
         config = client.config()
@@ -107,21 +107,21 @@ class _Trial:
         self._began = millisecond_of(self._execution_id) / 1000
         self._is_stuck: Situation | None = None
 
-    async def run(self) -> Verdict:
+    async def run(self) -> TrialResult:
         """Run it, and compare the outcome."""
         began = time.perf_counter()
         client = NoetlClient(self._client, None, self._tools)
         queues = dict.fromkeys(self._tools, WORKFLOW_QUEUE)
         handle = await client.submit(self._graph, self._test.payload, queues=queues, execution_id=self._execution_id)
-        problems = await self._followed(handle)
+        problems = await self._follow(handle)
         run = self._stubbed.run
         found = problems or problems_of(self._test, self._graph, self._stubbed.world, run)
         ordered = tuple(sorted(found, key=lambda one: one.span))
-        return Verdict(self._test, time.perf_counter() - began, ordered, run)
+        return TrialResult(self._test, time.perf_counter() - began, ordered, run)
 
-    async def _followed(self, handle: RunHandle) -> list[Problem]:
-        """What kept the run from its end."""
-        steering = asyncio.create_task(self._steer(handle))
+    async def _follow(self, handle: RunHandle) -> list[TrialProblem]:
+        """Run the test to its end; return the problems that prevented that."""
+        steering = asyncio.create_task(self._send_requests(handle))
         ending = asyncio.create_task(handle.result())
         try:
             while not ending.done():
@@ -134,7 +134,7 @@ class _Trial:
                 return [without_stub(self._test.span, self._graph, self._stubbed.fault, self._stubbed.run)]
             if self._is_stuck is not None:
                 return stuck(self._test, self._graph, self._stubbed.world, self._is_stuck)
-            await self._fill(handle, ending.result())
+            await self._read_outcome(handle, ending.result())
             return []
         finally:
             for task in (steering, ending):
@@ -143,8 +143,8 @@ class _Trial:
             with suppress(RunOverError):
                 await handle.terminate("the test has ended")
 
-    async def _fill(self, handle: RunHandle, report: Any) -> None:
-        """The outcome of the run, in the form of the in-memory host's."""
+    async def _read_outcome(self, handle: RunHandle, report: Any) -> None:
+        """Fill in the outcome of the run, in the form of the in-memory host."""
         run = self._stubbed.run
         state: dict[str, Any] = await handle.workflow.query("state")
         run.finish = Finish(report.status, report.result, report.failures, report.steps)
@@ -157,8 +157,8 @@ class _Trial:
 
     # ---- requests and clocks ----------------------------------------------------------------------------------------
 
-    async def _steer(self, handle: RunHandle) -> None:
-        """Send the requests, each when it is due, and move the clocks meanwhile and afterwards."""
+    async def _send_requests(self, handle: RunHandle) -> None:
+        """Send each request when it is due; move the clocks until the run ends."""
         for first in self._requests.first():
             await self._send(handle, first)
         self._requests.accepted()
@@ -169,7 +169,7 @@ class _Trial:
                 await asyncio.sleep(LOOK_SECONDS)
             elif (due := self._requests.due(situation)) is not None:
                 await self._send(handle, due)
-                await self._passed_on(due.request, found)
+                await self._wait_for_pause(due.request, found)
                 self._requests.accepted()
             elif await clocks.move(found, self._until()):
                 await self._something_happens(clocks, found)
@@ -181,13 +181,13 @@ class _Trial:
         await self._until_still(handle, clocks)
 
     async def _something_happens(self, clocks: Clocks, before: list[WorkflowClock]) -> bool:
-        """Whether something does within a while: a timer fires some time after the clock has moved to its moment."""
-        seen, until = self._seen(before), time.monotonic() + STILL_SECONDS
+        """Wait a while; return whether there was progress. Timers fire some time after the clock has moved."""
+        seen, until = self._progress(before), time.monotonic() + STILL_SECONDS
         while time.monotonic() < until:
             found = await clocks.read()
             moment = self._until()
             is_reached = moment is not None and bool(found) and _time_of(found) >= moment
-            if self._seen(found) != seen or is_reached:
+            if self._progress(found) != seen or is_reached:
                 return True
             await asyncio.sleep(LOOK_SECONDS)
         return False
@@ -200,12 +200,12 @@ class _Trial:
                 self._is_stuck = await self._situation(handle, found)
                 return
 
-    def _seen(self, found: list[WorkflowClock]) -> tuple[Any, ...]:
-        """What changes when something happens."""
+    def _progress(self, found: list[WorkflowClock]) -> tuple[Any, ...]:
+        """Return a value that changes whenever the run makes progress."""
         return self._stubbed.deliveries, [(one.handle.id, one.events) for one in found]
 
     def _is_settled(self, found: list[WorkflowClock]) -> bool:
-        """Whether nothing happens but calls that wait for a request."""
+        """Whether the run makes no progress until a request is sent."""
         running = sum(one.running for one in found)
         return not any(one.is_at_work for one in found) and running == self._requests.held_back
 
@@ -214,9 +214,9 @@ class _Trial:
         return datetime.fromtimestamp(self._began + moments[0], UTC) if moments else None
 
     async def _situation(self, handle: RunHandle, found: list[WorkflowClock]) -> Situation | None:
-        """None for a run that has ended meanwhile."""
+        """Return the situation of the run; None if it has ended."""
         try:
-            standing = await handle.standstill(timedelta(seconds=10))
+            standing = await handle.suspensions(timedelta(seconds=10))
         except RunOverError:
             return None
         started = frozenset(one.node for one in self._stubbed.run.events if one.type == "step.started")
@@ -230,8 +230,8 @@ class _Trial:
         except RequestRefusedError as error:
             self._requests.refuse(due.request, str(error))
 
-    async def _passed_on(self, request: Request, found: list[WorkflowClock]) -> None:
-        """Return when the loops of the run have heard of its pause."""
+    async def _wait_for_pause(self, request: Request, found: list[WorkflowClock]) -> None:
+        """Wait until the loops of the run have received its pause."""
         if request.do not in ("pause", "resume"):
             return
         until = time.monotonic() + STILL_SECONDS
@@ -243,12 +243,14 @@ class _Trial:
 
 
 def _time_of(found: list[WorkflowClock]) -> datetime:
-    """That of the workflow which is behind the others. The clock of one that waits for its loops stands."""
+    """Return the time of the workflow that is behind the others. The clock of one that waits for its loops stands
+    still.
+    """
     return min((one.now for one in found if not one.children), default=found[0].now)
 
 
 async def _is_paused(handle: WorkflowHandle[Any, Any]) -> bool | None:
-    """None for a loop that has ended."""
+    """Whether the workflow is paused; None for a loop that has ended."""
     try:
         if (await handle.describe()).close_time is not None:
             return None

@@ -16,11 +16,13 @@ DELAYED = re.compile(r"(?!.* times out in )\S+ .+ in \S+ s")
 """The summary of a timer before a page, a retry or a jump."""
 
 WAITED = re.compile(r".+ (waits until its time|times out)")
-"""That of a task that waits."""
+"""The summary of a timer of a task that waits."""
 
 
 async def delays_of_timers(client: Client, workflow_id: str) -> list[tuple[float, float]]:
-    """(when it is over or, before a page or jump, when it begins; seconds), milliseconds since the epoch."""
+    """Return (time, seconds) of each delay: the time of its end or, before a page or jump, of its start, in
+    milliseconds since the epoch.
+    """
     found: list[tuple[float, float]] = []
     async for history in histories_of(client, workflow_id):
         summaries: dict[int, str] = {}

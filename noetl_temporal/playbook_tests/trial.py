@@ -9,27 +9,29 @@ from dataclasses import dataclass
 from noetl_compiler.graph import Graph, Span
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.playbook_tests import PlaybookTest
-from noetl_temporal.playbook_tests.expectations import Problem, failed_expectations, place_of, route_of
-from noetl_temporal.playbook_tests.host import Run, run_graph
+from noetl_temporal.playbook_tests.expectations import TrialProblem, failed_expectations, place_of, route_of
+from noetl_temporal.playbook_tests.host import TrialRun, run_graph
 from noetl_temporal.playbook_tests.request_problems import request_problems, stuck_problems
 from noetl_temporal.playbook_tests.requests import Requests, Situation
 from noetl_temporal.playbook_tests.stubs import NoStubError, StubbedWorld
 from noetl_temporal.playbook_tests.virtual_time import StuckError, VirtualTimeLoop
 
-__all__ = ["Verdict", "problems_of", "run_test", "stuck", "without_stub"]
+__all__ = ["TrialResult", "problems_of", "run_test", "stuck", "without_stub"]
 
 EXECUTION_ID = 1
-"""Of every test: the same in each run of it."""
+"""The execution id of all tests, so that ids are the same in each run of a test."""
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a test came to: its ``problems``, none if it passed. ``seconds`` of real time; ``run`` as far as it went."""
+class TrialResult:
+    """The result of a test: its ``problems``, empty if it passed; ``seconds`` of real time; the ``run`` as far as it
+    got.
+    """
 
     test: PlaybookTest
     seconds: float
-    problems: tuple[Problem, ...]
-    run: Run
+    problems: tuple[TrialProblem, ...]
+    run: TrialRun
 
     @property
     def is_passed(self) -> bool:
@@ -37,15 +39,15 @@ class Verdict:
         return not self.problems
 
 
-def run_test(test: PlaybookTest, graph: Graph, tools: Tools) -> Verdict:
+def run_test(test: PlaybookTest, graph: Graph, tools: Tools) -> TrialResult:
     """Run the playbook with the stubs of the test, in virtual time."""
     began = time.perf_counter()
-    world, run = StubbedWorld(test.stubs, tools, Requests(list(test.requests))), Run()
+    world, run = StubbedWorld(test.stubs, tools, Requests(list(test.requests))), TrialRun()
     problems = _run(test, graph, world, run) or problems_of(test, graph, world, run)
-    return Verdict(test, time.perf_counter() - began, tuple(sorted(problems, key=lambda one: one.span)), run)
+    return TrialResult(test, time.perf_counter() - began, tuple(sorted(problems, key=lambda one: one.span)), run)
 
 
-def problems_of(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: Run) -> list[Problem]:
+def problems_of(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: TrialRun) -> list[TrialProblem]:
     """What is wrong with a run that has ended."""
     return [
         *_unused(test, graph, world),
@@ -54,8 +56,8 @@ def problems_of(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: Run)
     ]
 
 
-def _run(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: Run) -> list[Problem]:
-    """What kept the run from its end."""
+def _run(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: TrialRun) -> list[TrialProblem]:
+    """Run the playbook to its end; return the problems that prevented that."""
     try:
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
             runner.run(run_graph(graph, world, EXECUTION_ID, test.payload, run))
@@ -66,13 +68,13 @@ def _run(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: Run) -> lis
     return []
 
 
-def stuck(test: PlaybookTest, graph: Graph, world: StubbedWorld, last: Situation | None) -> list[Problem]:
-    """Why a run cannot continue; ``last`` is its current state."""
+def stuck(test: PlaybookTest, graph: Graph, world: StubbedWorld, last: Situation | None) -> list[TrialProblem]:
+    """Return why a run cannot continue; ``last`` is its current state."""
     return [*stuck_problems(test, graph, last), *request_problems(graph, world.requests, [])]
 
 
-def without_stub(span: Span, graph: Graph, missing: NoStubError, run: Run) -> Problem:
-    """What to write for a call."""
+def without_stub(span: Span, graph: Graph, missing: NoStubError, run: TrialRun) -> TrialProblem:
+    """Return what to write for a call."""
     call = missing.call
     parts = {
         "iteration": call.iteration,
@@ -84,12 +86,12 @@ def without_stub(span: Span, graph: Graph, missing: NoStubError, run: Run) -> Pr
     place = place_of(graph, call.step, call.task)
     so_far = ", ".join(route_of(run))
     message = f"a call has no stub (steps so far: {so_far}); add one, such as {{{stub}, result: ...}}"
-    return Problem(span, message, place=place)
+    return TrialProblem(span, message, place=place)
 
 
-def _unused(test: PlaybookTest, graph: Graph, world: StubbedWorld) -> list[Problem]:
+def _unused(test: PlaybookTest, graph: Graph, world: StubbedWorld) -> list[TrialProblem]:
     return [
-        Problem(stub.span, f"nothing used the stub for {stub.calls}", place=place_of(graph, stub.calls.step.text))
+        TrialProblem(stub.span, f"nothing used the stub for {stub.calls}", place=place_of(graph, stub.calls.step.text))
         for stub, used in zip(test.stubs, world.used, strict=True)
         if not used
     ]

@@ -116,7 +116,7 @@ class Addresses(msgspec.Struct, frozen=True):
         return f"postgresql://playbooks:{self.playbooks_password}@127.0.0.1:{self.postgres_port}/playbooks"
 
     def environment(self) -> dict[str, str]:
-        """The variables by which a client, a worker or a mirror finds this stack and may use it.
+        """Return the variables by which a client, a worker or a mirror finds this stack and may use it.
 
         Playbooks written for a laptop or for kind find a database under the names they use, and tools may call what
         runs on this machine. Most tools share one queue with the workflows, as one worker serves everything."""
@@ -153,8 +153,8 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, path: Path) -> Addresses | None:
-        """The addresses stored at ``path``; None if nothing readable is there. Raises OSError when others may have
-        written it.
+        """Return the addresses stored at ``path``; None if nothing readable is there. Raises OSError when others may
+        have written it.
         """
         try:
             return msgspec.json.decode(read_text(path), type=cls)
@@ -163,7 +163,7 @@ class Addresses(msgspec.Struct, frozen=True):
 
 
 def without_password(dsn: str) -> str:
-    """The DSN without its password."""
+    """Return the DSN without its password."""
     user, _, rest = dsn.removeprefix("postgresql://").partition(":")
     return f"postgresql://{user}@{rest.partition('@')[2]}"
 

@@ -20,7 +20,7 @@ def record_crash(home: Home, error: StackError) -> None:
 
 
 def crash_reason(home: Home) -> str | None:
-    """Why the last stack crashed; None if it was stopped. Call it only while no stack is running."""
+    """Return why the last stack crashed; None if it was stopped. Call it only while no stack is running."""
     with suppress(FileNotFoundError):
         return read_text(home.fall).rstrip()
     left = Addresses.read(home.stack)

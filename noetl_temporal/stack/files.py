@@ -77,7 +77,9 @@ def check_entries(folder: Path) -> None:
 
 
 def open_file(path: Path, flags: int) -> int:
-    """A descriptor of a plain file of this account, in a folder of this account. It is made where ``flags`` say so."""
+    """Return a descriptor of a plain file of this account, in a folder of this account. It is made where ``flags`` say
+    so.
+    """
     with _opened_folder(path.parent) as folder:
         with suppress(FileNotFoundError):  # said of the file as it is: opening some kinds has effects, or other words
             _refuse_unless_own(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
@@ -92,13 +94,13 @@ def open_file(path: Path, flags: int) -> int:
 
 
 def read_text(path: Path) -> str:
-    """The whole file. Raises FileNotFoundError too."""
+    """Return the whole file. Raises FileNotFoundError too."""
     with os.fdopen(open_file(path, os.O_RDONLY), encoding="utf-8", errors="replace") as file:
         return file.read()
 
 
 def open_log(path: Path, *, append: bool = False) -> TextIO:
-    """A file to write to, empty unless it is to be appended to."""
+    """Return a file to write to, empty unless it is to be appended to."""
     descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     if not append:
         os.ftruncate(descriptor, 0)

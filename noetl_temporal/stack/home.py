@@ -69,7 +69,7 @@ class Home:
             raise StackError(self.problem(error) or str(error)) from error
 
     def problem(self, error: OSError) -> str | None:
-        """The message for an error with this folder or its entries; None for other errors."""
+        """Return the message for an error with this folder or its entries; None for other errors."""
         if not isinstance(error.filename, str) or not Path(error.filename).absolute().is_relative_to(self.root):
             return None
         inside = Path(error.filename).absolute().relative_to(self.root)
@@ -77,7 +77,7 @@ class Home:
         return f"cannot use the folder {self.root}: {what}; set {HOME_VARIABLE} to a folder you own"
 
     def named_project(self) -> Path | None:
-        """The project that the folder says it belongs to. Raises OSError for a file that cannot be trusted."""
+        """Return the project that the folder says it belongs to. Raises OSError for a file that cannot be trusted."""
         try:
             path = json.loads(read_text(self._project_file))
         except (FileNotFoundError, ValueError):
@@ -85,7 +85,7 @@ class Home:
         return Path(path) if isinstance(path, str) else None
 
     def ports(self) -> dict[str, int]:
-        """The ports of its servers by name, as a stack that stays had them last; empty before there was one."""
+        """Return the ports of its servers by name, as a stack that stays had them last; empty before there was one."""
         try:
             found = json.loads(read_text(self._ports_file))
         except (FileNotFoundError, ValueError):
@@ -94,20 +94,20 @@ class Home:
         return {name: port for name, port in ports.items() if isinstance(port, int) and 0 < port < 2**16}
 
     def keep_ports(self, ports: Mapping[str, int]) -> None:
-        """Have the next one begin with these."""
+        """Store the ports for the next start of the stack."""
         write_whole(self._ports_file, json.dumps(dict(ports)))
 
     def log(self, name: str) -> Path:
-        """Where the process ``name`` writes its log."""
+        """Return where the process ``name`` writes its log."""
         return self.root / f"{name}.log"
 
     def signing_key(self) -> Path:
-        """The file with the key under which this stack's runs are signed (signing.py), made once."""
+        """Return the file with the key under which this stack's runs are signed (signing.py), made once."""
         self.password("signing")
         return self.root / "signing.password"
 
     def password(self, account: str) -> str:
-        """The password of an account of the embedded Postgres, made once and readable by its owner alone."""
+        """Return the password of an account of the embedded Postgres, made once and readable by its owner alone."""
         path = self.root / f"{account}.password"
         with suppress(FileNotFoundError):
             return read_text(path)
@@ -133,7 +133,7 @@ class Home:
             yield
 
     def owner(self) -> Owner | None:
-        """The owner of the folder, if there is one. Raises StackError if another program holds its lock."""
+        """Return the owner of the folder, if there is one. Raises StackError if another program holds its lock."""
         wait = Wait(lambda: f"waiting for the process that locked {self.owner_file} to write its id")
         deadline = time.monotonic() + OWNER_SECONDS
         while is_locked(self.owner_file, fcntl.LOCK_SH):
@@ -146,7 +146,7 @@ class Home:
         return None
 
     def busy(self) -> str:
-        """The message that names the process that owns the folder."""
+        """Return the message that names the process that owns the folder."""
         if not is_locked(self.owner_file, fcntl.LOCK_EX):
             return f"another process has just released the stack in {self.root}"
         found = self._named_owner()
@@ -170,7 +170,7 @@ class Home:
         return is_locked(self.users_file, fcntl.LOCK_EX)
 
     def _named_owner(self) -> Owner | None:
-        """The owner that the file names, if that process runs and wrote it."""
+        """Return the owner that the file names, if that process runs and wrote it."""
         with suppress(FileNotFoundError, ValueError):
             pid, mode, started = read_text(self.owner_file).split(maxsplit=2)
             if int(pid) > 1 and _started(int(pid)) == started:
@@ -184,12 +184,12 @@ class Home:
         )
 
     def _remove_drafts(self) -> None:
-        """Of writers that were killed. Only an owner writes."""
+        """Remove temporary files of writers that were killed. Only an owner writes."""
         for draft in self.root.glob(f".*{DRAFT_SUFFIX}"):
             draft.unlink(missing_ok=True)
 
 
 def _started(pid: int) -> str | None:
-    """When the process began, if it is one of this account."""
+    """Return when the process started; None if it belongs to another account."""
     found = identity(pid)
     return found.started if found and found.uid == os.getuid() else None

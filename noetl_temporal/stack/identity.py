@@ -12,7 +12,7 @@ __all__ = ["PROC", "Identity", "identity"]
 PROC = Path("/proc")
 PS = "/bin/ps"
 ENDED = ("Z", "X")
-"""States of a process that has ended, while nobody has asked for its exit status."""
+"""States of a process that has ended, and whose exit status was not read yet."""
 
 
 class Identity(NamedTuple):
@@ -25,7 +25,10 @@ class Identity(NamedTuple):
 
 
 def identity(pid: int) -> Identity | None:
-    """The process with this id; None if there is none, for init and for invalid ids. Uses /proc, or else ``ps``."""
+    """Return the process with this id; None if there is none, for init and for invalid ids.
+
+    Uses /proc, or else ``ps``.
+    """
     if pid <= 1:
         return None
     return _by_proc(pid) if (PROC / "self/stat").exists() else _by_ps(pid)

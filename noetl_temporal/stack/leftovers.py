@@ -20,7 +20,7 @@ from noetl_temporal.stack.files import read_text, write_whole
 from noetl_temporal.stack.identity import PROC, Identity, identity
 from noetl_temporal.stack.process import POLL_SECONDS, Server
 
-__all__ = ["ProcessRecord", "end_leftovers", "end_processes_in", "noted", "record"]
+__all__ = ["ProcessRecord", "end_leftovers", "end_processes_in", "record_processes", "recorded_processes"]
 
 STOP_SECONDS = 10.0
 POSTGRES = ("postgres", "initdb")
@@ -48,15 +48,18 @@ class ProcessRecord(msgspec.Struct, frozen=True, array_like=True):
         return found is not None and self.marker in found.command
 
 
-def record(path: Path, servers: Sequence[Server]) -> None:
+def record_processes(path: Path, servers: Sequence[Server]) -> None:
     """Note which processes run, for a later owner to find should this one be killed."""
     found = [(server, identity(server.process.pid)) for server in servers]
-    known = [_noted(server, process) for server, process in found if process]
+    known = [_record_of(server, process) for server, process in found if process]
     write_whole(path, msgspec.json.encode(known).decode())
 
 
-def noted(path: Path) -> list[ProcessRecord]:
-    """The processes noted at ``path``; none when it is no note. Raises OSError when others may have written it."""
+def recorded_processes(path: Path) -> list[ProcessRecord]:
+    """Return the processes noted at ``path``; none when it is no note.
+
+    Raises OSError when others may have written it.
+    """
     try:
         return msgspec.json.decode(read_text(path), type=list[ProcessRecord])
     except (FileNotFoundError, msgspec.DecodeError):
@@ -65,7 +68,7 @@ def noted(path: Path) -> list[ProcessRecord]:
 
 def end_leftovers(path: Path) -> None:
     """End the processes noted at ``path`` that still run, and forget them."""
-    running = [one for one in noted(path) if one.runs() and one.is_marked()]
+    running = [one for one in recorded_processes(path) if one.runs() and one.is_marked()]
     _ended([one for one in running if one.service], signal.SIGKILL)
     stubborn = _ended([one for one in running if not one.service], signal.SIGINT)
     _ended(stubborn, signal.SIGKILL)
@@ -80,7 +83,7 @@ def end_processes_in(folder: Path) -> None:
     _ended(list(_working_in(folder)), signal.SIGKILL)
 
 
-def _noted(server: Server, process: Identity) -> ProcessRecord:
+def _record_of(server: Server, process: Identity) -> ProcessRecord:
     return ProcessRecord(server.process.pid, server.marker, server.service, process.uid, process.started)
 
 

@@ -16,7 +16,7 @@ __all__ = ["listening_ports", "listens"]
 PROC = Path("/proc")
 LISTENING = "0A"
 LSOF = "/usr/sbin/lsof"
-"""Of macOS, which has no /proc."""
+"""The path of lsof on macOS, which has no /proc."""
 
 
 class _Listener(NamedTuple):
@@ -36,7 +36,9 @@ def listens(pid: int, port: int, account: int | None = None) -> bool:
 
 
 def listening_ports(pid: int) -> set[int]:
-    """The TCP ports on which a process of this account, or as root any process, listens. By /proc, else by ``lsof``."""
+    """Return the TCP ports on which a process of this account, or as root any process, listens. By /proc, else by
+    ``lsof``.
+    """
     if (PROC / "self").exists():
         own = _sockets(pid)
         return {one.port for one in _listeners(pid) if one.inode in own}
@@ -44,7 +46,7 @@ def listening_ports(pid: int) -> set[int]:
 
 
 def _listeners(pid: int) -> Iterator[_Listener]:
-    """Every socket that listens where ``pid`` runs."""
+    """Yield every socket that listens where ``pid`` runs."""
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in (PROC / f"{pid}/net/{name}").read_text().splitlines()[1:]:
@@ -62,7 +64,7 @@ def _by_lsof(pid: int) -> set[int]:
 
 
 def _sockets(pid: int) -> set[str]:
-    """The inodes of a process's sockets; files that close while they are looked at are not counted."""
+    """Return the inodes of a process's sockets; files that close while they are looked at are not counted."""
     found: set[str] = set()
     with contextlib.suppress(OSError):
         for file in (PROC / f"{pid}/fd").iterdir():

@@ -13,7 +13,7 @@ from noetl_temporal.stack.databases import accepts_login, set_up_databases
 from noetl_temporal.stack.errors import BusyError, CrashedError, StackError
 from noetl_temporal.stack.guard import Guard
 from noetl_temporal.stack.home import Home, Mode
-from noetl_temporal.stack.leftovers import end_leftovers, record
+from noetl_temporal.stack.leftovers import end_leftovers, record_processes
 from noetl_temporal.stack.listening import listening_ports, listens
 from noetl_temporal.stack.postgres import start_postgres
 from noetl_temporal.stack.postgres_location import place
@@ -64,22 +64,24 @@ class Stack:
     def start_clock_server(self) -> str:
         """Start Temporal alone, with clocks that tests move on; its address. Raises CrashedError, StackError."""
         ports = _ports({})
-        server = self._keep(start_temporal(self.home, ports["temporal"], ports["ui"], skips_time=True), self._servers)
+        server = self._record_and_release(
+            start_temporal(self.home, ports["temporal"], ports["ui"], skips_time=True), self._servers
+        )
         server.wait_ready(lambda: temporal_ready(self.home, server, ports["temporal"], ports["ui"]))
         return f"127.0.0.1:{ports['temporal']}"
 
     def add(self, server: Server) -> Server:
         """Let ``server``, a service, begin, and have it ended with the others, and before them."""
-        return self._keep(server, self._added)
+        return self._record_and_release(server, self._added)
 
     def remove(self, server: Server) -> None:
         """Forget a service that has ended."""
         self._added.remove(server)
         self._guard.forget(server)
-        self._note()
+        self._record_servers()
 
     def crashed_server(self) -> Server | None:
-        """A server that has ended by itself, None while both run."""
+        """Return a server that has ended by itself, None while both run."""
         return next((server for server in self._servers if server.process.poll() is not None), None)
 
     def stop(self) -> None:
@@ -90,18 +92,18 @@ class Stack:
         remove_socket_folder(self.home)
         self.home.servers.unlink(missing_ok=True)
 
-    def _keep(self, server: Server, among: list[Server]) -> Server:
+    def _record_and_release(self, server: Server, among: list[Server]) -> Server:
         """Record the process for a later owner, then start it."""
         among.append(server)
         self._guard.watch(server)
-        self._note()
+        self._record_servers()
         server.release()
         return server
 
-    def _note(self) -> None:
-        record(self.home.servers, [*self._servers, *self._added])
+    def _record_servers(self) -> None:
+        record_processes(self.home.servers, [*self._servers, *self._added])
 
-    def _complete(self, server: Server) -> None:
+    def _run_to_end(self, server: Server) -> None:
         """Let a program begin and wait for its end."""
         self.add(server)
         server.process.wait()
@@ -110,9 +112,9 @@ class Stack:
             raise server.crash_error("failed")
 
     def _start_once(self, mode: Mode, ports: Mapping[str, int]) -> Addresses:
-        temporal = self._keep(start_temporal(self.home, ports["temporal"], ports["ui"]), self._servers)
+        temporal = self._record_and_release(start_temporal(self.home, ports["temporal"], ports["ui"]), self._servers)
         sockets, port, account = make_socket_folder(self.home, place()), ports["postgres"], place().account
-        postgres = self._keep(start_postgres(self.home, port, sockets, self._complete), self._servers)
+        postgres = self._record_and_release(start_postgres(self.home, port, sockets, self._run_to_end), self._servers)
         temporal.wait_ready(lambda: temporal_ready(self.home, temporal, ports["temporal"], ports["ui"]))
         uid = account.uid if account else None
         postgres.wait_ready(
@@ -160,7 +162,7 @@ def owned_stack(home: Home, mode: Mode) -> Generator[tuple[Stack, Addresses]]:
 
 @contextmanager
 def clock_server(home: Home) -> Generator[str]:
-    """A Temporal for tests of playbooks, which nobody joins, in the folder of ``home``. Raises StackError."""
+    """Yield a Temporal server for tests of playbooks, which other commands cannot join. Raises StackError."""
     with home.owner_lock("run"):
         stack = Stack(home)
         try:

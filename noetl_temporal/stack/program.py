@@ -17,7 +17,7 @@ PATH_VARIABLE = "PYTHONPATH"
 
 
 def program(*arguments: str) -> list[str]:
-    """The command line of ``noetl`` with these arguments."""
+    """Return the command line of ``noetl`` with these arguments."""
     return [sys.executable, "-P", "-m", "noetl_temporal.cli", *arguments]
 
 

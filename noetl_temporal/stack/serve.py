@@ -26,7 +26,7 @@ SERVICES = {"worker": "serving", "mirror": "mirroring"}
 """A service is ready when its log has this word."""
 
 OPTIONS = {"worker": ("--grace", "10")}
-"""Of a service's command. A worker's grace is less than the time it is given to stop."""
+"""Arguments of the services. A worker's grace is shorter than the time in which it must stop."""
 POLL_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 MAX_RESTART_SECONDS = 30.0
@@ -78,7 +78,7 @@ class _Service:
         self.server: Server | None = stack.add(begin(name))
 
     def watch(self) -> None:
-        """Note that it has ended, or start it again when the pause since then is over."""
+        """Record that the service has ended; start it again after a pause."""
         now = time.monotonic()
         if self.server is None:
             if now >= self._due:

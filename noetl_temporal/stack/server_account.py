@@ -38,7 +38,7 @@ class ServerAccounts(NamedTuple):
 
 
 def server_accounts() -> ServerAccounts:
-    """The accounts of this machine. Raises StackError."""
+    """Return the accounts of this machine. Raises StackError."""
     named = list(_named())
     own = next((number for number in OWN if all(_exists(number, kind) for kind in ("uid", "gid"))), None)
     if not named or own is None:

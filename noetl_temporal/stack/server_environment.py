@@ -15,5 +15,7 @@ __all__ = ["server_environment"]
 
 
 def server_environment(home: Home) -> dict[str, str]:
-    """All variables that a server gets. Their settings files, if they look for any, would be in the stack's folder."""
+    """Return all variables that a server gets. Their settings files, if they look for any, would be in the stack's
+    folder.
+    """
     return {"PATH": os.defpath, "HOME": str(home.root), "LC_ALL": "C", "TMPDIR": tempfile.gettempdir()}

@@ -1,7 +1,7 @@
 """The folders of this account's stacks: in its data folder, one per project.
 
-No file of a project is ever used as a stack, because the project may come from somebody else: a Temporal database in it
-could contain runs that execute code, and a Postgres cluster settings that do.
+No file of a project is ever used as a stack, because the project may be from an untrusted source: a Temporal database
+in it could contain runs that execute code, and a Postgres cluster settings that do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ READABLE = 40
 
 
 def stacks_folder() -> Path:
-    """The folder of all stacks. Raises StackError."""
+    """Return the folder of all stacks. Raises StackError."""
     try:
         return data_folder() / "stacks"
     except NoHomeError as error:
@@ -29,7 +29,10 @@ def stacks_folder() -> Path:
 
 
 def folder_of(project: Path) -> Path:
-    """The folder of a project's stack: its name, for people, and a digest of its real path. Raises StackError."""
+    """Return the folder of a project's stack: its name, for people, and a digest of its real path.
+
+    Raises StackError.
+    """
     real = real_path(project)
     digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:DIGEST]
     readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", real.name).strip("-.")[:READABLE]
@@ -37,7 +40,7 @@ def folder_of(project: Path) -> Path:
 
 
 def real_path(project: Path) -> Path:
-    """Without links; of a project that is gone too. Raises StackError."""
+    """Return the path without links, also if the project no longer exists. Raises StackError."""
     try:
         return Path(os.path.realpath(project))
     except FileNotFoundError:

@@ -43,7 +43,7 @@ PRAGMAS = {"journal_mode": "WAL", "synchronous": "NORMAL"}
 
 
 SKIPS_TIME = {"frontend.WorkflowTimeSkippingEnabled": "true"}
-"""For tests of playbooks: each workflow that is started so has a clock of its own, which moves on by itself."""
+"""Settings for tests of playbooks: a workflow started with time skipping has its own clock, which skips idle time."""
 
 
 def start_temporal(home: Home, port: int, ui_port: int, *, skips_time: bool = False) -> Server:

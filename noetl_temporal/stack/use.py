@@ -27,7 +27,7 @@ class Use(NamedTuple):
 
 
 def running(home: Home) -> Addresses | None:
-    """The stack that runs in ``home`` and can be joined, None when there is none or it is not up yet.
+    """Return the stack that runs in ``home`` and can be joined, None when there is none or it is not up yet.
 
     Temporal's own process must have its port: whoever takes it when Temporal has ended would be sent all runs."""
     found, owner = Addresses.read(home.stack), home.owner()
@@ -43,7 +43,7 @@ def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
         wait = Wait(lambda: f"waiting for the stack: {home.busy()}")
         deadline = time.monotonic() + JOIN_SECONDS
         while time.monotonic() < deadline:
-            joined = _joined(home, leave)
+            joined = _join(home, leave)
             if joined:
                 yield Use(joined, owned=False)
                 return
@@ -62,8 +62,8 @@ def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
         raise StackError(f"the stack in {home.root} was not ready after {JOIN_SECONDS:g} s: see {home.log('stack')}")
 
 
-def _joined(home: Home, leave: ExitStack) -> Addresses | None:
-    """The stack of another owner, held in use until ``leave``; None while it starts or stops.
+def _join(home: Home, leave: ExitStack) -> Addresses | None:
+    """Return the stack of another owner, held in use until ``leave``; None while it starts or stops.
 
     Only a stack that is up is held: an owner that stops waits for those who hold it."""
     found = running(home)

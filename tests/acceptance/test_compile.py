@@ -106,7 +106,7 @@ def test_stdin_is_read(bare: Site) -> None:
     assert done.stdout.startswith("hello (examples/hello)")
 
 
-def test_what_is_no_text_on_stdin_is_told(bare: Site) -> None:
+def test_what_is_no_text_on_stdin_is_reported(bare: Site) -> None:
     done = subprocess.run([*NOETL, "compile", "-"], cwd=bare.folder, input=b"\xff\xfe\x00", capture_output=True)
     assert done.returncode == 2
     assert b"not UTF-8 text" in done.stderr
@@ -121,7 +121,7 @@ def test_a_cost_is_foretold_for_the_given_sizes(bare: Site) -> None:
     assert json.loads(as_json.stdout)["steps"][1]["items"] == 10_000
 
 
-def test_guarantees_are_told_with_their_reasons(bare: Site) -> None:
+def test_guarantees_are_reported_with_their_reasons(bare: Site) -> None:
     done = bare.noetl("compile", ETL, "--guarantees")
     assert "at least once: repeated when a worker is lost after the server has answered" in done.stdout
     as_json = bare.noetl("compile", ETL, "--guarantees", "--format", "json")
@@ -174,7 +174,7 @@ def test_a_file_named_twice_is_compiled_once(bare: Site) -> None:
     assert done.stdout.count("hello (examples/hello)") == 1
 
 
-def test_a_playbook_without_steps_is_told_in_a_folder_too(bare: Site) -> None:
+def test_a_playbook_without_steps_is_reported_in_a_folder_too(bare: Site) -> None:
     (bare.folder / "empty.yaml").write_text("kind: Playbook\nmetadata: {name: x}\n")
     done = bare.noetl("compile", ".")
     assert done.returncode == 1

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from noetl_temporal.stack.leftovers import noted
+from noetl_temporal.stack.leftovers import recorded_processes
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import ROOT, Api, Site
 from tests.acceptance.test_pagination import ASSESSMENTS, SIZES_AND_PAGES
@@ -22,7 +22,7 @@ PLAYBOOK = str(ROOT / "tests/acceptance/playbooks/pages_into_postgres.yaml")
 
 def pid_of(site: Site, marker: str) -> int:
     """The process of the stack whose command line has ``marker``."""
-    return next(one.pid for one in reversed(noted(site.home.servers)) if marker in one.marker)
+    return next(one.pid for one in reversed(recorded_processes(site.home.servers)) if marker in one.marker)
 
 
 def status(site: Site) -> dict[str, Any]:

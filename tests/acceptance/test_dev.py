@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_temporal.stack.leftovers import noted
+from noetl_temporal.stack.leftovers import recorded_processes
 from tests.acceptance.processes import alive, wait_until, was_told
 from tests.acceptance.site import ROOT, Site
 
@@ -65,7 +65,7 @@ def test_two_runs_at_once_share_a_stack(bare: Site) -> None:
 
 
 def pid_of(site: Site, marker: str) -> int:
-    return next(one.pid for one in noted(site.home.servers) if marker in one.marker)
+    return next(one.pid for one in recorded_processes(site.home.servers) if marker in one.marker)
 
 
 @pytest.mark.parametrize(("server", "marker"), [("Temporal", "temporal.db"), ("Postgres", "unix_socket_directories=")])
@@ -154,7 +154,7 @@ def says(log: Path, text: str) -> bool:
 
 
 def begun_again(site: Site, old: int) -> bool:
-    mirrors = [one for one in noted(site.home.servers) if "cli mirror" in one.marker and one.pid != old]
+    mirrors = [one for one in recorded_processes(site.home.servers) if "cli mirror" in one.marker and one.pid != old]
     return bool(mirrors) and says(site.home.log("mirror"), "mirroring")
 
 
@@ -198,7 +198,7 @@ workflow:
 """
 
 
-def test_down_does_not_wait_for_a_long_call_and_the_run_goes_on(bare: Site, task_folder: Path) -> None:
+def test_down_does_not_wait_for_a_long_call_and_the_run_continues(bare: Site, task_folder: Path) -> None:
     begun = task_folder / "begun"
     playbook = bare.write(SLOW)
     assert bare.noetl("dev", "up").returncode == 0

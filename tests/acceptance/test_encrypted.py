@@ -132,7 +132,7 @@ def test_the_codec_server_refuses_to_listen_anywhere(site: Site, arguments: tupl
     assert problem in refused.stderr
 
 
-def test_wrong_keys_are_told_without_a_part_of_them(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_keys_are_reported_without_a_part_of_them(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, "k1:hush-hush")
     refused = site.noetl("submit", str(HELLO))
     assert refused.returncode == 2

@@ -153,7 +153,7 @@ def test_a_process_of_the_stack_makes_files_for_its_account_alone(tmp_path: Path
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_log_begins_anew_or_goes_on(folder: Path) -> None:
+def test_a_log_begins_again_or_continues(folder: Path) -> None:
     for text, append in (("one", False), ("two", False), ("three", True)):
         with open_log(folder / "run.log", append=append) as log:
             log.write(text)

@@ -16,7 +16,7 @@ from noetl_temporal.cli.commands import COMMANDS
 from noetl_temporal.credential_source import credential_source
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.stack.files import write_whole
-from noetl_temporal.stack.leftovers import noted
+from noetl_temporal.stack.leftovers import recorded_processes
 from noetl_temporal.stack.program import import_path, program
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import ROOT, Site
@@ -139,7 +139,7 @@ def _runs_again(site: Site, service: str, old: int) -> bool:
 
 def _running(site: Site, service: str) -> int:
     """The process id of a service that runs, 0 when none does."""
-    found = [one for one in noted(site.home.servers) if f"cli {service}" in one.marker and one.runs()]
+    found = [one for one in recorded_processes(site.home.servers) if f"cli {service}" in one.marker and one.runs()]
     return found[-1].pid if found else 0
 
 

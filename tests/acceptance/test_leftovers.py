@@ -13,7 +13,7 @@ import pytest
 
 from noetl_temporal.stack.files import UnsafeFileError, write_whole
 from noetl_temporal.stack.identity import Identity, identity
-from noetl_temporal.stack.leftovers import end_leftovers, end_processes_in, noted, record
+from noetl_temporal.stack.leftovers import end_leftovers, end_processes_in, record_processes, recorded_processes
 from noetl_temporal.stack.process import Server, start, stop
 from tests.acceptance.processes import wait_until
 
@@ -121,8 +121,8 @@ def test_a_note_that_is_a_link_is_refused(tmp_path: Path, sleeper: subprocess.Po
 def test_what_is_recorded_is_found_again(tmp_path: Path) -> None:
     server: Server = start("sleep", ["sleep", "600"], tmp_path / "log", "sleep 600")
     try:
-        record(tmp_path / "servers.json", [server])
-        (held,) = noted(tmp_path / "servers.json")
+        record_processes(tmp_path / "servers.json", [server])
+        (held,) = recorded_processes(tmp_path / "servers.json")
         assert held.runs()
         assert wait_until(held.is_marked), "its command line is empty for a moment after it has begun"
         server.release()
@@ -155,7 +155,7 @@ def test_only_programs_of_postgres_are_ended_in_its_data(tmp_path: Path) -> None
 
 
 @HAS_PROC
-def test_ps_tells_what_proc_tells(sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ps_reports_what_proc_reports(sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     assert wait_until(lambda: (identity(sleeper.pid) or Identity(0, "", "")).command != "")
     by_proc = identity(sleeper.pid)
     monkeypatch.setattr("noetl_temporal.stack.identity.PROC", Path("/nowhere"))

@@ -48,7 +48,7 @@ def test_a_run_is_held_skipped_paused_and_resumed(site: Site) -> None:
     assert site.noetl("resume", run).stderr == f"Error: run {run}: the run is not paused\n"
 
     assert site.noetl("retry", run).stdout == f"run {run}: retrying load#1\n"
-    assert wait_until(lambda: any(one["run"] == "load#2" for one in status(site, run)["standstill"]))
+    assert wait_until(lambda: any(one["run"] == "load#2" for one in status(site, run)["suspensions"]))
     skipped = site.noetl("skip", run, "load", "--data", '{"rows": 4}', "--reason", "loaded by hand")
     assert skipped.stdout == f"run {run}: skipped load#2\n"
     assert wait_until(lambda: status(site, run)["waits"] != [])

@@ -15,7 +15,7 @@ import pytest
 
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.console import PrintableConsole
-from noetl_temporal.cli.event_words import event_words
+from noetl_temporal.cli.event_details import event_details
 from noetl_temporal.cli.log_facts import LogFacts
 from noetl_temporal.cli.progress import Progress
 from noetl_temporal.cli.run_report import RunSummary
@@ -221,10 +221,10 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "events_complete",
         "duration_seconds",
         "ui_url",
-        "attention",
+        "problems",
         "cancelling",
         "waits",
-        "standstill",
+        "suspensions",
         "warnings",
         "called",
         "calls",
@@ -421,7 +421,7 @@ def test_the_time_of_a_run_that_is_stopping_is_told_apart_from_its_stop() -> Non
 def test_the_table_of_events_tells_why(type_: str, meta: dict[str, Any], told: str) -> None:
     moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     event = Event(1, 2, None, None, moment, type_, "start", "step", "COMPLETED", None, None, None, meta, None, None)
-    assert event_words(event) == told
+    assert event_details(event) == told
 
 
 def test_a_step_that_the_playbook_does_not_have_is_not_shown() -> None:

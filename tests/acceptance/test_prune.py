@@ -8,13 +8,13 @@ import pytest
 
 from noetl_temporal.cli.prune import summary
 from noetl_temporal.mirror.needed import BlockingRun
-from noetl_temporal.mirror.prune import Pruned
+from noetl_temporal.mirror.prune import PruneResult
 from tests.acceptance.site import Site
 
 
 def test_the_summary_says_what_is_kept_and_why() -> None:
     now = datetime(2026, 3, 1, tzinfo=UTC)
-    pruned = Pruned(now, 1, 2, 1_234_567, 3, BlockingRun(now - timedelta(days=9), "tests/large/1", "r1"), 7)
+    pruned = PruneResult(now, 1, 2, 1_234_567, 3, BlockingRun(now - timedelta(days=9), "tests/large/1", "r1"), 7)
     removed, logs, retained, blocked = summary(pruned, dry_run=True).splitlines()
     assert removed == "would remove 2 payloads, 1.23 MB; would prune 1 run that ended before 2026-03-01 00:00 UTC"
     assert logs == "would remove 7 rows of noetl.log"

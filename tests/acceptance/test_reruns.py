@@ -61,7 +61,7 @@ def load(site: Site, tmp_path: Path) -> Load:
     return Load(site, tmp_path)
 
 
-async def test_a_failed_run_goes_on_once_its_cause_is_cured(
+async def test_a_failed_run_continues_once_its_cause_is_cured(
     load: Load, log: asyncpg.Connection, playbooks: asyncpg.Connection
 ) -> None:
     site, failed = load.site, load.fail()
@@ -113,7 +113,7 @@ def test_a_refusal_says_why_and_starts_nothing(load: Load) -> None:
     assert site.noetl("list", "--path", load.path, "--json").stdout == before
 
 
-def test_a_rerun_is_told_as_json(load: Load) -> None:
+def test_a_rerun_is_reported_as_json(load: Load) -> None:
     site, failed = load.site, load.fail()
     done = site.noetl("rerun", failed, "--from", "each", "--json")
     told = json.loads(done.stdout)

@@ -52,7 +52,7 @@ workflow:
 """
 
 
-def test_a_command_that_fails_is_told_at_its_place(site: Site) -> None:
+def test_a_command_that_fails_is_reported_at_its_place(site: Site) -> None:
     done = site.noetl("run", str(site.write(FAILS, "fails.yaml")))
     assert done.returncode == 1
     assert (

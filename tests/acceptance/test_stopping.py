@@ -167,7 +167,7 @@ def test_a_run_that_nobody_serves_says_so_and_is_left_at_the_third_ctrl_c(unserv
         "waiting for a worker for workflows (none is polling): start one with `noetl worker`" in run.stderr.readline()
     )
     found = told(bare, "status")
-    assert [one["kind"] for one in found["attention"]] == ["no_worker"]
+    assert [one["kind"] for one in found["problems"]] == ["no_worker"]
     for says in ("cancelling", "skipping", "leaving"):
         run.send_signal(signal.SIGINT)
         assert says in run.stderr.readline()

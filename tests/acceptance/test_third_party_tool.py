@@ -82,7 +82,7 @@ def test_a_right_call_compiles_with_its_guarantee(there: Site) -> None:
     )
 
 
-def test_a_misspelt_field_is_told_at_its_place(there: Site) -> None:
+def test_a_misspelt_field_is_reported_at_its_place(there: Site) -> None:
     text = PLAYBOOK.read_text().replace("record:", "recrod:").replace("kind: jsonl", "kind: jsonl\n      mode: apend")
     there.write(text, "wrong.yaml")
     done = there.noetl("compile", "wrong.yaml")

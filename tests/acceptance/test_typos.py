@@ -23,7 +23,7 @@ workflow:
 """
 
 
-def test_a_typo_in_a_route_is_told_by_run_status_and_events(site: Site) -> None:
+def test_a_typo_in_a_route_is_reported_by_run_status_and_events(site: Site) -> None:
     file = site.write(TYPO)
     done = site.noetl("run", str(file))
     warning = 'warning: start: "start.cuont" is undefined, so this condition did not match: did you mean "count"?'

@@ -27,7 +27,7 @@ workflow:
 """
 
 
-def test_three_mistakes_are_told_at_once(bare: Site) -> None:
+def test_three_mistakes_are_reported_at_once(bare: Site) -> None:
     file = bare.write(THREE_MISTAKES)
     done = bare.noetl("run", str(file))
     told = [line for line in done.stderr.splitlines() if ": error[" in line]
@@ -139,7 +139,7 @@ def test_a_home_that_is_not_a_folder_is_reported(
     assert done.stderr.endswith("; set NOETL_HOME to a folder you own\n")
 
 
-def test_a_misspelt_command_is_told_with_the_nearest(bare: Site) -> None:
+def test_a_misspelt_command_is_reported_with_the_nearest(bare: Site) -> None:
     done = bare.noetl("compil")
     assert (done.returncode, "No such command 'compil'. Did you mean 'compile'?" in done.stderr) == (2, True)
 

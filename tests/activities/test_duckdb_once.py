@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from noetl_activities import duckdb as duckdb_tool
-from noetl_activities.once import Answer, LedgerOutcome, Once, OnceTool
+from noetl_activities.once import LedgerOutcome, LedgerSlot, OnceResult, OnceTool
 from noetl_activities.outcome import Outcome
 from noetl_compiler.sql_effects import sql_effect
 
@@ -37,17 +37,17 @@ class File:
     def has_ledger(self) -> bool:
         return "noetl_ledger" in self.query("show tables")
 
-    async def run(self, sql: str, n: int = 1, key: str = "42/k") -> Answer:
+    async def run(self, sql: str, n: int = 1, key: str = "42/k") -> OnceResult:
         called = request("duckdb", command=sql, database=str(self.path))
         return await duckdb_tool.TOOL.run_once(called, Context(), _once(n, key))
 
-    async def find(self) -> Answer | None:
+    async def find(self) -> OnceResult | None:
         called = request("duckdb", database=str(self.path))
         return await duckdb_tool.TOOL.find(called, Context(), _once(1, "42/k"))
 
 
-def _once(n: int, key: str) -> Once:
-    return Once(key, n, _text)
+def _once(n: int, key: str) -> LedgerSlot:
+    return LedgerSlot(key, n, _text)
 
 
 def _text(outcome: Outcome) -> str:
@@ -122,7 +122,7 @@ async def test_statements_that_refuse_a_transaction_run_again(file: File, sql: s
      "summarize t", "insert into t values (1)", "create table u (a int)", "copy t from '{csv}'", "force checkpoint",
      "start transaction; insert into t values (1); commit"],
 )  # fmt: skip
-async def test_the_compiler_tells_before_what_duckdb_tells_then(file: File, sql: str, tmp_path: Path) -> None:
+async def test_the_compiler_reports_before_what_duckdb_reports_then(file: File, sql: str, tmp_path: Path) -> None:
     csv = tmp_path / "t.csv"
     csv.write_text("1\n")
     answer = await file.run(sql.format(csv=csv))

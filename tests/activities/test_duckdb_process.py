@@ -22,7 +22,7 @@ from noetl_activities.duckdb_process import DuckdbProcess
 from noetl_activities.duckdb_process_pool import MAX_IDLE, pooled_processes
 from noetl_activities.duckdb_wire import Failed, Find
 from noetl_activities.errors import ConfigError
-from noetl_activities.once import Answer, Once
+from noetl_activities.once import LedgerSlot, OnceResult
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Entry, store
 from noetl_activities.tool import Request
@@ -156,7 +156,7 @@ async def test_a_call_over_its_memory_limit_fails_alone(kept: None, monkeypatch:
     assert (await run("select 1 as a")).result["rows"] == [{"a": 1}]
 
 
-async def test_a_query_over_its_memory_goes_on_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_query_over_its_memory_continues_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_DUCKDB_MEMORY", "0.0625")
     sql = "set threads = 1; create table t as select range as a, hash(range) as h from range(5000000) order by h"
     outcome = await run(sql)
@@ -257,9 +257,9 @@ def writer_of(pipe: Path) -> int | None:
         return None
 
 
-async def run_once(sql: str, text: Callable[[Outcome], str] = lambda _: "{}") -> Answer:
+async def run_once(sql: str, text: Callable[[Outcome], str] = lambda _: "{}") -> OnceResult:
     called = Request("duckdb", {"command": sql}, execution_id="42")
-    return await duckdb_tool.TOOL.run_once(called, Context(), Once("42/k", 1, text))
+    return await duckdb_tool.TOOL.run_once(called, Context(), LedgerSlot("42/k", 1, text))
 
 
 async def test_a_call_that_waits_for_its_rival_can_be_cancelled(kept: None) -> None:

@@ -119,7 +119,7 @@ async def test_the_project_that_the_worker_runs_from_is_out_of_reach() -> None:
         assert await attacked("open(path)", path=str(root / "README.md")) == "PermissionError"
 
 
-async def test_a_task_that_may_not_open_a_file_is_told_which_it_may(tmp_path: Path) -> None:
+async def test_a_task_that_may_not_open_a_file_learns_which_it_may_open(tmp_path: Path) -> None:
     file = tmp_path / "order.yaml"
     file.write_text("a: 1")
     outcome = await TOOL.run(request("python", code="open(path)", input={"path": str(file)}), Context())
@@ -159,7 +159,7 @@ async def test_named_directories_are_accessible_except_credentials_in_them(
         assert await attacked(attack, **named) in ("PermissionError", "OSError")
 
 
-async def test_a_task_goes_on_with_the_files_of_another(task_folder: Path) -> None:
+async def test_a_task_continues_with_the_files_of_another(task_folder: Path) -> None:
     code = "os.makedirs(folder + '/made', exist_ok=True); open(folder + '/made/file', 'a').write('x')"
     assert [await attacked(code, folder=str(task_folder)) for _ in range(2)] == ["got through"] * 2
     assert (task_folder / "made/file").read_text() == "xx"

@@ -167,7 +167,7 @@ async def test_what_is_wrong_with_a_call(server: Server, config: dict[str, Any],
         await server.run(**named)
 
 
-async def test_a_wrong_password_is_refused_and_not_told(server: Server) -> None:
+async def test_a_wrong_password_is_refused_and_not_reported(server: Server) -> None:
     server.context = Context(cache={"type": "nats", "url": server.address, "user": "noetl", "password": "wrong-secret"})
     outcome = await server.run("kv_keys", bucket=server.bucket)
     assert outcome.error is not None
@@ -175,7 +175,7 @@ async def test_a_wrong_password_is_refused_and_not_told(server: Server) -> None:
     assert "wrong-secret" not in outcome.error.message
 
 
-async def test_a_server_that_is_away_is_a_connection_error(server: Server) -> None:
+async def test_a_server_that_is_unavailable_is_a_connection_error(server: Server) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         address = f"nats://127.0.0.1:{held.getsockname()[1]}"

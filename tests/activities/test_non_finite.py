@@ -33,7 +33,7 @@ def test_they_are_replaced_and_counted(value: Any, expected: Any, meta: Any) -> 
     assert (replace_non_finite(value), value) == (meta, expected)
 
 
-def test_an_outcome_tells_of_them_beside_what_its_tool_says() -> None:
+def test_an_outcome_reports_them_beside_what_its_tool_says() -> None:
     result = {"n": math.nan}
     outcome = plain(Outcome("ok", result, meta={"stdout": "x"}))
     assert (outcome["result"], outcome["meta"]) == ({"n": None}, {"stdout": "x", "warning": ONE})

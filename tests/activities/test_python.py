@@ -126,7 +126,7 @@ async def test_the_log_has_the_traceback_with_the_cause_of_an_exception() -> Non
         ("def f(:\n  pass", ["line 1", "def f(:", "SyntaxError: "]),
     ],
 )
-async def test_a_traceback_begins_in_the_code_and_goes_on_into_libraries(code: str, parts: list[str]) -> None:
+async def test_a_traceback_begins_in_the_code_and_continues_into_libraries(code: str, parts: list[str]) -> None:
     lines = await logged(code)
     found = "\n".join(lines)
     assert "python_child" not in found
@@ -312,7 +312,7 @@ async def test_libs_are_modules_by_alias(libs: Any, expected: Any, meta: dict[st
     assert (outcome.result, outcome.meta) == (expected, meta)
 
 
-async def test_a_missing_lib_is_told() -> None:
+async def test_a_missing_lib_is_reported() -> None:
     outcome = await TOOL.run(request("python", code="result = 1", libs={"m": "no_such_module"}), Context())
     assert outcome.error is not None
     assert outcome.error.code == "ModuleNotFoundError"

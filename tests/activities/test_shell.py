@@ -152,7 +152,7 @@ async def test_variables_that_are_too_much_together_are_a_wrong_call() -> None:
         await run("ls", env={f"A{n}": "x" * 100_000 for n in range(50)})
 
 
-async def test_a_shell_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_shell_that_is_not_installed_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="bash is not installed on the machine of the worker"):
         await run("ls")
@@ -201,7 +201,7 @@ async def test_it_works_in_another_folder(task_folder: Path, monkeypatch: pytest
 # ---- output ----------------------------------------------------------------------------------------------------------
 
 
-async def test_endless_output_is_drained_and_bounded_and_the_cut_told() -> None:
+async def test_endless_output_is_drained_and_bounded_and_the_cut_reported() -> None:
     outcome = await run("head -c 5000000 /dev/zero | tr '\\0' x; echo end >&2")
     assert outcome.result["stdout"] == "x" * MAX_OUTPUT
     assert outcome.result["stderr"] == "end\n"

@@ -96,7 +96,7 @@ async def test_nothing_outlives_commands_that_kill_what_guards_them(pids: Path) 
 async def test_a_timeout_ends_all_processes(pids: Path) -> None:
     activity = tool_activity(TOOL, CredentialSource(environment={}), ValueStore(data_converter()))
     config = {"cmds": STARTS.format(file=pids) + "sleep 600"}
-    call = ToolCall("c", "k", 1, "step", "task", "shell", 1, config=config, timeout=2.0)
+    call = ToolCall("c", "1/k", "step", "task", "shell", 1, config=config, timeout=2.0)
     report = await ActivityEnvironment().run(activity, call)
     assert report.outcome["error"]["kind"] == "timeout"
     assert len(started_by(pids)) == 4

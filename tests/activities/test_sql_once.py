@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from noetl_activities import postgres as postgres_tool
-from noetl_activities.once import Answer, LedgerOutcome, Once, OnceTool
+from noetl_activities.once import LedgerOutcome, LedgerSlot, OnceResult, OnceTool
 from noetl_activities.outcome import Outcome
 from noetl_compiler.sql_effects import sql_effect
 from noetl_temporal.stack.addresses import Addresses
@@ -30,15 +30,15 @@ class Base:
         self.owner = owner
         self.key = f"42/{uuid.uuid4().hex}"
 
-    async def run(self, sql: str, n: int = 1, *params: Any, context: Context | None = None) -> Answer:
+    async def run(self, sql: str, n: int = 1, *params: Any, context: Context | None = None) -> OnceResult:
         called = request("postgres", "pg", query=sql, params=list(params) or None)
-        return await postgres_tool.TOOL.run_once(called, context or self.context, self.once(n))
+        return await postgres_tool.TOOL.run_once(called, context or self.context, self.slot(n))
 
-    async def find(self, n: int = 1) -> Answer | None:
-        return await postgres_tool.TOOL.find(request("postgres", "pg"), self.context, self.once(n))
+    async def find(self, n: int = 1) -> OnceResult | None:
+        return await postgres_tool.TOOL.find(request("postgres", "pg"), self.context, self.slot(n))
 
-    def once(self, n: int) -> Once:
-        return Once(self.key, n, _text)
+    def slot(self, n: int) -> LedgerSlot:
+        return LedgerSlot(self.key, n, _text)
 
     async def ids(self) -> list[int]:
         return [record["id"] for record in await self.owner.fetch("select id from t order by id")]
@@ -200,10 +200,10 @@ async def test_what_is_kept_is_what_the_caller_gives(base: Base) -> None:
     def short(_outcome: Outcome) -> str:
         return _text(Outcome("ok", "***"))
 
-    once = Once(base.key, 1, short)
+    slot = LedgerSlot(base.key, 1, short)
     called = request("postgres", "pg", query=INSERT)
-    assert (await postgres_tool.TOOL.run_once(called, base.context, once)).outcome.result["rows"] == [{"n": 1}]
-    assert (await postgres_tool.TOOL.run_once(called, base.context, once)).outcome == Outcome("ok", "***")
+    assert (await postgres_tool.TOOL.run_once(called, base.context, slot)).outcome.result["rows"] == [{"n": 1}]
+    assert (await postgres_tool.TOOL.run_once(called, base.context, slot)).outcome == Outcome("ok", "***")
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -249,7 +249,7 @@ async def test_statements_that_take_another_role_run_all_the_same(base: Base) ->
 
 async def test_an_unreachable_ledger_is_a_connection_error() -> None:
     gone = Context(pg={"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u"})
-    found = await postgres_tool.TOOL.find(request("postgres", "pg"), gone, Once("k", 1, _text))
+    found = await postgres_tool.TOOL.find(request("postgres", "pg"), gone, LedgerSlot("k", 1, _text))
     assert found is not None
     assert found.outcome.error is not None
     assert (found.outcome.error.kind, found.is_taken) == ("connection", False)

@@ -51,7 +51,7 @@ class Fields(BaseModel):
     other: int = Field(0, alias="else")
 
 
-def test_the_types_of_a_model_are_told_apart() -> None:
+def test_the_types_of_a_model_are_distinguished() -> None:
     table = field_table(Fields)
     assert {name: field.types for name, field in table.items()} == {
         "text": ("text",),
@@ -126,7 +126,7 @@ def test_a_null_counts_as_absent() -> None:
     assert (found.count, found.path) == (3, Path("b"))
 
 
-def test_what_is_wrong_is_told_without_its_value() -> None:
+def test_what_is_wrong_is_reported_without_its_value() -> None:
     with pytest.raises(ConfigError) as error:
         read_fields(Fields, Request("greet", {"text": "a", "count": "hunter2", "inner": {"depth": "hunter2"}}))
     told = str(error.value)

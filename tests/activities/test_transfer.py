@@ -13,7 +13,7 @@ import pytest
 
 from noetl_activities import duckdb
 from noetl_activities.errors import ConfigError, CredentialError, RefusedError
-from noetl_activities.once import LedgerOutcome, Once
+from noetl_activities.once import LedgerOutcome, LedgerSlot
 from noetl_activities.outcome import Outcome
 from noetl_activities.transfer import TOOL
 from noetl_temporal.stack.addresses import Addresses
@@ -71,8 +71,8 @@ def pg(**fields: Any) -> dict[str, Any]:
     return {"type": "postgres", "auth": "pg", **fields}
 
 
-def once(key: str) -> Once:
-    return Once(key, 1, _text)
+def slot(key: str) -> LedgerSlot:
+    return LedgerSlot(key, 1, _text)
 
 
 def _text(outcome: Outcome) -> str:
@@ -161,7 +161,7 @@ async def test_a_source_only_reads(postgres: Context, tables: Tables) -> None:
 
 async def test_what_is_made_again_is_found_and_not_stored_twice(postgres: Context, tables: Tables) -> None:
     called = request("transfer", source=pg(table=tables.source), target=pg(table=tables.target))
-    key = once(f"42/{tables.target}")
+    key = slot(f"42/{tables.target}")
     first, second = [await TOOL.run_once(called, postgres, key) for _ in range(2)]
     assert (first.is_kept, first.is_taken, second.is_taken) == (True, False, True)
     assert first.outcome == second.outcome
@@ -169,7 +169,7 @@ async def test_what_is_made_again_is_found_and_not_stored_twice(postgres: Contex
     found = await TOOL.find(called, postgres, key)
     assert found is not None
     assert found.outcome == first.outcome
-    assert await TOOL.find(called, postgres, once("42/other")) is None
+    assert await TOOL.find(called, postgres, slot("42/other")) is None
 
 
 async def test_bytes_are_refused_with_a_remedy(postgres: Context, tables: Tables) -> None:
@@ -271,7 +271,7 @@ async def test_rows_are_stored_once_in_duckdb_too(postgres: Context, tables: Tab
     file = str(tmp_path / "once.duckdb")
     target = {"type": "duckdb", "database": file, "table": "people"}
     called = request("transfer", source=pg(query=f"select id from {tables.source}"), target=target)
-    first, second = [await TOOL.run_once(called, postgres, once("42/once")) for _ in range(2)]
+    first, second = [await TOOL.run_once(called, postgres, slot("42/once")) for _ in range(2)]
     assert (first.is_kept, second.is_taken, second.outcome) == (True, True, first.outcome)
     counted = await duckdb.TOOL.run(
         request("duckdb", database=file, query="select count(*) as n from people"), postgres

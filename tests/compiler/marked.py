@@ -10,7 +10,7 @@ from noetl_compiler import compile_file, compile_text
 from noetl_compiler.catalog import read_catalog, with_calls
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic
-from noetl_compiler.phases import understand
+from noetl_compiler.phases import parse_playbook
 from noetl_compiler.reader import read_file
 from noetl_compiler.source import SourceFile
 
@@ -53,5 +53,5 @@ def findings_in(path: Path) -> list[Diagnostic]:
 
 def _found_among(folder: Path) -> list[Diagnostic]:
     catalog = read_catalog(folder)
-    understood = [understand(read_file(path)[0]) for path in playbooks_in(folder)]
+    understood = [parse_playbook(read_file(path)[0]) for path in playbooks_in(folder)]
     return [found for one in understood for found in with_calls(one, catalog).diagnostics]

@@ -30,7 +30,7 @@ print(json.dumps({
 """
 
 
-def test_it_is_told_explained_and_counted(tmp_path: Path) -> None:
+def test_it_is_reported_explained_and_counted(tmp_path: Path) -> None:
     found = answers_after(tmp_path, ["compiler"], ASK, CHECK)
     assert found["told"][2:] == [4, "the name of this step has 61 characters", "use at most 60"]
     assert found["told"][:2] == ["NT114", "warning"]

@@ -39,14 +39,14 @@ CASES: list[tuple[list[str], Found]] = [
 
 
 @pytest.mark.parametrize(("lines", "found"), CASES)
-def test_the_aliases_of_a_wrong_anchor_are_told(
+def test_the_aliases_of_a_wrong_anchor_are_reported(
     lines: list[str], found: list[tuple[str, list[tuple[int, str]]]]
 ) -> None:
     told = related(steps(*lines))
     assert [one for one in told if one[0] != "b"] == found
 
 
-def test_only_the_first_of_many_aliases_are_told() -> None:
+def test_only_the_first_of_many_aliases_are_reported() -> None:
     many = [USED % f"s{index}" for index in range(9)]
     names = ", ".join(f"s{index}" for index in range(9))
     first = f"{{step: start, tool: &tool {{kind: nop}}, next: {{spec: {{mode: inclusive}}, arcs: [{names}]}}}}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from noetl_compiler import phases
-from noetl_compiler.catalog import playbook_files, read_catalog, understand_file, with_calls
+from noetl_compiler.catalog import parse_file, playbook_files, read_catalog, with_calls
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, one_line, render
 from noetl_compiler.source import SourceFile
@@ -48,7 +48,7 @@ def written(folder: Path, books: dict[str, str]) -> Path:
 
 def found_in(folder: Path, name: str = "main") -> list[Diagnostic]:
     """What the catalog finds in one of its files."""
-    found = with_calls(understand_file(folder / f"{name}.yaml"), read_catalog(folder))
+    found = with_calls(parse_file(folder / f"{name}.yaml"), read_catalog(folder))
     return [one for one in found.diagnostics if one.code.value.startswith("NT6")]
 
 
@@ -164,7 +164,7 @@ def test_the_newest_version_is_meant_unless_the_call_names_one(tmp_path: Path) -
     )
 
 
-def test_two_files_with_one_path_are_told_in_both(tmp_path: Path) -> None:
+def test_two_files_with_one_path_are_reported_in_both(tmp_path: Path) -> None:
     written(tmp_path, {"main": PLAIN})
     (tmp_path / "copy.yaml").write_text(HEAD.format(path="main") + PLAIN)
     for name, other in (("main", "copy.yaml"), ("copy", "main.yaml")):
@@ -173,7 +173,7 @@ def test_two_files_with_one_path_are_told_in_both(tmp_path: Path) -> None:
         assert [Path(one.file).name for one in found.related] == [other]
 
 
-def test_a_broken_playbook_is_told_once_a_file(tmp_path: Path) -> None:
+def test_a_broken_playbook_is_reported_once_a_file(tmp_path: Path) -> None:
     second = "  - step: two\n    tool: {kind: playbook, path: child}\n"
     found = found_in(written(tmp_path, {"main": calling("child") + second, "child": BROKEN}))
     assert [one.code for one in found] == [Code.UNSOUND_PLAYBOOK]
@@ -187,8 +187,8 @@ def test_a_file_that_cannot_be_read_may_be_the_one_that_is_missing(tmp_path: Pat
 
 def test_what_is_compiled_already_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(tmp_path, {f"book{number}": calling(f"book{number + 1}", "{}") for number in range(5)})
-    known = [understand_file(file) for file in playbook_files(folder)]
-    monkeypatch.setattr(phases, "understand", None)
-    monkeypatch.setattr("noetl_compiler.catalog.understand", None)
+    known = [parse_file(file) for file in playbook_files(folder)]
+    monkeypatch.setattr(phases, "parse_playbook", None)
+    monkeypatch.setattr("noetl_compiler.catalog.parse_playbook", None)
     catalog = read_catalog(folder, known)
     assert set(catalog.paths) == {f"book{number}" for number in range(5)}

@@ -170,13 +170,13 @@ def test_a_task_of_the_workbook_jumps_among_those_of_its_caller() -> None:
     assert [one.message for one in found] == ['step "start" has no task "a" to jump to']
 
 
-def test_an_unused_task_is_told_only_when_all_calls_lead_somewhere() -> None:
+def test_an_unused_task_is_reported_only_when_all_calls_lead_somewhere() -> None:
     head = "workbook: [{name: used, tool: {kind: noop}}, {name: free, tool: {kind: noop}}]\n"
     assert marked(one("{kind: workbook, name: used}", head=head), Code.UNUSED_WORKBOOK_TASK) == ["free"]
     assert marked(one("{kind: workbook, name: usd}", head=head), Code.UNUSED_WORKBOOK_TASK) == []
 
 
-def test_a_foreign_name_is_told_once() -> None:
+def test_a_foreign_name_is_reported_once() -> None:
     text = one("{kind: noop, message: '{{ vars.a }}{{ vars.b }}'}", "set: {ctx.a: 1, ctx.b: 2}, ")
     assert marked(text, Code.FOREIGN_NAME) == ["vars"]
     legacy = HEAD.replace("v2", "v1") + "workflow:\n  - {step: start, tool: noop, message: '{{ outcome.data }}'}\n"

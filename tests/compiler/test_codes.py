@@ -12,7 +12,7 @@ from noetl_compiler import compile_file, compile_text
 from noetl_compiler.catalog import read_catalog, with_calls
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import one_line
-from noetl_compiler.phases import understand
+from noetl_compiler.phases import parse_playbook
 from noetl_compiler.source import SourceFile
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +59,7 @@ def test_an_example_gives_what_is_shown(section: Section, tmp_path: Path) -> Non
     for index, text in enumerate(texts):
         (tmp_path / f"{index}.yaml").write_text(text, encoding="utf-8")
     source = SourceFile(str(tmp_path / "0.yaml"), texts[0])
-    diagnostics = with_calls(understand(source), read_catalog(tmp_path)).diagnostics
+    diagnostics = with_calls(parse_playbook(source), read_catalog(tmp_path)).diagnostics
     shown = "".join(f"{one_line(found)}\n" for found in diagnostics)
     assert shown.replace(source.file, "playbook.yaml") == section.blocks["text"]
     assert section.code in {found.code.value for found in diagnostics}

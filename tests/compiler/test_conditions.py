@@ -64,7 +64,7 @@ def test_a_condition_is_its_outcome_its_cause_and_the_rest(source: str, on: OnSt
         ("loop.failed", "loop", "error"),
     ],
 )
-def test_an_event_is_told_where_it_happens(name: str, moment: Moment, on: OnStatus | None) -> None:
+def test_an_event_is_reported_where_it_happens(name: str, moment: Moment, on: OnStatus | None) -> None:
     source = f"event.name == '{name}'"
     assert read(f"{{{{ {source} }}}}", moment=moment) == (Condition(on) if on else Condition(rest=source))
 

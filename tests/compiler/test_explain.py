@@ -8,7 +8,7 @@ import pytest
 
 from noetl_compiler import compile_file
 from noetl_compiler.graph import Graph
-from noetl_compiler.preview import SourceLookup, explain
+from noetl_compiler.preview import KeyPathLookup, explain
 from noetl_compiler.reader import read, read_file
 
 OK = Path(__file__).parent / "corpus/ok"
@@ -25,7 +25,7 @@ def graph_of(path: Path) -> Graph:
 def explained(name: str, step: str) -> str:
     path = OK / f"{name}.yaml"
     source, _ = read_file(path)
-    return explain(graph_of(path), step, SourceLookup(read(source)[0]))
+    return explain(graph_of(path), step, KeyPathLookup(read(source)[0]))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -61,7 +61,7 @@ def test_an_explanation_cites_the_place_of_each_part(path: Path) -> None:
         ("v1_iterators", "start", "-> squares  line 9, next[0]"),
     ],
 )
-def test_a_part_tells_what_it_was_made_of(name: str, step: str, line: str) -> None:
+def test_a_part_reports_what_it_was_made_of(name: str, step: str, line: str) -> None:
     assert line in explained(name, step)
 
 

@@ -61,7 +61,7 @@ def test_all_modules_are_looked_at() -> None:
         ('CONFIG = {"key": ("key", "keys", "key_columns")}', "sinks.VALUE_KEYS[key]"),
         ('MODES = {"insert": "insert", "append": "append", "upsert": "upsert", "merge": "merge"}', "words.SINK_MODES"),
         ('Mode = Literal["sequential", "parallel", "chunked", "async"]', "words.LOOP_MODES"),
-        ('BACKOFF = told_words({"none": "No growth.", "linear": "More.", "exponential": "Twice."})', "words.BACKOFFS"),
+        ('BACKOFF = described_words({"none": "None.", "linear": "More.", "exponential": "Twice."})', "words.BACKOFFS"),
         ('Property("mode", "Which routes.", words("exclusive", "inclusive"))', "words.ROUTE_MODES"),
         ('failed = {"step.failed", "call.error", "step.exit"}', "events.names_of(step.failed)"),
         ('EVENTS = "step.enter call.done call.error step.exit loop.item loop.done".split()', "events.CASE_EVENTS"),

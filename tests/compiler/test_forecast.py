@@ -173,7 +173,7 @@ def test_what_a_condition_can_leave_out_may_not_run(lines: list[str], names: str
     assert {step.step for step in found if "may not run" not in step.assumed} - {"end"} == set(names)
 
 
-def test_a_cycle_is_counted_once_unless_told() -> None:
+def test_a_cycle_is_counted_once_without_a_given_size() -> None:
     graph = compile_or_raise(playbook("a -> b", "b -> a? c", "c"))
     once, often = forecast(graph), forecast(graph, sizes=Sizes(pages={"b": 7}))
     assert [step.assumed for step in once.steps][:3] == [("in a cycle, counted once (--pages)",)] * 2 + [()]

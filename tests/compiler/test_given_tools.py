@@ -14,7 +14,7 @@ from noetl_compiler.language.tool_description import Guarantee, ToolDescription,
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.migration import migrate, migrated
-from noetl_compiler.phases import understand
+from noetl_compiler.phases import parse_playbook
 from noetl_compiler.schema import DIALECTS, json_schema, schema_of_all
 from noetl_compiler.schema.lookup import UnknownPathError, lookup
 from noetl_compiler.schema.tools import ToolKinds
@@ -74,7 +74,7 @@ def test_a_wrong_field_is_an_error_in_every_dialect(form: str, fields: str, mess
     assert compile_text(text, tools=TOOLS).graph is None
 
 
-def test_a_misspelt_field_is_told_at_its_place() -> None:
+def test_a_misspelt_field_is_reported_at_its_place() -> None:
     [found] = told(FORMS["v10"] % "greeting: Hi, tims: 2")
     assert found == 'p.yaml:6:39: error[NT102]: unknown key "tims" in a task (did you mean "times"?)'
 
@@ -113,7 +113,7 @@ def test_a_sink_of_the_case_dialect_may_run_it() -> None:
 
 def test_migration_knows_it() -> None:
     source = SourceFile("p.yaml", FORMS["a step of v1"] % "greeting: Hi")
-    migration = migrated(understand(source, TOOLS))
+    migration = migrated(parse_playbook(source, TOOLS))
     assert migration.text is not None
     assert "kind: greet" in migration.text
     assert migrate(source).text is None
@@ -154,7 +154,7 @@ def test_it_is_looked_up() -> None:
         lookup("greet.greting", kinds)
 
 
-def test_its_guarantee_is_told() -> None:
+def test_its_guarantee_is_reported() -> None:
     text = FORMS["v10"] % "greeting: Hi"
 
     def of(tool: ToolDescription, text: str = text) -> str:

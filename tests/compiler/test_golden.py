@@ -29,7 +29,7 @@ def test_a_playbook_has_its_graph(path: Path, golden: Golden) -> None:
 
 
 @pytest.mark.parametrize("path", cases("err"), ids=lambda path: path.stem)
-def test_a_mistake_is_told_at_its_place(path: Path, golden: Golden) -> None:
+def test_a_mistake_is_reported_at_its_place(path: Path, golden: Golden) -> None:
     """A folder is a catalog: each of its playbooks is compiled beside the others."""
     found = findings_in(path)
     told = [f"{one_line(one)} ({one.hint})" if one.hint else one_line(one) for one in found]

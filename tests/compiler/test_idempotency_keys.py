@@ -98,7 +98,7 @@ def test_of_a_call_that_sends_no_headers_it_has_no_effect() -> None:
     ],
 )
 @pytest.mark.parametrize("place", ["task", "step"])
-def test_a_bad_header_is_told_at_its_place(place: str, name: str, message: str) -> None:
+def test_a_bad_header_is_reported_at_its_place(place: str, name: str, message: str) -> None:
     spec = f"spec: {{idempotency_key: {name}}}"
     step, task = (spec, "") if place == "step" else ("spec: {}", f", {spec}")
     result = compile_text(f"{HEAD}workflow:\n- step: start\n  {step}\n  tool: {{{HTTP}{task}}}\n")

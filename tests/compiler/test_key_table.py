@@ -99,7 +99,7 @@ def test_a_key_that_no_reader_asks_for_is_checked_by_its_type() -> None:
     ]
 
 
-def test_a_missing_key_is_told_once() -> None:
+def test_a_missing_key_is_reported_once() -> None:
     assert told(fields_of(CIRCUIT, "{window: 3}")) == [(Code.MISSING_FIELD, 'a circuit breaker needs "failures"')]
     fields = fields_of(STEP, "{desc: x}")
     fields.required_name("step")

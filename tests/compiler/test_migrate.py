@@ -128,7 +128,7 @@ def test_a_name_that_is_set_twice_is_set_in_turn() -> None:
         ("next: {spec: {mode: exclusive}, arcs: [{step: end, when: '{{ workload.x }}'}]}", ""),
     ],
 )
-def test_a_template_that_is_worded_anew_is_told(step: str, told: str) -> None:
+def test_a_template_that_migration_rewords_is_reported(step: str, told: str) -> None:
     head = "metadata: {name: x}\nworkload: {x: go}\nworkflow:\n  - step: start\n    tool: {kind: noop}\n"
     text = f"{head}    {step}\n  - step: end\n"
     notes = [note for note in migrated(text).notes if "is written as" in note.message]
@@ -136,7 +136,7 @@ def test_a_template_that_is_worded_anew_is_told(step: str, told: str) -> None:
     assert {note.span.line for note in notes} <= {6}
 
 
-def test_of_a_long_text_the_part_is_told_that_changes() -> None:
+def test_the_changed_part_of_a_long_text_is_reported() -> None:
     script = f"echo {'a ' * 100}; docker images --format '{{{{.ID}}}}' {'b ' * 100}"
     head = "metadata: {name: x}\nworkflow:\n  - step: start\n"
     text = f'{head}    tool: {{kind: shell, args: {{a: 1}}, cmds: ["{script}"]}}\n'
@@ -145,7 +145,7 @@ def test_of_a_long_text_the_part_is_told_that_changes() -> None:
     assert "{{.ID}}" in note.message
 
 
-def test_what_was_said_of_the_old_form_alone_is_told() -> None:
+def test_notes_about_the_old_form_alone_are_reported() -> None:
     task = "tool: http\n    url: http://x\n    retry: {max_attempts: 2, retry_on: [timeout]}\n"
     notes = migrated(f"metadata: {{name: x}}\nworkflow:\n  - step: start\n    {task}").notes
     assert [note.message for note in notes if note.message.startswith("left out")] == [

@@ -12,7 +12,7 @@ from noetl_compiler import compile_text
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.migration import migrate
 from noetl_compiler.migration.comments import comments_of
-from noetl_compiler.migration.context import Draft
+from noetl_compiler.migration.context import MigrationContext
 from noetl_compiler.migration.document import emit_document
 from noetl_compiler.migration.graph_diff import first_difference, without_places
 from noetl_compiler.migration.source_lookup import NOWHERE, Region
@@ -121,7 +121,7 @@ def test_no_comment_is_lost_wherever_it_stands(data: st.DataObject) -> None:
 
 
 def test_a_result_that_means_something_else_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def without_workload(draft: Draft) -> MappingNode:
+    def without_workload(draft: MigrationContext) -> MappingNode:
         whole = emit_document(draft)
         return MappingNode(tuple(entry for entry in whole.entries if entry[0].text != "workload"), NOWHERE)
 

@@ -40,7 +40,7 @@ def routed(following: str) -> str:
         (steps("{step: start, tool: []}"), Code.WRONG_VALUE, "[]"),
     ],
 )
-def test_a_mistake_is_told_once(text: str, code: Code, place: str) -> None:
+def test_a_mistake_is_reported_once(text: str, code: Code, place: str) -> None:
     source = SourceFile("", text)
     assert [(one.code, source.slice(one.span)) for one in compile_text(text).diagnostics] == [(code, place)]
 

@@ -27,7 +27,7 @@ def paging(patch: str, tool: str = "kind: http, url: 'http://x'") -> str:
         ("{xyz: 1}", "xyz", ""),
     ],
 )
-def test_a_patch_of_no_field_is_told_of(patch: str, name: str, hint: str) -> None:
+def test_a_patch_of_no_field_is_reported(patch: str, name: str, hint: str) -> None:
     found = [one for one in compile_text(paging(patch)).diagnostics if one.code is Code.UNKNOWN_KEY]
     message = f'patch names "{name}", which the tool http does not have'
     assert [(each.severity, each.message, each.hint or "") for each in found] == [(Severity.WARNING, message, hint)]

@@ -18,7 +18,7 @@ from noetl_compiler.graph import Arc, Graph, Loop, Route, SourceRef, Span, Step,
 from noetl_compiler.preview import dot, page, svg
 from noetl_compiler.preview.arrows import Arrow
 from noetl_compiler.preview.geometry import NO_LABEL, Box, Curve, Size
-from noetl_compiler.preview.layers import place
+from noetl_compiler.preview.layers import lay_out
 
 SPAN = Span(1, 1, 1, 2)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -61,7 +61,7 @@ def placed(pairs: list[tuple[str, str, Size]]) -> tuple[list[Box], list[Curve], 
     """Boxes, curves and the places of labels."""
     sizes = {str(number): (60.0 + 10 * number, 20.0 + 5 * number) for number in range(9)}
     arrows = [Arrow(start, end, f"label {index}") for index, (start, end, _) in enumerate(pairs)]
-    boxes, curves = place(sizes, arrows, [size for *_, size in pairs])
+    boxes, curves = lay_out(sizes, arrows, [size for *_, size in pairs])
     assert [box.name for box in boxes] == list(sizes)
     assert sorted(curve.arrow for curve in curves) == sorted(arrows)
     sized = {arrow.label: size for arrow, (*_, size) in zip(arrows, pairs, strict=True)}
@@ -98,7 +98,7 @@ def test_a_large_picture_has_points_in_proportion_to_its_steps() -> None:
     sizes = {str(number): (100.0, 40.0) for number in range(2_000)}
     chain = [Arrow(str(number), str(number + 1)) for number in range(1_999)]
     ends = [Arrow(str(number), "1999", "otherwise") for number in range(1_998)]
-    boxes, curves = place(sizes, [*chain, *ends], [NO_LABEL] * len(chain) + [(60.0, 16.0)] * len(ends))
+    boxes, curves = lay_out(sizes, [*chain, *ends], [NO_LABEL] * len(chain) + [(60.0, 16.0)] * len(ends))
     assert sum(len(curve.points) for curve in curves) < 20 * len(boxes)
     assert max(box.x for box in boxes) - min(box.x for box in boxes) < 100
 
@@ -174,7 +174,7 @@ def test_text_has_no_stroke_which_some_renderers_draw_over_it() -> None:
     ] == []
 
 
-def test_a_loop_and_its_region_are_told_apart() -> None:
+def test_a_loop_and_its_region_are_distinguished() -> None:
     loop = Loop("city", SPAN, collection=Value([1]), region=("b",), enter=Route(arcs=(Arc("b", SPAN),)), end="b")
     graph = graph_of(Step("a", SPAN, loop=loop), leading("b", "end"))
     assert 'subgraph cluster_n0 { label="each city"; n1 }' in dot(graph)

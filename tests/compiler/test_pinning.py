@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_compiler.catalog import understand_file
+from noetl_compiler.catalog import parse_file
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph
 from noetl_compiler.graph.pinned import PinnedCalls
@@ -41,7 +41,7 @@ def pinned(folder: Path, books: dict[str, str], root: str = "main") -> Pinned:
 
 
 def graph_of(folder: Path, name: str) -> Graph:
-    graph = lowered(understand_file(folder / f"{name}.yaml")).graph
+    graph = lowered(parse_file(folder / f"{name}.yaml")).graph
     assert graph is not None
     return graph
 

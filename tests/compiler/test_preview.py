@@ -122,7 +122,7 @@ def graph_of(*steps: Step) -> Graph:
     return seal(Graph(1, "", source, steps[0].name, "end", {step.name: step for step in (*steps, Step("end", SPAN))}))
 
 
-def test_a_failure_route_and_the_unreached_are_told_apart() -> None:
+def test_a_failure_route_and_the_unreached_are_distinguished() -> None:
     step = Step(
         "a",
         SPAN,
@@ -229,5 +229,5 @@ def test_wide_characters_take_two_columns() -> None:
         ("http", "{{ whole }}", ""),
     ],
 )
-def test_a_call_is_told_without_what_may_be_secret(kind: str, config: Json, call: str) -> None:
+def test_a_call_is_reported_without_what_may_be_secret(kind: str, config: Json, call: str) -> None:
     assert call_in_words(Task("t", kind, kind, SPAN, config=Value(config))) == call

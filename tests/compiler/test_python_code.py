@@ -177,7 +177,7 @@ def test_every_style_gives_the_very_place(style: str) -> None:
         ("      code: |\n        result = {{1: 2} for a in args}\n", []),
     ],
 )
-def test_what_is_certain_is_told(fields: str, expected: list[Code]) -> None:
+def test_what_is_certain_is_reported(fields: str, expected: list[Code]) -> None:
     assert codes(fields) == expected
 
 

@@ -180,7 +180,7 @@ def test_what_does_not_compile_for_its_shape_is_not_valid(text: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_property_tells_what_it_is_for(dialect: Dialect) -> None:
+def test_every_property_reports_what_it_is_for(dialect: Dialect) -> None:
     told: dict[str, str] = {
         f"{place}.{key}": one["description"]
         for place, schema in definitions(dialect).items()

@@ -54,7 +54,7 @@ def test_a_key_is_found_by_an_older_name() -> None:
     assert lookup("loop.concurrency").older == ("concurrency",)
 
 
-def test_a_kind_tells_its_own_keys_apart_from_those_of_every_call() -> None:
+def test_a_kind_distinguishes_its_own_keys_from_those_of_every_call() -> None:
     found = lookup("postgres")
     own, shared = dict(found.keys), dict(found.shared)
     assert "command" in own
@@ -62,7 +62,7 @@ def test_a_kind_tells_its_own_keys_apart_from_those_of_every_call() -> None:
     assert own.keys().isdisjoint(shared)
 
 
-def test_a_key_tells_its_words_and_examples() -> None:
+def test_a_key_reports_its_words_and_examples() -> None:
     assert dict(lookup("next.spec.mode").choices).keys() == {"exclusive", "inclusive"}
     assert lookup("task.timeout").examples == (30, "500ms", "5m")
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from noetl_compiler import Result, compile_file
-from noetl_compiler.catalog import understand_file
+from noetl_compiler.catalog import parse_file
 from noetl_compiler.diagnostics import Severity, one_line
 from noetl_compiler.graph import Task, decode, encode
 from noetl_compiler.guarantees import of_call
 from noetl_compiler.language.scripts import MAX_BYTES, SOURCES
-from noetl_compiler.phases import lowered, understand
+from noetl_compiler.phases import lowered, parse_playbook
 from noetl_compiler.preview.calls import call_in_words
 from noetl_compiler.scripts import Download, Fetch, ScriptError, with_scripts
 from noetl_compiler.source import SourceFile
@@ -40,7 +40,7 @@ def script(folder: Path, text: str, name: str = "a.py") -> None:
 def pinned(
     file: Path, request: Mapping[str, Any] | None = None, fetch: Fetch | None = None, *, to_run: bool = True
 ) -> Result:
-    return lowered(with_scripts(understand_file(file), request or {}, fetch=fetch, to_run=to_run))
+    return lowered(with_scripts(parse_file(file), request or {}, fetch=fetch, to_run=to_run))
 
 
 def told(result: Result) -> list[str]:
@@ -213,7 +213,7 @@ def test_what_only_a_run_knows_is_refused_at_the_template(tmp_path: Path) -> Non
 
 def test_a_text_without_a_file_has_no_folder() -> None:
     text = f"{HEAD}workflow:\n  - step: start\n    tool: {{kind: python, script: {{uri: a.py}}}}\n"
-    found = lowered(with_scripts(understand(SourceFile("<stdin>", text)), {}, to_run=True))
+    found = lowered(with_scripts(parse_playbook(SourceFile("<stdin>", text)), {}, to_run=True))
     assert found.graph is None
     assert "from the playbook's folder" in told(found)[0]
 

@@ -78,7 +78,7 @@ def test_what_a_vendor_gives_is_known_by_its_shape(prefix: str) -> None:
         ("a: '-----BEGIN PRIVATE KEY-----'", "-----BEGIN PRIVATE KEY-----"),
     ],
 )
-def test_a_secret_is_told_at_its_place(value: str, secret: str) -> None:
+def test_a_secret_is_reported_at_its_place(value: str, secret: str) -> None:
     assert_told(value, secret)
 
 
@@ -128,7 +128,7 @@ def test_a_secret_is_told_at_its_place(value: str, secret: str) -> None:
         "dsn: 'host=db password=$PASSWORD'",
     ],
 )
-def test_what_only_looks_like_a_secret_is_not_told(value: str) -> None:
+def test_what_only_looks_like_a_secret_is_not_reported(value: str) -> None:
     assert_told(value, None)
 
 

@@ -88,7 +88,7 @@ def test_a_certain_mistake_has_its_place(dialect: str, sql: str, near: str) -> N
         ("postgres", "selct 1 " * 10_000),
     ],
 )
-def test_what_may_be_valid_is_not_told(dialect: str, sql: str) -> None:
+def test_what_may_be_valid_is_not_reported(dialect: str, sql: str) -> None:
     assert syntax_problem(sql, dialect) is None
 
 
@@ -125,7 +125,7 @@ def test_templates_in_quotes(sql: str, texts: list[str]) -> None:
 @pytest.mark.parametrize(
     "template", ["execution_id", "job.uuid", "a | int", 'a | replace("\'", "\'\'")', "a | length", "a | tojson"]
 )
-def test_values_that_bring_no_quote_are_not_told(template: str) -> None:
+def test_values_that_bring_no_quote_are_not_reported(template: str) -> None:
     assert findings(f"      query: |\n        select '{{{{ {template} }}}}'\n") == []
 
 

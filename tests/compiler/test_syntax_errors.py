@@ -59,7 +59,7 @@ def test_a_tab_as_indentation_is_called_that(text: str, expected: tuple[int, int
         ),
     ],
 )
-def test_a_key_too_far_to_the_left_has_its_neighbours_told(text: str, expected: tuple[int, int, str, str]) -> None:
+def test_a_key_too_far_to_the_left_has_its_neighbours_reported(text: str, expected: tuple[int, int, str, str]) -> None:
     assert told(text) == expected
 
 
@@ -91,7 +91,7 @@ def test_a_colon_in_a_text_still_needs_quotes() -> None:
     ["", "      headers:\n        X: {0}b{0}\n", "      a: {0}{{{{ b }}}}{0}\n      c: {0}d{0}\n"],
     ids=["to the end", "to the next quote", "to a template"],
 )
-def test_a_missing_quote_is_told_where_the_text_begins(quote: str, later: str) -> None:
+def test_a_missing_quote_is_reported_where_the_text_begins(quote: str, later: str) -> None:
     text = f"{TOOL}      url: {quote}http://a\n      method: GET\n{later.format(quote)}"
     assert told(text) == (5, 12, OPEN_QUOTE, "close it")
 
@@ -138,7 +138,7 @@ def test_a_mistake_behind_a_quoted_template_is_no_missing_quote() -> None:
         ("{{ workload.a }}{{ workload.b }", 31),
     ],
 )
-def test_a_single_brace_is_told_at_its_place(template: str, column: int) -> None:
+def test_a_single_brace_is_reported_at_its_place(template: str, column: int) -> None:
     text = f'{HEAD}{TOOL}      url: "{template}"\n'
     (found,) = (one for one in compile_text(text).diagnostics if one.code.value == "NT301")
     assert (found.span.line, found.span.col) == (8, 12 + column)

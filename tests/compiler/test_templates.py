@@ -15,7 +15,16 @@ from jinja2 import StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from noetl_compiler.graph import Json, Span, Value
-from noetl_compiler.templates import Absent, TemplateFailure, Verdict, check, predicate, project, render, render_text
+from noetl_compiler.templates import (
+    Absent,
+    PredicateResult,
+    TemplateFailure,
+    check,
+    predicate,
+    project,
+    render,
+    render_text,
+)
 
 
 class View(Mapping[str, Any]):
@@ -254,33 +263,33 @@ def test_a_failure_in_a_value_has_its_span() -> None:
 
 
 VERDICTS = [
-    ("{{ workload.n == 3 }}", Verdict(True)),
-    ("{{ workload.n > 3 }}", Verdict(False)),
-    ("{{ workload.n }}", Verdict(True)),
-    ("{{ workload.items }}", Verdict(True)),
-    ("{{ none }}", Verdict(False)),
-    ("{{ [] }}", Verdict(False)),
-    ("{{ 0 }}", Verdict(False)),
-    ("{{ page }}", Verdict(True)),
-    ("{{ 'yes' }}", Verdict(True)),
-    ("{{ 'anything' }}", Verdict(True)),
-    ("{{ ' False ' }}", Verdict(False)),
-    ("{{ 'none' }}{{ '' }}", Verdict(False)),
-    ("true", Verdict(True)),
-    ("No", Verdict(False)),
-    ("null", Verdict(False)),
-    ("", Verdict(False)),
-    ("{% if workload.n %}1{% endif %}", Verdict(True)),
-    ("{{ nope }}", Verdict(False, ("nope",), is_mistake=True)),
-    ("{{ nope is defined }}", Verdict(False)),
-    ("{{ nope is not defined }}", Verdict(True)),
-    ("{{ workload.nope.deeper == 1 }}", Verdict(False, ("workload.nope",), is_mistake=True)),
-    ("{{ not nope }}", Verdict(False, ("nope",), is_mistake=True)),
+    ("{{ workload.n == 3 }}", PredicateResult(True)),
+    ("{{ workload.n > 3 }}", PredicateResult(False)),
+    ("{{ workload.n }}", PredicateResult(True)),
+    ("{{ workload.items }}", PredicateResult(True)),
+    ("{{ none }}", PredicateResult(False)),
+    ("{{ [] }}", PredicateResult(False)),
+    ("{{ 0 }}", PredicateResult(False)),
+    ("{{ page }}", PredicateResult(True)),
+    ("{{ 'yes' }}", PredicateResult(True)),
+    ("{{ 'anything' }}", PredicateResult(True)),
+    ("{{ ' False ' }}", PredicateResult(False)),
+    ("{{ 'none' }}{{ '' }}", PredicateResult(False)),
+    ("true", PredicateResult(True)),
+    ("No", PredicateResult(False)),
+    ("null", PredicateResult(False)),
+    ("", PredicateResult(False)),
+    ("{% if workload.n %}1{% endif %}", PredicateResult(True)),
+    ("{{ nope }}", PredicateResult(False, ("nope",), is_mistake=True)),
+    ("{{ nope is defined }}", PredicateResult(False)),
+    ("{{ nope is not defined }}", PredicateResult(True)),
+    ("{{ workload.nope.deeper == 1 }}", PredicateResult(False, ("workload.nope",), is_mistake=True)),
+    ("{{ not nope }}", PredicateResult(False, ("nope",), is_mistake=True)),
 ]
 
 
 @pytest.mark.parametrize(("source", "verdict"), VERDICTS)
-def test_a_predicate_decides_or_says_what_it_misses(source: str, verdict: Verdict) -> None:
+def test_a_predicate_decides_or_says_what_it_misses(source: str, verdict: PredicateResult) -> None:
     assert predicate(source, SCOPE) == verdict
 
 
@@ -302,20 +311,23 @@ ABSENT = {"output": {"http": {"status": Absent("status")}, "error": {"retryable"
 @pytest.mark.parametrize(
     ("source", "verdict"),
     [
-        ("{{ output.http.status >= 500 }}", Verdict(False, ("output.http.status",))),
-        ("{{ 500 <= output.http.status }}", Verdict(False, ("output.http.status",))),
-        ("{{ output.http.status // 100 == 5 }}", Verdict(False, ("output.http.status",))),
-        ("{{ output.http.status == 429 or output.http.status >= 500 }}", Verdict(False, ("output.http.status",))),
-        ("{{ output.http.status in [500, 503] }}", Verdict(False)),
-        ("{{ output.http.status not in [500, 503] }}", Verdict(True)),
-        ("{{ output.http.status == none and output.http.status is none }}", Verdict(True)),
-        ("{{ not output.error.retryable }}", Verdict(True)),
-        ("{{ (output.http.status | int) >= 500 }}", Verdict(False)),
-        ("{{ (output.http.status | default(0, true)) >= 500 }}", Verdict(False)),
+        ("{{ output.http.status >= 500 }}", PredicateResult(False, ("output.http.status",))),
+        ("{{ 500 <= output.http.status }}", PredicateResult(False, ("output.http.status",))),
+        ("{{ output.http.status // 100 == 5 }}", PredicateResult(False, ("output.http.status",))),
+        (
+            "{{ output.http.status == 429 or output.http.status >= 500 }}",
+            PredicateResult(False, ("output.http.status",)),
+        ),
+        ("{{ output.http.status in [500, 503] }}", PredicateResult(False)),
+        ("{{ output.http.status not in [500, 503] }}", PredicateResult(True)),
+        ("{{ output.http.status == none and output.http.status is none }}", PredicateResult(True)),
+        ("{{ not output.error.retryable }}", PredicateResult(True)),
+        ("{{ (output.http.status | int) >= 500 }}", PredicateResult(False)),
+        ("{{ (output.http.status | default(0, true)) >= 500 }}", PredicateResult(False)),
     ],
 )
 def test_a_part_of_an_outcome_that_is_not_there_is_none_but_cannot_be_computed_with(
-    source: str, verdict: Verdict
+    source: str, verdict: PredicateResult
 ) -> None:
     assert predicate(source, ABSENT) == verdict
 
@@ -426,7 +438,7 @@ def test_any_text_gives_a_value_or_a_failure(source: str) -> None:
     assert outcome(source, scope) == outcome(source, scope)
 
 
-def outcome(source: str, scope: dict[str, Any]) -> tuple[str, Verdict | str]:
+def outcome(source: str, scope: dict[str, Any]) -> tuple[str, PredicateResult | str]:
     """The rendering as JSON and the verdict, or the failures' messages."""
     try:
         rendered = json.dumps(render_text(source, scope))

@@ -73,6 +73,6 @@ workflow:
 """
 
 
-def test_it_is_told_once_how_to_write_it() -> None:
+def test_how_to_write_it_is_reported_once() -> None:
     told = [found.hint for found in compile_text(TWICE).diagnostics if "outside" in found.message]
     assert told == ["write \"{{ (workload.a) | string == 'x' }}\""]

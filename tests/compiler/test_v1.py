@@ -71,7 +71,7 @@ def test_every_way_to_say_what_a_step_does(fields: str, kind: str, label: str) -
         ("type: python, code: pass, params: {a: 1}, args: {b: 2}", {"code": "pass"}, {"a": 1, "b": 2}),
     ],
 )
-def test_fields_of_the_tool_are_told_from_names_bound_for_it(
+def test_fields_of_the_tool_are_distinguished_from_names_bound_for_it(
     fields: str, config: dict[str, object], given: dict[str, object]
 ) -> None:
     task = task_of(fields)
@@ -122,7 +122,7 @@ def test_the_name_and_path_may_stand_at_both_places() -> None:
     assert (source.name, source.path) == ("inner", "root")
 
 
-def test_an_empty_filter_is_told_and_keeps_all() -> None:
+def test_an_empty_filter_is_reported_and_keeps_all() -> None:
     result = compile_text(f'{HEAD}workflow: [{{step: start, type: noop, loop: {{in: [1], filter: "{{{{}}}}"}}}}]\n')
     assert result.graph is not None
     loop = result.graph.steps["start"].loop

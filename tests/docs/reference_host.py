@@ -21,7 +21,7 @@ from noetl_temporal.machine.events import Decided, Event, Signalled
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
 from noetl_temporal.machine.waits.wait import Signal
-from noetl_temporal.playbook_tests.host import Run, run_graph
+from noetl_temporal.playbook_tests.host import TrialRun, run_graph
 from noetl_temporal.run_tool import Attempt
 from noetl_temporal.value_store import ValueStore
 
@@ -64,11 +64,11 @@ async def run_playbook(
     payload: dict[str, Any],
     called: Mapping[str, Graph],
     told: Told = NOTHING_TOLD,
-) -> Run:
+) -> TrialRun:
     """Run to the end. The loops and calls that are left then are cancelled. ``called`` are the playbooks that it may
     call, by their paths.
     """
-    run = Run()
+    run = TrialRun()
     await run_graph(graph, _RealTools(tools, source, called, told), execution_id, payload, run)
     return run
 
@@ -92,7 +92,7 @@ class _RealTools:
     def playbook(self, call: ToolCall) -> Graph:
         return self.called[call.config["path"]]
 
-    def attend(self, machine: Machine, run: Run, tell: Callable[[Event], None]) -> None:
+    def attend(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> None:
         del run
         for fact in self.told.facts(machine):
             tell(fact)

@@ -26,13 +26,13 @@ from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import Diagnostic
 from noetl_compiler.graph import Graph
 from noetl_compiler.guarantees import name_of, of_call, tasks_of
-from noetl_compiler.phases import lowered, understand
+from noetl_compiler.phases import lowered, parse_playbook
 from noetl_compiler.pinning import pin_graphs
 from noetl_compiler.scripts import with_scripts
 from noetl_compiler.source import SourceFile
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.playbook_tests.differences import is_like
-from noetl_temporal.playbook_tests.host import Run
+from noetl_temporal.playbook_tests.host import TrialRun
 from noetl_temporal.playbook_tests.suites import load
 from noetl_temporal.playbook_tests.trial import run_test
 from noetl_temporal.stack.addresses import Addresses
@@ -153,14 +153,14 @@ def _names(notes: Mapping[str, Any], note: str) -> list[str]:
     return list(notes.get(note) or {})
 
 
-def _attempts(run: Run) -> Counter[str]:
+def _attempts(run: TrialRun) -> Counter[str]:
     found: Counter[str] = Counter()
     for made in run.calls:
         found[made.call.task] += made.attempts
     return found
 
 
-def _outcomes(run: Run) -> dict[str, PlainOutcome]:
+def _outcomes(run: TrialRun) -> dict[str, PlainOutcome]:
     """The last of each task."""
     return {made.call.task: made.report.outcome for made in run.calls if made.report is not None}
 
@@ -171,7 +171,7 @@ def _guarantees(graph: Graph) -> dict[str, str]:
 
 def _graph(block: Block) -> Graph:
     """With the scripts that pages show fetched."""
-    found = understand(SourceFile("<text>", block.text))
+    found = parse_playbook(SourceFile("<text>", block.text))
     graph = lowered(with_scripts(found, {}, fetch=lambda download: SCRIPTS[download.url])).graph
     assert graph is not None
     return graph

@@ -115,7 +115,7 @@ _BY_WHAT_A_SERVER_SAID = frozenset(map(http_kind, (302, 401, 404, 429, 500))) | 
 """Kinds that no literal beside a message names."""
 
 
-def test_every_kind_of_error_is_told() -> None:
+def test_every_kind_of_error_is_reported() -> None:
     sources = [file for root in ("noetl_temporal", "activities") for file in (ROOT / root).rglob("*.py")]
     found = {kind for file in sources for match in _KINDS.findall(file.read_text("utf-8")) for kind in match if kind}
     internal = {"unrecorded"}  # the record of an attempt, not the error of a call

@@ -109,7 +109,7 @@ ENTER = """
 """
 
 
-def test_a_way_on_at_the_entry_skips_the_call() -> None:
+def test_a_route_at_the_entry_skips_the_call() -> None:
     found, _ = run(case(ENTER), off=True)
     assert [event.type for event in found.events if event.node == "start"] == [
         "policy.admit.evaluated",
@@ -169,7 +169,7 @@ def test_an_error_is_retried_and_then_fails(when: str) -> None:
     assert found.finish.status == "failed"
 
 
-def test_a_call_again_with_names_is_rendered_anew() -> None:
+def test_a_call_again_with_names_is_rendered_again() -> None:
     workflow = """
   - step: start
     args: {cursor: a}

@@ -23,7 +23,7 @@ LOOP = """
 """
 
 
-def test_a_way_on_that_an_item_names_is_taken_at_once() -> None:
+def test_a_route_that_an_item_names_is_taken_at_once() -> None:
     workflow = LOOP + "  - {step: other, tool: {kind: noop}, args: {n: null, all: null}}\n"
     found, activity = run(workflow)
     assert steps(found) == ["other", "other", "start", "end"]

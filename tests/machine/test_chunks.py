@@ -230,7 +230,7 @@ def test_a_chunk_that_waits_for_a_hold_to_end_is_dropped_with_its_loop() -> None
     assert run.finish().status == "failed"
 
 
-def test_failures_of_items_are_told_of_every_chunk() -> None:
+def test_failures_of_items_are_reported_for_every_chunk() -> None:
     text = looped(10, "mode: parallel, max_in_flight: 3")
     run = run_text(text, lambda call: error("odd") if call.config["message"] % 3 == 0 else 1)
     assert [one.iteration for one in run.finish.failures.kept] == [0, 3, 6, 9]

@@ -86,7 +86,7 @@ def test_every_event_and_call_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -
     assert len(encoded) == len(found.events) + len(found.calls) + loops
 
 
-def test_a_command_tells_how_large_it_is() -> None:
+def test_a_command_reports_how_large_it_is() -> None:
     commands = Machine(compile_or_raise(sequence(1)), execution_id=1).feed(Started(EPOCH_MS))
     calls = [one for one in commands if isinstance(one, CallTool)]
     events = [one for one in commands if isinstance(one, Emit)]

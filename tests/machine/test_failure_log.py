@@ -52,7 +52,7 @@ def test_the_first_and_the_last_are_kept_and_all_are_counted(count: int) -> None
     assert log.cause == (every[0] if every else None)
 
 
-def test_counts_tell_steps_kinds_and_what_was_handled() -> None:
+def test_counts_report_steps_kinds_and_what_was_handled() -> None:
     failures = [
         Failure("b", "1", kind="http"),
         Failure("a", "2", kind="http", handled=True),

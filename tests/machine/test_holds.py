@@ -51,7 +51,7 @@ def test_a_retry_is_the_next_run_of_the_step(snapshots: bool) -> None:
     run = Controlled(HELD, snapshots=snapshots)
     run.ends(error("no such table"))
     assert calls(run) == ["start"]
-    assert run.machine.stands_still
+    assert run.machine.is_suspended
     held = next(one.event for one in run.of(Emit) if one.event.type == "step.held")
     assert (held.status, held.error, held.meta["step_run_id"]) == ("PAUSED", "no such table", "start#1")
     run.retry()

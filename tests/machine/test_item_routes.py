@@ -245,7 +245,7 @@ def answer(chunk: LoopMachine, call: ToolCall, **facts: Any) -> list[ToolCall]:
     return [one.call for one in chunk.feed(fact) if isinstance(one, CallTool)]
 
 
-def test_a_route_goes_on_after_its_machine_is_made_anew() -> None:
+def test_a_route_continues_after_its_machine_is_restored() -> None:
     graph = compile_or_raise(text())
     _, chunk = begun(graph)
     (call,) = calls_of(chunk)

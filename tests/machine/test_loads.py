@@ -100,7 +100,7 @@ def second_calls(commands: list[Command]) -> list[tuple[int | None, Any]]:
 
 
 @READS
-def test_loads_of_items_overlap_and_each_goes_on_with_its_own(tasks: str) -> None:
+def test_loads_of_items_overlap_and_each_continues_with_its_own(tasks: str) -> None:
     run = Items(tasks)
     assert run.all_first_ended() == run.loads
     assert second_calls(run.commands) == []

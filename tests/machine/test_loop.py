@@ -104,7 +104,7 @@ def test_parallel_sets_apply_in_index_order_at_the_end() -> None:
     assert run_text(text, message, pick=lambda count: count - 1).finish.result == 3
 
 
-def test_every_iteration_is_told_once() -> None:
+def test_every_iteration_is_reported_once() -> None:
     run = run_text(loop(", spec: {mode: parallel}"), message)
     [started] = run.of("loop.started")
     iterations = run.of("loop.iteration.started")

@@ -103,7 +103,7 @@ def test_the_profile_decides_what_a_loop_gives(names: NamesProfile, result: list
         (NamesProfile(), TASK, "usual"),
     ],
 )
-def test_a_call_is_told_only_where_its_rules_or_sinks_see_other_names(
+def test_a_call_is_reported_only_where_its_rules_or_sinks_see_other_names(
     names: NamesProfile, workflow: str, sent: str
 ) -> None:
     call = run(names, workflow).calls[0]

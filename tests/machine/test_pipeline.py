@@ -200,7 +200,7 @@ def test_each_page_is_a_task_execution_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("limit", "is_cut"), [(2, True), (3, False), (4, False)])
-def test_pages_beyond_the_limit_are_told_of(limit: int, is_cut: bool) -> None:
+def test_pages_beyond_the_limit_are_reported(limit: int, is_cut: bool) -> None:
     run = run_text(PAGES.replace("MAX", str(limit)).replace("STRATEGY", "append").replace("PATH", "items"), a_page)
     assert ("exhausted" in run.of("task.done")[-1].meta["sequence"]) == is_cut
     warnings = [event.error for event in run.of("warning")]

@@ -85,7 +85,7 @@ def test_a_rule_that_is_wrong_is_a_failure_and_no_other_rule_is_asked() -> None:
         decide([rule(0, "retry", "{{ 1 / 0 }}"), rule(1, "continue")], "error", outcome_names("http", BUSY), 1)
 
 
-def test_an_undefined_name_is_told() -> None:
+def test_an_undefined_name_is_reported() -> None:
     found = decide([rule(0, "fail", "{{ nope.deep }}")], "ok", outcome_names("http", FINE), 1)
     assert found.rule is None
     assert found.indeterminate

@@ -97,7 +97,7 @@ def outcomes(machine: Machine, restart: bool) -> tuple[list[Any], Finish]:
 
 @settings(max_examples=40)
 @given(playbooks())
-def test_a_restored_machine_goes_on_as_if_nothing_had_happened(text: str) -> None:
+def test_a_restored_machine_continues_as_if_nothing_had_happened(text: str) -> None:
     graph = compile_or_raise(text)
     whole = outcomes(Machine(graph, execution_id=5), restart=False)
     pieces = outcomes(Machine(graph, execution_id=5), restart=True)

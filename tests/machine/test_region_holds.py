@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl_temporal.machine.control import RefusedError
-from noetl_temporal.machine.events import CancelRequested, ChunkFinished, ChunkReport, RetryRequested, TimerFired
+from noetl_temporal.machine.commands import OpenWait
+from noetl_temporal.machine.control import RefusedError, chosen_held
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    ChunkFinished,
+    ChunkReport,
+    RetryRequested,
+    TimerFired,
+    WaitOpened,
+)
 
 from .driver import error
 from .paired import Pair
@@ -57,13 +65,13 @@ def test_a_retry_is_the_next_run_of_the_step_in_its_iteration(restored: bool) ->
     pair = Pair(REGION)
     pair.ends("first", error("no table"), iteration=1)
     pair.settle()
-    assert pair.parent.stands_still
+    assert pair.parent.is_suspended
     assert pair.held() == pair.held("first") == pair.held("first[1]") == "each/1/1/first#1"
     if restored:
         pair.restore()
     pair.retry("first[1]")
     pair.settle()
-    assert not pair.parent.stands_still
+    assert not pair.parent.is_suspended
     pair.ends("first", 5, iteration=1)
     pair.ends("first", 4, iteration=0)
     pair.ends("second", iteration=1)
@@ -185,7 +193,7 @@ def test_a_decision_that_comes_too_late_has_no_effect() -> None:
     pair.settle()
     assert pair.parent.state.handed == {}
     assert begun(pair, "first") == 2
-    assert not pair.parent.stands_still
+    assert not pair.parent.is_suspended
 
 
 def test_a_decision_is_applied_once() -> None:
@@ -222,6 +230,16 @@ def test_a_retry_that_reaches_a_paused_chunk_begins_when_it_goes_on(restored: bo
     assert any(call.iteration == 0 for call in pair.calls.values())
 
 
+def test_a_decision_that_arrives_together_with_the_news_of_the_hold_is_accepted() -> None:
+    """As where a worker died with the news, and the next one gets both in one workflow task."""
+    pair = Pair(REGION)
+    pair.ends("first", error(), iteration=0)
+    [opened] = pair.up
+    assert isinstance(opened, OpenWait)
+    unfed = [WaitOpened(pair.now, opened.wait)]
+    assert chosen_held(pair.graph, pair.parent.state, "first", unfed).run == "each/1/0/first#1"
+
+
 def test_what_is_held_is_named_where_several_are() -> None:
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
@@ -250,7 +268,7 @@ class Managed(Pair):
     """A run that somebody manages; requests are those that a validator lets through."""
 
     def retry_one(self) -> None:
-        if self.parent.stands_still and not self.parent.is_paused:
+        if self.parent.is_suspended and not self.parent.is_paused:
             self.retry(next(wait.run for wait in self.parent.state.waits.values()))
 
     def skip_one(self) -> None:

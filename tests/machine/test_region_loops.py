@@ -123,7 +123,7 @@ def test_the_end_decides_on_failed_iterations() -> None:
     assert (cause.step, cause.iteration, cause.handled) == ("measure", 1, False)
 
 
-def test_the_summary_tells_of_the_steps_inside() -> None:
+def test_the_summary_reports_the_steps_inside() -> None:
     def answer(call: ToolCall) -> Any:
         return error("server_error", "broken") if url(call) == "Rome/1" else answered(call)
 
@@ -195,7 +195,7 @@ def test_fail_fast_cancels_the_other_iterations() -> None:
     assert machine.report.stats == {"total": 2, "success": 0, "failed": 1, "skipped": 1}
 
 
-def test_a_chunk_goes_on_from_its_snapshot() -> None:
+def test_a_chunk_continues_from_its_snapshot() -> None:
     """Every fact goes to a machine that was restored from the snapshot of the one before."""
     machine = chunk(NESTED, "mode: parallel")
     waiting = [one.call.id for one in machine.feed(Started(EPOCH_MS)) if isinstance(one, CallTool)]

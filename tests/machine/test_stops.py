@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from noetl_compiler import compile_or_raise
+from noetl_compiler.language.defaults import CLEANUP_SECONDS
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
-from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
 from noetl_temporal.machine.events import (
     CancelRequested,
@@ -256,7 +256,7 @@ def report_of(loop: Watched) -> ChunkReport:
     return machine.report
 
 
-def test_fail_fast_lets_no_item_go_on_to_its_next_task() -> None:
+def test_fail_fast_lets_no_item_continue_to_its_next_task() -> None:
     loop = looped(", on_error: fail_fast")
     loop.feed(ToolFinished, "0:a:1", error())
     assert Cancel("1:a:1") in loop.commands

@@ -363,7 +363,7 @@ def test_parts_that_follow_each_other_are_one() -> None:
     assert found.parts == (Part("r", 0, 2), Part(count=2), Part("r", 2, 1), Part("large"), Part(count=1))
 
 
-def test_results_of_all_chunks_are_told_in_the_order_of_the_items() -> None:
+def test_results_of_all_chunks_are_reported_in_the_order_of_the_items() -> None:
     progress = LoopProgress("start/1", 9, [], {}, 2, [])
     stats = {"total": 2}
     progress.reports[4] = ChunkReport("ok", [], stats, stored=StoredRef((Part("b", 0, 2),), 20))

@@ -25,18 +25,18 @@ def warned(text: str, answer: Any) -> list[str | None]:
     return [event.error for event in run_text(playbook(text), lambda _call: answer).of("warning")]
 
 
-def test_it_is_told_at_the_task() -> None:
+def test_it_is_reported_at_the_task() -> None:
     run: Run = run_text(playbook(STEP), lambda _call: ok({"n": None}, meta={"warning": TOLD}))
     [warning] = run.of("warning")
     assert (warning.error, warning.node, warning.meta["source"]["line"]) == (f"read: {TOLD}", "start", 7)
     assert run.finish.status == "completed"
 
 
-def test_a_loop_tells_it_once() -> None:
+def test_a_loop_reports_it_once() -> None:
     assert warned(LOOP, ok({"n": None}, meta={"warning": TOLD})) == [f"read: {TOLD}"]
 
 
-def test_a_call_that_fails_tells_it_too() -> None:
+def test_a_call_that_fails_reports_it_too() -> None:
     assert warned(STEP, error(meta={"warning": TOLD})) == [f"read: {TOLD}"]
     failed = ToolReport({"status": "ok", "result": 1, "meta": {"warning": TOLD}}, failed=RuleFailure("no number"))
     assert warned(STEP, failed) == [f"read: {TOLD}"]

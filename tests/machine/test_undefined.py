@@ -26,7 +26,7 @@ def routed(when: str, answer: Any = None) -> Run:
     return run_text(playbook(ROUTED.replace("WHEN", when) + step("a")), lambda _call: result)
 
 
-def test_a_typo_in_a_route_is_told_at_its_place() -> None:
+def test_a_typo_in_a_route_is_reported_at_its_place() -> None:
     run = routed("start.cuont == 5")
     [warning] = run.of("warning")
     told = '"start.cuont" is undefined, so this condition did not match: did you mean "count"?'
@@ -46,7 +46,7 @@ def test_a_part_that_an_outcome_lacks_is_no_mistake() -> None:
     assert warnings(routed("output.http.status >= 500 or output.error.status > 400")) == []
 
 
-def test_a_typo_is_told_beside_a_way_that_raises() -> None:
+def test_a_typo_is_reported_beside_a_route_that_raises() -> None:
     arcs = '[{step: a, when: "{{ start.cuont == 5 }}"}, {step: a, set: {ctx.x: "{{ 1 / start.zero }}"}}]'
     text = f"  - step: start\n    tool: {{kind: noop}}\n    next: {{arcs: {arcs}}}\n"
     run = run_text(playbook(text) + step("a"), lambda _call: {"count": 5, "zero": 0})
@@ -61,7 +61,7 @@ def test_after_a_failure_names_are_missing_on_purpose() -> None:
 
 
 @pytest.mark.parametrize(("other", "expected"), [("response.x == 1", 0), ("response.x == 2", 1)])
-def test_an_older_playbook_is_told_only_where_no_condition_matched(other: str, expected: int) -> None:
+def test_an_older_playbook_is_reported_only_where_no_condition_matched(other: str, expected: int) -> None:
     text = f"""
   - step: start
     tool: {{kind: python, code: "pass"}}
@@ -79,7 +79,7 @@ def test_an_older_playbook_is_told_only_where_no_condition_matched(other: str, e
     assert sum('"response.y" is undefined' in one for one in warnings(run)) == expected
 
 
-def test_an_admission_rule_is_told() -> None:
+def test_an_admission_rule_is_reported() -> None:
     rules = '{rules: [{when: "{{ workload.off }}", then: {allow: false}}]}'
     text = f"  - step: start\n    spec: {{policy: {{admit: {rules}}}}}\n    tool: {{kind: noop}}\n"
     told = '"workload.off" is undefined, so this condition did not match: did you mean "of"?'
@@ -114,14 +114,14 @@ def test_items_left_out_of_a_loop_are_counted_in_one_warning() -> None:
     assert told == ['"item.hot" is undefined for 2 of 3 items, so they were left out: did you mean "hto"?']
 
 
-def test_a_rule_is_told_once_in_a_loop_however_many_items_it_has() -> None:
+def test_a_rule_is_reported_once_in_a_loop_however_many_items_it_has() -> None:
     run = looped(str([{"hot": True}] * 900).replace("'", '"').replace("True", "true"))
     told = '"output.moer" is undefined, so this condition did not match'
     assert warnings(run) == [told]
     assert len(run.calls) == 900
 
 
-def test_a_rule_is_told_once_over_the_pages_of_a_task() -> None:
+def test_a_rule_is_reported_once_over_the_pages_of_a_task() -> None:
     text = """
   - step: start
     tool:

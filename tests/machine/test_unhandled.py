@@ -38,7 +38,7 @@ def line_of(run: Run) -> int:
         ("{when: '{{ output.result.data.next is not defined }}', then: {do: break}}",),
     ],
 )
-def test_a_rule_that_ends_a_failed_call_by_chance_is_told(rules: tuple[str, ...]) -> None:
+def test_a_rule_that_ends_a_failed_call_by_chance_is_reported(rules: tuple[str, ...]) -> None:
     run = run_with(*rules)
     assert run.finish.status == "completed"
     assert [event.error for event in run.of("warning")] == [TOLD.format(line_of(run))]
@@ -54,10 +54,10 @@ def test_a_rule_that_ends_a_failed_call_by_chance_is_told(rules: tuple[str, ...]
         ("{else: {then: {do: fail}}}",),
     ],
 )
-def test_a_rule_that_asks_about_errors_is_not_told(rules: tuple[str, ...]) -> None:
+def test_a_rule_that_asks_about_errors_is_not_reported(rules: tuple[str, ...]) -> None:
     assert run_with(*rules).of("warning") == []
 
 
-def test_a_loop_tells_of_it_once() -> None:
+def test_a_loop_is_reported_once() -> None:
     run = run_with(ELSE_BREAK, loop="    loop: {in: [1, 2, 3], iterator: one}\n")
     assert [event.error for event in run.of("warning")] == [TOLD.format(line_of(run))]

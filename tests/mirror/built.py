@@ -12,7 +12,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.payloads import as_map
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, Run
+from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
 from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.run_state import RunState
 from noetl_temporal.packed_trail import pack, to_payload
@@ -35,7 +35,7 @@ def payloads(value: Any) -> Payloads:
 class History:
     """A run's events so far. ``now`` is the time of the next one, milliseconds since the epoch."""
 
-    def __init__(self, run: Run, given: Json, now: int = START, **started: Any) -> None:
+    def __init__(self, run: WorkflowRun, given: Json, now: int = START, **started: Any) -> None:
         self.run, self.given, self.now = run, given, now
         self.events: list[HistoryEvent] = []
         own = {"first_execution_run_id": run.run_id, "input": payloads(given)}
@@ -118,7 +118,7 @@ def playbook(execution_id: int, *, run_id: str = "r1", now: int = START, **field
     """A playbook's history that has begun, both parts of its input in one."""
     graph: Json = {"version": 1, "digest": "d", "source": SOURCE, "workload": {"data": {}}}
     given: Json = {"execution_id": execution_id, "graph": graph, "content": "kind: Playbook", **fields}
-    return History(Run("default", f"tests/built/{execution_id}", run_id, PLAYBOOK), given, now)
+    return History(WorkflowRun("default", f"tests/built/{execution_id}", run_id, PLAYBOOK), given, now)
 
 
 def loop(
@@ -128,7 +128,9 @@ def loop(
     named = {"execution_id": execution_id, "loop_id": "fetch/1"}
     own = {**named, "slot": slot, "after": after, "event_id": event_id}
     given = {"input": own, "source": SOURCE, "step": {"name": "fetch"}}
-    return History(Run("default", f"tests/built/{execution_id}/fetch/1", f"l{slot}", LOOP), given, now, **started)
+    return History(
+        WorkflowRun("default", f"tests/built/{execution_id}/fetch/1", f"l{slot}", LOOP), given, now, **started
+    )
 
 
 def child(of: History, event_id: int, initiated: int, *, slot: int) -> History:

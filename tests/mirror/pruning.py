@@ -24,7 +24,7 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.mirror.prune import Pruned, prune
+from noetl_temporal.mirror.prune import PruneResult, prune
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.setup import register_search_attributes
 from noetl_temporal.stack.addresses import Addresses
@@ -114,7 +114,7 @@ class Place:
     async def _has_none_of(self, ids: Sequence[str]) -> bool:
         return not [run async for run in self.client.temporal.list_workflows("") if run.id in ids]
 
-    async def prune(self, limit: timedelta = LIMIT, *, dry_run: bool = False) -> Pruned:
+    async def prune(self, limit: timedelta = LIMIT, *, dry_run: bool = False) -> PruneResult:
         return await prune(self.client.temporal, self.dsn, limit, dry_run=dry_run)
 
     async def keys(self) -> set[str]:

@@ -21,7 +21,7 @@ from temporalio.client import Client, WorkflowHistory
 
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.payloads import as_list, as_map
-from noetl_temporal.mirror.raw import Run, links
+from noetl_temporal.mirror.raw import WorkflowRun, links
 from noetl_temporal.mirror.rows import begin, fold
 
 HERE = Path(__file__).parent
@@ -31,7 +31,7 @@ NAMES = ("failed", "flaky", "pages")
 class Recorded(msgspec.Struct):
     """One run: who it is, and its history in the JSON of Temporal's own tools."""
 
-    run: Run
+    run: WorkflowRun
     history: dict[str, Any]
 
     def events(self) -> list[HistoryEvent]:
@@ -55,7 +55,7 @@ def told(recorded: list[Recorded]) -> str:
     return "".join(msgspec.json.encode(row).decode() + "\n" for row in rows)
 
 
-async def _histories(client: Client, root: Run) -> list[Recorded]:
+async def _histories(client: Client, root: WorkflowRun) -> list[Recorded]:
     handle = client.get_workflow_handle(root.workflow_id, run_id=root.run_id)
     history = await handle.fetch_history()
     children = [await _histories(client, link) for link in links(root, history.events)]
@@ -86,7 +86,7 @@ async def _record(address: str) -> None:
             handle = await client.submit(f"playbooks/{name}.yaml")
             await handle.result()
             found = await _histories(
-                temporal, Run("default", handle.workflow_id, handle.run_id or "", "noetl.playbook")
+                temporal, WorkflowRun("default", handle.workflow_id, handle.run_id or "", "noetl.playbook")
             )
             (HERE / f"histories/{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1))
 

@@ -77,9 +77,9 @@ def playbook(execution_id: int, *script: Json, **fields: Any) -> Json:
 
 def call(execution_id: int, parent: int | str, answer: Json, trail: tuple[Json, ...] = (), **fields: Any) -> Json:
     """The script's line that calls a tool which answers as told."""
-    named = {"id": "fetch/1:page:1", "key": "k", "step": "fetch", "task": "page", "kind": "http"}
+    named = {"id": "fetch/1:page:1", "key": f"{execution_id}/k", "step": "fetch", "task": "page", "kind": "http"}
     config = {"url": "http://x", "headers": {"Authorization": "hush"}}
-    given = {**named, "execution_id": execution_id, "event_id": parent, "config": config, **fields}
+    given = {**named, "event_id": parent, "config": config, **fields}
     return {"do": "call", "call": given, "answer": answer, "trail": trail}
 
 

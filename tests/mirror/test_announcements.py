@@ -8,7 +8,7 @@ import pytest
 from temporalio.client import Client
 
 from noetl_temporal.mirror.announcements import announce
-from noetl_temporal.mirror.raw import PLAYBOOK, Run
+from noetl_temporal.mirror.raw import PLAYBOOK, WorkflowRun
 from noetl_temporal.mirror.service import Mirror, mirroring
 from tests.mirror.conftest import Log, Scripts
 from tests.mirror.scripted import call, domain_event
@@ -18,13 +18,13 @@ ONE = domain_event("ctx.updated", 1, "COMPLETED")
 
 @pytest.fixture(autouse=True)
 def no_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def listed(_mirror: Mirror, _since: object) -> set[Run]:
+    async def listed(_mirror: Mirror, _since: object) -> set[WorkflowRun]:
         return set()
 
     monkeypatch.setattr(Mirror, "_listed", listed)
 
 
-async def _told_until_read(log: Log, run: Run, execution_id: int) -> None:
+async def _told_until_read(log: Log, run: WorkflowRun, execution_id: int) -> None:
     """Announce it until the log has its row: nobody knows when the mirror has begun to listen."""
     while ("ctx.updated", "COMPLETED") not in await log.story(execution_id):
         await announce(log.database, run)
@@ -35,7 +35,7 @@ async def test_a_run_that_is_announced_is_read(
     client: Client, scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     handle = await scripts.start(execution_id, call(execution_id, 1, {}, (ONE,)))
-    run = Run(client.namespace, handle.id, handle.first_execution_run_id or "", PLAYBOOK)
+    run = WorkflowRun(client.namespace, handle.id, handle.first_execution_run_id or "", PLAYBOOK)
     async with asyncio.timeout(60), mirroring(client, dsn):
         await _told_until_read(log, run, execution_id)
 
@@ -44,7 +44,7 @@ async def test_what_is_no_run_and_a_lost_connection_do_no_harm(
     client: Client, scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     handle = await scripts.start(execution_id, call(execution_id, 1, {}, (ONE,)))
-    run = Run(client.namespace, handle.id, handle.first_execution_run_id or "", PLAYBOOK)
+    run = WorkflowRun(client.namespace, handle.id, handle.first_execution_run_id or "", PLAYBOOK)
     async with asyncio.timeout(60), mirroring(client, dsn):
         listening = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"
         while (pid := await log.database.fetchval(listening)) is None:

@@ -125,7 +125,7 @@ def test_an_id_that_two_rows_have_is_found() -> None:
     assert any("the id of another" in one for one in audit([*rows, rows[3]], status="COMPLETED", stopped=False))
 
 
-def test_a_run_that_goes_on_need_not_have_ended() -> None:
+def test_a_run_that_continues_need_not_have_ended() -> None:
     rows = [row for row in _rows() if row["event_type"] not in ("workflow.finished", "playbook.completed")]
     assert audit(rows, status="RUNNING", stopped=False) == []
 

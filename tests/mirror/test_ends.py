@@ -70,7 +70,7 @@ async def _status(log: Log, execution_id: int) -> tuple[str, str | None]:
     return record["status"], record["error"]
 
 
-async def test_what_the_result_carries_is_told(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_what_the_result_carries_is_reported(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     ends = (domain_event("step.done", 1, "COMPLETED"), domain_event("playbook.completed", 2, "COMPLETED"))
     handle = await scripts.start(execution_id, {"do": "sleep", "seconds": 0, "trail": ends})
     await follow_execution(scripts.client, dsn, handle.id)
@@ -78,7 +78,7 @@ async def test_what_the_result_carries_is_told(scripts: Scripts, dsn: str, log: 
     assert await _status(log, execution_id) == ("COMPLETED", None)
 
 
-async def test_what_the_failure_carries_is_told(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_what_the_failure_carries_is_reported(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     end = domain_event("playbook.failed", 1, "FAILED", error="no luck")
     handle = await scripts.start(execution_id, {"do": "fail", "why": "PlaybookFailed", "trail": (end,)})
     await follow_execution(scripts.client, dsn, handle.id)
@@ -91,7 +91,7 @@ async def test_what_the_failure_carries_is_told(scripts: Scripts, dsn: str, log:
     assert await _status(log, execution_id) == ("FAILED", "no luck")
 
 
-async def test_what_the_memo_carries_is_told(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_what_the_memo_carries_is_reported(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     memo = {"do": "memo", "trail": (STARTED, domain_event("playbook.cancelled", 2, "CANCELLED"))}
     handle = await scripts.start(execution_id, memo, LONG)
     await handle.cancel()
@@ -127,7 +127,7 @@ async def _wait(_: WorkflowHandle[Any, Any]) -> None:
         ),
     ],
 )
-async def test_a_run_that_cannot_tell_its_end_ends_all_that_it_had_begun(
+async def test_a_run_that_cannot_report_its_end_ends_all_that_it_had_begun(
     stop: Any, options: Any, event: str, error: str, scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     handle = await scripts.start(execution_id, _call(execution_id), *BEGUN, **options)
@@ -197,7 +197,7 @@ async def test_a_cancelled_run_that_told_its_end_has_it_once(
     assert await audit_execution(dsn, execution_id) == []
 
 
-async def test_what_a_marker_carries_is_told(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_what_a_marker_carries_is_reported(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     """It may stand in history after the command that carries what came later."""
     many = [
         stamped(f"warning{n}", "warning", "fetch", "step", "RUNNING", context={"text": "x" * 9000}) for n in range(25)
@@ -230,7 +230,9 @@ async def test_a_run_that_continues_as_new_is_one_story(
     ]
 
 
-async def test_a_reset_run_goes_on_and_repeats_nothing(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_a_reset_run_continues_and_repeats_nothing(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
     first = call(execution_id, 1, {"report": {"outcome": {"status": "ok"}}}, (STARTED,))
     handle = await scripts.start(execution_id, first, {"do": "sleep", "seconds": 1})
     await handle.result()

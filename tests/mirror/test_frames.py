@@ -47,7 +47,7 @@ async def test_rows_of_a_frame_are_derived_again(servers: Addresses, dsn: str, l
     assert await log.everything() == rows
 
 
-async def test_a_frame_that_nobody_goes_on_with_leaves_a_log_that_holds(servers: Addresses, dsn: str, log: Log) -> None:
+async def test_an_abandoned_frame_leaves_a_consistent_log(servers: Addresses, dsn: str, log: Log) -> None:
     """Its worker stops for good, and the run is cancelled before another takes it: of its items nothing is told."""
     waiting = asyncio.Event()
 
@@ -72,7 +72,7 @@ async def test_a_frame_that_nobody_goes_on_with_leaves_a_log_that_holds(servers:
     assert await audit_execution(dsn, run.execution_id) == []
 
 
-async def test_a_terminated_run_ends_its_loop_and_tells_nothing_of_the_frame(
+async def test_a_terminated_run_ends_its_loop_and_reports_nothing_of_the_frame(
     servers: Addresses, dsn: str, log: Log
 ) -> None:
     """History names no segments then, whatever the frame has stored; what the mirror reads later is the same."""

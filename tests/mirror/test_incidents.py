@@ -67,7 +67,7 @@ def test_an_incident_that_the_last_task_resolves_stands_before_the_last_rows() -
         ("PENDING_ACTIVITIES_LIMIT_EXCEEDED", "", "pending_activities_limit_exceeded"),
     ],
 )
-def test_the_cause_is_told(cause: str, trace: str, word: str) -> None:
+def test_the_cause_is_reported(cause: str, trace: str, word: str) -> None:
     history = _begun()
     history.task_fails(cause, "away", trace)
     [opened] = _incidents(history)
@@ -82,7 +82,7 @@ def test_a_value_that_the_store_does_not_have_is_another_cause_than_a_store_that
     assert opened.meta["incident"]["cause"] == "missing_value"
 
 
-def test_a_value_that_cannot_be_stored_is_told_as_one_that_cannot_be_read() -> None:
+def test_a_value_that_cannot_be_stored_is_reported_as_one_that_cannot_be_read() -> None:
     history = _begun()
     history.task_fails(EXCEPTION, "Failed encoding completion: [Errno 111] Connection refused")
     [opened] = _incidents(history)

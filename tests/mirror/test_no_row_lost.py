@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client
 
 from noetl_temporal.mirror.follow import Follower, Page, Polls
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.read import problems
 from noetl_temporal.mirror.store import REMOVED, ConflictError, Store
 from tests.audit import audit_execution
@@ -146,12 +146,12 @@ class _Pages(Polls):
         super().__init__()
         self._history = history
 
-    async def poll(self, client: object, run: Run, token: bytes | None) -> Page:
+    async def poll(self, client: object, run: WorkflowRun, token: bytes | None) -> Page:
         del client, run, token
         return Page(self._history.events, None)
 
 
-def _none(_: Run) -> asyncio.Task[None]:
+def _none(_: WorkflowRun) -> asyncio.Task[None]:
     raise AssertionError
 
 
@@ -180,7 +180,7 @@ async def test_an_answer_that_ends_before_the_run_is_asked_for_again(
     assert (await log.story(execution_id))[-1] == ("playbook.cancelled", "TERMINATED")
 
 
-async def test_why_a_run_cannot_be_read_on_is_told_until_it_can(store: Store, log: Log, execution_id: int) -> None:
+async def test_why_a_run_cannot_be_read_on_is_reported_until_it_can(store: Store, log: Log, execution_id: int) -> None:
     first, other = _answering(execution_id, "r1", 1), _answering(execution_id, "r2", 2)
     await store.ingest(first.run, first.events)
 

@@ -19,7 +19,7 @@ from temporalio.converter import StorageDriverStoreContext
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.mirror.needed import BlockingRun, Needed, needed
 from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, remove
-from noetl_temporal.mirror.raw import PLAYBOOK, Run
+from noetl_temporal.mirror.raw import PLAYBOOK, WorkflowRun
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.sql import query
@@ -323,7 +323,7 @@ async def test_the_run_of_a_reset_that_is_not_read_blocks_removal_since_its_base
     assert later > began
     history = await again.fetch_history()
     async with open_store(alone.dsn, client.data_converter) as store:
-        name = Run(client.namespace, run.workflow_id, again.run_id or "", PLAYBOOK)
+        name = WorkflowRun(client.namespace, run.workflow_id, again.run_id or "", PLAYBOOK)
         await store.ingest(name, history.events[:1])
     for cutoff in (datetime.now(UTC) + timedelta(hours=1), later):
         async with asyncio.timeout(20):

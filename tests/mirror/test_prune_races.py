@@ -12,7 +12,7 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import StorageDriverStoreContext
 
-from noetl_temporal.mirror.prune import Removed, delete_unowned
+from noetl_temporal.mirror.prune import RemovedPayloads, delete_unowned
 from noetl_temporal.mirror.sql import query
 from noetl_temporal.payload_store import PayloadStore
 from tests.mirror.conftest import Log
@@ -42,7 +42,7 @@ async def _stored_long_ago(dsn: str, database: asyncpg.Connection) -> str:
     return key
 
 
-async def _delete(database: asyncpg.Connection) -> Removed:
+async def _delete(database: asyncpg.Connection) -> RemovedPayloads:
     cutoff: datetime = await database.fetchval("SELECT now() - $1::interval", timedelta(days=30))
     async with asyncio.timeout(60):
         return await delete_unowned(database, cutoff, set())
@@ -63,16 +63,16 @@ async def _blocked(database: asyncpg.Connection, work: Coroutine[Any, Any, T]) -
     return task
 
 
-async def test_who_stores_a_payload_that_is_being_removed_stores_it_anew(
+async def test_who_stores_a_payload_that_is_being_removed_stores_it_again(
     dsn: str, log: Log, rival: asyncpg.Connection
 ) -> None:
     key = await _stored_long_ago(dsn, log.database)
     async with log.database.transaction():
-        assert await _delete(log.database) == Removed(1, SIZE)
+        assert await _delete(log.database) == RemovedPayloads(1, SIZE)
         storing = await _blocked(log.database, _store(dsn))
     assert await storing == key
     assert await _is_there(rival, key)
-    assert await _delete(rival) == Removed()
+    assert await _delete(rival) == RemovedPayloads()
 
 
 async def test_a_payload_that_is_being_stored_again_is_not_removed(
@@ -81,15 +81,15 @@ async def test_a_payload_that_is_being_stored_again_is_not_removed(
     key = await _stored_long_ago(dsn, log.database)
     async with rival.transaction():
         await rival.execute("UPDATE noetl.payload SET used_at = now()")
-        assert await _delete(log.database) == Removed()
-    assert await _delete(log.database) == Removed()
+        assert await _delete(log.database) == RemovedPayloads()
+    assert await _delete(log.database) == RemovedPayloads()
     assert await _is_there(log.database, key)
 
 
 async def test_a_payload_that_was_stored_again_is_not_removed(dsn: str, log: Log) -> None:
     key = await _stored_long_ago(dsn, log.database)
     assert await _store(dsn) == key
-    assert await _delete(log.database) == Removed()
+    assert await _delete(log.database) == RemovedPayloads()
 
 
 async def test_what_was_stored_a_moment_ago_is_not_written_again(dsn: str, log: Log) -> None:
@@ -103,8 +103,8 @@ async def test_a_payload_that_gets_an_owner_is_not_removed(dsn: str, log: Log, r
     key = await _stored_long_ago(dsn, log.database)
     async with rival.transaction():
         await rival.execute(query("own"), 7, [key])
-        assert await _delete(log.database) == Removed()
-    assert await _delete(log.database) == Removed()
+        assert await _delete(log.database) == RemovedPayloads()
+    assert await _delete(log.database) == RemovedPayloads()
     assert await _is_there(log.database, key)
 
 
@@ -127,4 +127,4 @@ async def test_whoever_comes_first_nothing_that_is_stored_or_owned_is_lost(
         await log.database.execute("UPDATE noetl.payload SET used_at = now() - interval '40 days'")
         removed, _ = await asyncio.gather(_delete(log.database), rival.execute(query("own"), 7, [key]))
         is_owned = bool(await rival.fetchval("DELETE FROM noetl.payload_owner RETURNING 1"))
-        assert is_owned == await _is_there(log.database, key) == (removed == Removed())
+        assert is_owned == await _is_there(log.database, key) == (removed == RemovedPayloads())

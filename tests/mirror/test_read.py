@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution, WorkflowType
 
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, Run
-from noetl_temporal.mirror.read import EventTail, events_of, execution, latest_execution, reading, steps_of
+from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.read import EventTail, events_of, execution, latest_execution, read_progress, steps_of
 from noetl_temporal.mirror.store import Store
 from tests.mirror.built import START, begun, child, payloads, playbook, reset
 from tests.mirror.recorded import Recorded, read, rows_of
@@ -82,7 +82,7 @@ async def test_the_steps_of_an_execution(store: Store) -> None:
     )
 
 
-async def test_steps_that_a_reset_superseded_are_not_told(store: Store) -> None:
+async def test_steps_that_a_reset_superseded_are_not_reported(store: Store) -> None:
     base, story = playbook(1), Story(START)
     opening = story.opening()
     first = story.begins("step.started", "first", "step", story.workflow, meta={"step_run_id": "first#1"})
@@ -113,16 +113,16 @@ async def test_steps_that_a_reset_superseded_are_not_told(store: Store) -> None:
 async def test_how_far_a_run_has_been_read(store: Store) -> None:
     page, loop = read("pages")
     where = page.run.namespace, page.run.workflow_id
-    assert not (await reading(store.pool, *where, page.run.run_id)).is_complete
+    assert not (await read_progress(store.pool, *where, page.run.run_id)).is_complete
     await store.ingest(page.run, page.events()[:-1])
-    assert not (await reading(store.pool, *where, page.run.run_id)).is_complete
+    assert not (await read_progress(store.pool, *where, page.run.run_id)).is_complete
     await store.ingest(page.run, page.events()[-1:])
-    assert not (await reading(store.pool, *where, page.run.run_id)).is_complete
+    assert not (await read_progress(store.pool, *where, page.run.run_id)).is_complete
     await store.ingest(loop.run, loop.events())
-    assert (await reading(store.pool, *where, page.run.run_id)).is_complete
-    assert not (await reading(store.pool, *where, "a run after it")).is_complete
+    assert (await read_progress(store.pool, *where, page.run.run_id)).is_complete
+    assert not (await read_progress(store.pool, *where, "a run after it")).is_complete
     await store.note_problem(page.run, "no such thing")
-    found = await reading(store.pool, *where, page.run.run_id)
+    found = await read_progress(store.pool, *where, page.run.run_id)
     assert (found.is_complete, [one.problem for one in found.problems]) == (False, ["no such thing"])
 
 
@@ -130,7 +130,7 @@ async def test_how_far_a_run_has_been_read(store: Store) -> None:
 async def test_a_loop_whose_id_was_cut_has_to_be_read_too(store: Store, is_listed: bool) -> None:
     """Then it does not begin with that of its playbook."""
     history = playbook(1)
-    history.run = Run("default", "x" * 190 + "/1", "r1", PLAYBOOK)
+    history.run = WorkflowRun("default", "x" * 190 + "/1", "r1", PLAYBOOK)
     started = history.starts_child([])
     chunk = child(history, 1, started, slot=1)
     chunk.run = chunk.run._replace(workflow_id="x" * 180 + "...a1b2")
@@ -141,12 +141,12 @@ async def test_a_loop_whose_id_was_cut_has_to_be_read_too(store: Store, is_liste
         await store.enrol([chunk.run])
     await store.ingest(history.run, history.events)
     where = "default", history.run.workflow_id, "r1"
-    assert not (await reading(store.pool, *where)).is_complete
+    assert not (await read_progress(store.pool, *where)).is_complete
     await store.ingest(chunk.run, chunk.events)
-    assert not (await reading(store.pool, *where)).is_complete
+    assert not (await read_progress(store.pool, *where)).is_complete
     chunk.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough")
     await store.ingest(chunk.run, chunk.events)
-    assert (await reading(store.pool, *where)).is_complete
+    assert (await read_progress(store.pool, *where)).is_complete
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])

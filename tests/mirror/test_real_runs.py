@@ -11,7 +11,7 @@ import pytest
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.client import RunHandle
-from noetl_temporal.mirror.raw import PLAYBOOK, Run
+from noetl_temporal.mirror.raw import PLAYBOOK, WorkflowRun
 from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.service import follow_execution, mirroring
 from noetl_temporal.stack.addresses import Addresses
@@ -62,7 +62,7 @@ class _Tool:
 
 
 @pytest.mark.parametrize(("stop", "status"), [(_cancel, "CANCELLED"), (_terminate, "TERMINATED"), (None, "FAILED")])
-async def test_a_run_with_calls_in_flight_is_told_to_its_end(
+async def test_a_run_with_calls_in_flight_is_reported_to_its_end(
     stop: Stop | None, status: str, servers: Addresses, dsn: str, log: Log
 ) -> None:
     shell, tool = Shell(servers.temporal), _Tool(4)
@@ -83,7 +83,7 @@ async def test_a_run_with_calls_in_flight_is_told_to_its_end(
     assert await audit_execution(dsn, run.execution_id) == []
 
 
-async def test_a_run_that_is_reset_with_a_loop_in_flight_is_told_to_its_end(
+async def test_a_run_that_is_reset_with_a_loop_in_flight_is_reported_to_its_end(
     servers: Addresses, dsn: str, log: Log
 ) -> None:
     shell, tool = Shell(servers.temporal), _Tool(4)
@@ -141,7 +141,7 @@ async def test_what_stands_after_two_resets_is_what_the_last_run_tells(
         last = client.temporal.get_workflow_handle(run.workflow.id, run_id=runs[-1])
         history = await last.fetch_history()
     events = {event.event_id: event for event in history.events}
-    name = Run("default", run.workflow.id, runs[-1], PLAYBOOK)
+    name = WorkflowRun("default", run.workflow.id, runs[-1], PLAYBOOK)
     told = {row.event_id for row in fold(begin(name, events[1]), list(events.values()), events)}
     superseded = await superseded_events(log.database, run.execution_id)
     assert superseded
@@ -149,7 +149,7 @@ async def test_what_stands_after_two_resets_is_what_the_last_run_tells(
     assert await audit_execution(dsn, run.execution_id) == []
 
 
-async def test_a_loop_that_is_reset_by_hand_is_told_to_its_end(servers: Addresses, dsn: str, log: Log) -> None:
+async def test_a_loop_that_is_reset_by_hand_is_reported_to_its_end(servers: Addresses, dsn: str, log: Log) -> None:
     shell, tool = Shell(servers.temporal), _Tool(4)
     async with asyncio.timeout(120), shell.client(tool) as client, mirroring(client.temporal, dsn):
         run = await shell.submit(client, BRANCHES)

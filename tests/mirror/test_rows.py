@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror.event_row import EventRow
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.run_state import RunState
 from tests.audit import audit
@@ -27,7 +27,7 @@ def test_recorded_histories_give_the_rows_they_gave(name: str) -> None:
     assert told(read(name)) == (HERE / f"histories/{name}.rows.jsonl").read_text()
 
 
-def _folded_in_parts(run: Run, events: list[HistoryEvent], cuts: list[int]) -> list[EventRow]:
+def _folded_in_parts(run: WorkflowRun, events: list[HistoryEvent], cuts: list[int]) -> list[EventRow]:
     """The state goes through JSON at every cut, as through noetl.cursor."""
     earlier = {event.event_id: event for event in events}
     state, rows = begin(run, events[0]), list[EventRow]()
@@ -59,7 +59,7 @@ def test_any_parts_of_a_run_that_is_stopped_give_what_the_whole_gives(cuts: list
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_recorded_run_tells_a_story_that_holds(name: str) -> None:
+def test_a_recorded_run_has_a_consistent_log(name: str) -> None:
     rows = sorted((row for run in read(name) for row in rows_of(run)), key=lambda row: row.event_id)
     assert audit([msgspec.structs.asdict(row) for row in rows], status=rows[-1].status, stopped=False) == []
     assert rows[-1].event_type in ("playbook.completed", "playbook.failed")
@@ -81,7 +81,7 @@ def test_a_flaky_endpoint_reads_as_one_call_of_two_attempts() -> None:
     assert {row.parent_event_id for row in rows[1:]} == {rows[0].event_id}
 
 
-def test_the_workload_is_told_without_its_secrets() -> None:
+def test_the_workload_is_reported_without_its_secrets() -> None:
     requested = rows_of(read("flaky")[0])[0]
     assert requested.context is not None
     assert requested.context["workload"] == {"api_url": "http://127.0.0.1:5555"}

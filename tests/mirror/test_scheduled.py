@@ -6,7 +6,7 @@ import json
 
 from dev.histories.files import FOLDER
 from noetl_temporal.mirror.playbook import playbook_of
-from noetl_temporal.mirror.raw import PLAYBOOK, Run
+from noetl_temporal.mirror.raw import PLAYBOOK, WorkflowRun
 from noetl_temporal.mirror.rows import begin
 from noetl_temporal.replay import history_in
 
@@ -22,7 +22,7 @@ def own_id() -> int:
 
 
 def test_the_id_is_that_of_the_workflow() -> None:
-    run = Run("default", HISTORY.workflow_id, HISTORY.run_id, PLAYBOOK)
+    run = WorkflowRun("default", HISTORY.workflow_id, HISTORY.run_id, PLAYBOOK)
     assert begin(run, STARTED).execution_id == own_id()
 
 

@@ -23,7 +23,7 @@ from temporalio.service import RPCError
 
 from noetl_temporal.codec import data_converter
 from noetl_temporal.ids import new_execution_id
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.reconcile import reconcile
 from noetl_temporal.mirror.service import follow_execution, mirroring
@@ -142,7 +142,7 @@ async def test_what_is_missing_is_read_again(
     handle = await scripts.start(execution_id, *_lines(execution_id))
     await follow_execution(scripts.client, dsn, handle.id)
     before = await log.everything()
-    run = Run("default", handle.id, handle.first_execution_run_id or "", "noetl.playbook")
+    run = WorkflowRun("default", handle.id, handle.first_execution_run_id or "", "noetl.playbook")
     assert run not in [gap.run for gap in await reconcile(scripts.client, store)]
     await log.database.execute("DELETE FROM noetl.history WHERE workflow_id = $1 AND event_id > 5", handle.id)
     await log.database.execute(
@@ -166,7 +166,7 @@ async def test_a_run_that_closed_and_is_not_stored_to_its_end_is_found(
 ) -> None:
     handle = await scripts.start(execution_id, *_lines(execution_id))
     await follow_execution(scripts.client, dsn, handle.id)
-    run = Run("default", handle.id, handle.first_execution_run_id or "", "noetl.playbook")
+    run = WorkflowRun("default", handle.id, handle.first_execution_run_id or "", "noetl.playbook")
     assert run not in [gap.run for gap in await reconcile(scripts.client, store)]
     await log.database.execute(spoil)
     assert run in [gap.run for gap in await reconcile(scripts.client, store)]

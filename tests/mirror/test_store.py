@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.store import ConflictError, GapError, Store, UnknownExecutionError, open_store
 from tests.mirror.conftest import Log
 from tests.mirror.recorded import Recorded, read
 
-Batch = tuple[Run, list[Any]]
+Batch = tuple[WorkflowRun, list[Any]]
 
 
 async def _ingest(store: Store, batches: list[Batch]) -> None:

@@ -58,7 +58,7 @@ async def _stored(log: Log, handle: WorkflowHandle[Any, Any]) -> list[bytes]:
     return [record["proto"] for record in await log.database.fetch(query, handle.id)]
 
 
-async def test_a_run_that_is_terminated_while_its_task_is_tried_again_is_told_to_its_end(
+async def test_a_run_that_is_terminated_while_its_task_is_tried_again_is_reported_to_its_end(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     handle = await scripts.start(execution_id, *_script(execution_id))

@@ -16,7 +16,7 @@ from noetl_compiler.graph import Graph
 from noetl_compiler.playbook_tests import PlaybookTest
 from noetl_temporal.cli.commands import cli
 from noetl_temporal.playbook_tests.temporal_trial import not_on_temporal, run_on_temporal
-from noetl_temporal.playbook_tests.trial import Verdict, run_test
+from noetl_temporal.playbook_tests.trial import TrialResult, run_test
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import clock_server
 from noetl_temporal.stack.program import program
@@ -202,7 +202,7 @@ def given(folder: Path, case: Case) -> tuple[PlaybookTest, Graph]:
     return found.suite.tests[0], found.graph
 
 
-def told(verdict: Verdict) -> set[tuple[object, ...]]:
+def told(verdict: TrialResult) -> set[tuple[object, ...]]:
     return {(one.span.line, one.message, repr(one.expected), repr(one.got)) for one in verdict.problems}
 
 

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 from noetl_activities.installed_tools import installed_tools
 from noetl_temporal.playbook_tests.suites import LoadedSuite, load
-from noetl_temporal.playbook_tests.trial import Verdict, run_test
+from noetl_temporal.playbook_tests.trial import TrialResult, run_test
 
 __all__ = ["file_of", "loaded", "problems", "verdicts"]
 
@@ -21,7 +21,7 @@ def loaded(folder: Path, playbook: str, tests: str) -> LoadedSuite:
     return load(folder / "p.test.yaml", installed_tools())
 
 
-def verdicts(folder: Path, playbook: str, tests: str) -> list[Verdict]:
+def verdicts(folder: Path, playbook: str, tests: str) -> list[TrialResult]:
     """What each test came to."""
     found = loaded(folder, playbook, tests)
     assert found.graph is not None, (found.wrong, found.refused)

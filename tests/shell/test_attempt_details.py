@@ -29,7 +29,7 @@ from .servers import proxy_to
 
 LIMIT = 4096
 RULE = CallRule(0, "retry", "error", attempts=Value(500))
-CALL = ToolCall("c", "k", 1, "step", "task", "noop", 1, "usual", rules=(RULE,))
+CALL = ToolCall("c", "1/k", "step", "task", "noop", 1, "usual", rules=(RULE,))
 
 
 class Attempts:
@@ -88,7 +88,7 @@ async def test_many_attempts_are_all_in_the_report(servers: Addresses) -> None:
     assert attempts.largest < LIMIT
 
 
-async def test_without_a_store_the_first_and_the_last_are_told_and_all_are_counted() -> None:
+async def test_without_a_store_the_first_and_the_last_are_reported_and_all_are_counted() -> None:
     attempts = Attempts(ValueStore(data_converter()))
     await failed(attempts, 1, 40)
     await attempts.run(busy(0), beats=0)
@@ -103,7 +103,7 @@ async def test_without_a_store_the_first_and_the_last_are_told_and_all_are_count
     assert attempts.largest < LIMIT
 
 
-async def test_a_store_that_is_away_costs_records_and_no_attempt(servers: Addresses) -> None:
+async def test_a_store_that_is_unavailable_costs_records_and_no_attempt(servers: Addresses) -> None:
     async with proxy_to(servers.postgres) as proxy:
         attempts = Attempts(ValueStore(data_converter(proxy.dsn)))
         await failed(attempts, 1, 10)

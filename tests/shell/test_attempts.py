@@ -30,7 +30,7 @@ BUSY = Outcome("error", error=ErrorInfo("http", "busy" * MESSAGE_CHARACTERS))
 
 
 async def attempt(rule: CallRule, answer: Any, earlier: int = 0, limit: int | None = None) -> ToolReport:
-    call = ToolCall("c", "k", 1, "step", "task", "noop", 1, "usual", rules=(rule,))
+    call = ToolCall("c", "1/k", "step", "task", "noop", 1, "usual", rules=(rule,))
     last = (msgspec.structs.replace(FAILED, number=earlier),) if earlier else ()
     told = Details(last, AttemptCounts(earlier - 1, earlier - 1) if earlier else AttemptCounts(), temporal=earlier)
     environment = ActivityEnvironment()
@@ -95,7 +95,7 @@ async def test_an_attempts_rules_know_the_time() -> None:
     assert report.exhausted
 
 
-async def test_a_rule_that_cannot_be_evaluated_is_told_with_the_attempts() -> None:
+async def test_a_rule_that_cannot_be_evaluated_is_reported_with_the_attempts() -> None:
     soon = CallRule(4, "retry", "error", delay=Value("{{ output.error.message[:4] }}", {"": Span(3, 1, 3, 9)}))
     report = await attempt(soon, BUSY, earlier=1)
     assert report.failed == RuleFailure("delay is 'busy', expected seconds or a duration like 30s", 4)
@@ -151,7 +151,7 @@ async def test_a_fault_of_ours_ends_the_call(monkeypatch: pytest.MonkeyPatch, ca
 
 
 async def made(tool: FakeTool, source: CredentialSource) -> ToolReport:
-    call = ToolCall("c", "k", 1, "step", "task", "noop", 1, "usual")
+    call = ToolCall("c", "1/k", "step", "task", "noop", 1, "usual")
     activity = tool_activity(tool, source, ValueStore(data_converter()))
     report: ToolReport = await ActivityEnvironment().run(activity, call)
     return report

@@ -217,7 +217,7 @@ async def is_on(client: NoetlClient, handle: RunHandle, build: str) -> bool:
     return await build_of(client, handle.workflow) == build
 
 
-async def test_a_run_that_an_operator_keeps_on_its_build_goes_on_there(
+async def test_a_run_that_an_operator_keeps_on_its_build_continues_there(
     alone: Addresses, client: NoetlClient, web: Site
 ) -> None:
     """It is not told of the build that is current: it would come back to its own, and continue as new without end."""

@@ -144,7 +144,7 @@ async def test_a_text_that_was_run_before_keeps_its_number_unless_a_newer_one_wa
     assert next(one.version for one in await site.client.list(site.path)) == "3"
 
 
-async def test_what_is_not_there_is_told(site: Site) -> None:
+async def test_what_is_not_there_is_reported(site: Site) -> None:
     site.write()
     await site.register()
     with pytest.raises(UnknownPlaybookError, match=r"in the versions 1, but not in version 7"):

@@ -40,7 +40,7 @@ async def test_an_unusable_temporal_is_reported(
 
 
 @pytest.mark.parametrize("setting", ["TEMPORAL_TLS", "TEMPORAL_API_KEY"])
-async def test_tls_to_a_server_without_it_is_told(
+async def test_tls_to_a_server_without_it_is_reported(
     servers: Addresses, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(setting, "true")
@@ -48,12 +48,12 @@ async def test_tls_to_a_server_without_it_is_told(
         await connect_temporal(servers.temporal)
 
 
-async def test_a_server_that_speaks_something_else_is_told(servers: Addresses) -> None:
+async def test_a_server_that_speaks_something_else_is_reported(servers: Addresses) -> None:
     with pytest.raises(DeploymentError, match="not Temporal's gRPC port"):
         await connect_temporal(servers.ui.removeprefix("http://"))
 
 
-async def test_an_unusable_postgres_is_told_without_its_password(servers: Addresses) -> None:
+async def test_an_unusable_postgres_is_reported_without_its_password(servers: Addresses) -> None:
     right = servers.postgres
     for dsn, says in [
         ("postgresql://noetl:hush@127.0.0.1:1/noetl", "Postgres at 127.0.0.1:1/noetl: connection refused"),
@@ -96,7 +96,7 @@ async def test_the_drivers_words_on_its_settings_are_not_repeated(query: str) ->
     assert "hush" not in str(raised.value)
 
 
-async def test_a_postgres_that_never_answers_is_told() -> None:
+async def test_a_postgres_that_never_answers_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with pytest.raises(DeploymentError, match="timed out after 2 s"):

@@ -24,7 +24,7 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
-from noetl_temporal.cli.attention import attention_of
+from noetl_temporal.cli.run_problems import problems_of_run
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.codec_server import Access, decoded, serving_codec
 from noetl_temporal.encryption import ENCRYPTED, ENCRYPTION_KEYS_VARIABLE, DecryptionError, Keyring
@@ -248,7 +248,7 @@ async def test_a_worker_without_the_key_keeps_the_run_waiting_and_says_which_key
     client, without = await client_of(servers), await client_of(servers, keys)
     handle = await submitted(client, ONE, said=CANARY)
     async with worker(without), asyncio.timeout(60):
-        while not (found := await attention_of(client.temporal, handle.workflow_id, handle.execution_id)):
+        while not (found := await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)):
             await asyncio.sleep(0.1)
     [incident] = found
     assert incident.kind == "incident"
@@ -328,7 +328,7 @@ async def test_a_frame_waits_for_a_worker_that_has_the_key(servers: Addresses) -
     assert len(tools["noop"].requests) == 2
 
 
-async def test_who_lacks_the_key_is_told_so(servers: Addresses) -> None:
+async def test_a_missing_key_is_named(servers: Addresses) -> None:
     client, without = await client_of(servers), await client_of(servers, None)
     async with worker(client):
         handle = await submitted(client, ONE, said=CANARY)

@@ -74,7 +74,7 @@ async def test_a_process_without_the_key_names_it(is_keyed: bool) -> None:
         await without.decode([payload], [str])
 
 
-async def test_another_key_with_the_same_id_and_a_changed_value_are_told_apart_from_a_missing_key() -> None:
+async def test_another_key_with_the_same_id_and_a_changed_value_are_distinguished_from_a_missing_key() -> None:
     payload = await encrypted(encrypting(("k1", NEW)), CANARY)
     with pytest.raises(DecryptionError, match="cannot be decrypted with the key 'k1'"):
         await encrypting(("k1", OTHER)).decode([payload])

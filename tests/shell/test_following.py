@@ -22,7 +22,7 @@ from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.codec import data_converter
 from noetl_temporal.mirror.announcements import listening
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.read import Database, Event, EventTail, events_of
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
@@ -84,7 +84,7 @@ async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shel
         assert ended.events == len(await events_of(connection, run.execution_id)) > 0
     past = await describe_past_run(servers.postgres, data_converter(servers.postgres), run.execution_id)
     assert past is not None
-    assert (past.events, past.events_complete, past.attention) == (ended.events, True, ())
+    assert (past.events, past.events_complete, past.problems) == (ended.events, True, ())
 
 
 async def test_a_log_that_does_not_come_is_not_waited_for_without_end(
@@ -131,7 +131,7 @@ async def test_a_run_that_is_followed_is_announced_and_looked_at_often_only_at_f
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
         following = Following(client, run, log, Quiet(PrintableConsole(file=io.StringIO())), graph, None, Interrupts())
         told = asyncio.create_task(following.follow(None))
-        assert await announced.get() == Run("default", run.workflow_id, run.run_id or "", PLAYBOOK_WORKFLOW)
+        assert await announced.get() == WorkflowRun("default", run.workflow_id, run.run_id or "", PLAYBOOK_WORKFLOW)
         while len(looks) < 20:
             await asyncio.sleep(0.05)
         pauses = [later - earlier for earlier, later in pairwise(looks)]

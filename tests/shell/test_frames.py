@@ -119,7 +119,7 @@ async def test_a_lost_frame_repeats_no_item_that_a_heartbeat_named(servers: Addr
     assert ids == sorted(set(ids))
 
 
-async def test_a_lost_frame_without_a_heartbeat_begins_anew(servers: Addresses) -> None:
+async def test_a_lost_frame_without_a_heartbeat_begins_again(servers: Addresses) -> None:
     gate = Gate(0)
     frame = Frame(input_of(looped(3)), servers.postgres, gate)
     running = frame.start()
@@ -129,7 +129,7 @@ async def test_a_lost_frame_without_a_heartbeat_begins_anew(servers: Addresses) 
     assert (await frame.start()).report.stats["success"] == 3
 
 
-async def test_a_call_of_which_workers_die_fails_at_last_and_the_others_go_on(servers: Addresses) -> None:
+async def test_a_call_of_which_workers_die_fails_at_last_and_the_others_continue(servers: Addresses) -> None:
     gate = Gate(2)
     tolerant = ", policy: {failure: {mode: best_effort}}"
     frame = Frame(input_of(looped(4, spec=tolerant, at_once=1)), servers.postgres, gate)
@@ -160,7 +160,7 @@ async def test_a_frame_that_never_gets_on_makes_no_more_calls(servers: Addresses
     assert len(frame.called) == made
 
 
-async def test_a_cancelled_frame_tells_what_it_did(servers: Addresses) -> None:
+async def test_a_cancelled_frame_reports_what_it_did(servers: Addresses) -> None:
     gate = Gate(5)
     frame = Frame(input_of(looped(20, at_once=1)), servers.postgres, gate)
     running = frame.start()
@@ -264,7 +264,9 @@ async def test_after_max_bytes_no_further_item_begins(servers: Addresses) -> Non
     assert 5 <= 50 - end.report.rest <= 15
 
 
-async def test_a_store_that_is_away_stops_the_frame_from_beginning_more_and_loses_nothing(servers: Addresses) -> None:
+async def test_a_store_that_is_unavailable_stops_the_frame_from_beginning_more_and_loses_nothing(
+    servers: Addresses,
+) -> None:
     async with proxy_to(servers.postgres) as proxy:
         cut = asyncio.Event()
 

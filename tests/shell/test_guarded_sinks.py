@@ -29,7 +29,7 @@ async def stored(guard: Guard, file: Path, aside: bool = False) -> tuple[ToolRep
     """The report of a call whose tool gives ``{n: 3}``, and the rows its sink has stored."""
     config = Value({"database": str(file), "table": "t", "data": {"n": "{{ result.n }}"}}, {"/data/n": HERE})
     call = ToolCall(
-        "c", "k", 1, "step", "task", "noop", 1, "call",
+        "c", "1/k", "step", "task", "noop", 1, "call",
         sinks=(SinkCall("duckdb", config, "key", guard=guard),),
         scope={"limit": 2, "result": {"n": 7}},
         aside=aside,

@@ -136,7 +136,7 @@ async def test_a_replay_without_the_store_says_what_is_missing(client: NoetlClie
     assert "Set NOETL_POSTGRES" in (verdict.problem or "")
 
 
-async def test_a_submission_tells_that_the_store_is_away(servers: Addresses) -> None:
+async def test_a_submission_reports_that_the_store_is_unavailable(servers: Addresses) -> None:
     async with proxy_to(servers.postgres) as proxy:
         client = await NoetlClient.connect(servers.temporal, dsn=proxy.dsn, tools=TOOLS)
         await proxy.cut()

@@ -26,7 +26,7 @@ from noetl_temporal.run_tool import MAX_LOST, tool_activity
 from noetl_temporal.value_store import ValueStore
 
 RULES = (CallRule(0, "retry", "error", attempts=Value(2)),)
-CALL = ToolCall("c", "k", 1, "step", "task", "noop", 1, "usual", rules=RULES)
+CALL = ToolCall("c", "1/k", "step", "task", "noop", 1, "usual", rules=RULES)
 ONCE = msgspec.structs.replace(CALL, idempotent=False)
 BUSY = Outcome("error", error=ErrorInfo("http", "busy"))
 
@@ -132,7 +132,7 @@ async def test_a_cancelled_call_whose_tool_has_not_answered_ends_at_once() -> No
     assert report.counts.used == 0
 
 
-async def test_an_attempt_whose_process_goes_down_is_not_told_apart() -> None:
+async def test_an_attempt_whose_process_goes_down_is_not_distinguished() -> None:
     tool, called = waiting()
     running = Running(ONCE, tool, [])
     task = running.start()
@@ -158,17 +158,17 @@ async def test_a_call_that_may_be_repeated_begins_without_a_heartbeat() -> None:
     assert await told_when_called(CALL, []) == []
 
 
-async def test_one_that_may_not_is_told_of_before_its_tool_is_called() -> None:
+async def test_one_that_may_not_is_reported_before_its_tool_is_called() -> None:
     [told] = await told_when_called(ONCE, [])
     assert [one.status for one in msgspec.convert(told, Details).records] == ["lost"]
 
 
-async def test_attempts_before_are_told_of_at_once() -> None:
+async def test_attempts_before_are_reported_at_once() -> None:
     [told] = await told_when_called(CALL, [], attempt=3)
     assert [one.status for one in msgspec.convert(told, Details).records] == ["lost", "lost", "lost"]
 
 
-async def test_a_call_that_lasts_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_lasts_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_temporal.heartbeats.BEAT", timedelta(seconds=0.01))
     tool, called = waiting()
     running = Running(CALL, tool, [])
@@ -258,7 +258,7 @@ async def test_a_call_without_a_timeout_has_that_of_its_tool() -> None:
     assert report.outcome["error"]["kind"] == "timeout"
 
 
-async def test_the_calls_own_timeout_wins_and_the_tool_is_told() -> None:
+async def test_the_calls_own_timeout_wins_and_reaches_the_tool() -> None:
     seen: list[float | None] = []
     tool = FakeTool("noop", lambda request, _context: seen.append(request.timeout))
     tool.spec = ToolSpec("noop", "answers", timeout=60)

@@ -73,7 +73,7 @@ async def test_the_routes_of_items_run_and_replay(shell: Shell) -> None:
     }
 
 
-async def test_a_chunk_with_a_long_history_goes_on_with_its_routes(
+async def test_a_chunk_with_a_long_history_continues_with_its_routes(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workflow_host, "SOFT_EVENTS", 40)

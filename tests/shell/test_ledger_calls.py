@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from noetl_activities.credentials import CredentialSource
-from noetl_activities.once import Answer, Once
+from noetl_activities.once import LedgerSlot, OnceResult
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.sinks.postgres_ledger import DDL
 from noetl_activities.testing import FakeTool
@@ -45,7 +45,7 @@ class Calls:
         self.file = file
         sinks = tuple(self._sink(table, index) for index, table in enumerate(tables))
         self.call = ToolCall(
-            "c", "1/s/t/1", 1, "step", "task", "noop", 1, "usual", sinks=sinks, rules=rules, idempotent=False
+            "c", "1/s/t/1", "step", "task", "noop", 1, "usual", sinks=sinks, rules=rules, idempotent=False
         )
         self.tool = FakeTool("noop", lambda _request, _context: answer(len(self.tool.requests)))
         self._details: list[Any] = []
@@ -167,12 +167,12 @@ class _Keeper(FakeTool):
 
     def __init__(self, used: int) -> None:
         super().__init__("noop", lambda _request, _context: None)
-        self._answer_kept = Answer(Outcome("ok", 1), is_taken=True, is_kept=True, used=used)
+        self._answer_kept = OnceResult(Outcome("ok", 1), is_taken=True, is_kept=True, used=used)
 
-    async def run_once(self, _request: Request, _context: ToolContext, _once: Once) -> Answer:
+    async def run_once(self, _request: Request, _context: ToolContext, _once: LedgerSlot) -> OnceResult:
         return self._answer_kept
 
-    async def find(self, _request: Request, _context: ToolContext, _once: Once) -> Answer | None:
+    async def find(self, _request: Request, _context: ToolContext, _once: LedgerSlot) -> OnceResult | None:
         return self._answer_kept
 
 

@@ -21,7 +21,7 @@ from noetl_temporal.run_tool import MAX_LOST, tool_activity
 from noetl_temporal.value_store import ValueStore
 
 CALL = ToolCall(
-    "c", "k", 1, "step", "task", "noop", 1, "usual", rules=(CallRule(0, "retry", "error", attempts=Value(2)),)
+    "c", "1/k", "step", "task", "noop", 1, "usual", rules=(CallRule(0, "retry", "error", attempts=Value(2)),)
 )
 LOST = AttemptRecord(1, 1000, "lost")
 FAILED = AttemptRecord(1, 1000, "error", ended=1001)

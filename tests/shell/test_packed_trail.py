@@ -85,5 +85,5 @@ def test_a_payload_names_its_dictionary() -> None:
     packed = pack(step(1))
     converter: PayloadConverter = data_converter().payload_converter
     [payload] = converter.to_payloads([packed])
-    assert payload.metadata == {"encoding": b"noetl/trail", "dictionary": b"1"}
+    assert payload.metadata == {"encoding": b"noetl/trail1"}
     assert converter.from_payloads([payload]) == [packed]

@@ -15,10 +15,10 @@ from temporalio.api.workflowservice.v1 import (
 )
 from temporalio.client import Client
 
-from noetl_temporal.cli.attention import attention_of
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import open_event_log
-from noetl_temporal.cli.standstill import StandstillLines
+from noetl_temporal.cli.run_problems import problems_of_run
+from noetl_temporal.cli.suspensions import SuspensionLines
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.replay import open_histories
 from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs
@@ -62,7 +62,7 @@ async def test_a_paused_workflow_is_understood(servers: Addresses, shell: Shell)
         async with open_event_log(servers.postgres) as log:
             told = await describe_run(Runs(client.temporal, servers.postgres), handle, log, None)
         assert told.status == "paused"
-        [found] = told.attention
+        [found] = told.problems
         assert (found.kind, found.remedy) == ("paused_run", f"`{unpause}`")
         assert "is paused in Temporal since" in found.message
         assert found.message.endswith("by ann (why)")
@@ -77,7 +77,7 @@ async def test_a_paused_workflow_is_understood(servers: Addresses, shell: Shell)
 
         # the event log, from which the live view tells how to go on
         await is_in_log(servers, handle, lambda status: status == "PAUSED")
-        lines = StandstillLines(handle.execution_id)
+        lines = SuspensionLines(handle.execution_id)
         async for event in handle.events():
             lines.feed(event)
             if event.event_type == "playbook.paused":
@@ -112,7 +112,7 @@ async def test_a_run_that_was_paused_by_request_stays_paused(servers: Addresses,
         await pause_workflow(client.temporal, handle.workflow_id)
         await unpause_workflow(client.temporal, handle.workflow_id)
         gate.open()
-        assert (await handle.standstill()).pause is not None
+        assert (await handle.suspensions()).pause is not None
         await handle.resume(by="bob")
         assert (await asyncio.wait_for(handle.result(), 30)).status == "completed"
         await is_in_log(servers, handle, lambda status: status == "COMPLETED")
@@ -135,13 +135,13 @@ async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> 
         await service.pause_activity(
             PauseActivityRequest(namespace=NAMESPACE, execution=execution, id=call.activity_id, reason="why")
         )
-        [found] = await attention_of(client.temporal, handle.workflow_id, handle.execution_id)
+        [found] = await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)
         assert found.kind == "paused_call"
         assert f"--activity-id {call.activity_id}" in found.remedy
         await service.unpause_activity(
             UnpauseActivityRequest(namespace=NAMESPACE, execution=execution, id=call.activity_id)
         )
-        assert await attention_of(client.temporal, handle.workflow_id, handle.execution_id) == []
+        assert await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id) == []
         gate.open()
         assert (await asyncio.wait_for(handle.result(), 60)).status == "completed"
         await is_in_log(servers, handle, lambda status: status == "COMPLETED")

@@ -90,7 +90,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def standing(handle: RunHandle, holds: Callable[[OpenWaits], bool]) -> OpenWaits:
     async with asyncio.timeout(20):
-        while not holds(found := await handle.standstill()):
+        while not holds(found := await handle.suspensions()):
             await asyncio.sleep(0.05)
     return found
 
@@ -99,7 +99,7 @@ async def paused(handle: RunHandle) -> None:
     await standing(handle, lambda found: found.pause is not None)
 
 
-async def test_a_paused_run_begins_nothing_and_goes_on(shell: Shell) -> None:
+async def test_a_paused_run_begins_nothing_and_continues(shell: Shell) -> None:
     gate = Gate()
     async with shell.client(gate.answer) as client:
         handle = await shell.submit(client, STEPS)
@@ -245,7 +245,7 @@ async def test_called_playbooks_and_loops_hear_of_pauses_in_their_order(shell: S
         await until(lambda: gate.called == ["start"] * 4)
         for _ in range(20):
             await asyncio.gather(handle.pause(), handle.resume(), return_exceptions=True)
-        if (await handle.standstill()).pause is not None:
+        if (await handle.suspensions()).pause is not None:
             await handle.resume()
         gate.open()
         found = await asyncio.wait_for(handle.result(), 30)

@@ -20,7 +20,7 @@ from noetl_temporal.worker import serving, workflow_worker
 
 from .conftest import HEAD, history_of
 from .servers import proxy_to
-from .test_attention import noticed
+from .test_run_problems import noticed
 
 BOTH = """workflow:
   - step: start
@@ -116,9 +116,9 @@ async def test_a_shared_queue_that_nobody_polls_says_so(
     servers: Addresses, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker of the workflows alone and one of the tool alone do not poll it."""
-    monkeypatch.setattr("noetl_temporal.cli.attention.PATIENCE", timedelta(seconds=0.2))
+    monkeypatch.setattr("noetl_temporal.cli.run_problems.PATIENCE", timedelta(seconds=0.2))
     monkeypatch.setattr("noetl_temporal.queues.WORKFLOW_QUEUE", "unpolled-for-calls")
-    monkeypatch.setattr("noetl_temporal.cli.attention.WORKFLOW_QUEUE", "unpolled-for-calls")
+    monkeypatch.setattr("noetl_temporal.cli.run_problems.WORKFLOW_QUEUE", "unpolled-for-calls")
     monkeypatch.setenv(TOOL_QUEUES_VARIABLE, "none")
     client = await NoetlClient.connect(servers.temporal, tools=tools)
     source = CredentialSource(environment={})
@@ -129,7 +129,7 @@ async def test_a_shared_queue_that_nobody_polls_says_so(
     assert found.line() == "waiting for a worker for noop (none is polling): start one with `noetl worker`"
 
 
-async def test_a_run_whose_input_cannot_be_read_yet_goes_on_when_it_can(
+async def test_a_run_whose_input_cannot_be_read_yet_continues_when_it_can(
     servers: Addresses, tools: dict[str, Tool]
 ) -> None:
     """The store of large values is away from the one worker when it takes the run."""

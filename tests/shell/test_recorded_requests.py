@@ -48,7 +48,7 @@ async def broken(_request: Request, _context: ToolContext) -> Outcome:
 
 async def until(handle: RunHandle, holds: Callable[[OpenWaits], bool]) -> None:
     async with asyncio.timeout(60):
-        while not holds(await handle.standstill()):
+        while not holds(await handle.suspensions()):
             await asyncio.sleep(0.05)
 
 

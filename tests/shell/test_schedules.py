@@ -22,7 +22,7 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import (
-    Moved,
+    MovedSchedule,
     NoetlClient,
     PlaybookSchedule,
     RunHandle,
@@ -71,7 +71,7 @@ class Site:
         await self.open.wait()
         return request.config["message"]
 
-    async def register(self, message: str = "one") -> Sequence[Moved]:
+    async def register(self, message: str = "one") -> Sequence[MovedSchedule]:
         file = self.folder / "a.yaml"
         file.write_text(TEXT.replace("PATH", self.path).replace("MESSAGE", message))
         return (await self.client.register(file)).moved

@@ -68,7 +68,7 @@ async def test_tables_are_asked_for_and_made_once(servers: Addresses) -> None:
     assert [page async for page in logged_events(dsn, None)] == []
 
 
-def test_who_may_not_register_is_told_the_commands() -> None:
+def test_without_the_right_to_register_the_commands_are_printed() -> None:
     for command in commands_by_hand("mine"):
         assert "--namespace mine" in command
         assert all(name in command for name in SEARCH_ATTRIBUTES)

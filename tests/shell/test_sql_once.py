@@ -189,7 +189,7 @@ class Attempts:
         self._source = CredentialSource(environment={"NOETL_CREDENTIAL_PG": json.dumps(fields)})
         key = f"1/{uuid.uuid4().hex}"
         self.call = ToolCall(
-            "c", key, 1, "step", "task", "postgres", 1, "usual", {"query": sql}, auth="pg", sinks=sinks
+            "c", key, "step", "task", "postgres", 1, "usual", {"query": sql}, auth="pg", sinks=sinks
         )  # fmt: skip
 
     async def attempt(self, limit: int = 1_000_000) -> ToolReport:

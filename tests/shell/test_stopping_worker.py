@@ -72,7 +72,7 @@ async def test_a_task_ends_with_its_killed_worker(servers: Addresses, spinning: 
 
 
 @pytest.mark.parametrize("tools", ["python", "noop,shell"])
-async def test_a_worker_tells_at_its_start_what_keeps_tasks_from_what(servers: Addresses, tools: str) -> None:
+async def test_a_worker_reports_the_sandbox_of_tasks_at_its_start(servers: Addresses, tools: str) -> None:
     async with worker_process(servers.temporal, servers.postgres, "--tools", tools) as worker:
         await until(lambda: "tasks: " in worker.output)
 
@@ -142,7 +142,7 @@ async def is_begun_again(workflow: WorkflowHandle[Any, Any]) -> bool:
     return len(json.loads(call.heartbeat_details.payloads[0].data)["records"]) == 2
 
 
-async def test_a_cleanup_that_was_cut_off_goes_on_though_its_run_is_cancelled(servers: Addresses) -> None:
+async def test_a_cleanup_that_was_cut_off_continues_though_its_run_is_cancelled(servers: Addresses) -> None:
     some = await deploys(servers)
     workflow = f"{CALL}  - step: end\n    tool: {{kind: noop}}\n"
     handle = await some.client.submit(compile_or_raise(f"{HEAD}workflow:\n{workflow}"))

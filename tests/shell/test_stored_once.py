@@ -62,7 +62,7 @@ async def run(servers: Addresses, workflow: str, answer: Callable[[Request, Tool
 # ---- the payload store is away --------------------------------------------------------------------------------------
 
 
-async def test_a_large_result_is_stored_however_long_the_store_is_away(servers: Addresses, web: Site) -> None:
+async def test_a_large_result_is_stored_however_long_the_store_is_unavailable(servers: Addresses, web: Site) -> None:
     """The outage is longer than a heartbeat timeout and a handful of Temporal's retries."""
     async with proxy_to(servers.postgres) as proxy, AsyncExitStack() as stack:
         await stack.enter_async_context(worker_process(servers.temporal, proxy.dsn))

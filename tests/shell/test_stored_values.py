@@ -152,7 +152,7 @@ async def test_the_playbook_s_run_of_a_long_loop_has_neither_items_nor_results(s
     assert sum(len(one.SerializeToString()) for one in history.events) < 40_000
 
 
-async def test_a_run_waits_for_a_store_that_is_away_and_calls_nothing_again(
+async def test_a_run_waits_for_a_store_that_is_unavailable_and_calls_nothing_again(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it is where another process stored the value: this one has not cached it."""

@@ -54,9 +54,9 @@ async def log(servers: Addresses) -> AsyncIterator[asyncpg.Connection]:
     await connection.close()
 
 
-def call_of(**given: Any) -> ToolCall:
-    usual: dict[str, Any] = {"execution_id": 7, "step": "fetch", "task": "fetch_task", "kind": "python", "event_id": 1}
-    return ToolCall(id="c", key="k", **{**usual, **given})
+def call_of(execution_id: int = 7, **given: Any) -> ToolCall:
+    usual: dict[str, Any] = {"step": "fetch", "task": "fetch_task", "kind": "python", "event_id": 1}
+    return ToolCall(id="c", key=f"{execution_id}/k", **{**usual, **given})
 
 
 def output_of(call: ToolCall, dsn: str | None = None, credentials: Credentials | None = None) -> TaskOutput:
@@ -92,7 +92,7 @@ async def lines_of(log: asyncpg.Connection, execution_id: int, step: str | None 
         ({"task": "parse"}, "step fetch, task parse"),
     ],
 )
-async def test_the_log_tells_step_and_attempt(
+async def test_the_log_reports_step_and_attempt(
     logged: pytest.LogCaptureFixture, given: dict[str, Any], place: str
 ) -> None:
     await printed("one\n\ntwo\n", **given)
@@ -170,7 +170,9 @@ async def test_whole_lines_are_stored_while_the_task_runs(servers: Addresses, lo
 
 
 @pytest.mark.parametrize("size", [1, 1000, 100_000])
-async def test_a_megabyte_is_kept_and_the_cut_is_told(servers: Addresses, log: asyncpg.Connection, size: int) -> None:
+async def test_a_megabyte_is_kept_and_the_cut_is_reported(
+    servers: Addresses, log: asyncpg.Connection, size: int
+) -> None:
     execution = new_execution_id()
     output = output_of(call_of(execution_id=execution), servers.postgres)
     async with output:
@@ -234,7 +236,7 @@ async def test_a_secret_at_the_cut_is_masked(servers: Addresses, log: asyncpg.Co
 # ---- calls -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_store_that_is_away_delays_no_call_twice(
+async def test_a_store_that_is_unavailable_delays_no_call_twice(
     monkeypatch: pytest.MonkeyPatch, logged: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(task_output, "STORE_SECONDS", 0.5)

@@ -202,7 +202,7 @@ async def test_a_request_that_no_run_could_read_is_refused(shell: Shell) -> None
             with pytest.raises(RunOverError):
                 await late()
         await remove(client.temporal, handle)
-        for late in [*stops, handle.standstill, lambda: handle.approve(by="ann")]:
+        for late in [*stops, handle.suspensions, lambda: handle.approve(by="ann")]:
             with pytest.raises(RunOverError):
                 await late()
 

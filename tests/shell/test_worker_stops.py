@@ -119,7 +119,7 @@ async def test_a_call_that_may_not_be_repeated_is_not_after_a_cut(servers: Addre
     assert some.calls == 1
 
 
-async def test_a_cancelled_run_tells_how_its_call_ended(servers: Addresses) -> None:
+async def test_a_cancelled_run_reports_how_its_call_ended(servers: Addresses) -> None:
     some = await deploys(servers)
     handle = await some.client.submit(compile_or_raise(f"{HEAD}workflow:\n{CALL}"))
     async with some.worker():
@@ -135,7 +135,7 @@ async def pending(handle: RunHandle) -> Any:
     return one
 
 
-async def test_a_paused_and_a_reset_activity_go_on_as_if_nothing_had_been(servers: Addresses) -> None:
+async def test_a_paused_and_a_reset_activity_continue_as_if_nothing_had_been(servers: Addresses) -> None:
     some = await deploys(servers)
     handle = await some.client.submit(compile_or_raise(f"{HEAD}workflow:\n{CALL}"))
     service, namespace = some.client.temporal.workflow_service, some.client.temporal.namespace

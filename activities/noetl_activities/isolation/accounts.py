@@ -36,7 +36,7 @@ _NEW_USER = 0x10000000
 _CHOWN, _OVERRIDE, _READ_ANY, _KILL, _SETGID, _SETUID = (1 << bit for bit in (0, 1, 2, 5, 6, 7))
 
 
-class Identity:
+class TaskAccount:
     """``held``: a description. ``counted``: a limit on processes counts only those of the task. ``shared_memory``:
     /dev/shm is separate. ``keeps_attributes``: the task cannot change permissions, owners, times and extended
     attributes of files that it does not own.
@@ -47,7 +47,7 @@ class Identity:
         self.shared_memory, self.keeps_attributes = shared_memory, keeps_attributes
 
 
-def become_own(folder: str, settings: dict[str, Any], *, landlock: bool) -> Identity:
+def become_own(folder: str, settings: dict[str, Any], *, landlock: bool) -> TaskAccount:
     """Change to a separate account or namespace, which then owns ``folder``. ``settings``: settings.py."""
     if os.geteuid() != 0:
         return _own_namespace(folder, settings, landlock=landlock)
@@ -56,9 +56,11 @@ def become_own(folder: str, settings: dict[str, Any], *, landlock: bool) -> Iden
     own = (keep == 0 or landlock) and _own_account(folder, keep)
     if not own:
         system.keep_capabilities(0)
-        return Identity("", counted=False, shared_memory=shared, keeps_attributes=read_only)
+        return TaskAccount("", counted=False, shared_memory=shared, keeps_attributes=read_only)
     keeps_attributes = read_only or keep != _OVERRIDE
-    return Identity("own account", counted=True, shared_memory=shared or keep == 0, keeps_attributes=keeps_attributes)
+    return TaskAccount(
+        "own account", counted=True, shared_memory=shared or keep == 0, keeps_attributes=keeps_attributes
+    )
 
 
 def end_all_of(task: int) -> None:
@@ -72,7 +74,7 @@ def end_all_of(task: int) -> None:
 
 
 def _to_keep(folder: str) -> int:
-    """The capability that an unprivileged account needs to run Python here; 0 for none."""
+    """Return the capability that an unprivileged account needs to run Python here; 0 for none."""
     if all(_open_to_all(path) for path in (sys.prefix, sys.base_prefix, sys.executable, os.path.dirname(folder))):
         return 0
     return _READ_ANY if system.capabilities() & _READ_ANY else _OVERRIDE
@@ -112,7 +114,7 @@ def _mapped(kind: str, number: int) -> bool:
     return any(first <= number < first + count for first, _, count in rows)
 
 
-def _own_namespace(folder: str, settings: dict[str, Any], *, landlock: bool) -> Identity:
+def _own_namespace(folder: str, settings: dict[str, Any], *, landlock: bool) -> TaskAccount:
     """Enter a user namespace. On systems that grant no capabilities in it (Ubuntu's AppArmor), the task sees itself as
     ``nobody``.
     """
@@ -120,14 +122,14 @@ def _own_namespace(folder: str, settings: dict[str, Any], *, landlock: bool) -> 
     try:
         system.unshare(_NEW_USER)
     except OSError:
-        return Identity("", counted=False, shared_memory=False, keeps_attributes=False)
+        return TaskAccount("", counted=False, shared_memory=False, keeps_attributes=False)
     with contextlib.suppress(OSError):
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
     shared, read_only = _own_mounts(folder, settings, landlock=landlock)
     system.keep_capabilities(0)
-    return Identity("own user namespace", counted=True, shared_memory=shared, keeps_attributes=read_only)
+    return TaskAccount("own user namespace", counted=True, shared_memory=shared, keeps_attributes=read_only)
 
 
 def _own_mounts(folder: str, settings: dict[str, Any], *, landlock: bool) -> tuple[bool, bool]:

@@ -149,7 +149,7 @@ def restrict_calls(*, attributes: bool) -> bool:
 
 
 def _program(column: int, architecture: int, *, attributes: bool) -> list[_Instruction]:
-    """The BPF program. Each block ends in a return; a test jumps over it."""
+    """Return the BPF program. Each block ends in a return; a test jumps over it."""
     program = [
         _load(_ARCHITECTURE),
         (_EQUAL, 1, 0, architecture),

@@ -19,7 +19,7 @@ NICENESS = 5
 """The nice value: a task gets about a third of the worker's share of busy processors."""
 
 
-class Held:
+class Restrictions:
     """Descriptions of the restrictions that are ``held`` and ``missing``."""
 
     def __init__(self) -> None:
@@ -30,12 +30,12 @@ class Held:
         (self.held if holds else self.missing).append(held if holds else missing)
 
 
-def confine(folder: str, settings: dict[str, Any]) -> Held:
+def confine(folder: str, settings: dict[str, Any]) -> Restrictions:
     """Drop all rights that the platform lets a process drop, and change to ``folder``. ``settings``: settings.py.
 
     Raises OSError if a feature of the platform fails: then no code of the playbook may run.
     """
-    found = Held()
+    found = Restrictions()
     if sys.platform == "linux":
         _confine_on_linux(folder, settings, found)
     else:
@@ -47,7 +47,7 @@ def confine(folder: str, settings: dict[str, Any]) -> Held:
     return found
 
 
-def _confine_on_linux(folder: str, settings: dict[str, Any], found: Held) -> None:
+def _confine_on_linux(folder: str, settings: dict[str, Any], found: Restrictions) -> None:
     from noetl_activities.isolation import accounts, call_filter, files, landlock, mounts, system
 
     system.prctl(system.PR_SET_DUMPABLE, 1)  # /proc/self is root's without it

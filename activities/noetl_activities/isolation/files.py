@@ -56,7 +56,7 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 def allowed_paths(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """The allowed paths with their landlock rights. ``hidden`` are real paths."""
+    """Yield the allowed paths with their landlock rights. ``hidden`` are real paths."""
     python = (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable))
     for tree in (*SYSTEM, *python):
         yield from _without(tree, READ, hidden)
@@ -73,7 +73,7 @@ def allowed_paths(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tu
 
 
 def _modules(folder: str) -> Iterator[tuple[str, int]]:
-    """The packages and modules in a folder on the import path; an archive of modules itself.
+    """Yield the packages and modules in a folder on the import path; an archive of modules itself.
 
     Importing lists the folder, so the names of all files in it can be read.
     """

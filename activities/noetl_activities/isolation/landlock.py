@@ -52,7 +52,7 @@ class _Port(ctypes.Structure):
 
 
 def abi() -> int:
-    """The kernel's landlock ABI version; 0 if landlock is not available."""
+    """Return the kernel's landlock ABI version; 0 if landlock is not available."""
     try:
         return system.system_call(_CREATE, 0, 0, _ABI_OF_KERNEL)
     except OSError:

@@ -75,7 +75,7 @@ def share_memory(memory: int) -> bool:
 
 
 def _boundaries(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """The paths where the mode changes, with whether they are read-only; outer paths first."""
+    """Yield the paths where the mode changes, with whether they are read-only; outer paths first."""
     found: list[tuple[str, bool]] = [("/", True)]
     for path, read_only in sorted([*((one, False) for one in writable), *((one, True) for one in hidden)]):
         around = [kind for outer, kind in found if path == outer or path.startswith(outer.rstrip("/") + "/")]
@@ -85,7 +85,7 @@ def _boundaries(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tupl
 
 
 def _cloned(path: str, read_only: bool, opened: contextlib.ExitStack) -> int | None:
-    """A detached mount of the tree at ``path``. None if the path does not exist."""
+    """Return a detached mount of the tree at ``path``. None if the path does not exist."""
     place = ctypes.create_string_buffer(os.fsencode(path))
     try:
         tree = system.system_call(_OPEN_TREE, _FROM_HERE, system.address(place), _CLONE | _CLOSE_ON_EXEC | _WHOLE_TREE)

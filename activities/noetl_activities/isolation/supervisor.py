@@ -20,7 +20,7 @@ import select
 import signal
 import sys
 
-from noetl_activities.isolation.confinement import Held, confine
+from noetl_activities.isolation.confinement import Restrictions, confine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _CALL_ENDED = 0
 """The exit status if the call was cancelled, so that nothing reads it."""
 
 
-def start_task() -> tuple[bytes, Held]:
+def start_task() -> tuple[bytes, Restrictions]:
     """Fork. Returns only in the task, inside the sandbox: the call that the worker has sent, and the restrictions.
 
     The worker sends on descriptor 0 a line of JSON, ``{size, folders, ...}`` as in settings.py, and ``size`` bytes of
@@ -82,7 +82,7 @@ def _leave() -> None:
         os.dup2(nothing.fileno(), 0)
 
 
-def _confined(folder: str, settings: dict[str, Any], supervisor: int) -> Held:
+def _confined(folder: str, settings: dict[str, Any], supervisor: int) -> Restrictions:
     found = confine(folder, settings)
     if _LINUX:
         from noetl_activities.isolation import system
@@ -169,7 +169,9 @@ def _end_account(task: int) -> None:
 
 
 def _descendants() -> list[int]:
-    """All descendants, parents first. Empty if the kernel has no such file: then only the process group was killed."""
+    """Return all descendants, parents first. Empty if the kernel has no such file: then only the process group was
+    killed.
+    """
     found = [os.getpid()]
     for pid in found:
         with contextlib.suppress(OSError):

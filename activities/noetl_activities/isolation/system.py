@@ -40,7 +40,7 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
 
 
 def capabilities() -> int:
-    """The capabilities of this process, as bits."""
+    """Return the capabilities of this process, as bits."""
     data = (ctypes.c_uint32 * 6)()
     _check(_libc.capget(_capability_header(), data))
     return data[0] | data[3] << 32  # effective, of the first and of the second word
@@ -54,7 +54,7 @@ def keep_capabilities(kept: int) -> None:
 
 
 def address(of: ctypes.Structure | ctypes.Array[ctypes.c_char]) -> int:
-    """The address of a structure, which must outlive the call."""
+    """Return the address of a structure, which must outlive the call."""
     return ctypes.addressof(of)
 
 

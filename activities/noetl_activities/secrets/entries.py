@@ -34,7 +34,7 @@ class Sources(Protocol):
 
 
 async def fields_of_entry(entry: SecretReference, sources: Sources, *, for_auth: bool = False) -> Credential:
-    """The secret of an entry, whose config has no references left. Raises ToolError, SecretError.
+    """Return the secret of an entry, whose config has no references left. Raises ToolError, SecretError.
 
     Credentials that playbooks must not read are only found ``for_auth``: else a playbook could send the password of a
     database to any server.
@@ -57,7 +57,7 @@ async def fields_of_entry(entry: SecretReference, sources: Sources, *, for_auth:
 
 
 def _of_credentials(entry: SecretReference, sources: Sources, for_auth: bool) -> Credential:
-    """All fields of a credential, or one value of each credential in ``map``."""
+    """Return all fields of a credential, or one value of each credential in ``map``."""
     wanted = _map(entry.config.get("map"))
     if wanted:
         return {field: _only_value(_found(str(name), sources, False), str(name)) for field, name in wanted.items()}
@@ -87,8 +87,8 @@ def _only_value(credential: Credential, name: str) -> Any:
 
 
 async def _of_vault(entry: SecretReference, sources: Sources) -> Credential:
-    """All fields at ``path``; or one field of each path in ``map``, as ``mount/path#field``. The field may be omitted
-    if its name is the key in ``map``, or ``value``.
+    """Return all fields at ``path``; or one field of each path in ``map``, as ``mount/path#field``. The field may be
+    omitted if its name is the key in ``map``, or ``value``.
     """
     from noetl_activities.secrets.vault import Vault  # needs httpx
 
@@ -112,7 +112,7 @@ async def _of_vault(entry: SecretReference, sources: Sources) -> Credential:
 
 
 def _given(config: Mapping[str, Json]) -> Credential:
-    """The fields in the playbook itself."""
+    """Return the fields in the playbook itself."""
     inner = next((config[key] for key in ("data", "values", "map") if isinstance(config.get(key), dict)), None)
     if inner is not None:
         return cast("dict[str, Any]", inner)
@@ -120,7 +120,7 @@ def _given(config: Mapping[str, Json]) -> Credential:
 
 
 def _registered(entry: SecretReference, sources: Sources, for_auth: bool) -> Credential:
-    """A credential with the name of the entry, instead of a secret in a store that workers cannot read."""
+    """Return a credential with the name of the entry, instead of a secret in a store that workers cannot read."""
     wanted = _map(entry.config.get("map"))
     try:
         found = _found(entry.name, sources, for_auth)

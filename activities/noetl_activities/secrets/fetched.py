@@ -7,13 +7,13 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-__all__ = ["MOST", "Fetched", "FetchedSecrets"]
+__all__ = ["MOST", "FetchedSecret", "FetchedSecrets"]
 
 MOST = 256
 """Maximum number of cached secrets; expired ones are dropped first."""
 
 
-class Fetched(NamedTuple):
+class FetchedSecret(NamedTuple):
     """A secret, and for how many seconds it may be cached."""
 
     fields: dict[str, Any]
@@ -35,8 +35,8 @@ class FetchedSecrets:
         self._kept: dict[str, _Kept] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
-    async def get(self, key: str, fetch: Callable[[], Awaitable[Fetched]]) -> dict[str, Any]:
-        """The cached or fetched secret. Raises the errors of ``fetch``; these are not cached."""
+    async def get(self, key: str, fetch: Callable[[], Awaitable[FetchedSecret]]) -> dict[str, Any]:
+        """Return the cached or fetched secret. Raises the errors of ``fetch``; these are not cached."""
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
             kept = self._kept.get(key)

@@ -23,9 +23,9 @@ _PLAIN = re.compile(r"(?:(?!--|/\*)[\w \-+/=.:@%~,])*", re.ASCII)
 
 
 async def with_values(value: Any, key: str, fetch: Fetch, kind: str = "") -> Any:
-    """The JSON value with the references of the run with this key replaced by the values from ``fetch``; a reference
-    inside text is replaced by text. In the config of a tool of this ``kind``, code keeps its references, and values in
-    SQL must not contain quotes.
+    """Return the JSON value with the references of the run with this key replaced by the values from ``fetch``; a
+    reference inside text is replaced by text. In the config of a tool of this ``kind``, code keeps its references, and
+    values in SQL must not contain quotes.
     """
     if not refers(value):
         return value
@@ -43,7 +43,9 @@ def refers(value: Any) -> bool:
 
 
 def part_at(value: Any, reference: SecretReference) -> Any:
-    """The part of a secret that the reference names. Raises CredentialError, which contains only names of fields."""
+    """Return the part of a secret that the reference names. Raises CredentialError, which contains only names of
+    fields.
+    """
     found = value
     for depth, part in enumerate(reference.path):
         fields, items = _fields(found), _items(found)
@@ -57,7 +59,7 @@ def part_at(value: Any, reference: SecretReference) -> Any:
 
 
 def values_in(secret: Any) -> list[Any]:
-    """All values of a secret, except its type."""
+    """Return all values of a secret, except its type."""
     found: list[Any] = []
     waiting = [secret]
     while waiting:
@@ -82,7 +84,7 @@ class _Placed:
         self._values = values
 
     def config(self, config: Mapping[str, Any], kind: str) -> dict[str, Any]:
-        """The config, resolved field by field, because fields differ in which values they allow."""
+        """Return the config, resolved field by field, because fields differ in which values they allow."""
         sql = _SQL_FIELDS if kind in SQL_KINDS else frozenset[str]()
         code = KINDS[kind].code if kind in KINDS else frozenset[str]()
         return {name: value if name in code else self.of(value, is_sql=name in sql) for name, value in config.items()}

@@ -9,7 +9,7 @@ import msgspec
 
 from noetl_activities.errors import ConfigError, SecretError
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.secrets.fetched import Fetched
+from noetl_activities.secrets.fetched import FetchedSecret
 from noetl_activities.tool import Credential, Json, OutputStream, Request
 
 __all__ = ["fetch_token"]
@@ -43,8 +43,11 @@ class _Context:
         """A request prints nothing."""
 
 
-async def fetch_token(name: str, config: Mapping[str, Json]) -> Fetched:
-    """The response of the endpoint, which must be a JSON object. Raises ConfigError, RefusedError, SecretError."""
+async def fetch_token(name: str, config: Mapping[str, Json]) -> FetchedSecret:
+    """Return the response of the endpoint, which must be a JSON object.
+
+    Raises ConfigError, RefusedError, SecretError.
+    """
     from noetl_activities.http import TOOL  # slow to import, and most workers fetch no token
 
     sent: dict[str, Json] = {key: config[key] for key in _OF_THE_REQUEST if config.get(key) is not None}
@@ -56,18 +59,18 @@ async def fetch_token(name: str, config: Mapping[str, Json]) -> Fetched:
     outcome = await TOOL.run(request, _Context())
     if outcome.error is not None:
         error = outcome.error
-        told = msgspec.structs.replace(error, message=f"the token {name!r} cannot be fetched: {error.message}")
-        raise SecretError(Outcome("error", error=told))
+        info = msgspec.structs.replace(error, message=f"the token {name!r} cannot be fetched: {error.message}")
+        raise SecretError(Outcome("error", error=info))
     answer: Any = outcome.result["data"]
     if not isinstance(answer, dict):
         message = f"the token {name!r} cannot be fetched: the response is not a JSON object"
         raise SecretError(Outcome("error", error=ErrorInfo("credential", message)))
     fields = cast("dict[str, Any]", answer)
-    return Fetched(fields, _seconds(fields.get("expires_in")))
+    return FetchedSecret(fields, _seconds(fields.get("expires_in")))
 
 
 def _seconds(expires_in: Any) -> float:
-    """How long to cache a token; 0 if its lifetime is unknown."""
+    """Return how long to cache a token; 0 if its lifetime is unknown."""
     try:
         return float(expires_in) - _EARLIER
     except (TypeError, ValueError):

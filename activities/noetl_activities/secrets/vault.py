@@ -19,7 +19,7 @@ import httpx
 from noetl_activities.errors import ConfigError, CredentialError, SecretError
 from noetl_activities.http_exchange import exchange
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.secrets.fetched import Fetched, FetchedSecrets
+from noetl_activities.secrets.fetched import FetchedSecret, FetchedSecrets
 
 __all__ = ["Vault"]
 
@@ -44,20 +44,20 @@ class Vault:
         self._kept = kept
 
     async def read(self, path: str) -> dict[str, Any]:
-        """The fields of the secret at ``mount/path``; a mount with several parts must be followed by ``/data``. Raises
-        CredentialError, ConfigError, SecretError.
+        """Return the fields of the secret at ``mount/path``; a mount with several parts must be followed by ``/data``.
+        Raises CredentialError, ConfigError, SecretError.
         """
         mount, _, rest = _checked(path).partition("/data/" if "/data/" in path else "/")
         address = self._address()
         return await self._kept.get(f"vault {address} {mount}/{rest}", lambda: self._read(address, mount, rest))
 
-    async def _read(self, address: str, mount: str, rest: str) -> Fetched:
+    async def _read(self, address: str, mount: str, rest: str) -> FetchedSecret:
         token = await self._token(address)
         answer = await self._ask(address, "GET", f"{mount}/data/{rest}", {"X-Vault-Token": token})
         fields = _map(_map(answer.get("data")).get("data"))
         if not fields:
             raise CredentialError(f"there is no secret {mount}/{rest} in Vault: it is empty, or its version is deleted")
-        return Fetched(fields, SECONDS)
+        return FetchedSecret(fields, SECONDS)
 
     async def _token(self, address: str) -> str:
         environment = self._environment
@@ -72,7 +72,7 @@ class Vault:
         found = await self._kept.get(f"vault login {address}", lambda: self._log_in(address, role, secret))
         return str(found["client_token"])
 
-    async def _log_in(self, address: str, role: str, secret: str) -> Fetched:
+    async def _log_in(self, address: str, role: str, secret: str) -> FetchedSecret:
         body = {"role_id": role, "secret_id": secret}
         login = _map((await self._ask(address, "POST", "auth/approle/login", {}, body)).get("auth"))
         if not isinstance(login.get("client_token"), str):
@@ -80,7 +80,7 @@ class Vault:
                 "Vault accepted the login but returned no token: check NOETL_VAULT_ROLE_ID and NOETL_VAULT_SECRET_ID"
             )
         seconds = login.get("lease_duration")
-        return Fetched(login, seconds * _EARLIER if isinstance(seconds, int | float) else 0.0)
+        return FetchedSecret(login, seconds * _EARLIER if isinstance(seconds, int | float) else 0.0)
 
     async def _ask(
         self, address: str, method: str, path: str, headers: Mapping[str, str], body: dict[str, str] | None = None
@@ -129,7 +129,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _refused(status: int, method: str, path: str) -> CredentialError | SecretError:
-    """The error for a status, without the response of Vault, which may repeat what it was sent."""
+    """Return the error for a status, without the response of Vault, which may repeat what it was sent."""
     called = f"Vault answered {method} {path} with status {status}"
     if status == _NOT_FOUND:
         return CredentialError(f"{called}: there is no such secret, or the engine is not key-value of version 2")

@@ -70,8 +70,8 @@ async def store(
 
 
 async def find(kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext) -> str | None:
-    """The JSON of the outcome that a call has stored under ``key`` and ``n``; None if there is none. ``config`` only
-    needs the fields in PLACES. Raises ToolError, SinkError.
+    """Return the JSON of the outcome that a call has stored under ``key`` and ``n``; None if there is none. ``config``
+    only needs the fields in PLACES. Raises ToolError, SinkError.
     """
     from noetl_activities.sinks.duckdb import find_duckdb
     from noetl_activities.sinks.postgres import find_postgres

@@ -16,8 +16,8 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 
 
 def rows_of(config: dict[str, Json], result: Json) -> list[Row]:
-    """The rows to store: one per mapping in a list, one for a mapping, and ``{value}`` for anything else; with the
-    columns of ``mapping``, if there is one.
+    """Return the rows to store: one per mapping in a list, one for a mapping, and ``{value}`` for anything else; with
+    the columns of ``mapping``, if there is one.
     """
     found = content_of(config, result)
     items = cast("list[Json]", found) if isinstance(found, list) else [found]
@@ -51,13 +51,13 @@ def _field(row: Json, path: list[str]) -> Json:
 
 
 def content_of(config: dict[str, Json], result: Json) -> Json:
-    """The data of the sink, else the result."""
+    """Return the data of the sink, else the result."""
     data = config.get("data")
     return result if data is None else data
 
 
 def keys_of(config: dict[str, Json], mode: str, what: str = "a sink") -> list[str]:
-    """The columns that identify a row, for upsert and merge; ``what`` is asked for them. Raises ConfigError."""
+    """Return the columns that identify a row, for upsert and merge; ``what`` is asked for them. Raises ConfigError."""
     value: Json = config.get("key") or config.get("keys") or []
     keys = [str(one) for one in cast("list[Json]", value)] if isinstance(value, list) else [str(value)]
     if mode in ("upsert", "merge") and not keys:
@@ -66,7 +66,7 @@ def keys_of(config: dict[str, Json], mode: str, what: str = "a sink") -> list[st
 
 
 def parts_of(table: Json) -> list[str]:
-    """The parts of ``schema.table``. Raises ConfigError for an invalid name."""
+    """Return the parts of ``schema.table``. Raises ConfigError for an invalid name."""
     parts = str(table or "").split(".")
     if not table or len(parts) > 2 or not all(_IDENTIFIER.fullmatch(part) for part in parts):
         raise ConfigError(f"invalid table {table!r}: write table or schema.table")
@@ -84,7 +84,7 @@ class ColumnTypes(NamedTuple):
 
 
 def column_type(value: Json, types: ColumnTypes) -> str:
-    """The type of a new column for a value like this one."""
+    """Return the type of a new column for a value like this one."""
     if isinstance(value, bool):
         return types.boolean
     if isinstance(value, int):
@@ -95,5 +95,5 @@ def column_type(value: Json, types: ColumnTypes) -> str:
 
 
 def quoted(name: str) -> str:
-    """The name of a column, quoted as an SQL identifier."""
+    """Return the name of a column, quoted as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

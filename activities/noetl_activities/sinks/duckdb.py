@@ -58,7 +58,7 @@ async def find_duckdb(config: dict[str, Json], key: str, n: int) -> str | None:
 
 
 async def _place(config: dict[str, Json], key: str) -> DatabaseFile:
-    """The database file of a sink. Every key begins with the execution id."""
+    """Return the database file of a sink. Every key begins with the execution id."""
     return await asyncio.to_thread(place_of, config, key.partition("/")[0])
 
 

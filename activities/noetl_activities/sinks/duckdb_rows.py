@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from noetl_activities.duckdb_calls import Running
+from noetl_activities.duckdb_calls import RunningCall
 from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.duckdb_once import OUTSIDE, kinds_of
 from noetl_activities.duckdb_statements import run_statements
@@ -23,7 +23,7 @@ __all__ = ["store"]
 _TYPES = ColumnTypes("boolean", "bigint", "double", "json", "varchar")
 
 
-def store(connection: duckdb.DuckDBPyConnection, sink: Store, running: Running) -> Stored:
+def store(connection: duckdb.DuckDBPyConnection, sink: Store, running: RunningCall) -> Stored:
     """Perform a sink unless its entry is in the ledger. Sinks of a file run one after the other. Raises duckdb.Error;
     ConfigError for statements that cannot run in its transaction."""
     if sink.statements:
@@ -48,7 +48,7 @@ def _refuse_outside(connection: duckdb.DuckDBPyConnection, statements: list[str]
         )
 
 
-def _store_once(connection: duckdb.DuckDBPyConnection, sink: Store, running: Running) -> Stored:
+def _store_once(connection: duckdb.DuckDBPyConnection, sink: Store, running: RunningCall) -> Stored:
     entry, mode = sink.entry, sink.mode
     name = sink.table.replace('"', "") or None
     if entry.outcome is not None:

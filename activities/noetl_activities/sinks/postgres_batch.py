@@ -29,7 +29,7 @@ from noetl_activities.sinks.postgres_table import Table
 from noetl_activities.sql import has_statement, statements_of
 from noetl_activities.tool import Json
 
-__all__ = ["LedgerKey", "LedgerOutcome", "SinkRequest", "batch_key", "find_batch", "store_batch"]
+__all__ = ["LedgerKey", "LedgerLookup", "SinkRequest", "batch_key", "find_batch", "store_batch"]
 
 _LOCK_SECONDS = 1
 """How long a batch waits for a lock, which a single one of its calls may need."""
@@ -47,7 +47,7 @@ class LedgerKey(NamedTuple):
     n: int
 
 
-class LedgerOutcome(NamedTuple):
+class LedgerLookup(NamedTuple):
     """The outcome that the ledger has for a call, as JSON, if any."""
 
     outcome: str | None
@@ -76,7 +76,7 @@ def batch_key(request: SinkRequest) -> str | None:
     return repr((target, request.mode, request.entry.once if request.mode == "replace" else ""))
 
 
-async def find_batch(login: Login, batch: Sequence[BatchedRequest[LedgerKey, LedgerOutcome]]) -> None:
+async def find_batch(login: Login, batch: Sequence[BatchedRequest[LedgerKey, LedgerLookup]]) -> None:
     """Look up the outcomes of all calls. A call without a response looks up its own."""
     try:
         async with connected_to(login) as connection:
@@ -84,7 +84,7 @@ async def find_batch(login: Login, batch: Sequence[BatchedRequest[LedgerKey, Led
     except SQL_ERRORS:
         return
     for one in batch:
-        one.respond(LedgerOutcome(found.get(one.request)))
+        one.respond(LedgerLookup(found.get(one.request)))
 
 
 async def store_batch(login: Login, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> None:

@@ -105,7 +105,7 @@ class RecordedOutcome(NamedTuple):
 
 
 async def access(connection: Connection) -> Access:
-    """The rights of the role. Must be called outside a transaction, which a refusal would abort."""
+    """Return the rights of the role. Must be called outside a transaction, which a refusal would abort."""
     try:
         return _ACCESS_BY_TAG.get(await connection.execute(_ACCESS), "forbidden")
     except asyncpg.InsufficientPrivilegeError:

@@ -34,7 +34,7 @@ class Table:
 
     @classmethod
     async def find(cls, connection: Connection, parts: Sequence[str]) -> Table:
-        """The table of this name. Raises ConfigError if there is none.
+        """Return the table of this name. Raises ConfigError if there is none.
 
         As for unquoted names in SQL, an upper-case name also matches the lower-case one.
         """
@@ -93,7 +93,7 @@ def _columns_of(row: Row) -> tuple[str, ...]:
 
 
 def _whole(value: Json) -> Json:
-    """The value with 3.0 replaced by 3, as an integer column accepts only that."""
+    """Return the value with 3.0 replaced by 3, as an integer column accepts only that."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

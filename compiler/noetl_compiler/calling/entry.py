@@ -94,21 +94,21 @@ def member_of(found: ParsedPlaybook) -> Member:
         playbook.path,
         playbook.version,
         next(_places(found.root, playbook.path), playbook.span),
-        needs=frozenset(_needs(playbook)),
+        needs=frozenset(_required_names(playbook)),
         workload=frozenset(names_in(playbook.workload)),
-        mentions=_mentions(playbook, found.source.text),
+        mentions=_words_in(playbook, found.source.text),
         calls=tuple(_calls(graph, found.root)) if graph else (),
     )
 
 
-def _needs(playbook: Playbook) -> Iterator[str]:
+def _required_names(playbook: Playbook) -> Iterator[str]:
     names = VisibleNames(playbook)
     nulls = {name for name, default in names_in(playbook.workload).items() if default is None}
     for use in uses(playbook):
         for path in () if use.is_predicate else examine(use.template.source).needs:
             head, _, rest = path.partition(".")
             name = rest.partition(".")[0]
-            if names.gives(use, head):
+            if names.binds(use, head):
                 continue
             if head in WORKLOAD and name and (name in nulls or name not in (names.below(use, head) or ())):
                 yield name
@@ -116,7 +116,7 @@ def _needs(playbook: Playbook) -> Iterator[str]:
                 yield head
 
 
-def _mentions(playbook: Playbook, text: str) -> frozenset[str] | None:
+def _words_in(playbook: Playbook, text: str) -> frozenset[str] | None:
     """Return the words of the text; None if the request is read as a whole, so that any name may be used."""
     if any(path in _REQUEST for use in uses(playbook) for path in examine(use.template.source).reads):
         return None

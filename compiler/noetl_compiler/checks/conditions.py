@@ -9,13 +9,13 @@ from noetl_compiler.graph import Span
 from noetl_compiler.report import Report
 from noetl_compiler.source import expressions
 from noetl_compiler.templates import TemplateFailure, predicate
-from noetl_compiler.templating.check import Facts
+from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.template_sites import Use
 
 __all__ = ["warn_of_wrong_condition"]
 
 
-def warn_of_wrong_condition(use: Use, facts: Facts, report: Report) -> None:
+def warn_of_wrong_condition(use: Use, facts: TemplateFacts, report: Report) -> None:
     """NT305 and NT307. A literal ``true`` or ``{{ true }}`` is not reported."""
     source, span = use.template.source, use.template.span
     if not use.is_predicate or facts.problems or "{{" not in source or "{%" in source:
@@ -49,7 +49,7 @@ def _is_literal(source: str) -> bool:
     return source.strip().removeprefix("{{").removesuffix("}}").strip("- \n").lower() in ("true", "false")
 
 
-def _warn_of_value(use: Use, facts: Facts, report: Report) -> None:
+def _warn_of_value(use: Use, facts: TemplateFacts, report: Report) -> None:
     if len(expressions(use.template.source)) > 1:
         message, hint = "several expressions yield text, not true or false", "join them with and, or"
         report.warning(Code.NOT_BOOLEAN, use.template.span, message, hint)
@@ -61,6 +61,6 @@ def _warn_of_value(use: Use, facts: Facts, report: Report) -> None:
 
 
 def _span_of(text: str, use: Use, report: Report) -> Span:
-    """The span of a string constant, the last one if it occurs several times."""
+    """Return the span of a string constant, the last one if it occurs several times."""
     found = list(re.finditer(rf"(['\"]){re.escape(text)}\1", use.template.source))
     return report.places.span(use.template, *found[-1].span()) if found else use.template.span

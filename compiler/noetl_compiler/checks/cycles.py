@@ -30,7 +30,7 @@ def warn_of_endless_cycles(playbook: Playbook, report: Report) -> None:
 
 
 def _trapped(steps: Mapping[str, Step]) -> dict[str, str]:
-    """The steps without an exit, each with its first successor."""
+    """Return the steps without an exit, each with its first successor."""
     successors = {name: _certain_successors(step) for name, step in steps.items()}
     predecessors: dict[str, list[str]] = {}
     for name, targets in successors.items():
@@ -47,7 +47,7 @@ def _trapped(steps: Mapping[str, Step]) -> dict[str, str]:
 
 
 def _cycles(successors: Mapping[str, str]) -> Iterator[list[str]]:
-    """The cycles of a graph in which every node has one successor, each once."""
+    """Yield the cycles of a graph in which every node has one successor, each once."""
     visited: set[str] = set()
     for start in successors:
         path: dict[str, None] = {}
@@ -61,14 +61,14 @@ def _cycles(successors: Mapping[str, str]) -> Iterator[list[str]]:
 
 
 def _certain_successors(step: Step) -> list[str]:
-    """The targets of the routes of which one is always taken; empty if possibly none is."""
+    """Return the targets of the routes of which one is always taken; empty if possibly none is."""
     if step.next is None or step.admit:
         return []
     targets: list[str] = []
     is_certain = False
     for arc in arcs_of(step):
         targets.append(arc.to.text)
-        holds = holds_after(arc.when, "ok", of_loop=step.tells_of_loop)
+        holds = holds_after(arc.when, "ok", of_loop=step.is_about_loop)
         is_certain = is_certain or bool(holds)
         if is_certain and step.next.mode == "exclusive":
             return targets

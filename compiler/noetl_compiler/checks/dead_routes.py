@@ -30,7 +30,7 @@ def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
     for step in playbook.steps:
         _check_admission(step.admit, report)
         if step.next and step.next.mode == "exclusive":
-            _check_routes(step.next, step, report, hint, of_loop=step.tells_of_loop)
+            _check_routes(step.next, step, report, hint, of_loop=step.is_about_loop)
         if step.item_routes and step.item_routes.mode == "exclusive":
             _check_routes(step.item_routes, step, report, hint, of_loop=False)
 
@@ -86,7 +86,7 @@ class _Seen:
         self._conditions: dict[tuple[Status, str], Span] = {}
 
     def before(self, on: OnStatus, when: Template | None, span: Span) -> Span | None:
-        """The span of the earlier rule that makes this one unreachable, else None. Adds this one."""
+        """Return the span of the earlier rule that makes this one unreachable, else None. Adds this one."""
         outcomes = sorted(possible_outcomes(on, when, of_loop=self._of_loop))
         if when is not None and not outcomes and is_impossible(when, of_loop=self._of_loop):
             _warn_of_impossible(when, self._report)

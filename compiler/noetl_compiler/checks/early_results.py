@@ -17,18 +17,18 @@ from noetl_compiler.regions import regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Arc, Playbook, Step
 from noetl_compiler.syntax_queries import arcs_of, entry_of, final_of, routes_of
-from noetl_compiler.templating.check import Facts
+from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_sites import RenderedAt, Use
 from noetl_compiler.visible_names import VisibleNames
 
-__all__ = ["Order", "warn_of_early_results"]
+__all__ = ["StepOrder", "warn_of_early_results"]
 
 _MOST_FOLLOWED = 1_000_000
 _AFTER_THE_CALL = (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_ARC, RenderedAt.ARC)
 
 
-class Order:
+class StepOrder:
     """Which step can run before which."""
 
     def __init__(self, playbook: Playbook) -> None:
@@ -45,15 +45,15 @@ class Order:
             return True
         seen, waiting = self._searches.setdefault(step, (set(), deque([step])))
         while other not in seen and waiting and self._left > 0:
-            for arc in self._ways(waiting.popleft()):
+            for arc in self._arcs_from(waiting.popleft()):
                 self._left -= 1
                 if arc.to.text in self.steps and arc.to.text not in seen:
                     seen.add(arc.to.text)
                     waiting.append(arc.to.text)
         return other in seen or self._left <= 0
 
-    def _ways(self, step: str) -> Iterator[Arc]:
-        """The ways on from a step, and those from the loops that are over when its route is."""
+    def _arcs_from(self, step: str) -> Iterator[Arc]:
+        """Yield the arcs from a step, and those from the loops that end together with its route."""
         yield from routes_of(self.steps[step])
         for loop in self._loops_around.get(step, ()):
             yield from arcs_of(loop)
@@ -71,7 +71,9 @@ def _loops_around(playbook: Playbook, final: str) -> dict[str, list[Step]]:
     return found
 
 
-def warn_of_early_results(use: Use, facts: Facts, names: VisibleNames, order: Order, report: Report) -> None:
+def warn_of_early_results(
+    use: Use, facts: TemplateFacts, names: VisibleNames, order: StepOrder, report: Report
+) -> None:
     """NT306."""
     if use.step is None:
         return
@@ -91,9 +93,9 @@ def warn_of_early_results(use: Use, facts: Facts, names: VisibleNames, order: Or
         report.warning(Code.EARLY_RESULT, span, message, "route from it to here, or read another step", related)
 
 
-def _own_results(use: Use, facts: Facts, names: VisibleNames, order: Order) -> tuple[str, ...]:
-    """The paths by which a rule's condition reads the result of its own task, which is bound only after the rules.
-    A test such as ``is defined`` is allowed: it distinguishes the first call from later ones.
+def _own_results(use: Use, facts: TemplateFacts, names: VisibleNames, order: StepOrder) -> tuple[str, ...]:
+    """Return the paths by which a rule's condition reads the result of its own task, which is bound only after the
+    rules. A test such as ``is defined`` is allowed: it distinguishes the first call from later ones.
     """
     rules = use.task.policy.rules if use.task is not None and use.task.policy is not None else ()
     if not any(rule.body.when is use.template for rule in rules):
@@ -102,7 +104,7 @@ def _own_results(use: Use, facts: Facts, names: VisibleNames, order: Order) -> t
     return tuple(path for path in dict.fromkeys(paths) if _is_own(path, use, names, order))
 
 
-def _is_own(path: str, use: Use, names: VisibleNames, order: Order) -> bool:
+def _is_own(path: str, use: Use, names: VisibleNames, order: StepOrder) -> bool:
     """Whether a path starts with the name of the task itself, or of its step if that runs only once."""
     if use.step is None or use.task is None:
         return False
@@ -120,8 +122,8 @@ def _warn_of_own_result(path: str, use: Use, report: Report) -> None:
     report.warning(Code.EARLY_RESULT, span, message, f"read the outcome of the call: output.data{dot}{rest}")
 
 
-def _step_read(path: str, use: Use, names: VisibleNames, order: Order) -> str:
-    """The step whose result a path reads; "" if there is none or the name has another meaning."""
+def _step_read(path: str, use: Use, names: VisibleNames, order: StepOrder) -> str:
+    """Return the step whose result a path reads; "" if there is none or the name has another meaning."""
     head, _, rest = path.partition(".")
     if head == "results":
         return rest.partition(".")[0]

@@ -64,7 +64,7 @@ def _can_exit(rule: Rule, at: int, cycle: tuple[int, int], labels: Mapping[str, 
 
 
 def _target(rule: Rule, index: int, labels: Mapping[str, int]) -> int:
-    """The index of the task that a rule jumps to; that behind the last task if it does not jump back."""
+    """Return the index of the task that a rule jumps to; that behind the last task if it does not jump back."""
     if rule.to is None:
         return index if rule.body.do == "again" else len(labels)
     if rule.to.text in PREVIOUS and rule.to.text not in labels:

@@ -27,11 +27,11 @@ def warn_of_unbound_expectations(playbook: Playbook, report: Report) -> None:
                 continue
             values = (*around, *(value for call in calls for value in (call.input, call.config)))
             if not any(isinstance(value.data, str) for value in values):
-                _check(task, calls[-1], frozenset(name for value in values for name in _bound(value)), report)
+                _check(task, calls[-1], frozenset(name for value in values for name in _names_in(value)), report)
 
 
-def _bound(value: Value) -> Iterator[str]:
-    """The keys of a mapping and of the mappings in it: a tool may take its names below ``data`` or ``params``."""
+def _names_in(value: Value) -> Iterator[str]:
+    """Yield the keys of a mapping and of the mappings in it: a tool may take its names below ``data`` or ``params``."""
     for name, item in names_in(value).items():
         yield name
         inner: Json = item

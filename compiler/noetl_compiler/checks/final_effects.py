@@ -41,7 +41,7 @@ def _reads_failures(step: Step, report: Report) -> bool:
 
 
 def _effects(step: Step, playbook: Playbook) -> Iterator[tuple[Task, str]]:
-    """Each task that changes something, with its effect. The effects of Python code are unknown."""
+    """Yield each task that changes something, with its effect. The effects of Python code are unknown."""
     workbook = workbook_of(playbook)
     for task in step.tasks:
         for called in calls_of(task, workbook):
@@ -50,7 +50,7 @@ def _effects(step: Step, playbook: Playbook) -> Iterator[tuple[Task, str]]:
 
 
 def _effect(task: Task) -> str:
-    """What the task changes, as the predicate of a sentence; "" if nothing or unknown."""
+    """Return what the task changes, as the predicate of a sentence; "" if nothing or unknown."""
     kind = task.kind.text
     if kind in SQL_KINDS:
         found = [one for text in task.texts for one in statements(text.node.text)]

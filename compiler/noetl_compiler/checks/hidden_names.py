@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from noetl_compiler.checks.early_results import Order
+from noetl_compiler.checks.early_results import StepOrder
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
 from noetl_compiler.language.names import OF_THE_CALL, OUTCOME
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook
-from noetl_compiler.templating.check import Facts
+from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_sites import RenderedAt, Use
 
@@ -32,14 +32,14 @@ class _Hidden(NamedTuple):
 class HiddenNames:
     """The hidden names of a playbook."""
 
-    def __init__(self, playbook: Playbook, order: Order) -> None:
+    def __init__(self, playbook: Playbook, order: StepOrder) -> None:
         self._order = order
         steps = playbook.steps
         names = {name for step in steps for name in (step.name.text, *(task.label.text for task in step.tasks))}
         names |= {step.loop.element.text for step in steps if step.loop is not None}
         self._names = names & OUTCOME.keys()
 
-    def warn(self, use: Use, facts: Facts, report: Report) -> None:
+    def warn(self, use: Use, facts: TemplateFacts, report: Report) -> None:
         """NT308, once per name, at the first condition that reads it."""
         if not self._names or not use.is_predicate or use.place not in _CONDITIONS:
             return
@@ -49,7 +49,7 @@ class HiddenNames:
                     _report(hidden, use, report)
 
     def _hidden(self, use: Use, head: str) -> Iterator[_Hidden]:
-        """What the condition would read if calls did not bind the name."""
+        """Yield what the condition would read if calls did not bind the name."""
         if use.step is None:
             return
         if use.place is RenderedAt.OUTCOME:
@@ -63,7 +63,7 @@ class HiddenNames:
 
 
 def _in_step(use: Use, head: str) -> Iterator[_Hidden]:
-    """The loop element, and the tasks before the one whose rule contains the condition."""
+    """Yield the loop element, and the tasks before the one whose rule contains the condition."""
     step, task = use.step, use.task
     if step is None:
         return

@@ -46,7 +46,7 @@ def _kind(data: str | float) -> str:
 
 
 def _bare_expression(collection: Value, step: Step, loop: Loop, playbook: Playbook) -> str:
-    """The collection as an expression, if it is one and all its names are defined; else ""."""
+    """Return the collection as an expression, if it is one and all its names are defined; else ""."""
     text = collection.data.strip() if isinstance(collection.data, str) else ""
     if not text or len(text) > _LONGEST:
         return ""
@@ -70,7 +70,7 @@ def _check_path(collection: Value, playbook: Playbook, report: Report) -> None:
 
 
 def _default_of(path: str, playbook: Playbook) -> Json:
-    """What the workload says of a path, with or without "workload" before it; None if a template says it."""
+    """Return what the workload says of a path, with or without "workload" before it; None if a template says it."""
     root, *names = path.split(".")
     if root not in WORKLOAD:
         if any(step.name.text == root for step in playbook.steps):

@@ -24,7 +24,7 @@ def holds_after(when: Template | None, outcome: Status, *, of_loop: bool = False
 
 
 def possible_outcomes(on: OnStatus, when: Template | None, *, of_loop: bool = False) -> frozenset[Status]:
-    """The outcomes after which a rule for ``on`` may match."""
+    """Return the outcomes after which a rule for ``on`` may match."""
     asked: frozenset[Status] = BOTH if on == "any" else frozenset({on})
     return frozenset(one for one in asked if holds_after(when, one, of_loop=of_loop) is not False)
 

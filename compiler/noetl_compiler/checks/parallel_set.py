@@ -33,7 +33,7 @@ def warn_of_parallel_set(playbook: Playbook, report: Report) -> None:
 
 
 def _parallel_assignments(playbook: Playbook) -> Iterator[Assign]:
-    """What each iteration of a parallel loop sets: in the tasks of its step and in the steps of its region."""
+    """Yield what each iteration of a parallel loop sets: in the tasks of its step and in the steps of its region."""
     workbook = workbook_of(playbook)
     parallel = {step.name.text for step in playbook.steps if _is_parallel(step)}
     inside = _steps_inside(playbook, parallel) if parallel else frozenset[str]()
@@ -54,7 +54,7 @@ def _is_parallel(step: Step) -> bool:
 
 
 def _steps_inside(playbook: Playbook, parallel: set[str]) -> frozenset[str]:
-    """The steps in the regions of parallel loops, at any depth, and on the routes of their items."""
+    """Return the steps in the regions of parallel loops, at any depth, and on the routes of their items."""
     if not playbook.steps:
         return frozenset()
     final = final_of(playbook)
@@ -67,7 +67,7 @@ def _steps_inside(playbook: Playbook, parallel: set[str]) -> frozenset[str]:
 
 
 def _enclosing_loops(name: str, owner: Mapping[str, str]) -> set[str]:
-    """The loops that contain a step."""
+    """Return the loops that contain a step."""
     found: set[str] = set()
     while (name := owner.get(name, "")) and name not in found:
         found.add(name)

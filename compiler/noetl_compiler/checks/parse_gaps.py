@@ -16,7 +16,9 @@ _ROUTE_KEYS = ("next", "case")
 
 
 def names_in_unparsed_items(playbook: Playbook, report: Report) -> frozenset[str]:
-    """All text in items that could not be parsed as steps, any of which may be the name of a step; includes ``""``."""
+    """Return all text in items that could not be parsed as steps, any of which may be the name of a step; includes
+    ``""``.
+    """
     return frozenset(text for item in _unparsed(playbook, report) for text in ("", *_texts(item)))
 
 

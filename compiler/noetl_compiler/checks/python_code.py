@@ -90,7 +90,7 @@ def _warn_of_names(node: ScalarNode, code: str, tree: ast.Module, bound: frozens
 
 
 def _span_of(node: ScalarNode, start: int, end: int, report: Report) -> Span:
-    """The span of a part of the code; if it is blank, of the last character before it."""
+    """Return the span of a part of the code; if it is blank, of the last character before it."""
     before = len(node.text[:end].rstrip())
     return (
         span_in_scalar(report.source, node, start, end)

@@ -62,7 +62,7 @@ def _heads(use: Use, names: VisibleNames) -> frozenset[str]:
     first = {path.partition(".")[0] for path in examine(use.template.source).reads}
     shadowing = names.results | names.ctx | names.workload | names.regions
     bare = (first & names.keychain) - shadowing
-    return frozenset(name for name in {*bare, *(first & {_KEYCHAIN})} if not names.gives(use, name))
+    return frozenset(name for name in {*bare, *(first & {_KEYCHAIN})} if not names.binds(use, name))
 
 
 def _forbid_secrets_in_code(playbook: Playbook, report: Report) -> None:

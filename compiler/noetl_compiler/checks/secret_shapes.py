@@ -119,7 +119,7 @@ _DEFAULT = re.compile(r"(?:\b(?:default|d)\(\s{0,9}|\bor\s{1,9})(['\"])(?P<secre
 
 
 def shapes_in(text: str) -> Mapping[str, re.Pattern[str]]:
-    """The shapes that occur in a document, usually few."""
+    """Return the shapes that occur in a document, usually few."""
     return {what: shape for what, shape in _SHAPES.items() if _has_mark(what, text) and shape.search(text)}
 
 
@@ -142,7 +142,7 @@ def assigned_secrets(text: str, *, is_code: bool) -> Iterator[Match]:
 
 
 def secret_defaults(key: str, text: str) -> Iterator[tuple[int, int]]:
-    """The positions of default values such as ``x`` in ``{{ payload.password | default('x') }}``."""
+    """Return the positions of default values such as ``x`` in ``{{ payload.password | default('x') }}``."""
     return (found.span("secret") for found in _DEFAULT.finditer(text) if is_secret_value(key, found["secret"]))
 
 

@@ -76,7 +76,7 @@ def _of_shape(text: str, shapes: Mapping[str, re.Pattern[str]]) -> Iterator[Matc
 
 
 def _of_key(key: str, node: ScalarNode) -> Iterator[Match]:
-    """A word under a key such as ``password``, or the default value in a template there."""
+    """Yield a word under a key such as ``password``, or the default value in a template there."""
     if not is_secret_key(key):
         return
     if node.expressions:

@@ -44,7 +44,7 @@ def _check(task: Task, report: Report) -> None:
 
 
 def _places(node: ScalarNode) -> list[tuple[int, int]]:
-    """The positions of expressions whose value may contain shell syntax."""
+    """Return the positions of expressions whose value may contain shell syntax."""
     text = node.text
     return [
         (start, end)

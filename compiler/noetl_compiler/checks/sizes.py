@@ -30,7 +30,7 @@ def warn_of_oversized_data(playbook: Playbook, report: Report) -> None:  # noqa:
 
 
 def _measure(node: Node, is_data: bool, found: list[tuple[Node, int]]) -> int:
-    """The size of a node in bytes. Adds the values in it that are too large to ``found``."""
+    """Return the size of a node in bytes. Adds the values in it that are too large to ``found``."""
     size, before = 0, len(found)
     if isinstance(node, MappingNode):
         for key, item in node.entries:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.checks.conditions import warn_of_wrong_condition
-from noetl_compiler.checks.early_results import Order, warn_of_early_results
+from noetl_compiler.checks.early_results import StepOrder, warn_of_early_results
 from noetl_compiler.checks.foreign_names import warn_of_foreign_names
 from noetl_compiler.checks.hidden_names import HiddenNames
 from noetl_compiler.checks.undefined_names import warn_of_undefined_names
@@ -11,7 +11,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import called_tasks
-from noetl_compiler.templating.check import Facts, examine
+from noetl_compiler.templating.check import TemplateFacts, examine
 from noetl_compiler.templating.template_sites import Use, uses
 from noetl_compiler.visible_names import VisibleNames
 
@@ -22,7 +22,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
     """NT301 to NT308."""
     if not playbook.steps:
         return
-    names, order = VisibleNames(playbook), Order(playbook)
+    names, order = VisibleNames(playbook), StepOrder(playbook)
     hidden = HiddenNames(playbook, order)
     called = called_tasks(playbook.steps, playbook.workbook)
     for use in uses(playbook):
@@ -36,7 +36,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
         warn_of_wrong_condition(use, facts, report)
 
 
-def _forbid_problems(use: Use, facts: Facts, report: Report) -> None:
+def _forbid_problems(use: Use, facts: TemplateFacts, report: Report) -> None:
     """NT301 and NT302: invalid Jinja2, unknown filters, nondeterministic functions."""
     for problem in facts.problems:
         span = report.places.span(use.template, problem.start, problem.end)

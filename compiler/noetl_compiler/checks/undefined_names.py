@@ -12,7 +12,7 @@ from noetl_compiler.diagnostics import nearest
 from noetl_compiler.language.defaults import ENTRY_STEP
 from noetl_compiler.language.names import COUNTS, ITERATION, OUTCOME, WORKLOAD
 from noetl_compiler.report import Report
-from noetl_compiler.templating.check import Facts
+from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_sites import Use
 from noetl_compiler.visible_names import IN_LOOP, VisibleNames
@@ -42,7 +42,7 @@ _OTHERWISE = {
 }
 
 
-def warn_of_undefined_names(use: Use, facts: Facts, names: VisibleNames, report: Report) -> None:
+def warn_of_undefined_names(use: Use, facts: TemplateFacts, names: VisibleNames, report: Report) -> None:
     """NT303."""
     for path in facts.needs:
         head, _, rest = path.partition(".")
@@ -50,7 +50,7 @@ def warn_of_undefined_names(use: Use, facts: Facts, names: VisibleNames, report:
             _report(path, use, names, report)
         elif rest and (below := names.below(use, head)) is not None:
             name = rest.partition(".")[0]
-            if name not in below and not names.gives(use, head):
+            if name not in below and not names.binds(use, head):
                 _report_below(head, name, use, below, names, report)
 
 
@@ -67,7 +67,9 @@ def _report(path: str, use: Use, names: VisibleNames, report: Report) -> None:
 
 
 def _of_another_step(path: str, use: Use, names: VisibleNames) -> str:
-    """A hint for a task of another step. The result of a step is that of its last task; it has all in ``results``."""
+    """Return a hint for a task of another step. The result of a step is that of its last task; it has all in
+    ``results``.
+    """
     name, dot, rest = path.partition(".")
     step = next(iter(names.steps_with_task(name)), None)
     if step is None:
@@ -81,7 +83,7 @@ def _of_another_step(path: str, use: Use, names: VisibleNames) -> str:
 
 
 def _of_unnamed_element(name: str, use: Use) -> str:
-    """A hint for a loop without ``iterator``: the name may be meant for its element."""
+    """Return a hint for a loop without ``iterator``: the name may be meant for its element."""
     loop = use.step.loop if use.step is not None and use.place in IN_LOOP else None
     is_unnamed = loop is not None and loop.element.span == loop.body.span
     return f"if it is the element of the loop, add iterator: {name} to the loop" if is_unnamed else ""
@@ -106,5 +108,5 @@ def _report_below(head: str, name: str, use: Use, known: frozenset[str], names: 
 
 
 def _nearest(name: str, known: frozenset[str]) -> str:
-    """The hint for a similar name. So many names are defined that only a very similar one is suggested."""
+    """Return the hint for a similar name. So many names are defined that only a very similar one is suggested."""
     return nearest(name, known, alike=0.75)

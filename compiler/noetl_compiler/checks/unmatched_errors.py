@@ -33,7 +33,7 @@ def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
 
 
 def _uncovered(policy: Policy, label: str) -> str:
-    """The problem with the rules; "" if they cover every error."""
+    """Return the problem with the rules; "" if they cover every error."""
     rules = [(rule.body, holds_after(rule.body.when, "error")) for rule in policy.rules if rule.body.on != "ok"]
     if any(holds for _, holds in rules):
         return ""

@@ -36,7 +36,7 @@ def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
 
 
 def _targets(playbook: Playbook) -> set[str]:
-    """The targets of all routes, and the entry."""
+    """Return the targets of all routes, and the entry."""
     targets = {arc.to.text for step in playbook.steps for arc in routes_of(step)}
     return targets if playbook.entry is None else {*targets, playbook.entry.text}
 

@@ -25,7 +25,7 @@ __all__ = ["warn_of_unsupported_parts"]
 
 def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
     """NT502, once per unsupported part, and NT105 for frames that have no effect."""
-    for span, part in _found(playbook, report):
+    for span, part in _unsupported_parts(playbook, report):
         if report.first(f"unsupported {part.problem}"):
             message = f"{part.problem}: the playbook compiles, but a run is refused"
             report.warning(Code.NO_EXECUTOR, span, message, part.remedy)
@@ -36,21 +36,21 @@ def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
             report.warning(Code.IGNORED_FIELD, frame.span, f'"frame" has no effect here: {why}', "remove the frame")
 
 
-def _found(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupported]]:
+def _unsupported_parts(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupported]]:
     for step in playbook.steps:
         if not report.has_error_in(step.name.span):
-            yield from _of_loop(step)
+            yield from _parts_of_loop(step)
     for task in all_tasks(playbook):
-        yield from _of_task(task, report)
+        yield from _parts_of_task(task, report)
 
 
-def _of_loop(step: Step) -> Iterator[tuple[Span, Unsupported]]:
+def _parts_of_loop(step: Step) -> Iterator[tuple[Span, Unsupported]]:
     cursor = step.loop.body.cursor if step.loop is not None else None
     if cursor is not None and cursor.kind not in CURSORS:
         yield cursor.span, CURSOR
 
 
-def _of_task(task: Task, report: Report) -> Iterator[tuple[Span, Unsupported]]:
+def _parts_of_task(task: Task, report: Report) -> Iterator[tuple[Span, Unsupported]]:
     script, tool = names_in(task.config).get("script"), report.tools.get(task.kind.text)
     if isinstance(script, dict) and tool is not None and tool.has_executor:
         source = source_of(cast("dict[str, Json]", script))

@@ -17,7 +17,7 @@ __all__ = ["parse"]
 
 
 def _front_end(dialect: Dialect) -> tuple[Construct, ReadStep]:
-    """The construct of the dialect's steps, and the function that reads them. No other front end is imported."""
+    """Return the construct of the dialect's steps, and the function that reads them. No other front end is imported."""
     match dialect:
         case "v1":
             from noetl_compiler.dialects.v1 import step as v1
@@ -42,7 +42,7 @@ def parse(root: MappingNode, report: Report) -> Playbook:
     dialect = detect(root, report)
     playbook = read_playbook(root, ParseContext(dialect, report), *_front_end(dialect))
     if dialect == "v1":
-        from noetl_compiler.dialects.v1.playbook import settle
+        from noetl_compiler.dialects.v1.playbook import convert_playbook
 
-        playbook = settle(playbook)
+        playbook = convert_playbook(playbook)
     return with_timeout_routes(playbook, report)

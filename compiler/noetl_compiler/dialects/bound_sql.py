@@ -62,12 +62,12 @@ class _Binding:
             )
             return BoundSql(text, ())
         query, position = "", 0
-        for token in _TOKEN.finditer(self._marked()):
+        for token in _TOKEN.finditer(self._without_templates()):
             query += text[position : token.start()] + self._of_token(token)
             position = token.end()
         return BoundSql(query + text[position:], tuple(self._values))
 
-    def _marked(self) -> str:
+    def _without_templates(self) -> str:
         marked = self._node.text
         for start, end in self._places:
             marked = f"{marked[:start]}{_MARK * (end - start)}{marked[end:]}"
@@ -100,11 +100,11 @@ class _Binding:
     def _value(self, start: int, end: int, *, is_literal: bool = False) -> str:
         template = self._node.text[start:end]
         if is_literal:
-            template = self._unquoted(start + 1, end - 1)
+            template = self._literal_content(start + 1, end - 1)
         self._values.append((template, self._span(start, end)))
         return f"${self._after + len(self._values)}"
 
-    def _unquoted(self, start: int, end: int) -> str:
+    def _literal_content(self, start: int, end: int) -> str:
         """Return the content of a literal, unescaping quotes outside of templates."""
         text, found, position = self._node.text, "", start
         for first, last in self._places:

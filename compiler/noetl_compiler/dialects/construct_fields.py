@@ -56,17 +56,17 @@ class ConstructFields(Fields):
         return super().choice(key, meanings)
 
     def flag(self, *keys: str) -> bool | None:
-        """A boolean."""
+        """Return a boolean."""
         self._expect(keys[0], Plain.FLAG)
         return super().flag(*keys)
 
     def number(self, *keys: str) -> float | None:
-        """A number written as such."""
+        """Return a number written as such."""
         self._expect(keys[0], Plain.NUMBER)
         return super().number(*keys)
 
     def within(self, key: str, expected: Range) -> float | None:
-        """A number between two others."""
+        """Return a number between two others."""
         declared = self._known.get(key)
         if declared is not None and declared.type != expected:
             raise TypeError(f'"{key}" in {self.place} is {declared.type}, and is read as {expected}')
@@ -92,26 +92,26 @@ class ConstructFields(Fields):
         return None
 
     def amount(self, key: str) -> Value | None:
-        """A number, or a template that yields one."""
+        """Return a number, or a template that yields one."""
         self._expect(key, Plain.AMOUNT)
         return values.amount(self.node_of(key), self.report)
 
     def count(self, key: str) -> Value | None:
-        """A number from 1, or a template that yields one."""
+        """Return a number from 1, or a template that yields one."""
         self._expect(key, Plain.COUNT)
         return values.count(self.node_of(key), self.report)
 
     def seconds(self, key: str) -> Value | None:
-        """A duration, or a template that yields one."""
+        """Return a duration, or a template that yields one."""
         self._expect(key, Plain.SECONDS)
         return values.seconds(self.node_of(key), self.report)
 
     def timeout(self, key: str = "timeout") -> Timeout | None:
-        """A duration as a whole or by its parts."""
+        """Return a duration as a whole or by its parts."""
         return values.timeout(self.node_of(key), self.report)
 
     def condition(self, key: str) -> Template | None:
-        """A predicate."""
+        """Return a predicate."""
         self._expect(key, Plain.CONDITION)
         return values.condition(self.node_of(key), self.report)
 

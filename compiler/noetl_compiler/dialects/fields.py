@@ -86,7 +86,7 @@ class Fields:
         return found
 
     def flag(self, *keys: str) -> bool | None:
-        """A boolean."""
+        """Return a boolean."""
         found = self.scalar(*keys)
         if found is None or isinstance(found.value, bool):
             return found.value if found else None
@@ -94,7 +94,7 @@ class Fields:
         return None
 
     def number(self, *keys: str) -> float | None:
-        """A number written as such."""
+        """Return a number written as such."""
         found = self.scalar(*keys)
         if found is None:
             return None

@@ -136,7 +136,7 @@ def _cases(node: Node, report: Report, construct: Construct) -> Iterator[_Case]:
 
 
 def _otherwise(node: MappingNode, report: Report, construct: Construct) -> MappingNode:
-    """What ``else`` says, with or without a ``then`` of its own."""
+    """Return what ``else`` says, with or without a ``then`` of its own."""
     if node.get("then") is None:
         return node
     fields = ConstructFields(node, report, OTHERWISE if construct is RULE else OTHERWISE_VERDICT)

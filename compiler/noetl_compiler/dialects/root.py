@@ -16,7 +16,7 @@ from noetl_compiler.dialects.executor import read_executor
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.keychain import read_keychain
 from noetl_compiler.dialects.reducers import reduced
-from noetl_compiler.dialects.spec_defaults import layered
+from noetl_compiler.dialects.spec_defaults import with_defaults
 from noetl_compiler.dialects.tasks import ParseContext, read_workbook
 from noetl_compiler.dialects.values import mapping_value
 from noetl_compiler.graph import Priority, Value
@@ -56,7 +56,7 @@ def read_playbook(root: MappingNode, around: ParseContext, form: Construct, read
         name,
         path,
         version,
-        steps=tuple(reduced(layered(step, tasks, executor.defaults), around.report) for step in steps),
+        steps=tuple(reduced(with_defaults(step, tasks, executor.defaults), around.report) for step in steps),
         workbook=workbook,
         workload=_read_workload(fields),
         keychain=read_keychain(fields),
@@ -178,13 +178,13 @@ def _read_workbook(fields: Fields, around: ParseContext, steps: tuple[Step, ...]
         before = len(found)
         read.append((read_workbook((item,), around), slice(before, len(found))))
     called = called_tasks(steps, (task for tasks, _ in read for task in tasks))
-    for tasks, told in read:
+    for tasks, reported in read:
         if called.isdisjoint(task.label.text for task in tasks):
-            found[told] = [_softened(one) if tasks else one for one in found[told]]
+            found[reported] = [_as_warning(one) if tasks else one for one in found[reported]]
     return tuple(task for tasks, _ in read for task in tasks)
 
 
-def _softened(found: Diagnostic) -> Diagnostic:
+def _as_warning(found: Diagnostic) -> Diagnostic:
     return replace(found, severity=Severity.WARNING) if found.code is Code.MISSING_FIELD else found
 
 

@@ -42,7 +42,7 @@ def read_next(node: Node | None, report: Report, mode: RouteMode | None = None) 
     if isinstance(node, MappingNode) and (node.get("arcs") or node.get("spec")):
         return _read_arcs(ConstructFields(node, report, ARCS), mode)
     items = node.items if isinstance(node, SequenceNode) else (node,)
-    groups = _read_list(items, report) if mode is None else _read_ways(items, report)
+    groups = _read_list(items, report) if mode is None else _read_edges(items, report)
     return Next(node.span, mode or _mode_of(groups), groups) if groups else None
 
 
@@ -74,7 +74,7 @@ def _read_list(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
     """Read a list of targets; consecutive entries without a condition form one group."""
     groups: list[Group] = []
     for item in items:
-        for group in _read_ways((item,), report):
+        for group in _read_edges((item,), report):
             if groups and not (_is_choice(item) or group[0].is_conditional or groups[-1][0].is_conditional):
                 groups[-1] += group
             else:
@@ -82,7 +82,7 @@ def _read_list(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def _read_ways(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
+def _read_edges(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
     return tuple(group for item in items for group in _read_entry(item, report) if group)
 
 

@@ -29,13 +29,13 @@ from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Policy, Step, Task
 from noetl_compiler.syntax_queries import calls_of
 from noetl_compiler.value_merge import overlay
 
-__all__ = ["layered", "read_call_defaults", "total_of"]
+__all__ = ["read_call_defaults", "total_of", "with_defaults"]
 
 
 def read_call_defaults(spec: Fields, policy: Fields | None, limit: Timeout | None, bare: str) -> CallDefaults:
     """Read the defaults of a ``spec`` for its calls; ``limit`` is its own timeout. The caller closes both."""
     rules = read_rules(policy, bare) if policy else None
-    of_calls = _over(_parts_of(limit), _read_defaults(policy)) if policy else _parts_of(limit)
+    of_calls = _merged_timeout(_parts_of(limit), _read_defaults(policy)) if policy else _parts_of(limit)
     return CallDefaults(
         rules, of_calls, spec.flag("idempotent"), read_output(spec, "result"), read_idempotency_key(spec)
     )
@@ -60,23 +60,23 @@ def _read_defaults(policy: Fields) -> Timeout | None:
     return found
 
 
-def layered(step: Step, workbook: Mapping[str, Task], executor: CallDefaults) -> Step:
+def with_defaults(step: Step, workbook: Mapping[str, Task], executor: CallDefaults) -> Step:
     """Return the step with the defaults of all layers merged into its tasks. A loop's timeout is that of its step."""
-    defaults = _laid_over(executor, step.defaults)
+    defaults = _merged(executor, step.defaults)
     if (loop := step.loop) is not None:
         step = replace(step, timeout=loop.timeout or step.timeout)
-        defaults = _laid_over(defaults, loop.defaults)
+        defaults = _merged(defaults, loop.defaults)
     if defaults == NO_DEFAULTS:
         return step
     return replace(step, tasks=tuple(_with_defaults(task, workbook, defaults) for task in step.tasks))
 
 
-def _laid_over(outer: CallDefaults, inner: CallDefaults) -> CallDefaults:
+def _merged(outer: CallDefaults, inner: CallDefaults) -> CallDefaults:
     return CallDefaults(
-        _policy_over(outer.policy, inner.policy),
-        _over(outer.timeout, inner.timeout),
+        _merged_policy(outer.policy, inner.policy),
+        _merged_timeout(outer.timeout, inner.timeout),
         outer.idempotent if inner.idempotent is None else inner.idempotent,
-        _output_over(outer.output, inner.output),
+        _merged_output(outer.output, inner.output),
         inner.idempotency_key or outer.idempotency_key,
     )
 
@@ -85,7 +85,7 @@ def _with_defaults(task: Task, workbook: Mapping[str, Task], defaults: CallDefau
     found, calls = defaults, calls_of(task, workbook)
     for one in reversed(calls):
         own = CallDefaults(one.policy, one.timeout, one.idempotent, one.output, one.idempotency_key)
-        found = _laid_over(found, own)
+        found = _merged(found, own)
     return replace(
         task,
         policy=found.policy,
@@ -96,7 +96,7 @@ def _with_defaults(task: Task, workbook: Mapping[str, Task], defaults: CallDefau
     )
 
 
-def _policy_over(outer: Policy | None, inner: Policy | None) -> Policy | None:
+def _merged_policy(outer: Policy | None, inner: Policy | None) -> Policy | None:
     if outer is None or inner is None:
         return inner or outer
     rules = inner if inner.rules else outer
@@ -104,13 +104,13 @@ def _policy_over(outer: Policy | None, inner: Policy | None) -> Policy | None:
     return Policy(inner.span, rules.rules, inner.unmatched or outer.unmatched, circuit, rules.clause)
 
 
-def _over(outer: Timeout | None, inner: Timeout | None) -> Timeout | None:
+def _merged_timeout(outer: Timeout | None, inner: Timeout | None) -> Timeout | None:
     if outer is None or inner is None:
         return inner or outer
     return Timeout(inner.total or outer.total, inner.connect or outer.connect, inner.read or outer.read)
 
 
-def _output_over(outer: Output | None, inner: Output | None) -> Output | None:
+def _merged_output(outer: Output | None, inner: Output | None) -> Output | None:
     if outer is None or inner is None:
         return inner or outer
     return structs.replace(

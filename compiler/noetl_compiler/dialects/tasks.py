@@ -18,7 +18,6 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.foreign_code import code_place, foreign_texts, with_go_quoted
 from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.dialects.idempotency_keys import read_own_idempotency_key
-from noetl_compiler.dialects.json_arguments import with_values_of_json
 from noetl_compiler.dialects.pagination import read_repeats
 from noetl_compiler.dialects.policies import read_assigns, read_eval, read_policy
 from noetl_compiler.dialects.results import read_output
@@ -28,7 +27,7 @@ from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.splices import is_one_template, read_splices
 from noetl_compiler.dialects.tool_types import check_commands, check_types, forbid_two_statements
 from noetl_compiler.dialects.v1.outcomes import with_on_error, with_outcome
-from noetl_compiler.dialects.values import mapping_value, timeout
+from noetl_compiler.dialects.values import mapping_value, timeout, with_values_of_json
 from noetl_compiler.dialects.waits import check_wait, read_on_timeout
 from noetl_compiler.graph import Output, Sink, Timeout, Value
 from noetl_compiler.language import keys

@@ -14,6 +14,7 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.source import expressions
 from noetl_compiler.templating.check import examine
+from noetl_compiler.value_merge import names_in
 
 __all__ = [
     "amount",
@@ -26,8 +27,10 @@ __all__ = [
     "mapping_value",
     "seconds",
     "timeout",
+    "with_values_of_json",
 ]
 
+_LAST_FILTER = re.compile(r"\s*\|\s*to_?json\s*(-?\}\}\s*)\Z")
 _TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+)*(?:\[[*+|]?\])?")
 
 
@@ -183,3 +186,17 @@ def forbid_negative(node: ScalarNode, report: Report) -> None:
 
 def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def with_values_of_json(bound: Value) -> Value:
+    """Replace arguments that are a single template with ``tojson`` by the value itself.
+
+    Before v10 the engine parsed rendered text that was JSON, so the code received the value.
+    """
+    return Value({name: _without_tojson(text) for name, text in names_in(bound).items()}, bound.templates)
+
+
+def _without_tojson(bound: Json) -> Json:
+    if not isinstance(bound, str) or not bound.startswith("{{") or bound.count("{{") != 1:
+        return bound
+    return _LAST_FILTER.sub(r" \1", bound)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from noetl_compiler.forecasting.counts import Rows, Sizes, Work
+from noetl_compiler.forecasting.counts import Rows, Sizes, StepWork
 from noetl_compiler.forecasting.reachability import width
 from noetl_compiler.graph import Graph, Step
 
@@ -29,7 +29,7 @@ __all__ = [
     "STORED_RESULTS_BYTES",
     "Amount",
     "CostModel",
-    "Host",
+    "HostWorkflow",
     "chunks",
 ]
 
@@ -79,7 +79,7 @@ class Amount(msgspec.Struct, frozen=True):
         )
 
 
-class Host(msgspec.Struct, frozen=True):
+class HostWorkflow(msgspec.Struct, frozen=True):
     """The workflow of a playbook, or all chunks of a loop together.
 
     ``renewed``: the number of events after which a new run takes over. ``pending``: concurrent items. ``parts``: the
@@ -109,25 +109,25 @@ class CostModel(msgspec.Struct, frozen=True):
     """The costs of one graph, for the minimal or maximal work of its steps."""
 
     graph: Graph
-    work: Mapping[str, Work]
+    work: Mapping[str, StepWork]
     in_flight: Mapping[str, int]
     rows: Mapping[str, Rows]
     sizes: Sizes
 
-    def playbook(self, outermost: Iterable[str]) -> Host:
+    def playbook(self, outermost: Iterable[str]) -> HostWorkflow:
         """Return the workflow of the playbook, which runs the steps outside of loops."""
         names = list(outermost)
         events = sum(map(self.events_around, names)) + _STATUS
         size = sum(map(self._bytes_around, names)) + _CLAIM_BYTES
-        return Host(events, size, PLAYBOOK_EVENTS, width(self.graph, names))
+        return HostWorkflow(events, size, PLAYBOOK_EVENTS, width(self.graph, names))
 
-    def loop(self, step: Step) -> Host:
+    def loop(self, step: Step) -> HostWorkflow:
         """Return the chunks of one execution of a loop, which run its tasks or the steps of its region.
 
         A framed loop has no chunks.
         """
         if step.name in self.rows:
-            return Host(0, 0, LOOP_EVENTS, 0)
+            return HostWorkflow(0, 0, LOOP_EVENTS, 0)
         begun, region = max(1, self.work[step.name].loops), step.loop.region if step.loop else ()
         parts = self._chunks(step.name)
         stores = begun * parts if self._stores_results(step.name) else 0
@@ -136,7 +136,7 @@ class CostModel(msgspec.Struct, frozen=True):
         in_flight = self.in_flight[step.name]
         calls = len(step.tasks) + sum(len(self.graph.steps[name].tasks) for name in region)
         pending = in_flight * width(self.graph, region)
-        return Host(events // begun, size // begun, LOOP_EVENTS, pending, parts, max(1, calls))
+        return HostWorkflow(events // begun, size // begun, LOOP_EVENTS, pending, parts, max(1, calls))
 
     def whole(self, runs: int) -> Amount:
         """Return the cost of a run without its steps."""

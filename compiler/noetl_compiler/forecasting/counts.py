@@ -19,7 +19,7 @@ from noetl_compiler.forecasting.static_scope import Count, items_of, known_names
 from noetl_compiler.graph import Frame, Graph, Json, Step
 from noetl_compiler.language import defaults
 
-__all__ = ["MAX_IN_FLIGHT", "Counts", "Rows", "Sizes", "Work", "count", "loops_around"]
+__all__ = ["MAX_IN_FLIGHT", "Counts", "Rows", "Sizes", "StepWork", "count", "loops_around"]
 
 MAX_IN_FLIGHT = 500
 _ONCE = Count(1, 1)
@@ -34,7 +34,7 @@ class Sizes(msgspec.Struct, frozen=True):
     result_bytes: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
 
 
-class Work(NamedTuple):
+class StepWork(NamedTuple):
     """The minimal or maximal work of a step in a whole run.
 
     ``arrivals``: how often it runs; ``loops`` and ``items``: the loops it begins, and their iterations in all.
@@ -73,8 +73,8 @@ class Counts(msgspec.Struct, frozen=True):
     around: Mapping[str, Sequence[str]]
     in_flight: Mapping[str, int]
     rows: Mapping[str, Rows]
-    least: Mapping[str, Work]
-    most: Mapping[str, Work]
+    least: Mapping[str, StepWork]
+    most: Mapping[str, StepWork]
     assumed: Mapping[str, tuple[str, ...]]
 
 
@@ -91,10 +91,10 @@ class _Times(msgspec.Struct, frozen=True):
         may_not = ["may not run"] if not self.arrivals.least and self.arrivals.most else []
         return tuple(dict.fromkeys([*may_not, *found]))
 
-    def work(self, end: Literal["least", "most"], delays: int, attempts: Sequence[int]) -> Work:
+    def work(self, end: Literal["least", "most"], delays: int, attempts: Sequence[int]) -> StepWork:
         arrivals, items = getattr(self.arrivals, end), getattr(self.items, end)
         calls = [getattr(task, end) for task in self.tasks]
-        return Work(
+        return StepWork(
             arrivals,
             loops=arrivals if self.step.loop and items else 0,
             items=arrivals * items if self.step.loop else 0,
@@ -111,8 +111,8 @@ def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
     names, around, successors = known_names(graph.workload, request), loops_around(graph), successors_of(graph)
     in_flight = {one.name: _in_flight(one, names) for one in _loops(graph)}
     beside = beside_others(graph, successors)
-    least: dict[str, Work] = {}
-    most: dict[str, Work] = {}
+    least: dict[str, StepWork] = {}
+    most: dict[str, StepWork] = {}
     assumed: dict[str, tuple[str, ...]] = {}
     for times in _times(graph, names, around, successors, sizes):
         step = times.step

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import msgspec
 
-from noetl_compiler.forecasting.cost_model import RESULT_BYTES, STORED_BYTES, CostModel, Host
+from noetl_compiler.forecasting.cost_model import RESULT_BYTES, STORED_BYTES, CostModel, HostWorkflow
 from noetl_compiler.forecasting.counts import MAX_IN_FLIGHT, Counts, Sizes
 from noetl_compiler.forecasting.reachability import postorder, successors_of
 from noetl_compiler.forecasting.static_scope import rendered
@@ -30,7 +30,7 @@ class _Subject(msgspec.Struct, frozen=True):
     prices: CostModel
 
 
-def risks(graph: Graph, counts: Counts, sizes: Sizes, prices: CostModel, own: Host) -> Iterator[str]:
+def risks(graph: Graph, counts: Counts, sizes: Sizes, prices: CostModel, own: HostWorkflow) -> Iterator[str]:
     """Yield warnings about the workflow of the playbook (``own``), then about each step."""
     yield from _renewed(own, f"first at about {_reached_at(graph, counts, prices, own)}")
     yield from _limits("the playbook", own)
@@ -44,7 +44,7 @@ def risks(graph: Graph, counts: Counts, sizes: Sizes, prices: CostModel, own: Ho
             yield from _of_results(step.name, sizes.result_bytes.get(step.name, RESULT_BYTES))
 
 
-def _limits(whose: str, host: Host) -> Iterator[str]:
+def _limits(whose: str, host: HostWorkflow) -> Iterator[str]:
     if host.longest > WARNING_EVENTS:
         verdict = "terminates it" if host.longest > LIMIT_EVENTS else f"warns at {WARNING_EVENTS:,} and terminates it"
         yield f"{whose}: one history may have {host.longest:,} events: Temporal {verdict} at {LIMIT_EVENTS:,}"
@@ -52,14 +52,14 @@ def _limits(whose: str, host: Host) -> Iterator[str]:
         yield f"{whose}: {host.pending:,} calls and loops may be pending at once: Temporal allows {LIMIT_PENDING:,}"
 
 
-def _renewed(host: Host, where: str) -> Iterator[str]:
+def _renewed(host: HostWorkflow, where: str) -> Iterator[str]:
     if host.runs > 1:
         times = f"{host.runs - 1:,} time{'s' * (host.runs > 2)}"
         why = f"it has {host.events:,} events and {host.bytes:,} bytes, a run has at most {host.renewed:,} or 4 MB"
         yield f"the playbook continues as new {times}, {where}: {why}"
 
 
-def _reached_at(graph: Graph, counts: Counts, prices: CostModel, own: Host) -> str:
+def _reached_at(graph: Graph, counts: Counts, prices: CostModel, own: HostWorkflow) -> str:
     """Return the step at which the first run continues as new, if the steps run in topological order."""
     order = [name for name in reversed(postorder(successors_of(graph))) if not counts.around[name]]
     grown = accumulate(prices.events_around(name) for name in order)

@@ -137,7 +137,7 @@ def encode(graph: Graph) -> bytes:
 
 
 def seal(graph: Graph) -> Graph:
-    """The graph with its digest filled in."""
+    """Return the graph with its digest filled in."""
     unsealed = msgspec.structs.replace(graph, digest="")
     return msgspec.structs.replace(graph, digest=hashlib.sha256(encode(unsealed)).hexdigest())
 

@@ -13,26 +13,26 @@ __all__ = ["at", "key_in", "pointer", "templates_in"]
 
 
 def pointer(parent: str, key: str | int) -> str:
-    """The JSON pointer of a key or index below ``parent``."""
+    """Return the JSON pointer of a key or index below ``parent``."""
     return f"{parent}/{str(key).replace('~', '~0').replace('/', '~1')}"
 
 
 def key_in(container: Json, token: str) -> str | int:
-    """The key or index that a token of a pointer means in a mapping or list."""
+    """Return the key or index that a token of a pointer means in a mapping or list."""
     if isinstance(container, list):
         return int(token)
     return token.replace("~1", "/").replace("~0", "~") if "~" in token else token
 
 
 def at(data: Json, place: str) -> Json:
-    """The value at a JSON pointer."""
+    """Return the value at a JSON pointer."""
     for token in place.split("/")[1:]:
         data = data[key_in(data, token)]
     return data
 
 
 def templates_in(part: object) -> Iterator[Template]:
-    """All templates in a value, a struct, or a collection of them."""
+    """Yield all templates in a value, a struct, or a collection of them."""
     if isinstance(part, Template):
         yield part
     elif isinstance(part, Value):

@@ -41,7 +41,7 @@ class PinnedCalls(msgspec.Struct, frozen=True, omit_defaults=True):
     problems: dict[str, str] = {}
 
     def find(self, caller: str, path: str, version: str) -> PinnedPlaybook | None:
-        """The called playbook, or None if it was not submitted. ``caller`` is a digest."""
+        """Return the called playbook, or None if it was not submitted. ``caller`` is a digest."""
         name = call_name(path, version)
         found = self.pins.get(caller, {}).get(name) or self.names.get(name)
         if found is None and not version:  # files have no version
@@ -59,7 +59,7 @@ class PinnedCalls(msgspec.Struct, frozen=True, omit_defaults=True):
         return [one.graph for one in self.playbooks.values()]
 
     def closure(self, root: Graph) -> list[Graph]:
-        """The root and all playbooks that it calls literally, directly or indirectly, each once."""
+        """Return the root and all playbooks that it calls literally, directly or indirectly, each once."""
         found = {root.digest: root}
         waiting = [root]
         for caller in waiting:
@@ -80,7 +80,7 @@ def call_name(path: str, version: Json) -> str:
 
 
 def calling_tasks(graph: Graph) -> Iterator[Task]:
-    """The tasks that call playbooks."""
+    """Return the tasks that call playbooks."""
     return (task for step in graph.steps.values() for task in step.tasks if task.kind == PLAYBOOK)
 
 
@@ -95,7 +95,7 @@ def has_open_calls(graph: Graph) -> bool:
 
 
 def literal_call(task: Task) -> tuple[str, str] | None:
-    """The (path, version) that a call names; None if they are templates or there is no path."""
+    """Return the (path, version) that a call names; None if they are templates or there is no path."""
     config: dict[str, Json] = task.config.data
     path, version = config.get("path"), str(config.get("version") or "")
     is_literal = isinstance(path, str) and task.config.templates.keys().isdisjoint(("/path", "/version"))

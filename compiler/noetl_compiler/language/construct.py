@@ -60,7 +60,7 @@ class Key(msgspec.Struct, frozen=True):
 
 
 def without_effect(name: str, why: str, value: ValueType = Plain.ANYTHING) -> Key:
-    """A key that playbooks have and the compiler ignores, with a warning that says why."""
+    """Return a key that playbooks have and the compiler ignores, with a warning that says why."""
     return Key(name, f"Has no effect: {why}.", value, deprecated=True, no_effect=why)
 
 

@@ -1,4 +1,4 @@
-"""What holds where a playbook says nothing, or asks for too much: seconds, counts and names."""
+"""Defaults and maximums of settings in playbooks: seconds, counts and names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ __all__ = [
     "ATTEMPTS",
     "CALL_DEPTH",
     "CLAIM",
+    "CLEANUP_SECONDS",
     "COLLECTED_AS",
     "DELAY",
     "ENTRY_STEP",
@@ -27,7 +28,7 @@ ATTEMPTS = 3
 """Calls that a retry makes in total, the first included."""
 
 MOST_ATTEMPTS = 1_000
-"""Calls that a retry makes in total, whatever it asks for: the log of them has to fit."""
+"""The maximum number of calls of a retry, as their log has a limited size."""
 
 PAGES = 100
 """Calls that an ``again`` rule makes in total, one for each page."""
@@ -66,6 +67,9 @@ ENTRY_STEP = "start"
 
 FINAL_STEP = "end"
 """The step where all routes meet, in any case of letters; it is injected where there is none."""
+
+CLEANUP_SECONDS = 60.0
+"""How long the final step of a stopped run may take, if it has no timeout of its own."""
 
 HOLD_SECONDS = 7 * 86_400
 """How long a failed step is held until it fails, where it does not say."""

@@ -93,12 +93,15 @@ def is_retryable(kind: str, code: str | None = None) -> bool:
 
 
 def http_kind(status: int) -> str:
-    """The kind of an answer that is no success."""
+    """Return the kind of an answer that is no success."""
     return _HTTP_KINDS.get(status, "server_error" if status >= 500 else "client_error")
 
 
 def sql_kind(state: str, message: str = "") -> str:
-    """The kind of an SQLSTATE. One that is none, which a server may send, is an internal error of the database."""
+    """Return the kind of an SQLSTATE.
+
+    One that is none, which a server may send, is an internal error of the database.
+    """
     if state.startswith("08") or state in _NOT_REACHED:
         return "connection"
     if state.startswith("28"):

@@ -1,4 +1,4 @@
-"""The boundary events of a step, and every name that playbooks ask for them by (semantics.md 8).
+"""The boundary events of a step, and every name that playbooks have for them (semantics.md 8).
 
 A run goes through boundaries: a step is entered or skipped, a call ends, a loop ends. Each has one name, and older
 dialects had others. A condition may ask for any of them: ``event.name == 'call.done'`` holds at ``step.done``.
@@ -50,5 +50,5 @@ NAMES: frozenset[str] = frozenset[str]().union(*_NAMES.values())
 
 
 def names_of(boundary: str) -> frozenset[str]:
-    """Every name that ``event.name`` equals at a boundary."""
+    """Return every name that ``event.name`` equals at a boundary."""
     return _NAMES.get(boundary, frozenset({boundary}))

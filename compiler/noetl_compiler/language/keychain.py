@@ -38,7 +38,7 @@ _TOKENS = frozenset({"oauth2", "bearer", "http"})
 
 
 def origin_of(kind: str, config: Mapping[str, Any]) -> Origin:
-    """Where an entry of this kind comes from, or what the tool ``secrets`` reads from this provider."""
+    """Return where an entry of this kind comes from, or what the tool ``secrets`` reads from this provider."""
     word = kind.lower()
     if word in _MANAGERS:
         return _PROVIDERS.get(str(config.get("provider") or "").lower(), "elsewhere")

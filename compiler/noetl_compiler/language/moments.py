@@ -12,8 +12,8 @@ _LATEST = 253_402_300_799
 
 
 def milliseconds(value: object) -> int | None:
-    """The milliseconds since 1970, UTC, of a text in ISO 8601 (UTC unless it has an offset) or a number of seconds;
-    None for anything else.
+    """Return the milliseconds since 1970, UTC, of a text in ISO 8601 (UTC unless it has an offset) or a number of
+    seconds; None for anything else.
     """
     if isinstance(value, bool):
         return None
@@ -30,5 +30,5 @@ def milliseconds(value: object) -> int | None:
 
 
 def iso(at: int) -> str:
-    """A time in milliseconds since 1970, UTC, as text: ``2026-11-23T20:15:00.250+00:00``."""
+    """Return a time in milliseconds since 1970, UTC, as text: ``2026-11-23T20:15:00.250+00:00``."""
     return datetime.datetime.fromtimestamp(at / 1000, datetime.UTC).isoformat(timespec="milliseconds")

@@ -66,7 +66,7 @@ _LIMITS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def schema_problem(schema: Any, at: str = "schema") -> str | None:
-    """Why it is no schema, None when it is one."""
+    """Return why it is no schema, None when it is one."""
     if not isinstance(schema, dict):
         return f"{at} must be a mapping"
     for keyword, value in cast("dict[str, Any]", schema).items():
@@ -93,25 +93,27 @@ def _keyword_problem(keyword: str, value: Any, at: str) -> str | None:
 
 
 def form_problem(form: Any) -> str | None:
-    """Why it is no form, None when it is one."""
+    """Return why it is no form, None when it is one."""
     if not isinstance(form, dict):
         return "form must be a mapping of field to type"
     for name, field in cast("dict[str, Any]", form).items():
-        told = _told(field)
-        if not isinstance(told.get("type"), str) or told["type"] not in FORM_TYPES:
+        properties = _as_mapping(field)
+        if not isinstance(properties.get("type"), str) or properties["type"] not in FORM_TYPES:
             return f"the type of the field {name!r} must be one of {', '.join(FORM_TYPES)}"
-        if unknown := sorted(told.keys() - _FIELD_KEYS):
+        if unknown := sorted(properties.keys() - _FIELD_KEYS):
             return (
                 f"the field {name!r} has the unknown key {unknown[0]!r}: its keys are {', '.join(sorted(_FIELD_KEYS))}"
             )
-        if not isinstance(told.get("required", False), bool) or not isinstance(told.get("choices", []), list):
+        if not isinstance(properties.get("required", False), bool) or not isinstance(
+            properties.get("choices", []), list
+        ):
             return f"the field {name!r}: required is true or false, and choices a list"
     return None
 
 
 def form_schema(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of a form."""
-    fields = {name: _told(field) for name, field in form.items()}
+    """Return the JSON Schema of a form."""
+    fields = {name: _as_mapping(field) for name, field in form.items()}
     return {
         "type": "object",
         "properties": {name: _field_schema(field) for name, field in fields.items()},
@@ -120,7 +122,7 @@ def form_schema(form: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _told(field: Any) -> dict[str, Any]:
+def _as_mapping(field: Any) -> dict[str, Any]:
     """The word for a type is short for a mapping."""
     return cast("dict[str, Any]", field) if isinstance(field, dict) else {"type": field}
 
@@ -131,7 +133,7 @@ def _field_schema(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def payload_problem(value: Any, schema: Mapping[str, Any], at: str = "data") -> str | None:
-    """Why the value does not fit the schema, None when it does. Values are not shown: they may be secret."""
+    """Return why the value does not fit the schema, None when it does. Values are not shown: they may be secret."""
     types = _listed(schema.get("type", []))
     if types and not any(_TYPES[one](value) for one in types):
         return f"{at} must be {' or '.join(_WORDS[one] for one in types)}"

@@ -34,13 +34,16 @@ _DURATION = re.compile(rf"(?P<number>{NUMERAL_PATTERN})\s*(?P<unit>{_UNIT_PATTER
 
 
 def numeral(text: str) -> float | None:
-    """The number that a text such as ``3`` or ``2.5`` means, None when it is none. Infinite when it is too long."""
+    """Return the number that a text such as ``3`` or ``2.5`` means, None when it is none.
+
+    Infinite when it is too long.
+    """
     found = _NUMERAL.fullmatch(text.strip())
     return float(found[0]) if found else None
 
 
 def duration(text: str) -> float | None:
-    """The seconds that a text such as ``30s``, ``1.5m`` or ``2 h`` means, None when it is none."""
+    """Return the seconds that a text such as ``30s``, ``1.5m`` or ``2 h`` means, None when it is none."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         return None
@@ -48,6 +51,6 @@ def duration(text: str) -> float | None:
 
 
 def list_units(quote: str = "") -> str:
-    """The units for a message: ``ms, s, m, h and d``."""
+    """Return the units for a message: ``ms, s, m, h and d``."""
     *most, last = (f"{quote}{unit}{quote}" for unit in UNITS)
     return f"{', '.join(most)} and {last}"

@@ -42,7 +42,7 @@ HowOften: TypeAlias = Literal["exactly once", "at least once", "at most once"]
 
 
 class Guarantee(NamedTuple):
-    """How often a call takes effect whatever dies meanwhile. ``str()`` of it is a line for people."""
+    """How often a call takes effect despite crashes. ``str()`` of it is a line for people."""
 
     word: HowOften
     why: str

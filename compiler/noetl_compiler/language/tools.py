@@ -96,7 +96,7 @@ def _kind(
     return kind, ToolDescription(
         summary,
         described_fields(
-            kind, fields, {name: cast("tuple[FieldType, ...]", tuple(told.split("|"))) for name, _, told in typed}
+            kind, fields, {name: cast("tuple[FieldType, ...]", tuple(names.split("|"))) for name, _, names in typed}
         ),
         tuple(tuple(group.split("|")) for group in needs),
         frozenset(code.split()),

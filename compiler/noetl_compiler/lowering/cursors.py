@@ -10,7 +10,9 @@ from noetl_compiler.language import defaults
 __all__ = ["lower_cursor"]
 
 _ATTEMPTS = 8
-"""How often a claim or an acknowledgement is tried while its errors are retryable: a database restarts meanwhile."""
+"""How often a claim or an acknowledgement is tried while its errors are retryable, long enough for a restart of the
+database.
+"""
 
 _ATTEMPTS_TO_RELEASE = 3
 """The end of a run that stops waits for it."""

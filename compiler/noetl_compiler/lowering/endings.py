@@ -36,14 +36,14 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 def arrival_name(end: syntax.Step) -> str:
-    """The step inside of the region at which its paths end."""
+    """Return the step inside of the region at which its paths end."""
     return f"{_NO_NAME.sub('_', end.name.text)}/arrival"
 
 
 def ending_of(loop: str, end: syntax.Step, passed: Value) -> Ending:
     """Split the end of a loop; ``passed`` are the names that the ways to it bind."""
-    asked = end.result if end.result is not None else _everything(loop, end.span)
-    left = _left_at_arrivals(asked, {results_name(loop), ALL_RESULTS})
+    asked = end.result if end.result is not None else _all_results(loop, end.span)
+    left = _names_at_arrivals(asked, {results_name(loop), ALL_RESULTS})
     arrival = Step(
         arrival_name(end),
         end.span,
@@ -54,14 +54,14 @@ def ending_of(loop: str, end: syntax.Step, passed: Value) -> Ending:
         route=Route(on_no_match="quiet"),
     )
     result = overlay(asked, _templates({name: f"{{{{ {name} }}}}" for name in left}, end.span))
-    return Ending(arrival, _closing_args(loop, end, left), result, _published(end, result))
+    return Ending(arrival, _closing_args(loop, end, left), result, _as_ctx(end, result))
 
 
-def _everything(loop: str, span: Span) -> Value:
+def _all_results(loop: str, span: Span) -> Value:
     return _templates({"results": f"{{{{ {results_name(loop)} }}}}"}, span)
 
 
-def _left_at_arrivals(asked: Value, results: set[str]) -> list[str]:
+def _names_at_arrivals(asked: Value, results: set[str]) -> list[str]:
     """The names that are rendered at each arrival: those that read what differs there, and nothing of the end."""
     reads = {name: _heads(picked(asked, [name])) for name in names_in(asked)}
     return sorted(
@@ -84,7 +84,7 @@ def _closing_args(loop: str, end: syntax.Step, left: list[str]) -> Value:
     return _templates(names, end.span)
 
 
-def _published(end: syntax.Step, result: Value) -> tuple[Assign, ...]:
+def _as_ctx(end: syntax.Step, result: Value) -> tuple[Assign, ...]:
     own = f"results[{end.name.text!r}]"
     sources = {name: f"{{{{ {own}[{name!r}] }}}}" for name in names_in(result)}
     return tuple(Assign(f"ctx.{name}", Value(source, {"": end.span}), end.span) for name, source in sources.items())

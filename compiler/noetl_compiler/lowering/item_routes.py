@@ -12,7 +12,9 @@ __all__ = ["with_item_regions"]
 
 
 def with_item_regions(steps: Mapping[str, Step], final: str) -> dict[str, Step]:
-    """The steps, where each loop whose items have routes has those on them as its region, in the order of the text."""
+    """Return the steps, where each loop whose items have routes has those on them as its region, in the order of the
+    text.
+    """
     return {name: _with_region(steps, step, final) for name, step in steps.items()}
 
 

@@ -1,4 +1,4 @@
-"""Names that Python code asks for and nobody binds: it gets those that the task sees (semantics.md 39)."""
+"""Names that Python code reads and that nothing binds: the code gets those that the task sees (semantics.md 39)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHOLE = frozenset({"context", "input_data", "args", "data"})
 
 
 class CodeNames(msgspec.Struct, frozen=True):
-    """What code may ask for: the names of the workload, and of the other steps."""
+    """The names that code may read: those of the workload, and of the other steps."""
 
     workload: frozenset[str]
     steps: frozenset[str]
@@ -38,13 +38,13 @@ def code_names(playbook: syntax.Playbook) -> CodeNames:
 
 
 def element_of(step: syntax.Step) -> str | None:
-    """The name of the items of its loop."""
+    """Return the name of the items of its loop."""
     return step.loop.element.text if step.loop else None
 
 
 def with_asked_names(task: syntax.Task, given: Value, step: syntax.Step, names: CodeNames) -> syntax.Task:
-    """The task with its input, and what its ``main`` or its ``context`` asks for: of ``names`` a parameter, of the
-    items of the loop what it takes out of the context.
+    """Return the task with its input, and what its ``main`` or its ``context`` asks for: of ``names`` a parameter, of
+    the items of the loop what it takes out of the context.
     """
     code = names_in(task.config).get("code") if task.kind.text == "python" else None
     if not isinstance(code, str) or isinstance(task.input.data, str) or isinstance(given.data, str):
@@ -56,7 +56,7 @@ def with_asked_names(task: syntax.Task, given: Value, step: syntax.Step, names: 
         return task
     bound = names_in(given).keys() | names_in(task.input).keys()
     parameters = (name for name in _parameters(tree) if names.sees(name, step))
-    asked = dict.fromkeys([*parameters, *_of_context(tree, element_of(step))])
+    asked = dict.fromkeys([*parameters, *_names_read_from_context(tree, element_of(step))])
     missing = [name for name in asked if name not in bound]
     if not missing:
         return task
@@ -75,7 +75,7 @@ def _parameters(tree: ast.Module) -> list[str]:
     return [one.arg for one in (*needed, *keyword)]
 
 
-def _of_context(tree: ast.Module, element: str | None) -> Iterator[str]:
+def _names_read_from_context(tree: ast.Module, element: str | None) -> Iterator[str]:
     """``context.get("item")``, ``context["item"]``."""
     for node in ast.walk(tree):
         if (

@@ -1,4 +1,4 @@
-"""What a python task gets that imports the package of older NoETL: variables of the run, the credential it asks for."""
+"""Python tasks that import the package of older NoETL get the variables of the run and the credential they name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["with_older_package"]
 
 
 def with_older_package(task: syntax.Task) -> tuple[Value, Value | None]:
-    """The config and the auth of a task: as they are for code that imports nothing of it."""
+    """Return the config and the auth of a task: as they are for code that imports nothing of it."""
     code = names_in(task.config).get("code") if task.kind.text == "python" else None
     if not isinstance(code, str):
         return task.config, task.auth
@@ -23,12 +23,12 @@ def with_older_package(task: syntax.Task) -> tuple[Value, Value | None]:
     if VARS_MODULE in code:
         config = overlay(config, _template(VARS_FIELD, VARS_CACHE, task.span))
     if auth is None and CREDENTIALS_MODULE in code:
-        auth = _asked_for(code, task)
+        auth = _named_credential(code, task)
     return config, auth
 
 
-def _asked_for(code: str, task: syntax.Task) -> Value | None:
-    """The credential that the code names, by a text or by a name of its input."""
+def _named_credential(code: str, task: syntax.Task) -> Value | None:
+    """Return the credential that the code names, by a text or by a name of its input."""
     tree = parsed(code)
     for node in ast.walk(tree) if isinstance(tree, ast.Module) else ():
         if isinstance(node, ast.Call) and node.args and _called(node.func).startswith(CREDENTIALS_MODULE):

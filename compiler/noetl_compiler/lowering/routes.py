@@ -20,10 +20,10 @@ from noetl_compiler.syntax_queries import routes_of
 from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.value_merge import names_in
 
-__all__ = ["Ways", "passed_names", "routers_of"]
+__all__ = ["RouteLowering", "passed_names", "routers_of"]
 
 
-class Ways(msgspec.Struct, frozen=True):
+class RouteLowering(msgspec.Struct, frozen=True):
     """How the ways of one level are lowered.
 
     ``last`` is where a path ends that names no way on. ``end`` is the end of the loop around, which is called ``last``
@@ -34,13 +34,13 @@ class Ways(msgspec.Struct, frozen=True):
     end: str = ""
 
     def route(self, step: syntax.Step) -> Route:
-        """The route of a step; one that names no way on goes to the last step of its level."""
+        """Return the route of a step; without ``next`` it leads to the last step of its level."""
         if step.next is None:
             return Route(arcs=(Arc(self.last, step.span),))
         return self._route(step, step.next)
 
     def item_route(self, step: syntax.Step) -> Route | None:
-        """The route of each item of the step's loop."""
+        """Return the route of each item of the step's loop."""
         return self._route(step, step.item_routes) if step.item_routes is not None else None
 
     def _route(self, step: syntax.Step, found: syntax.Next) -> Route:
@@ -55,7 +55,7 @@ class Ways(msgspec.Struct, frozen=True):
         return Route("exclusive", on_no_match, choices if is_closed else (*choices, Arc(self.last, step.span)))
 
     def routers(self, step: syntax.Step) -> tuple[Step, ...]:
-        """The steps to inject for choices with several targets."""
+        """Return the steps to inject for choices with several targets."""
         return tuple(
             Step(
                 name,
@@ -110,7 +110,7 @@ def _unconditional(arc: syntax.Arc) -> syntax.Arc:
 
 
 def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:
-    """What the arcs to each step bind there, each name with the place where it is first passed."""
+    """Return what the arcs to each step bind there, each name with the place where it is first passed."""
     places: dict[str, dict[str, Span]] = {}
     for step in playbook.steps:
         for arc in routes_of(step):

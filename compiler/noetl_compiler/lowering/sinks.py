@@ -16,12 +16,12 @@ __all__ = ["saving_behind", "saving_name"]
 
 
 def saving_name(loop: str) -> str:
-    """The step that stores a loop's results."""
+    """Return the step that stores a loop's results."""
     return f"{loop}/save"
 
 
 def saving_behind(loop: Step, sinks: tuple[Sink, ...]) -> Iterator[Step]:
-    """The loop, leading to the step that stores its results, which has the routes of the loop."""
+    """Yield the loop, leading to the step that stores its results, which has the routes of the loop."""
     name, span = saving_name(loop.name), sinks[0].span
     yield replace(loop, route=Route(arcs=(Arc(name, span),)))
     task = Task(name, "noop", "noop", span, config=_templates({"result": "{{ results }}"}, span), sinks=sinks)

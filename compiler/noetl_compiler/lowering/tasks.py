@@ -29,8 +29,8 @@ def lower_tasks(
     secrets: frozenset[str],
     names: CodeNames,
 ) -> tuple[graph.Task, ...]:
-    """A step's pipeline. ``args`` are what the step binds; they are given to each task. ``secrets`` are the names of
-    the keychain, ``names`` those that Python code may ask for.
+    """Return a step's pipeline. ``args`` are what the step binds; they are given to each task. ``secrets`` are the
+    names of the keychain, ``names`` those that Python code may ask for.
 
     A loop binds them again in each iteration. Any other step has rendered them once, so its tasks take the values.
     """
@@ -42,7 +42,7 @@ def lower_tasks(
 
 
 def _by_name(args: Value) -> Value:
-    """What a step has bound, as its tasks read it; what has no template is read as it is."""
+    """Return what a step has bound, as its tasks read it; what has no template is read as it is."""
     data, templates = names_in(args), dict[str, Span]()
     names = {pointer("", name): name for name in data}
     for place, span in args.templates.items() if data else ():

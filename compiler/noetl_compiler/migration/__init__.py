@@ -22,7 +22,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.dialects.detect import detect
 from noetl_compiler.graph import Json
-from noetl_compiler.migration.context import Draft, Note
+from noetl_compiler.migration.context import MigrationContext, Note
 from noetl_compiler.migration.document import emit_document
 from noetl_compiler.migration.graph_diff import first_difference, without_places
 from noetl_compiler.migration.layout import with_comments
@@ -31,7 +31,7 @@ from noetl_compiler.migration.preserve_style import kept_as_written
 from noetl_compiler.migration.source_lookup import SourceLookup
 from noetl_compiler.migration.write import write
 from noetl_compiler.nodes import MappingNode, plain
-from noetl_compiler.phases import ParsedPlaybook, lowered, understand
+from noetl_compiler.phases import ParsedPlaybook, lowered, parse_playbook
 from noetl_compiler.reader import read
 from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile
@@ -63,8 +63,8 @@ class Migration(msgspec.Struct, frozen=True):
 
 
 def migrate(source: SourceFile) -> Migration:
-    """The playbook in canonical v10. Never raises, whatever the text."""
-    return migrated(understand(source))
+    """Return the playbook in canonical v10. Never raises, whatever the text."""
+    return migrated(parse_playbook(source))
 
 
 def migrated(found: ParsedPlaybook) -> Migration:
@@ -72,23 +72,23 @@ def migrated(found: ParsedPlaybook) -> Migration:
     compiled = lowered(found)
     if compiled.graph is None or found.playbook is None or not isinstance(found.root, MappingNode):
         return Migration(compiled)
-    draft = Draft(found.playbook, SourceLookup(found.root))
-    document = _document(draft, found, found.root)
+    context = MigrationContext(found.playbook, SourceLookup(found.root))
+    document = _document(context, found, found.root)
     if _is_equivalent(document, found.root):
-        return Migration(compiled, found.source.text, tuple(sorted(set(draft.notes))))
+        return Migration(compiled, found.source.text, tuple(sorted(set(context.notes))))
     text = _text(document, found.root, found.source)
     result = compile_text(text, found.source.file, found.tools)
     defect = _defect(compiled, result)
-    notes = tuple(sorted({*draft.notes, *migration_notes(found, found.root, document, result.diagnostics)}))
+    notes = tuple(sorted({*context.notes, *migration_notes(found, found.root, document, result.diagnostics)}))
     return Migration(compiled, None if defect else text, notes, defect)
 
 
-def _document(draft: Draft, found: ParsedPlaybook, root: MappingNode) -> MappingNode:
-    document = emit_document(draft)
+def _document(context: MigrationContext, found: ParsedPlaybook, root: MappingNode) -> MappingNode:
+    document = emit_document(context)
     if detect(root, Report(found.source)) != "v10":
         return document
     return kept_as_written(
-        draft, document, root, [one.span for one in found.diagnostics if one.code is Code.IGNORED_FIELD]
+        context, document, root, [one.span for one in found.diagnostics if one.code is Code.IGNORED_FIELD]
     )
 
 

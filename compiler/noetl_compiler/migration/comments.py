@@ -36,7 +36,7 @@ class Comment(msgspec.Struct, frozen=True):
 
 
 def comments_of(source: SourceFile) -> tuple[Comment, ...]:
-    """All comments of a text that is valid YAML, in order."""
+    """Return all comments of a text that is valid YAML, in order."""
     return tuple(_comment(source, start, end) for start, end in _places(source.text))
 
 

@@ -11,7 +11,7 @@ from noetl_compiler.migration.source_lookup import NOWHERE, Entry, SourceLookup
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["Draft", "Note", "mapping", "unless_empty"]
+__all__ = ["MigrationContext", "Note", "mapping", "unless_empty"]
 
 
 class Note(msgspec.Struct, frozen=True, order=True):
@@ -21,7 +21,7 @@ class Note(msgspec.Struct, frozen=True, order=True):
     message: str
 
 
-class Draft(msgspec.Struct, frozen=True):
+class MigrationContext(msgspec.Struct, frozen=True):
     """``notes`` grows while the playbook is emitted."""
 
     playbook: Playbook
@@ -34,11 +34,11 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 def mapping(*entries: tuple[ScalarNode, Node | None], span: Span = NOWHERE) -> MappingNode:
-    """The entries that have a value; ``span`` is where the author had a mapping for this."""
+    """Return the entries that have a value; ``span`` is where the author had a mapping for this."""
     present: tuple[Entry, ...] = tuple((key, node) for key, node in entries if node is not None)
     return MappingNode(present, span)
 
 
 def unless_empty(node: MappingNode) -> MappingNode | None:
-    """A mapping that is only written when it has entries."""
+    """Return a mapping that is only written when it has entries."""
     return node if node.entries else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.language.constructs.playbook import EXECUTOR, EXECUTOR_POLICY, EXECUTOR_SPEC, PLAYBOOK
-from noetl_compiler.migration.context import Draft, unless_empty
+from noetl_compiler.migration.context import MigrationContext, unless_empty
 from noetl_compiler.migration.entries import Entries
 from noetl_compiler.migration.extensions import DIALECT
 from noetl_compiler.migration.source_lookup import NOWHERE, Region, scalar
@@ -24,18 +24,18 @@ _IDENTITY = ("name", "path", "version", "description", "desc")
 """What v1 has at the root, and v10 in the metadata."""
 
 
-def emit_document(draft: Draft) -> MappingNode:
-    """The whole document; what a catalog or another engine reads of its head is kept as it is."""
-    root, playbook = draft.origins.root, draft.playbook
-    steps = tuple(emit_step(draft, step) for step in playbook.steps)
-    written = Entries(draft, PLAYBOOK, root, root.span)
+def emit_document(context: MigrationContext) -> MappingNode:
+    """Return the whole document; what a catalog or another engine reads of its head is kept as it is."""
+    root, playbook = context.origins.root, context.playbook
+    steps = tuple(emit_step(context, step) for step in playbook.steps)
+    written = Entries(context, PLAYBOOK, root, root.span)
     written.node("apiVersion", root.scalar(_version(root), "apiVersion", "api_version"), at=root.span)
     written.node("kind", root.scalar("Playbook", "kind"))
     written.node("metadata", _metadata(root))
-    written.node("executor", _executor(draft, root))
+    written.node("executor", _executor(context, root))
     written.node("workload", emit_names(root, playbook.workload, "workload"))
     written.verbatim(root)
-    written.node("workbook", emit_workbook(draft))
+    written.node("workbook", emit_workbook(context))
     written.node("workflow", SequenceNode(steps, NOWHERE))
     return written.mapping()
 
@@ -55,28 +55,28 @@ def _metadata(root: Region) -> MappingNode:
     return MappingNode((*kept, *added.values()), NOWHERE if added else root.place("metadata"))
 
 
-def _executor(draft: Draft, root: Region) -> MappingNode | None:
+def _executor(context: MigrationContext, root: Region) -> MappingNode | None:
     found = root.entry("executor")
     region = Region(found[1]) if found and isinstance(found[1], MappingNode) else None
-    written = Entries(draft, EXECUTOR, root, root.span)
+    written = Entries(context, EXECUTOR, root, root.span)
     if region is not None:
         written.verbatim(region)
-    written.node("spec", unless_empty(_executor_spec(draft, region or root)))
+    written.node("spec", unless_empty(_executor_spec(context, region or root)))
     return unless_empty(written.mapping())
 
 
-def _executor_spec(draft: Draft, region: Region) -> MappingNode:
-    playbook = draft.playbook
+def _executor_spec(context: MigrationContext, region: Region) -> MappingNode:
+    playbook = context.playbook
     if playbook.dialect != "v10":
-        draft.extend(DIALECT, region.span)
-    policy = Entries(draft, EXECUTOR_POLICY, region, region.span)
-    policy.node("failure", emit_failure(draft, region, playbook.failure), at=NOWHERE)
-    written = Entries(draft, EXECUTOR_SPEC, region, region.span)
+        context.extend(DIALECT, region.span)
+    policy = Entries(context, EXECUTOR_POLICY, region, region.span)
+    policy.node("failure", emit_failure(context, region, playbook.failure), at=NOWHERE)
+    written = Entries(context, EXECUTOR_SPEC, region, region.span)
     written.node("entry_step", scalar(playbook.entry.text, playbook.entry.span) if playbook.entry else None)
     written.node("final_step", scalar(playbook.final.text, playbook.final.span) if playbook.final else None)
     written.plain("no_next_is_error", playbook.no_next_is_error)
     written.timeout(playbook.timeout)
-    written.node("on_failure", emit_on_failure(draft, region, playbook.on_failure))
+    written.node("on_failure", emit_on_failure(context, region, playbook.on_failure))
     written.node("policy", unless_empty(policy.mapping()))
     written.plain("dialect", playbook.dialect)
     return written.mapping()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from noetl_compiler.graph import Json, Span, Timeout, Value
 from noetl_compiler.language.construct import Construct
-from noetl_compiler.migration.context import Draft
+from noetl_compiler.migration.context import MigrationContext
 from noetl_compiler.migration.source_lookup import NOWHERE, Entry, Region, scalar
 from noetl_compiler.migration.values import emit_duration, emit_timeout, emit_value
 from noetl_compiler.nodes import MappingNode, Node
@@ -21,8 +21,8 @@ class Entries:
     another dialect. ``at`` is its place if it has no key of its own. Without a value there is no entry.
     """
 
-    def __init__(self, draft: Draft, construct: Construct, region: Region, of: Span) -> None:
-        self._draft = draft
+    def __init__(self, context: MigrationContext, construct: Construct, region: Region, of: Span) -> None:
+        self._context = context
         self._construct = construct
         self._region = region
         self._of = of
@@ -38,7 +38,7 @@ class Entries:
         self._entries.append((self._region.key(*key.names, *foreign) if at is None else scalar(name, at), node))
         if key.extension is not None:
             for span in (self._of,) if of is None else of:
-                self._draft.extend(key.extension, span)
+                self._context.extend(key.extension, span)
 
     def value(self, name: str, value: Value | None, *foreign: str) -> None:
         """A value as the author wrote it."""
@@ -68,6 +68,6 @@ class Entries:
                 self.node(key.name, found[1], at=found[0].span)
 
     def mapping(self, span: Span = NOWHERE) -> MappingNode:
-        """The entries so far; ``span`` is where the author had a mapping for them."""
+        """Return the entries so far; ``span`` is where the author had a mapping for them."""
         position = self._construct.position
         return MappingNode(tuple(sorted(self._entries, key=lambda entry: position[entry[0].text])), span)

@@ -20,7 +20,7 @@ EXTENSIONS = tuple(dict.fromkeys((DIALECT, SET_LIST, SET_ADD, AGAIN, *(one for o
 
 
 def extension_note(extension: Extension, dialect: str) -> str:
-    """The note that explains an extension to the person who migrates a playbook from ``dialect``."""
+    """Return the note that explains an extension to the person who migrates a playbook from ``dialect``."""
     if extension == DIALECT:
         return f'"{extension.path}" keeps the names and defaults of the {dialect} dialect'
     return f'v10 cannot express {extension.gap}: it is written as the extension "{extension.path}"'

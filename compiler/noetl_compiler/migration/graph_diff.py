@@ -14,8 +14,8 @@ _NO_SPAN = Span(0, 0, 0, 0)
 
 
 def without_places(graph: Graph) -> Graph:
-    """The graph with every span blank, and without what else depends on its spelling: the name of its file, the digest
-    and retry clauses.
+    """Return the graph with every span blank, and without what else depends on its spelling: the name of its file, the
+    digest and retry clauses.
     """
     bare: Graph = _without(graph)
     source = msgspec.structs.replace(bare.source, file="")
@@ -40,7 +40,7 @@ def _without(value: Any) -> Any:
 
 
 def first_difference(one: Graph, other: Graph) -> str:
-    """Where two graphs differ, as dotted fields (``steps.fetch.timeout``); empty when they are equal."""
+    """Return where two graphs differ, as dotted fields (``steps.fetch.timeout``); empty when they are equal."""
     return "" if one == other else ".".join(_path(*(msgspec.json.decode(encode(graph)) for graph in (one, other))))
 
 

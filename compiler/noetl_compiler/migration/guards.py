@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.graph import EnterRule, Guard
 from noetl_compiler.language.constructs.sinks import GUARD
 from noetl_compiler.language.constructs.steps import ENTER
-from noetl_compiler.migration.context import Draft
+from noetl_compiler.migration.context import MigrationContext
 from noetl_compiler.migration.entries import Entries
 from noetl_compiler.migration.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.migration.values import emit_assigns, emit_condition
@@ -14,27 +14,27 @@ from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 __all__ = ["emit_enter", "emit_guard"]
 
 
-def emit_guard(draft: Draft, around: Region, guard: Guard | None) -> MappingNode | None:
+def emit_guard(context: MigrationContext, around: Region, guard: Guard | None) -> MappingNode | None:
     """``{on_status, when, unless}``."""
     if guard is None:
         return None
     unless = tuple(scalar(one.source) for one in guard.unless)  # each has its place where it is a condition
-    written = Entries(draft, GUARD, around, around.span)
+    written = Entries(context, GUARD, around, around.span)
     written.plain("on_status", guard.on, at=NOWHERE)
     written.node("when", emit_condition(guard.when), at=NOWHERE)
     written.node("unless", SequenceNode(unless, NOWHERE) if unless else None, at=NOWHERE)
     return written.mapping()
 
 
-def emit_enter(draft: Draft, around: Region, rules: tuple[EnterRule, ...]) -> Node | None:
+def emit_enter(context: MigrationContext, around: Region, rules: tuple[EnterRule, ...]) -> Node | None:
     """``enter`` of a step's spec, a list of ``{guard, set}``."""
-    nodes = tuple(_enter_rule(draft, around, rule) for rule in rules)
+    nodes = tuple(_enter_rule(context, around, rule) for rule in rules)
     return SequenceNode(nodes, NOWHERE) if nodes else None
 
 
-def _enter_rule(draft: Draft, around: Region, rule: EnterRule) -> MappingNode:
-    region = draft.origins.region(rule.span, around)
-    written = Entries(draft, ENTER, region, rule.span)
-    written.node("guard", emit_guard(draft, region, rule.guard), at=rule.span)
-    written.node("set", emit_assigns(draft, region, rule.set))
+def _enter_rule(context: MigrationContext, around: Region, rule: EnterRule) -> MappingNode:
+    region = context.origins.region(rule.span, around)
+    written = Entries(context, ENTER, region, rule.span)
+    written.node("guard", emit_guard(context, region, rule.guard), at=rule.span)
+    written.node("set", emit_assigns(context, region, rule.set))
     return written.mapping()

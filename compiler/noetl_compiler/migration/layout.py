@@ -23,7 +23,7 @@ from noetl_compiler.source import SourceFile, Span
 __all__ = ["with_comments"]
 
 
-class _Moved(msgspec.Struct, frozen=True, order=True):
+class _MovedPlace(msgspec.Struct, frozen=True, order=True):
     """A place of the author's text, by offset and line, and the index of the line where it went.
 
     ``apart``: it began a line after a blank one, and begins a line now.
@@ -45,7 +45,7 @@ class _Margin(msgspec.Struct):
 def with_comments(text: str, document: MappingNode, written: Node, source: SourceFile) -> str:
     """``text`` is the written ``document``, which reads as ``written``; the comments are those of ``source``."""
     lines = text.removesuffix("\n").split("\n")
-    moved = sorted(_moved(document, written, source, SourceFile("", text)))
+    moved = sorted(_moved_places(document, written, source, SourceFile("", text)))
     margin = _placed(comments_of(source), moved, _block_headers(written), len(lines))
     sections = _sections(written) | {one.to for one in moved if one.apart and not lines[one.to - 1].endswith(":")}
     result: list[str] = []
@@ -65,10 +65,10 @@ def _begin(result: list[str], apart: bool) -> None:
         result.append("")
 
 
-def _placed(comments: tuple[Comment, ...], moved: list[_Moved], headers: set[int], end: int) -> _Margin:
+def _placed(comments: tuple[Comment, ...], moved: list[_MovedPlace], headers: set[int], end: int) -> _Margin:
     margin = _Margin()
     for comment in comments:
-        trailed = _trailed(comment, moved) if comment.trailing else None
+        trailed = _place_before_comment(comment, moved) if comment.trailing else None
         if trailed is not None and trailed.to not in headers:
             margin.behind[trailed.to].append(comment)
         else:
@@ -76,30 +76,30 @@ def _placed(comments: tuple[Comment, ...], moved: list[_Moved], headers: set[int
     return margin
 
 
-def _next_line(comment: Comment, moved: list[_Moved], end: int) -> int:
+def _next_line(comment: Comment, moved: list[_MovedPlace], end: int) -> int:
     index = bisect.bisect_left(moved, comment.offset, key=lambda one: one.offset)
     return moved[index].to if index < len(moved) else end
 
 
-def _trailed(comment: Comment, moved: list[_Moved]) -> _Moved | None:
-    """The last place before the comment on its line."""
+def _place_before_comment(comment: Comment, moved: list[_MovedPlace]) -> _MovedPlace | None:
+    """Return the last place before the comment on its line."""
     index = bisect.bisect_left(moved, comment.offset, key=lambda one: one.offset)
     if not index or moved[index - 1].line != comment.line:
         return None
     return moved[bisect.bisect_left(moved, moved[index - 1].offset, key=lambda one: one.offset)]
 
 
-def _moved(node: Node, written: Node, source: SourceFile, result: SourceFile) -> Iterator[_Moved]:
+def _moved_places(node: Node, written: Node, source: SourceFile, result: SourceFile) -> Iterator[_MovedPlace]:
     if node.span != NOWHERE:
         line, col = node.span.line, node.span.col
         after_blank = line > 1 and not source.line(line - 1).strip()
-        apart = after_blank and _begins(source, node.span) and _begins(result, written.span)
-        yield _Moved(source.offset(line, col), line, written.span.line - 1, apart)
+        apart = after_blank and _is_first_on_line(source, node.span) and _is_first_on_line(result, written.span)
+        yield _MovedPlace(source.offset(line, col), line, written.span.line - 1, apart)
     for child, its in zip(_children(node), _children(written), strict=True):
-        yield from _moved(child, its, source, result)
+        yield from _moved_places(child, its, source, result)
 
 
-def _begins(source: SourceFile, span: Span) -> bool:
+def _is_first_on_line(source: SourceFile, span: Span) -> bool:
     """Whether only dashes precede it on its line."""
     return not source.line(span.line)[: span.col - 1].strip(" -")
 
@@ -117,7 +117,9 @@ def _block_headers(node: Node) -> set[int]:
 
 
 def _sections(root: Node) -> set[int]:
-    """Where a blank line helps: before each part of the document but its head, and between steps and named tasks."""
+    """Return where a blank line helps: before each part of the document but its head, and between steps and named
+    tasks.
+    """
     if not isinstance(root, MappingNode):
         return set()
     parts = {key.span.line - 1 for key, _ in root.entries if key.text not in _HEAD}

@@ -43,28 +43,28 @@ def migration_notes(
     """What is to be said of a playbook that was understood. ``document`` is its new form, ``after`` what the compiler
     says of that.
     """
-    yield from _settled(found.diagnostics, after)
-    yield from _reworded(root, document)
-    yield from _written_out(root)
+    yield from _notes_without_cause(found.diagnostics, after)
+    yield from _changed_templates(root, document)
+    yield from _expanded_anchors(root)
     if found.playbook is not None:
         yield from _older_names(root, _own_names(found.playbook))
 
 
-def _settled(before: Collection[Diagnostic], after: Collection[Diagnostic]) -> Iterator[Note]:
-    """What was said of the old form and nobody will say of the new one, because what it is about is gone."""
-    remaining = Counter(map(_subject, after))
+def _notes_without_cause(before: Collection[Diagnostic], after: Collection[Diagnostic]) -> Iterator[Note]:
+    """Yield the diagnostics of the old form that the new form does not have, because their subject is gone."""
+    remaining = Counter(map(_what_is_found, after))
     for one in before:
-        remaining[_subject(one)] -= 1
-        if remaining[_subject(one)] < 0:
+        remaining[_what_is_found(one)] -= 1
+        if remaining[_what_is_found(one)] < 0:
             yield Note(one.span, f"{'left out' if one.code is Code.IGNORED_FIELD else 'rewritten'}: {one.message}")
 
 
-def _subject(found: Diagnostic) -> tuple[Code | str, ...]:
+def _what_is_found(found: Diagnostic) -> tuple[Code | str, ...]:
     """What is found, without the words for where: a field of a step may have become one of a task."""
     return (found.code, *_QUOTED.findall(found.message))
 
 
-def _reworded(root: MappingNode, document: MappingNode) -> Iterator[Note]:
+def _changed_templates(root: MappingNode, document: MappingNode) -> Iterator[Note]:
     """Templates that do not say word for word what they said; each has the place of what it came from."""
     own: dict[Span, str] = {}
     for node in _walk(root):
@@ -77,11 +77,11 @@ def _reworded(root: MappingNode, document: MappingNode) -> Iterator[Note]:
         before, now = (" ".join(text.split()) for text in (own[node.span], node.text))
         if before != now:
             same = next((index for index, pair in enumerate(zip(before, now, strict=False)) if len({*pair}) > 1), 0)
-            yield Note(node.span, f'"{_around(same, before)}" is written as "{_around(same, now)}"')
+            yield Note(node.span, f'"{_excerpt(same, before)}" is written as "{_excerpt(same, now)}"')
 
 
-def _around(place: int, text: str) -> str:
-    """The text at a place, shortened around it."""
+def _excerpt(place: int, text: str) -> str:
+    """Return the text at a place, shortened around it."""
     if len(text) <= _LONGEST:
         return text
     first = max(0, place - _LONGEST // 2)
@@ -89,7 +89,7 @@ def _around(place: int, text: str) -> str:
     return f"{'...' * (first > 0)}{cut}{'...' * (first + _LONGEST < len(text))}"
 
 
-def _written_out(root: MappingNode) -> Iterator[Note]:
+def _expanded_anchors(root: MappingNode) -> Iterator[Note]:
     """The canonical form has no anchors."""
     seen: set[int] = set()
     for node in _walk(root):
@@ -100,7 +100,7 @@ def _written_out(root: MappingNode) -> Iterator[Note]:
 
 
 def _own_names(playbook: Playbook) -> set[str]:
-    """What the author calls by a name of his own choice."""
+    """Return what the author calls by a name of his own choice."""
     bound = [playbook.workload]
     for step in playbook.steps:
         bound += (step.args, *(task.input for task in step.tasks), *(arc.args for arc in routes_of(step)))

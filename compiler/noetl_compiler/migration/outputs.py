@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.graph import Output, Select
 from noetl_compiler.language.constructs.results import OUTPUT_CONSTRUCT, PART
-from noetl_compiler.migration.context import Draft
+from noetl_compiler.migration.context import MigrationContext
 from noetl_compiler.migration.entries import Entries
 from noetl_compiler.migration.source_lookup import NOWHERE, Region
 from noetl_compiler.nodes import MappingNode, SequenceNode
@@ -12,13 +12,13 @@ from noetl_compiler.nodes import MappingNode, SequenceNode
 __all__ = ["emit_output"]
 
 
-def emit_output(draft: Draft, task: Region, output: Output | None) -> MappingNode | None:
+def emit_output(context: MigrationContext, task: Region, output: Output | None) -> MappingNode | None:
     """Which parts have names, and where the whole is kept."""
     if output is None:
         return None
-    region = draft.origins.region(output.span, task)
-    select = SequenceNode(tuple(_part(draft, region, one) for one in output.select), NOWHERE)
-    written = Entries(draft, OUTPUT_CONSTRUCT, region, output.span)
+    region = context.origins.region(output.span, task)
+    select = SequenceNode(tuple(_part(context, region, one) for one in output.select), NOWHERE)
+    written = Entries(context, OUTPUT_CONSTRUCT, region, output.span)
     written.value("store", output.store if output.store.data else None)
     written.value("inline_max_bytes", output.inline_max_bytes)
     written.value("preview_max_bytes", output.preview_max_bytes)
@@ -26,8 +26,8 @@ def emit_output(draft: Draft, task: Region, output: Output | None) -> MappingNod
     return written.mapping()
 
 
-def _part(draft: Draft, region: Region, one: Select) -> MappingNode:
-    written = Entries(draft, PART, region, region.span)
+def _part(context: MigrationContext, region: Region, one: Select) -> MappingNode:
+    written = Entries(context, PART, region, region.span)
     written.plain("path", f"$.{one.path}", at=NOWHERE)
     written.plain("as", one.name, at=NOWHERE)
     return written.mapping()

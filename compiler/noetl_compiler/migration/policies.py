@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.graph import AdmitRule, Circuit, Collect
 from noetl_compiler.language.constructs.policies import ACTION, CIRCUIT, COLLECT_MAPPING, POLICY, RULE
-from noetl_compiler.migration.context import Draft, mapping
+from noetl_compiler.migration.context import MigrationContext, mapping
 from noetl_compiler.migration.entries import Entries
 from noetl_compiler.migration.extensions import AGAIN
 from noetl_compiler.migration.source_lookup import NOWHERE, Region, scalar
@@ -15,45 +15,45 @@ from noetl_compiler.syntax import Policy, Rule
 __all__ = ["emit_admission", "emit_policy"]
 
 
-def emit_policy(draft: Draft, task: Region, policy: Policy | None) -> MappingNode | None:
+def emit_policy(context: MigrationContext, task: Region, policy: Policy | None) -> MappingNode | None:
     """``spec.policy`` of a task. Only v10 continues after an error that no rule matches; others must state it."""
     if policy is None:
         return None
-    unmatched = policy.unmatched or (None if draft.playbook.dialect == "v10" else "fail")
-    rules = SequenceNode(tuple(_rule(draft, task, rule) for rule in policy.rules), NOWHERE)
-    written = Entries(draft, POLICY, task, policy.span)
+    unmatched = policy.unmatched or (None if context.playbook.dialect == "v10" else "fail")
+    rules = SequenceNode(tuple(_rule(context, task, rule) for rule in policy.rules), NOWHERE)
+    written = Entries(context, POLICY, task, policy.span)
     written.node("rules", rules)
     written.plain("on_unmatched", unmatched)
     if policy.circuit is not None:
-        written.node("circuit", _circuit(draft, task, policy.circuit), of=(policy.circuit.span,))
+        written.node("circuit", _circuit(context, task, policy.circuit), of=(policy.circuit.span,))
     return written.mapping()
 
 
-def _circuit(draft: Draft, task: Region, circuit: Circuit) -> MappingNode:
-    written = Entries(draft, CIRCUIT, draft.origins.region(circuit.span, task), circuit.span)
+def _circuit(context: MigrationContext, task: Region, circuit: Circuit) -> MappingNode:
+    written = Entries(context, CIRCUIT, context.origins.region(circuit.span, task), circuit.span)
     written.value("failures", circuit.failures)
     written.duration("window", circuit.window)
     written.duration("probe", circuit.probe)
     return written.mapping()
 
 
-def _rule(draft: Draft, task: Region, rule: Rule) -> MappingNode:
-    body, region = rule.body, draft.origins.region(rule.body.span, task)
-    action = _action(draft, region, rule)
+def _rule(context: MigrationContext, task: Region, rule: Rule) -> MappingNode:
+    body, region = rule.body, context.origins.region(rule.body.span, task)
+    action = _action(context, region, rule)
     if body.when is None and body.on == "any":
         return mapping((scalar("else"), mapping((scalar("then", body.span), action))))
-    written = Entries(draft, RULE, region, body.span)
+    written = Entries(context, RULE, region, body.span)
     written.plain("on_status", body.on, at=body.span)
     written.node("when", emit_condition(body.when), "while", "retry_when", "stop_when")
     written.node("then", action, at=body.span)
     return written.mapping()
 
 
-def _action(draft: Draft, region: Region, rule: Rule) -> MappingNode:
+def _action(context: MigrationContext, region: Region, rule: Rule) -> MappingNode:
     body = rule.body
     if body.do == "again":
-        draft.extend(AGAIN, body.span)
-    written = Entries(draft, ACTION, region, body.span)
+        context.extend(AGAIN, body.span)
+    written = Entries(context, ACTION, region, body.span)
     written.plain("do", body.do, at=body.span)
     written.node("to", scalar(rule.to.text, rule.to.span) if rule.to else None)
     written.value("attempts", body.attempts, "max_attempts", "max_iterations")
@@ -66,17 +66,17 @@ def _action(draft: Draft, region: Region, rule: Rule) -> MappingNode:
     written.value("rebind", body.rebind)
     written.plain("wait_for", body.wait_for)
     written.duration("timeout", body.timeout)
-    written.node("collect", _collect(draft, region, body.collect))
+    written.node("collect", _collect(context, region, body.collect))
     written.value("result", body.result)
     written.value("message", body.message, "fail")
-    written.node("set", emit_assigns(draft, region, body.set), "set_ctx", "set_iter")
+    written.node("set", emit_assigns(context, region, body.set), "set_ctx", "set_iter")
     return written.mapping(body.span)
 
 
-def _collect(draft: Draft, region: Region, collect: Collect | None) -> MappingNode | None:
+def _collect(context: MigrationContext, region: Region, collect: Collect | None) -> MappingNode | None:
     if collect is None:
         return None
-    written = Entries(draft, COLLECT_MAPPING, region, region.span)
+    written = Entries(context, COLLECT_MAPPING, region, region.span)
     written.plain("strategy", collect.strategy, at=NOWHERE)
     written.plain("path", collect.path, at=NOWHERE)
     written.plain("into", collect.into, at=NOWHERE)

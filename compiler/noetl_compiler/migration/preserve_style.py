@@ -22,7 +22,7 @@ from noetl_compiler.graph import Span
 from noetl_compiler.language.construct import Construct, Key
 from noetl_compiler.language.constructs import below
 from noetl_compiler.language.constructs.playbook import PLAYBOOK
-from noetl_compiler.migration.context import Draft
+from noetl_compiler.migration.context import MigrationContext
 from noetl_compiler.migration.source_lookup import Entry, scalar
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode, plain
 
@@ -35,14 +35,16 @@ _OF_NAMES = frozenset({"set"})
 """Mappings whose keys are names that the author chose; the written document may spell them otherwise."""
 
 
-def kept_as_written(draft: Draft, document: MappingNode, root: MappingNode, ignored: Collection[Span]) -> MappingNode:
+def kept_as_written(
+    context: MigrationContext, document: MappingNode, root: MappingNode, ignored: Collection[Span]
+) -> MappingNode:
     """``document`` with the parts that only ``root`` has. ``ignored`` are the places of keys that have no effect."""
-    return _Keeping(draft, frozenset(ignored)).mapping(document, root, PLAYBOOK, "")
+    return _StylePreserver(context, frozenset(ignored)).mapping(document, root, PLAYBOOK, "")
 
 
-class _Keeping:
-    def __init__(self, draft: Draft, ignored: frozenset[Span]) -> None:
-        self._draft = draft
+class _StylePreserver:
+    def __init__(self, context: MigrationContext, ignored: frozenset[Span]) -> None:
+        self._context = context
         self._ignored = ignored
 
     def mapping(self, written: MappingNode, own: MappingNode, construct: Construct | None, name: str) -> MappingNode:
@@ -53,7 +55,7 @@ class _Keeping:
         ]
         said = {key.text for key, _ in entries}
         missing = (entry for entry in own.entries if entry[0].text not in said and name not in _OF_NAMES)
-        for kept in [kept for entry in missing if (kept := self._kept(entry, construct))]:
+        for kept in [kept for entry in missing if (kept := self._kept_entry(entry, construct))]:
             entries.insert(_place(kept, entries, construct), kept)
         return MappingNode(tuple(_in_order_of(own, entries)), own.span)
 
@@ -67,19 +69,19 @@ class _Keeping:
         pairs = zip(written.items, own.items, strict=True)
         return SequenceNode(tuple(self._node(item, its, construct, name) for item, its in pairs), own.span)
 
-    def _kept(self, entry: Entry, construct: Construct | None) -> Entry | None:
-        """The entry, or the part of it, that means nothing or that nothing else says."""
+    def _kept_entry(self, entry: Entry, construct: Construct | None) -> Entry | None:
+        """Return the entry, or the part of it, that means nothing or that nothing else says."""
         key, item = entry
         known = construct.by_name.get(key.text) if construct else None
         if key.span in self._ignored:
             return entry
-        if known is not None and _stays(known, key.text, item):
+        if known is not None and _is_kept(known, key.text, item):
             if known.extension is not None:
-                self._draft.extend(known.extension, key.span)
+                self._context.extend(known.extension, key.span)
             return (scalar(known.name, key.span), item)
         if not isinstance(item, MappingNode) or key.text not in _AROUND_SETTINGS:
             return None
-        inner = tuple(kept for one in item.entries if (kept := self._kept(one, below(known) if known else None)))
+        inner = tuple(kept for one in item.entries if (kept := self._kept_entry(one, below(known) if known else None)))
         return (key, replace(item, entries=inner)) if inner else None
 
 
@@ -88,7 +90,7 @@ def _below(construct: Construct | None, name: str) -> Construct | None:
     return below(known) if known else None
 
 
-def _stays(key: Key, name: str, item: Node) -> bool:
+def _is_kept(key: Key, name: str, item: Node) -> bool:
     """Whether this value, which is not in the written document, stays: it has no effect, or nothing else says it."""
     if key.verbatim or key.inert:
         return True
@@ -96,7 +98,7 @@ def _stays(key: Key, name: str, item: Node) -> bool:
 
 
 def _place(kept: Entry, entries: list[Entry], construct: Construct | None) -> int:
-    """Where an entry goes that is put back: before the first that comes later in the canonical order."""
+    """Return where an entry goes that is put back: before the first that comes later in the canonical order."""
     position: Mapping[str, int] = construct.position if construct else {}
     own = position.get(kept[0].text, len(position))
     return next((at for at, (key, _) in enumerate(entries) if position.get(key.text, -1) > own), len(entries))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.graph import Template
 from noetl_compiler.language import keys
 from noetl_compiler.language.constructs.routes import ARCS, FORK, NEXT_SPEC, TARGET
-from noetl_compiler.migration.context import Draft, unless_empty
+from noetl_compiler.migration.context import MigrationContext, unless_empty
 from noetl_compiler.migration.entries import Entries
 from noetl_compiler.migration.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.migration.values import emit_assigns, emit_condition, emit_names
@@ -18,17 +18,20 @@ __all__ = ["emit_next"]
 Group = tuple[Arc, ...]
 
 
-def emit_next(draft: Draft, step: Region, found: Next) -> MappingNode:
-    """The route of a step. A single arc needs no mode, and one that an author of v10 did not write is not added."""
-    region = draft.origins.region(found.span, step)
+def emit_next(context: MigrationContext, step: Region, found: Next) -> MappingNode:
+    """Return the route of a step.
+
+    A single arc needs no mode, and one that an author of v10 did not write is not added.
+    """
+    region = context.origins.region(found.span, step)
     several = sum(len(group) for group in found.groups) > 1
     mode = found.mode if several else None if region.entry("arcs") else "exclusive"
-    spec = Entries(draft, NEXT_SPEC, region, found.span)
+    spec = Entries(context, NEXT_SPEC, region, found.span)
     spec.plain("mode", mode)
     spec.plain("on_no_match", found.on_no_match)
     groups = _split(found) if found.mode == "inclusive" else found.groups
-    arcs = tuple(_group(draft, region, group) for group in groups)
-    written = Entries(draft, ARCS, region, found.span)
+    arcs = tuple(_group(context, region, group) for group in groups)
+    written = Entries(context, ARCS, region, found.span)
     written.node("spec", unless_empty(spec.mapping(region.place("spec"))))
     written.node("arcs", SequenceNode(arcs, NOWHERE))
     return written.mapping()
@@ -39,25 +42,25 @@ def _split(found: Next) -> tuple[Group, ...]:
     return tuple((arc,) for group in found.groups for arc in group)
 
 
-def _group(draft: Draft, around: Region, group: Group) -> MappingNode:
+def _group(context: MigrationContext, around: Region, group: Group) -> MappingNode:
     first = group[0]
     if len(group) == 1:
-        return _arc(draft, around, first, first.when)
-    written = Entries(draft, FORK, around, first.span)
+        return _arc(context, around, first, first.when)
+    written = Entries(context, FORK, around, first.span)
     written.node("when", emit_condition(first.when), at=NOWHERE)
-    targets = tuple(_arc(draft, around, arc) for arc in group)
+    targets = tuple(_arc(context, around, arc) for arc in group)
     written.node("then", SequenceNode(targets, NOWHERE), at=NOWHERE)
     return written.mapping()
 
 
-def _arc(draft: Draft, around: Region, arc: Arc, when: Template | None = None) -> MappingNode:
-    region = draft.origins.region(arc.span, around)
+def _arc(context: MigrationContext, around: Region, arc: Arc, when: Template | None = None) -> MappingNode:
+    region = context.origins.region(arc.span, around)
     on = None if arc.on == boundary(arc.when) else arc.on
     begins = min(arc.span, when.span) if when else arc.span
-    written = Entries(draft, TARGET, region, arc.span)
+    written = Entries(context, TARGET, region, arc.span)
     written.node("step", scalar(arc.to.text, arc.to.span), at=begins)
     written.node("when", emit_condition(when))
     written.plain("on_status", on, at=NOWHERE)
     written.node("input", emit_names(region, arc.args, *keys.INPUT, "data"))
-    written.node("set", emit_assigns(draft, region, arc.set), "set_ctx")
+    written.node("set", emit_assigns(context, region, arc.set), "set_ctx")
     return written.mapping(arc.span)

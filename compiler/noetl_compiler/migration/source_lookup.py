@@ -29,7 +29,7 @@ Entry = tuple[ScalarNode, Node]
 
 
 def scalar(value: Json, span: Span = NOWHERE) -> ScalarNode:
-    """A scalar of the document to be written."""
+    """Return a scalar of the document to be written."""
     return ScalarNode(value, written(value), span, "plain")
 
 
@@ -44,12 +44,12 @@ class SourceLookup:
         self.root = Region(root)
 
     def region(self, span: Span, around: Region) -> Region:
-        """The mapping at a place, or the innermost one around it."""
+        """Return the mapping at a place, or the innermost one around it."""
         found = self._mappings.get(span)
         return Region(found) if found else around
 
     def around(self, span: Span) -> Region | None:
-        """The mapping that has the value at this place."""
+        """Return the mapping that has the value at this place."""
         found = self._around.get(span)
         return Region(found) if found else None
 
@@ -66,7 +66,7 @@ class Region:
         return self._node.span
 
     def entry(self, *keys: str) -> Entry | None:
-        """The mapping's own entry under the first of these keys that it has."""
+        """Return the mapping's own entry under the first of these keys that it has."""
         own = {key.text: (key, item) for key, item in self._node.entries}
         return next((own[key] for key in keys if key in own), None)
 
@@ -76,31 +76,31 @@ class Region:
         return scalar(name, found.span if found else NOWHERE)
 
     def text(self, *keys: str) -> str:
-        """What the author wrote as a scalar under one of these keys."""
+        """Return what the author wrote as a scalar under one of these keys."""
         found = (self._nearby[key][1] for key in keys if key in self._nearby)
         return next((node.text for node in found if isinstance(node, ScalarNode)), "")
 
     def place(self, *keys: str) -> Span:
-        """Where the author wrote the mapping under one of these keys."""
+        """Return where the author wrote the mapping under one of these keys."""
         found = (self._nearby[key][1] for key in keys if key in self._nearby)
         return next((node.span for node in found if isinstance(node, MappingNode)), NOWHERE)
 
     def node(self, value: Value, name: str, *older: str) -> Node:
-        """The value as the author wrote it under one of these keys, else a new one."""
+        """Return the value as the author wrote it under one of these keys, else a new one."""
         return self.kept(value.data, name, *older) or self._node_of(name, value.data, value.templates, "")
 
     def kept(self, data: Json, *keys: str) -> Node | None:
-        """The author's own node for this under one of these keys."""
+        """Return the author's own node for this under one of these keys."""
         said = json.dumps(data)
         return next((self._by_key[key, said] for key in keys if (key, said) in self._by_key), None)
 
     def scalar(self, value: Json, name: str, *older: str) -> ScalarNode:
-        """A scalar at the place of the one that the author wrote under one of these keys."""
+        """Return a scalar at the place of the one that the author wrote under one of these keys."""
         found = (self._nearby[key][1] for key in (name, *older) if key in self._nearby)
         return scalar(value, next((node.span for node in found if isinstance(node, ScalarNode)), NOWHERE))
 
     def entries(self, value: Value) -> list[Entry]:
-        """The entries of a value that is a mapping."""
+        """Return the entries of a value that is a mapping."""
         return self._entries_of(value.data, value.templates, "")
 
     def _entries_of(self, data: dict[str, Json], templates: dict[str, Span], place: str) -> list[Entry]:
@@ -141,7 +141,7 @@ class Region:
 
 
 def _entries_below(root: Node, through: tuple[type[Node], ...]) -> tuple[Entry, ...]:
-    """Every entry, the outer ones first."""
+    """Return every entry, the outer ones first."""
     found: list[Entry] = []
     waiting: deque[Node] = deque([root])
     while waiting:

@@ -7,7 +7,7 @@ from noetl_compiler.graph import Sink
 from noetl_compiler.language import keys
 from noetl_compiler.language.constructs.calls import LABEL, TASK, TASK_SPEC
 from noetl_compiler.language.constructs.sinks import SINK
-from noetl_compiler.migration.context import Draft, mapping, unless_empty
+from noetl_compiler.migration.context import MigrationContext, mapping, unless_empty
 from noetl_compiler.migration.entries import Entries
 from noetl_compiler.migration.guards import emit_guard
 from noetl_compiler.migration.outputs import emit_output
@@ -23,26 +23,26 @@ _NAMED_KINDS = frozenset({"workbook", "secrets"})
 """Kinds whose ``name`` is not the name of the task."""
 
 
-def emit_tool(draft: Draft, around: Region, step: Step) -> Node | None:
-    """The ``tool`` of a step: one mapping, or a list of them, which the author may have put around a single one."""
+def emit_tool(context: MigrationContext, around: Region, step: Step) -> Node | None:
+    """Return the ``tool`` of a step: one mapping, or a list of them. A list with one task stays a list."""
     if not step.tasks:
         return None
     own = around.entry("tool")
     if len(step.tasks) == 1 and not (own and isinstance(own[1], SequenceNode)):
-        return _task(draft, around, step.tasks[0], label_of_only_task(step.name, draft.playbook.dialect))
-    tasks = (_task(draft, around, task, f"task_{index}") for index, task in enumerate(step.tasks))
+        return _task(context, around, step.tasks[0], label_of_only_task(step.name, context.playbook.dialect))
+    tasks = (_task(context, around, task, f"task_{index}") for index, task in enumerate(step.tasks))
     return SequenceNode(tuple(tasks), NOWHERE)
 
 
-def emit_workbook(draft: Draft) -> Node | None:
-    """The workbook, a list of ``{name, tool}``."""
-    tasks = tuple(_workbook_task(draft, task) for task in draft.playbook.workbook)
+def emit_workbook(context: MigrationContext) -> Node | None:
+    """Return the workbook, a list of ``{name, tool}``."""
+    tasks = tuple(_workbook_task(context, task) for task in context.playbook.workbook)
     return SequenceNode(tasks, NOWHERE) if tasks else None
 
 
-def _workbook_task(draft: Draft, task: Task) -> MappingNode:
-    name, outer = task.label, draft.origins.around(task.label.span)
-    tool = _task(draft, outer or draft.origins.root, task, name.text)
+def _workbook_task(context: MigrationContext, task: Task) -> MappingNode:
+    name, outer = task.label, context.origins.around(task.label.span)
+    tool = _task(context, outer or context.origins.root, task, name.text)
     return mapping(
         (scalar("name"), scalar(name.text, name.span)),
         *_description(outer),
@@ -51,18 +51,18 @@ def _workbook_task(draft: Draft, task: Task) -> MappingNode:
 
 
 def _description(region: Region | None) -> tuple[Entry, ...]:
-    """What the author says of a task, which no other part of the compiler reads."""
+    """Return what the author says of a task, which no other part of the compiler reads."""
     found = region.entry("desc", "description") if region else None
     return (found,) if found else ()
 
 
-def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> MappingNode:
-    """A task with all that belongs to it. A single one needs no name but the default."""
-    region = draft.origins.region(task.span, around)
+def _task(context: MigrationContext, around: Region, task: Task, default_name: str = "") -> MappingNode:
+    """Return a task with all that belongs to it. A single one needs no name but the default."""
+    region = context.origins.region(task.span, around)
     name_key = "label" if task.kind.text in _NAMED_KINDS else "name"
     named = task.label.text != default_name
     if named and name_key == "label" and LABEL.extension:
-        draft.extend(LABEL.extension, task.label.span)
+        context.extend(LABEL.extension, task.label.span)
     return mapping(
         (scalar(name_key), scalar(task.label.text, task.label.span) if named else None),
         *(_description(region) if region.span != around.span else ()),
@@ -71,46 +71,46 @@ def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> M
         (region.key(*keys.AUTH), emit_auth(region, task.auth, task.kind.text)),
         (region.key(*keys.INPUT), emit_names(region, task.input, *keys.INPUT, "data")),
         *region.entries(task.config),
-        *_of_every_call(draft, region, task),
+        *_of_every_call(context, region, task),
     )
 
 
-def _of_every_call(draft: Draft, region: Region, task: Task) -> tuple[Entry, ...]:
-    """The keys after the fields of the tool."""
-    written = Entries(draft, TASK, region, task.span)
+def _of_every_call(context: MigrationContext, region: Region, task: Task) -> tuple[Entry, ...]:
+    """Return the keys after the fields of the tool."""
+    written = Entries(context, TASK, region, task.span)
     written.timeout(task.timeout)
-    written.node("output", emit_output(draft, region, task.output), "result")
-    written.node("sink", emit_sinks(draft, region, task.sinks), "save", of=[sink.span for sink in task.sinks])
-    written.node("guard", emit_guard(draft, region, task.guard), at=NOWHERE)
-    written.node("set", emit_assigns(draft, region, task.set), "set_ctx", "set_iter")
-    written.node("spec", _spec(draft, region, task), "retry")
+    written.node("output", emit_output(context, region, task.output), "result")
+    written.node("sink", emit_sinks(context, region, task.sinks), "save", of=[sink.span for sink in task.sinks])
+    written.node("guard", emit_guard(context, region, task.guard), at=NOWHERE)
+    written.node("set", emit_assigns(context, region, task.set), "set_ctx", "set_iter")
+    written.node("spec", _spec(context, region, task), "retry")
     if region.span == task.span:
         written.verbatim(region)
     return written.mapping().entries
 
 
-def _spec(draft: Draft, region: Region, task: Task) -> MappingNode | None:
+def _spec(context: MigrationContext, region: Region, task: Task) -> MappingNode | None:
     key = task.idempotency_key
-    written = Entries(draft, TASK_SPEC, region, task.span)
-    written.node("policy", emit_policy(draft, region, task.policy))
+    written = Entries(context, TASK_SPEC, region, task.span)
+    written.node("policy", emit_policy(context, region, task.policy))
     written.plain("idempotent", task.idempotent)
     written.node("idempotency_key", scalar(key.text, key.span) if key else None)
     return unless_empty(written.mapping())
 
 
-def emit_sinks(draft: Draft, around: Region, sinks: tuple[Sink, ...]) -> Node | None:
+def emit_sinks(context: MigrationContext, around: Region, sinks: tuple[Sink, ...]) -> Node | None:
     """``sink``, one or a list of them."""
-    nodes = tuple(_sink(draft, draft.origins.region(sink.span, around), sink) for sink in sinks)
+    nodes = tuple(_sink(context, context.origins.region(sink.span, around), sink) for sink in sinks)
     return nodes[0] if len(nodes) == 1 else SequenceNode(nodes, NOWHERE) if nodes else None
 
 
-def _sink(draft: Draft, region: Region, sink: Sink) -> MappingNode:
-    written = Entries(draft, SINK, region, sink.span)
+def _sink(context: MigrationContext, region: Region, sink: Sink) -> MappingNode:
+    written = Entries(context, SINK, region, sink.span)
     written.node("kind", region.scalar(sink.kind, "kind", "tool", "type", "storage"), at=sink.span)
     written.node("auth", emit_auth(region, sink.auth, sink.kind), *keys.AUTH)
     for key, node in region.entries(sink.config):
         written.node(key.text, node, at=key.span)
     written.plain("mode", sink.mode)
     written.plain("level", sink.level, at=NOWHERE)
-    written.node("guard", emit_guard(draft, region, sink.guard), at=NOWHERE)
+    written.node("guard", emit_guard(context, region, sink.guard), at=NOWHERE)
     return written.mapping()

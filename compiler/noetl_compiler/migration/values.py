@@ -6,7 +6,7 @@ from noetl_compiler.dialects.auth import has_alias
 from noetl_compiler.graph import Assign, Template, Timeout, Value
 from noetl_compiler.language import keys
 from noetl_compiler.language.quantities import duration
-from noetl_compiler.migration.context import Draft, mapping
+from noetl_compiler.migration.context import MigrationContext, mapping
 from noetl_compiler.migration.extensions import SET_ADD, SET_LIST
 from noetl_compiler.migration.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -15,12 +15,12 @@ __all__ = ["emit_assigns", "emit_auth", "emit_condition", "emit_duration", "emit
 
 
 def emit_value(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
-    """A value that the author may have left out."""
+    """Return a value that the author may have left out."""
     return region.node(value, name, *older) if value else None
 
 
 def emit_auth(region: Region, auth: Value | None, kind: str) -> Node | None:
-    """A credential; one that would be taken for an alias of what it holds gets an alias itself."""
+    """Return a credential; one that would be taken for an alias of what it holds gets an alias itself."""
     found = emit_value(region, auth, *keys.AUTH)
     if isinstance(found, MappingNode) and has_alias(found, kind):
         return mapping((scalar("auth"), found))
@@ -28,12 +28,12 @@ def emit_auth(region: Region, auth: Value | None, kind: str) -> Node | None:
 
 
 def emit_names(region: Region, value: Value, name: str, *older: str) -> Node | None:
-    """What a mapping binds; one that binds nothing is left out."""
+    """Return what a mapping binds; one that binds nothing is left out."""
     return region.node(value, name, *older) if value.data else None
 
 
 def emit_condition(when: Template | None) -> ScalarNode | None:
-    """A predicate at its place."""
+    """Return a predicate at its place."""
     return scalar(when.source, when.span) if when else None
 
 
@@ -64,7 +64,7 @@ def emit_timeout(region: Region, limit: Timeout | None) -> Node | None:
     return total if total and len(parts.entries) == 1 else parts
 
 
-def emit_assigns(draft: Draft, region: Region, assigns: tuple[Assign, ...]) -> Node | None:
+def emit_assigns(context: MigrationContext, region: Region, assigns: tuple[Assign, ...]) -> Node | None:
     """``set``, every target with its root. A target that is set twice needs a list, which is read in order."""
     groups: list[dict[str, Assign]] = [{}]
     for assign in assigns:
@@ -72,9 +72,9 @@ def emit_assigns(draft: Draft, region: Region, assigns: tuple[Assign, ...]) -> N
             groups.append({})
         groups[-1][assign.target] = assign
     if any(one.target.endswith("]") for one in assigns):
-        draft.extend(SET_ADD, region.span)
+        context.extend(SET_ADD, region.span)
     if len(groups) > 1:
-        draft.extend(SET_LIST, assigns[0].span)
+        context.extend(SET_LIST, assigns[0].span)
     nodes = [_assignments(region, tuple(group.values())) for group in groups if group]
     return nodes[0] if len(nodes) == 1 else SequenceNode(tuple(nodes), NOWHERE) if nodes else None
 

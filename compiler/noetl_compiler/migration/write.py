@@ -40,17 +40,17 @@ _BLOCK = re.compile(r"\n* *[^ \n\t]")
 
 
 def write(document: MappingNode, source: SourceFile, root: Node | None = None) -> str:
-    """The text of a document without comments; ``source`` is the text from which its nodes have their places, ``root``
-    what that text says.
+    """Return the text of a document without comments; ``source`` is the text from which its nodes have their places,
+    ``root`` what that text says.
     """
     out = StringIO()
     emitter = _Emitter(out, allow_unicode=True, width=sys.maxsize)
-    for event in _Looks(source, root).events(document):
+    for event in _SourceStyle(source, root).events(document):
         emitter.emit(event)
     return out.getvalue()
 
 
-class _Looks:
+class _SourceStyle:
     """How the author wrote what is written again."""
 
     def __init__(self, source: SourceFile, root: Node | None) -> None:
@@ -81,7 +81,7 @@ class _Looks:
 
     def _scalar(self, value: Json, node: ScalarNode) -> yaml.ScalarEvent:
         if not isinstance(value, str):
-            text = node.text if _means(node.text, value) else written(value)
+            text = node.text if _has_same_value(node.text, value) else written(value)
             return yaml.ScalarEvent(None, None, (True, False), text)
         own = self._styles.get(node.span)
         if own == "folded" and _FOLDABLE.fullmatch(value):
@@ -105,7 +105,7 @@ class _Looks:
 
 
 def _styles(node: Node) -> Iterator[tuple[Span, ScalarStyle]]:
-    """The style of every scalar, by its place and by that of the templates in it."""
+    """Yield the style of every scalar, by its place and by that of the templates in it."""
     if isinstance(node, ScalarNode):
         yield node.span, node.style
         if node.template_span:
@@ -124,7 +124,7 @@ def _length(node: Node) -> int:
     return sum(map(_length, children))
 
 
-def _means(text: str, value: Json) -> bool:
+def _has_same_value(text: str, value: Json) -> bool:
     """Whether the author's text has this value without the tag or the quotes that it may have had."""
     try:
         found = resolve(text, None, (True, False))

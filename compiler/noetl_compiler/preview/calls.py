@@ -36,7 +36,7 @@ def call_in_words(task: Task) -> str:
 
 
 def _script_source(script: Mapping[str, Json]) -> str:
-    """The URI of external code, and the first 12 digits of its SHA-256 once it has been fetched."""
+    """Return the URI of external code, and the first 12 digits of its SHA-256 once it has been fetched."""
     source: Json = script.get("source")
     endpoint = cast("dict[str, Json]", source).get("endpoint") if isinstance(source, dict) else None
     address = _QUERY.sub(

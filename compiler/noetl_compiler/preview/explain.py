@@ -12,7 +12,7 @@ from noetl_compiler.language.names import PASSED
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.order import falls_to_final
-from noetl_compiler.preview.origins import SourceLookup
+from noetl_compiler.preview.origins import KeyPathLookup
 from noetl_compiler.preview.outline import Line, matches_every_error
 from noetl_compiler.preview.phrases import (
     assign_in_words,
@@ -49,7 +49,7 @@ _BOUNDARIES = {
 
 
 def explain(
-    graph: Graph, name: str, origins: SourceLookup | None = None, width: int | None = None, tools: Tools = KINDS
+    graph: Graph, name: str, origins: KeyPathLookup | None = None, width: int | None = None, tools: Tools = KINDS
 ) -> str:
     """Explain one step as a tree of text, without a trailing newline.
 
@@ -62,8 +62,8 @@ def explain(
 class Explainer:
     """Explains the steps of a graph; predecessors and enclosing loops are computed once."""
 
-    def __init__(self, graph: Graph, origins: SourceLookup | None = None, tools: Tools = KINDS) -> None:
-        self._graph, self._origins, self._tools = graph, origins or SourceLookup(), tools
+    def __init__(self, graph: Graph, origins: KeyPathLookup | None = None, tools: Tools = KINDS) -> None:
+        self._graph, self._origins, self._tools = graph, origins or KeyPathLookup(), tools
         self._around = loops_around(graph)
         self._before: dict[str, list[str]] = {}
         for step in graph.steps.values():
@@ -85,7 +85,7 @@ class _Explanation:
         self,
         graph: Graph,
         step: Step,
-        origins: SourceLookup,
+        origins: KeyPathLookup,
         around: Sequence[str],
         before: Sequence[str],
         tools: Tools,

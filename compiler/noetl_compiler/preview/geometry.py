@@ -30,7 +30,7 @@ class Box(msgspec.Struct, eq=False):
     y: float = 0.0
 
     def ends(self) -> tuple[Point, Point]:
-        """The midpoints of its top and bottom side."""
+        """Return the midpoints of its top and bottom side."""
         return (self.x, self.y), (self.x, self.y + self.height)
 
 

@@ -17,9 +17,9 @@ from typing import TypeAlias
 from noetl_compiler.preview.arrows import Arrow
 from noetl_compiler.preview.back_edges import route_back_edges
 from noetl_compiler.preview.geometry import NO_LABEL, Box, Curve, Node, Row, Size
-from noetl_compiler.preview.x_coordinates import spread
+from noetl_compiler.preview.x_coordinates import assign_x_coordinates
 
-__all__ = ["place"]
+__all__ = ["lay_out"]
 
 JOINT = 10.0
 SWEEPS = 8
@@ -30,7 +30,9 @@ _Trunk: TypeAlias = tuple[str, str, int]
 """Target step, kind of arrow, row: identifies the joint shared by all such arrows."""
 
 
-def place(sizes: Mapping[str, Size], arrows: Sequence[Arrow], labels: Sequence[Size]) -> tuple[list[Box], list[Curve]]:
+def lay_out(
+    sizes: Mapping[str, Size], arrows: Sequence[Arrow], labels: Sequence[Size]
+) -> tuple[list[Box], list[Curve]]:
     """Return a box for each step, in the order of ``sizes``, and a curve for each arrow between two of them.
 
     ``labels`` has the size of each arrow's label, 0 by 0 for none.
@@ -43,7 +45,7 @@ def place(sizes: Mapping[str, Size], arrows: Sequence[Arrow], labels: Sequence[S
     chains = [_chain(arrows[index], labels[index], nodes, trunks) for index in forward]
     rows = _rows([*nodes.values(), *dict.fromkeys(node for chain in chains for node in chain[1:-1])])
     _sort(rows)
-    spread(rows)
+    assign_x_coordinates(rows)
     curves = [_curve(arrows[index], chain) for index, chain in zip(forward, chains, strict=True)]
     curves += route_back_edges([(arrows[index], labels[index]) for index in sorted(back)], nodes, rows)
     return [node.box for node in nodes.values()], curves

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from noetl_compiler.graph import Span
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 
-__all__ = ["SourceLookup"]
+__all__ = ["KeyPathLookup"]
 
 
-class SourceLookup:
+class KeyPathLookup:
     """The key path at every span of a document; empty without a document."""
 
     def __init__(self, root: Node | None = None) -> None:

@@ -63,13 +63,13 @@ def heading(graph: Graph) -> list[str]:
 
 
 def _provider(entry: KeychainEntry) -> str:
-    """The provider of a keychain entry (``gcp``), or else its kind."""
+    """Return the provider of a keychain entry (``gcp``), or else its kind."""
     provider = names_in(entry.config).get("provider")
     return provider if isinstance(provider, str) and provider else entry.kind
 
 
 def content(step: Step, tools: Tools = KINDS) -> list[Line]:
-    """What a step does: admission, loop, join, tasks with their rules and sinks, assignments."""
+    """Return what a step does: admission, loop, join, tasks with their rules and sinks, assignments."""
     lines = [Line(f"{'admit' if rule.allow else 'skip'} {condition(rule.when)}".rstrip()) for rule in step.admit]
     lines += [line for rule in step.enter for line in _entering(rule)]
     if step.loop:
@@ -93,7 +93,7 @@ def _entering(rule: EnterRule) -> list[Line]:
 
 
 def _iteration(loop: Loop) -> list[Line]:
-    """How each iteration of a loop over steps starts and ends, or the routes of each item."""
+    """Return how each iteration of a loop over steps starts and ends, or the routes of each item."""
     if loop.enter is None:
         return []
     if not loop.end:
@@ -127,7 +127,7 @@ def _sink(sink: Sink) -> Line:
 
 
 def _rules(policy: Policy) -> list[Line]:
-    """The rules of a task. A last rule without a condition is marked ``otherwise``."""
+    """Return the rules of a task. A last rule without a condition is marked ``otherwise``."""
     lines = [Line(rule_in_words(rule)) for rule in policy.rules]
     if len(lines) > 1 and read_condition(policy.rules[-1].when, policy.rules[-1].on) == Condition():
         lines[-1].text = f"otherwise {lines[-1].text}"
@@ -148,7 +148,7 @@ def _sets(assigns: tuple[Assign, ...]) -> list[Line]:
 
 
 def edges(graph: Graph, step: Step) -> list[Line]:
-    """The edges of a step in order, and the implicit one to the final step."""
+    """Return the edges of a step in order, and the implicit one to the final step."""
     several = len(step.route.arcs) > 1 and step.route.mode == "inclusive"
     lines = [Line(_edge(arc, "loop" if step.loop else "call")) for arc in step.route.arcs]
     if len(lines) > 1 and not several and lines[-1].text.startswith("then "):

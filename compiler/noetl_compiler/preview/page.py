@@ -17,7 +17,7 @@ from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.explain import Explainer
 from noetl_compiler.preview.forecast_table import table_of
 from noetl_compiler.preview.order import reading_order
-from noetl_compiler.preview.origins import SourceLookup
+from noetl_compiler.preview.origins import KeyPathLookup
 from noetl_compiler.preview.outline import heading
 from noetl_compiler.preview.svg import svg
 from noetl_compiler.preview.tree import tree
@@ -32,7 +32,7 @@ def page(
     graph: Graph,
     forecast: Forecast,
     findings: Sequence[Diagnostic] = (),
-    origins: SourceLookup | None = None,
+    origins: KeyPathLookup | None = None,
     tools: Tools = KINDS,
 ) -> str:
     """Return the HTML document. Each box of the diagram links to the explanation of its step."""

@@ -64,7 +64,7 @@ def condition(when: Template | None) -> str:
 
 
 def condition_in_words(found: Condition) -> str:
-    """A condition without its test of the outcome: ``on 429/5xx when attempt < 3``."""
+    """Return a condition without its test of the outcome: ``on 429/5xx when attempt < 3``."""
     cause, rest = found.cause and f"on {found.cause}", found.rest and f"when {found.rest}"
     return f"{cause} {rest}".strip()
 
@@ -169,7 +169,7 @@ def _collect(collect: Collect) -> str:
 
 
 def _leaves(data: Json, path: str) -> list[str]:
-    """The dotted paths of the leaves of a patch."""
+    """Return the dotted paths of the leaves of a patch."""
     if data.__class__ is not dict or not data:
         return [path or "the call"]
     return [leaf for key in data for leaf in _leaves(data[key], f"{path}.{key}" if path else key)]

@@ -9,12 +9,12 @@ from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import Graph
 from noetl_compiler.preview.geometry import Box
 
-__all__ = ["Frame", "frames"]
+__all__ = ["RegionBox", "region_boxes"]
 
 MARGIN, HEADING = 16.0, 11.0
 
 
-class Frame(NamedTuple):
+class RegionBox(NamedTuple):
     """A rectangle with its label, in pixels."""
 
     label: str
@@ -24,7 +24,7 @@ class Frame(NamedTuple):
     height: float
 
 
-def frames(graph: Graph, boxes: Sequence[Box]) -> list[Frame]:
+def region_boxes(graph: Graph, boxes: Sequence[Box]) -> list[RegionBox]:
     """Return the frames, except for regions that would enclose the box of a step outside of the loop."""
     around = loops_around(graph)
     loops = [name for name, step in graph.steps.items() if step.loop and step.loop.region]
@@ -38,7 +38,7 @@ def _drawn(
     inside: Mapping[str, set[str]],
     boxes: Sequence[Box],
     around: Mapping[str, Sequence[str]],
-) -> Iterator[Frame]:
+) -> Iterator[RegionBox]:
     deepest = max((len(outer) for outer in around.values()), default=0)
     for name in loops:
         own = [box for box in boxes if box.name in inside[name]]
@@ -48,7 +48,7 @@ def _drawn(
         margin = MARGIN * (deepest - len(around[name])) / max(1, deepest)
         left, right = min(_left(box) for box in own) - margin, max(_right(box) for box in own) + margin
         top, bottom = min(box.y for box in own) - margin, max(box.y + box.height for box in own) + margin
-        frame = Frame(f"each {loop.element}", left, top - HEADING, right - left, bottom - top + HEADING)
+        frame = RegionBox(f"each {loop.element}", left, top - HEADING, right - left, bottom - top + HEADING)
         if not any(_overlaps(frame, box) for box in boxes if box.name not in inside[name]):
             yield frame
 
@@ -61,6 +61,6 @@ def _right(box: Box) -> float:
     return box.x + box.width / 2
 
 
-def _overlaps(frame: Frame, box: Box) -> bool:
+def _overlaps(frame: RegionBox, box: Box) -> bool:
     beside = _right(box) <= frame.left or _left(box) >= frame.left + frame.width
     return not beside and box.y < frame.top + frame.height and box.y + box.height > frame.top

@@ -11,11 +11,11 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.arrows import Arrow, arrows
 from noetl_compiler.preview.geometry import NO_LABEL, Box, Curve, Size, path_data
-from noetl_compiler.preview.layers import place
+from noetl_compiler.preview.layers import lay_out
 from noetl_compiler.preview.order import reading_order
 from noetl_compiler.preview.outline import Line, content
 from noetl_compiler.preview.phrases import cut
-from noetl_compiler.preview.region_boxes import Frame, frames
+from noetl_compiler.preview.region_boxes import RegionBox, region_boxes
 from noetl_compiler.preview.wrapping import wrapped
 from noetl_compiler.printable import printable_line
 
@@ -57,8 +57,8 @@ def svg(graph: Graph, links: Mapping[str, str] | None = None, tools: Tools = KIN
     texts = {step.name: _rows(step, tools) for step in steps}
     drawn = [arrow for step in steps for arrow in arrows(graph, step)]
     sizes = {name: _size(name, rows) for name, rows in texts.items()}
-    boxes, curves = place(sizes, drawn, [_label_size(arrow) for arrow in drawn])
-    around = frames(graph, boxes)
+    boxes, curves = lay_out(sizes, drawn, [_label_size(arrow) for arrow in drawn])
+    around = region_boxes(graph, boxes)
     name = _safe(graph.source.name)
     return "\n".join(
         [
@@ -147,7 +147,7 @@ def _linked(box: str, links: Mapping[str, str] | None, name: str) -> str:
     return f'<a href="{_quoted(links[name])}">{box}</a>' if links and name in links else box
 
 
-def _frame(frame: Frame) -> str:
+def _frame(frame: RegionBox) -> str:
     x, y, label = frame.left + PADDING, frame.top + PADDING + 2, _safe(cut(frame.label, LONGEST_FRAME))
     shape = _rect(frame.left, frame.top, frame.width, frame.height)
     return f'<g class="frame">{shape}<text x="{x:g}" y="{y:g}">{label}</text></g>'

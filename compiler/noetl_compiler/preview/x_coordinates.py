@@ -13,14 +13,14 @@ from itertools import accumulate, pairwise
 
 from noetl_compiler.preview.geometry import GAP, Node, Row
 
-__all__ = ["spread"]
+__all__ = ["assign_x_coordinates"]
 
 SWEEPS = 12
 STRAIGHT = 50.0
 """Weight of a joint next to a joint, relative to a box next to a box."""
 
 
-def spread(rows: Sequence[Row]) -> None:
+def assign_x_coordinates(rows: Sequence[Row]) -> None:
     """Set the x and y of every node in place. The first row begins at y = 0."""
     _set_heights(rows)
     for row in rows:

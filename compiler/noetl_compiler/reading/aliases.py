@@ -31,7 +31,7 @@ class _Alias(NamedTuple):
 
 
 def with_alias_places(source: SourceFile, found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
-    """The findings, each about an anchor's text with the aliases that bring this text elsewhere."""
+    """Return the findings, each about an anchor's text with the aliases that bring this text elsewhere."""
     if not found or "&" not in source.text or not _ALIAS.search(source.text):
         return found
     try:
@@ -52,7 +52,7 @@ def _ends_within(span: Span, around: Span) -> bool:
 
 
 def _aliases(source: SourceFile) -> Iterator[_Alias]:
-    """Every alias with the place of its anchor's node."""
+    """Yield every alias with the place of its anchor's node."""
     anchors: dict[str, Span] = {}
     open_: list[tuple[str | None, int]] = []
     for event in _events(source.text):

@@ -233,7 +233,7 @@ class Composer:
         """A key that is there twice. With the same value both times it is clear what is meant."""
         first, value = parent.entries[key.text]
         is_same = self._source.slice(value.span) == self._source.slice(node.span)
-        message = f'duplicate key "{_shown(key.text)}"{" with the same value" if is_same else ""}'
+        message = f'duplicate key "{_abbreviated(key.text)}"{" with the same value" if is_same else ""}'
         hint = "remove one of them" if is_same else "remove or rename one of them"
         severity = Severity.WARNING if is_same else Severity.ERROR
         related = (Related(first.span, "it is here first"),)
@@ -262,7 +262,7 @@ class Composer:
         return Span(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
     def _without_properties(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, span: Span) -> Span:
-        """The place of a node without its anchor and its tag."""
+        """Return the place of a node without its anchor and its tag."""
         text = self._source.text
         start, end = self._source.offset(span.line, span.col), self._source.offset(span.end_line, span.end_col)
         found = _PROPERTIES.match(text, start, end if isinstance(event, yaml.ScalarEvent) else len(text))
@@ -291,5 +291,5 @@ def _offset(event: yaml.Event) -> int:
     return event.start_mark.index if event.start_mark else 0
 
 
-def _shown(text: str) -> str:
+def _abbreviated(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."

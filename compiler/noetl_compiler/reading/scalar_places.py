@@ -32,8 +32,8 @@ _SHORT = dict(zip("0abefvnrtN_LP", "\0\a\b\x1b\f\v\n\r\t\x85\xa0\u2028\u2029", s
 
 
 def span_in_scalar(source: SourceFile, node: ScalarNode, start: int, end: int) -> Span | None:
-    """The place of ``node.text[start:end]`` without the white space around it; None when there is nothing else in
-    it, or no honest answer.
+    """Return the place of ``node.text[start:end]`` without the white space around it; None when there is nothing else
+    in it, or no honest answer.
     """
     meant, written = _aligned(source, node)
     first, last = bisect_left(meant, start), bisect_left(meant, end)
@@ -42,7 +42,7 @@ def span_in_scalar(source: SourceFile, node: ScalarNode, start: int, end: int) -
 
 @lru_cache(maxsize=4)
 def _aligned(source: SourceFile, node: ScalarNode) -> tuple[list[int], list[tuple[int, int]]]:
-    """The offsets of the value's characters, and the position of each in the file; empty if they cannot be
+    """Return the offsets of the value's characters, and the position of each in the file; empty if they cannot be
     determined.
     """
     if len(node.text) > _LONGEST:
@@ -55,7 +55,7 @@ def _aligned(source: SourceFile, node: ScalarNode) -> tuple[list[int], list[tupl
 
 
 def _written(source: SourceFile, node: ScalarNode) -> Iterator[tuple[str, int, int]]:
-    """Every character that the raw text encodes, with its start and end offset in the file; no white space."""
+    """Yield every character that the raw text encodes, with its start and end offset in the file; no white space."""
     base, raw = source.offset(node.span.line, node.span.col), source.slice(node.span)
     first, last = 0, len(raw)
     if node.style in ("literal", "folded"):
@@ -76,7 +76,7 @@ def _units(raw: str, first: int, last: int, style: str) -> Iterator[tuple[str, i
 
 
 def _meaning(unit: str) -> str:
-    """The character of an escape; a line break that is escaped away is white space."""
+    """Return the character of an escape; a line break that is escaped away is white space."""
     if len(unit) == 1 or unit == "''":
         return unit[0]
     if unit[1] in "xuU":

@@ -53,7 +53,7 @@ _EXPLICIT = frozenset({"str", *_CONSTRUCTORS})
 
 
 def resolve(text: str, tag: str | None, implicit: tuple[bool, bool]) -> Json:
-    """The JSON value of a scalar as an event gives it; :class:`ScalarError` when there is none."""
+    """Return the JSON value of a scalar as an event gives it; :class:`ScalarError` when there is none."""
     if tag in (None, "!"):
         if not implicit[0] or text[:1] not in _BEGINNINGS:
             return text
@@ -73,7 +73,7 @@ def is_plain_text(text: str) -> bool:
 
 
 def written(value: Json) -> str:
-    """The text of a scalar that has this JSON value; a string is its own, and may need quotes."""
+    """Return the text of a scalar that has this JSON value; a string is its own, and may need quotes."""
     if isinstance(value, str):
         return value
     return str(_REPRESENTER.represent_data(value).value)
@@ -85,7 +85,7 @@ def is_merge(text: str, tag: str | None, implicit: tuple[bool, bool]) -> bool:
 
 
 def short_tag(tag: str) -> str:
-    """A tag as people write it: ``!!binary`` for ``tag:yaml.org,2002:binary``."""
+    """Return a tag as people write it: ``!!binary`` for ``tag:yaml.org,2002:binary``."""
     return f"!!{tag.removeprefix(_PREFIX)}" if tag.startswith(_PREFIX) else tag
 
 

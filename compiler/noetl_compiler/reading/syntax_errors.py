@@ -57,7 +57,7 @@ class _Key(NamedTuple):
 
 
 def syntax_error(source: SourceFile, error: yaml.YAMLError) -> Diagnostic:
-    """The mistake behind a parser's complaint."""
+    """Return the mistake behind a parser's complaint."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return _error(source, 0, str(error).splitlines()[0])
     mark = error.problem_mark or error.context_mark
@@ -160,7 +160,7 @@ def _place(key: _Key) -> str:
 
 
 def _keys_above(source: SourceFile, line: int, column: int) -> list[_Key]:
-    """The last key of every block around a line, from the outermost in, down to the first that is not deeper."""
+    """Return the last key of every block around a line, from the outermost in, down to the first that is not deeper."""
     found: list[_Key] = []
     for key in _lines_above(source, line):
         if not found or key.column < found[-1].column:

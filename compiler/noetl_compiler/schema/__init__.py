@@ -16,7 +16,7 @@ import msgspec
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.schema import case, legacy, v1, v10
 from noetl_compiler.schema.calls import Calls
-from noetl_compiler.schema.merge_dialects import together
+from noetl_compiler.schema.merge_dialects import merge_dialects
 from noetl_compiler.schema.model import Models, Schema
 from noetl_compiler.schema.retries import RETRIES
 from noetl_compiler.schema.shapes import routes
@@ -60,13 +60,13 @@ def models_of(dialect: Dialect, kinds: ToolKinds = KNOWN_KINDS) -> Models:
 
 
 def schema_of_all(kinds: ToolKinds = KNOWN_KINDS) -> Schema:
-    """The schema of playbooks in any dialect. It takes the words of each and proposes those of v10."""
+    """Return the schema of playbooks in any dialect. It takes the words of each and proposes those of v10."""
     schemas = ((str(dialect), definitions(models_of(dialect, kinds), v10.OWN_WORDS)) for dialect in DIALECTS)
-    return {**_head("any dialect", "playbook"), **together(dict(schemas))}
+    return {**_head("any dialect", "playbook"), **merge_dialects(dict(schemas))}
 
 
 def json_schema(dialect: Dialect = "v10", kinds: ToolKinds = KNOWN_KINDS) -> Schema:
-    """The schema of playbooks in that dialect, which is one of DIALECTS, in the draft that all editors know."""
+    """Return the schema of playbooks in that dialect, which is one of DIALECTS, in the draft that all editors know."""
     return {
         **_head(dialect, f"playbook-{dialect}"),
         "$ref": "#/definitions/playbook",

@@ -59,7 +59,7 @@ class Calls(msgspec.Struct, frozen=True):
     kinds: ToolKinds = KNOWN_KINDS
 
     def fields(self, kind: str) -> Model:
-        """What a call of that kind has of its own."""
+        """Return what a call of that kind has of its own."""
         about = self.kinds.tool(kind).summary
         return Model(f"{kind}_fields", about, (*self.kinds.fields(kind), *self._bound(kind)), open=True)
 

@@ -59,8 +59,8 @@ _STEP = Model(
 
 
 def _flat(kind: str, calls: Calls) -> tuple[str, Model]:
-    told = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, required=True)
-    head = (told, Property("spec", _ABOUT_SPEC, ref("flat_spec")), *((CALLED,) if kind == "workbook" else ()))
+    kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, required=True)
+    head = (kind_property, Property("spec", _ABOUT_SPEC, ref("flat_spec")), *((CALLED,) if kind == "workbook" else ()))
     return kind, calls.flat(kind, f"{kind}_step", head, (_STEP,))
 
 
@@ -69,7 +69,7 @@ _TOOL = "A call of a tool, or several in order."
 
 
 def steps(calls: Calls) -> Models:
-    """The steps, with the kinds of tools that they may call."""
+    """Return the steps, with the kinds of tools that they may call."""
     kinds, kind_words = tuple(_flat(kind, calls) for kind in calls.kinds.names), calls.kinds.words
     return (
         _STEP,

@@ -20,11 +20,11 @@ from noetl_compiler.schema.values import (
     SECONDS,
     TEXT,
     any_of,
+    described_words,
     has,
     list_of,
     one_or_more,
     ref,
-    told_words,
     words,
 )
 
@@ -122,7 +122,7 @@ _ACTIONS_OF_RULES: Models = (
                 older=("delay", "backoff_seconds"),
             ),
             Property("backoff_multiplier", "The factor by which the delay grows.", NUMBER, older=("multiplier",)),
-            Property("backoff", "How the delay grows from call to call.", told_words(BACKOFFS.about)),
+            Property("backoff", "How the delay grows from call to call.", described_words(BACKOFFS.about)),
             Property("max_delay", "The upper limit of a growing delay.", SECONDS),
             Property("jitter", "Whether delays are randomised.", FLAG),
             Property("args", "The names that change in the next call.", MAPPING, older=("with", "input")),
@@ -180,5 +180,7 @@ def case_actions(calls: Calls) -> Models:
 
 
 def _run_sink(kind: str, calls: Calls) -> tuple[str, Model]:
-    told = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("kind", "type"))
-    return kind, calls.flat(kind, f"{kind}_sink", (told, Property("name", "The name of this task.", NAME, ("label",))))
+    kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("kind", "type"))
+    return kind, calls.flat(
+        kind, f"{kind}_sink", (kind_property, Property("name", "The name of this task.", NAME, ("label",)))
+    )

@@ -26,7 +26,7 @@ _WRITTEN: Mapping[str, str] = MappingProxyType(
 
 
 def field_value(field: ToolField) -> Schema:
-    """A value of one of its types, or a template that yields one; any value when it has none."""
+    """Return a value of one of its types, or a template that yields one; any value when it has none."""
     proposed = field.examples or field.choices
     examples: Schema = {"examples": list(proposed)} if proposed else {}
     default: Schema = {} if field.default is None else {"default": field.default}

@@ -35,7 +35,7 @@ _PLAIN: Mapping[Plain, Schema] = MappingProxyType(
 
 
 def model_of(construct: Construct, rules: Schema | None = None) -> Model:
-    """The mapping that a construct is; ``rules`` are further keywords of JSON Schema."""
+    """Return the mapping that a construct is; ``rules`` are further keywords of JSON Schema."""
     return Model(
         construct.name,
         construct.about,
@@ -48,7 +48,7 @@ def model_of(construct: Construct, rules: Schema | None = None) -> Model:
 
 
 def properties(keys: Iterable[Key]) -> tuple[Property, ...]:
-    """The keys in their order."""
+    """Return the keys in their order."""
     return tuple(map(property_of, keys))
 
 
@@ -66,12 +66,12 @@ def property_of(key: Key) -> Property:
 
 
 def value_of_type(value: ValueType) -> Schema:
-    """What a value of the type may be."""
+    """Return what a value of the type may be."""
     match value:
         case Plain():
             return _PLAIN[value]
         case Choice(known):
-            return values.told_words(known.about) if isinstance(known, Words) else values.words(*known)
+            return values.described_words(known.about) if isinstance(known, Words) else values.words(*known)
         case Below(name, marks):
             return _marked(name, marks) if marks else values.ref(name)
         case ListOf(item, least):

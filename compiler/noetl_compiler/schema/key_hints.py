@@ -31,7 +31,7 @@ class KeyPaths:
         return [_last(path) for path in (*self.running, *self.constructs)]
 
     def hint(self, name: str, known: Sequence[str]) -> str:
-        """The hint for an unknown key; ``known`` are the keys allowed there. "" if nothing is near."""
+        """Return the hint for an unknown key; ``known`` are the keys allowed there. "" if nothing is near."""
         if name in self.kinds:
             return f"try {name}"
         for path in (*self.running, *self.constructs, *self.others):

@@ -26,7 +26,7 @@ _NOTHING = KeysBelow()
 
 
 def keys_below(key: str) -> KeysBelow:
-    """The keys of the mappings that may be the value of a key."""
+    """Return the keys of the mappings that may be the value of a key."""
     return _keys_below(key) if key in _all_keys() else _NOTHING
 
 
@@ -54,7 +54,7 @@ def _properties(places: Models) -> Iterator[Property]:
 
 
 def _names(value: Json, places: Mapping[str, Model | Shape]) -> set[str]:
-    """The keys of the places that a value refers to, through choices and lists."""
+    """Return the keys of the places that a value refers to, through choices and lists."""
     found: set[str] = set()
     seen: set[str] = set()
     waiting = list(_refs(value))
@@ -76,9 +76,9 @@ def _refs(value: Json) -> Iterator[str]:
 
 
 def _types(value: Json) -> set[Json]:
-    """The types that a value may have, of what is said outright."""
-    told = (found for keyword, found in _keywords(value) if keyword == "type")
-    return {one for found in told for one in (cast("list[Json]", found) if isinstance(found, list) else [found])}
+    """Return the types that a value may have, of what is said outright."""
+    types = (found for keyword, found in _keywords(value) if keyword == "type")
+    return {one for found in types for one in (cast("list[Json]", found) if isinstance(found, list) else [found])}
 
 
 def _keywords(value: Json) -> Iterator[tuple[str, Json]]:

@@ -38,9 +38,9 @@ _BOUND = Property("input", "Names and values for the next steps.", NAMES, older=
 
 
 def _flat(kind: str, calls: Calls) -> tuple[str, Model]:
-    told = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("type",), required=True)
+    kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("type",), required=True)
     head = {"workbook": (CALLED,), **dict.fromkeys(PSEUDO_KINDS, (_BOUND,))}.get(kind, ())
-    return kind, calls.flat(kind, f"{kind}_step", (told, *head), (_STEP,))
+    return kind, calls.flat(kind, f"{kind}_step", (kind_property, *head), (_STEP,))
 
 
 _NO_TOOL = Property("tool", "The kind of tool to call, with its fields beside it.", {"const": None}, older=("type",))
@@ -51,7 +51,7 @@ _STORES: Schema = {"required": ["sink"], "properties": {"sink": {"not": {"type":
 
 
 def steps(calls: Calls) -> Models:
-    """The steps, with the kinds of tools that they may call."""
+    """Return the steps, with the kinds of tools that they may call."""
     kinds = tuple(_flat(kind, calls) for kind in calls.kinds.names)
     return (
         _STEP,

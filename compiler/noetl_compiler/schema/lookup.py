@@ -61,7 +61,7 @@ class KeyEntry(NamedTuple):
 
 
 def lookup(path: str, kinds: ToolKinds = KNOWN_KINDS) -> KeyEntry:
-    """The entry of a dotted path in the current dialect. Raises UnknownPathError."""
+    """Return the entry of a dotted path in the current dialect. Raises UnknownPathError."""
     first, *rest = path.strip(".").split(".")
     tables = _tables(kinds)
     models, found = tables.begin(first)
@@ -104,7 +104,7 @@ class _Tables:
         self._models = {name: one for name, one in self._places.items() if isinstance(one, Model)}
 
     def begin(self, name: str) -> tuple[Sequence[Model], Property | None]:
-        """Where a path begins: the models of a construct or a kind, or those behind a key, with that key."""
+        """Return where a path begins: the models of a construct or a kind, or those behind a key, with that key."""
         if name in CONSTRUCTS:
             return self._called(name), None
         if name in self._kinds.names:
@@ -129,7 +129,7 @@ class _Tables:
         return KeyEntry(name, tool.summary, keys=own_keys, shared=shared_keys, tool=tool)
 
     def unknown(self, name: str, where: str, known: Sequence[str]) -> str:
-        """The message about an unknown key, with the place where it belongs or the nearest key."""
+        """Return the message about an unknown key, with the place where it belongs or the nearest key."""
         hint = self._paths.hint(name, known)
         return f'unknown key "{name}" {where}{f": {hint}" if hint else ""}'
 
@@ -143,7 +143,7 @@ class _Tables:
         return [f"{kind}.{name}" for kind in kinds for name in _names([self._models[f"{kind}_fields"]])]
 
     def models_in(self, value: Schema) -> list[Model]:
-        """The mappings that a value may be, or be a list of."""
+        """Return the mappings that a value may be, or be a list of."""
         found: dict[str, Model] = {}
         waiting, seen = [value], set[str]()
         while waiting:
@@ -160,11 +160,11 @@ class _Tables:
         return list(found.values())
 
     def in_words(self, value: Schema) -> str:
-        """What a value may be."""
+        """Return what a value may be."""
         return " or ".join(dict.fromkeys(_words(value, self._places))) or "any value"
 
     def _called(self, name: str) -> list[Model]:
-        """The model of that name; with ``task`` what every task has beside its kind."""
+        """Return the model of that name; with ``task`` what every task has beside its kind."""
         if name != "task":
             return [self._models[name]]
         noop = self._models["noop_task"]
@@ -195,7 +195,7 @@ def _described(models: Iterable[Model]) -> Iterator[tuple[str, str]]:
 
 
 def _parts(schema: Schema) -> list[Schema]:
-    """The schemas inside of one, those alone that a value may be."""
+    """Return the schemas inside of one, those alone that a value may be."""
     alone = [schema.get(key) for key in ("then", "else", "items")]
     several = [one for key in ("anyOf", "allOf") for one in cast("list[Json]", schema.get(key, []))]
     return [cast("Schema", one) for one in (*several, *alone) if isinstance(one, dict)]

@@ -2,7 +2,7 @@
 
 A playbook is valid when one dialect takes it. What two dialects define alike is defined once. Alike are definitions
 of the same text whose references lead to definitions that are alike; those are found as the states of an automaton
-are minimised, by telling definitions apart by their text, then by what they refer to, until no more can be told.
+are minimised: definitions are distinguished by their text, then by the definitions they refer to, repeatedly.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from noetl_compiler.schema.model import Schema
 
-__all__ = ["together"]
+__all__ = ["merge_dialects"]
 
 _REFERENCE = re.compile(r'(?<="\$ref": "#/definitions/)\w+(?=")')
 
@@ -22,7 +22,7 @@ _Key: TypeAlias = tuple[str, str]
 """A dialect, and the name of a definition in it."""
 
 
-def together(schemas: Mapping[str, Schema]) -> Schema:
+def merge_dialects(schemas: Mapping[str, Schema]) -> Schema:
     """One schema of the definitions of several; ``playbook`` is where each begins."""
     texts = {(dialect, name): json.dumps(one) for dialect, own in schemas.items() for name, one in own.items()}
     names = _names(_alike(texts))
@@ -37,7 +37,7 @@ def _renamed(text: str, dialect: str, names: Mapping[_Key, str]) -> Schema:
 
 
 def _alike(texts: Mapping[_Key, str]) -> dict[_Key, int]:
-    """A number for each definition, the same for those that are alike."""
+    """Return a number for each definition, the same for those that are alike."""
     numbers, known = _numbered(dict(texts)), 0
     while known < (known := len(set(numbers.values()))):
         numbers = _numbered(

@@ -11,7 +11,7 @@ __all__ = ["schema_of_tests"]
 
 
 def schema_of_tests() -> Schema:
-    """The schema of a file of tests, in the draft that all editors know."""
+    """Return the schema of a file of tests, in the draft that all editors know."""
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "https://noetl.io/schema/playbook-test.json",

@@ -16,16 +16,16 @@ from noetl_compiler.schema.values import (
     NUMBER,
     SECONDS,
     any_of,
+    described_words,
     has,
     list_of,
     one_or_more,
     ref,
-    told_words,
 )
 
 __all__ = ["RETRIES"]
 
-_BACKOFF = told_words(BACKOFFS.about)
+_BACKOFF = described_words(BACKOFFS.about)
 
 _RETRY_WHEN = Property(
     "when",

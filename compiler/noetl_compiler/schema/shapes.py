@@ -9,7 +9,7 @@ from noetl_compiler.language.value_types import Choice
 from noetl_compiler.language.words import REDUCERS, STRATEGIES
 from noetl_compiler.schema.from_table import model_of, value_of_type
 from noetl_compiler.schema.model import Models, Schema, Shape
-from noetl_compiler.schema.values import NAME, TEMPLATE, any_of, has, list_of, one_or_more, ref, told_words
+from noetl_compiler.schema.values import NAME, TEMPLATE, any_of, described_words, has, list_of, one_or_more, ref
 
 __all__ = ["JUMPS_NEED_TO", "OTHERWISE_VERDICT", "SHAPES", "routes"]
 
@@ -20,7 +20,7 @@ JUMPS_NEED_TO: Schema = {
 """What a rule that jumps must say."""
 
 SHAPES: Models = (
-    Shape("reduce", {"type": "object", "additionalProperties": told_words(REDUCERS.about)}),
+    Shape("reduce", {"type": "object", "additionalProperties": described_words(REDUCERS.about)}),
     Shape("select", value_of_type(SELECT)),
     Shape("collect", any_of(ref("collect_mapping"), value_of_type(Choice(STRATEGIES)))),
     Shape("otherwise", {"if": has("then"), "then": ref("otherwise_then"), "else": ref("action")}),

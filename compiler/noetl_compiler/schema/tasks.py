@@ -32,6 +32,6 @@ def tasks(calls: Calls) -> Models:
 
 
 def _task(kind: str, calls: Calls) -> Model:
-    told = Property("kind", calls.kinds.tool(kind).summary, {"const": kind}, older=("type",))
+    kind_property = Property("kind", calls.kinds.tool(kind).summary, {"const": kind}, older=("type",))
     named = {"workbook": (CALLED, _LABEL), "secrets": (_LABEL,)}.get(kind, (_NAME,))
-    return calls.nested(kind, f"{kind}_task", (told, *named))
+    return calls.nested(kind, f"{kind}_task", (kind_property, *named))

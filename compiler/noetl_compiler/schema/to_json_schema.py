@@ -13,7 +13,9 @@ __all__ = ["definitions"]
 
 
 def definitions(places: Models, own: Collection[str]) -> Schema:
-    """The definitions of a dialect. ``own`` are older names that are the dialect's usual ones, so not deprecated."""
+    """Return the definitions of a dialect. ``own`` are older names that are the dialect's usual ones, so not
+    deprecated.
+    """
     return {one.name: one.value if isinstance(one, Shape) else _mapping(one, own) for one in places}
 
 
@@ -45,7 +47,7 @@ def _property(one: Property, about: str, *, deprecated: bool) -> Schema:
 
 
 def _snippet(one: Property, about: str) -> Schema:
-    """What an editor writes behind the key."""
+    """Return what an editor writes behind the key."""
     body = one.snippet
     return {} if body is None else {"defaultSnippets": [{"label": one.name, "description": about, "body": body}]}
 

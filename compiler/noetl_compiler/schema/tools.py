@@ -9,7 +9,7 @@ from noetl_compiler.language.tool_description import ToolDescription, Tools
 from noetl_compiler.language.tools import CALLED, KINDS, PSEUDO_KINDS
 from noetl_compiler.schema.field_types import field_value
 from noetl_compiler.schema.model import Property, Schema, without_effect
-from noetl_compiler.schema.values import told_words
+from noetl_compiler.schema.values import described_words
 
 __all__ = ["KNOWN_KINDS", "ToolKinds"]
 
@@ -33,21 +33,21 @@ class ToolKinds:
     @property
     def words(self) -> Schema:
         """One of the kinds."""
-        return told_words(self.meanings)
+        return described_words(self.meanings)
 
     def tool(self, kind: str) -> ToolDescription:
-        """What a tool of this kind takes; the call of a workbook task takes what its tool may want to know."""
+        """Return what a tool of this kind takes; the call of a workbook task takes what its tool may want to know."""
         return self._of[kind]
 
     def fields(self, kind: str) -> tuple[Property, ...]:
-        """The kind's own fields, older names with them; a kind that accepts any field has none."""
+        """Return the kind's own fields, older names with them; a kind that accepts any field has none."""
         tool = self._of[kind]
         older = {new: tuple(old for old, name in tool.renamed.items() if name == new) for new in tool.renamed.values()}
-        told = (
+        kind_properties = (
             Property(name, field.about, field_value(field), older.get(name, ()), deprecated=field.is_rare)
             for name, field in (tool.fields or {}).items()
         )
-        return (*told, *(without_effect(name, "the tool does not know it") for name in sorted(tool.ignored)))
+        return (*kind_properties, *(without_effect(name, "the tool does not know it") for name in sorted(tool.ignored)))
 
     def is_supported(self, kind: str) -> bool:
         """Whether a run may call it. Tasks of the workbook are part of the graph of their caller."""

@@ -15,12 +15,12 @@ from noetl_compiler.schema.values import (
     CONDITION,
     NAME,
     any_of,
+    described_words,
     first_of,
     has,
     list_of,
     one_or_more,
     ref,
-    told_words,
     words,
 )
 
@@ -78,11 +78,11 @@ _IS_NESTED: Schema = {
 }
 _IS_REGION: Schema = {"required": ["loop"], "not": has("type", "tool", "task")}
 
-_ITERATOR = told_words(dict.fromkeys(("iterator", "loop"), "Runs a task once for each item of a list."))
+_ITERATOR = described_words(dict.fromkeys(("iterator", "loop"), "Runs a task once for each item of a list."))
 
 
 def steps(calls: Calls) -> Models:
-    """The steps, with the kinds of tools that they may call."""
+    """Return the steps, with the kinds of tools that they may call."""
     form = Form("step", ("type", "tool"), calls, (_STEP,))
     return (
         _STEP,

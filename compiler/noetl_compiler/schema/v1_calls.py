@@ -17,7 +17,7 @@ from noetl_compiler.language.tools import PSEUDO_KINDS, V1_KIND_KEYS, V1_KINDS, 
 from noetl_compiler.schema.calls import CALLED, INPUT, RETURN_AND_ON_ERROR, Calls, by_kind
 from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape
-from noetl_compiler.schema.values import NAME, any_of, first_of, has, one_or_more, ref, told_words, words
+from noetl_compiler.schema.values import NAME, any_of, described_words, first_of, has, one_or_more, ref, words
 
 __all__ = ["Form", "nested_calls"]
 
@@ -40,10 +40,12 @@ class Form(msgspec.Struct, frozen=True):
     def words(self) -> Schema:
         """The words for what can be called."""
         older = {word: f'An older word for "{kind}".' for kind, spelled in _OLDER_WORDS.items() for word in spelled}
-        return told_words({**self.calls.kinds.meanings, **older, **dict.fromkeys(_SAVES, "Only stores something.")})
+        return described_words(
+            {**self.calls.kinds.meanings, **older, **dict.fromkeys(_SAVES, "Only stores something.")}
+        )
 
     def places(self) -> Models:
-        """A place for each kind, and one for what only stores."""
+        """Return a place for each kind, and one for what only stores."""
         return (*(place for _, place in self._kinds()), self._saving())
 
     def choice(self, otherwise: Schema) -> Schema:
@@ -63,20 +65,20 @@ class Form(msgspec.Struct, frozen=True):
 
     def _place(self, kind: str) -> Model:
         word = words(kind, *_OLDER_WORDS.get(kind, ()))
-        told = tuple(Property(key, self.calls.kinds.tool(kind).summary, word) for key in self.keys)
+        kind_property = tuple(Property(key, self.calls.kinds.tool(kind).summary, word) for key in self.keys)
         named = {"workbook": (CALLED,), "secrets": ()}.get(kind, (_NAME,))
         bound = (INPUT,) if kind in PSEUDO_KINDS else ()
         own = () if self.around else RETURN_AND_ON_ERROR
-        return self.calls.flat(kind, f"{kind}_{self.name}", (*told, *named, *bound, *own), self.around)
+        return self.calls.flat(kind, f"{kind}_{self.name}", (*kind_property, *named, *bound, *own), self.around)
 
     def _saving(self) -> Model:
         kinds = words(*_SAVES, *self.calls.kinds.names)  # beside "type" the tool is the kind of store
-        told = (Property(key, "Marks a step that only stores something.", kinds) for key in self.keys)
+        kind_property = (Property(key, "Marks a step that only stores something.", kinds) for key in self.keys)
         flat = properties(one for one in SINK_KEYS if FLAT_KEYS.issuperset(one.names))
         nested = Property("save", "What to store, and where.", one_or_more(ref("saved")), older=("sink",))
         about = "Only stores something; without a kind of store, what is stored is the step's result."
         own = () if self.around else RETURN_AND_ON_ERROR
-        return Model(f"saving_{self.name}", about, (*told, _NAME, nested, *flat, *own), self.around)
+        return Model(f"saving_{self.name}", about, (*kind_property, _NAME, nested, *flat, *own), self.around)
 
     def _only_saves(self) -> Schema:
         marked: Schema = {"allOf": [_says(self.keys, V1_MARKS), has(*_SAVES)]}

@@ -31,13 +31,13 @@ __all__ = [
     "TEXT",
     "TIMEOUT",
     "any_of",
+    "described_words",
     "first_of",
     "has",
     "list_of",
     "one_or_more",
     "open_words",
     "ref",
-    "told_words",
     "words",
 ]
 
@@ -95,7 +95,7 @@ CONDITION: Schema = {
 
 
 def ref(place: str) -> Schema:
-    """The place of that name."""
+    """Return the place of that name."""
     return {"$ref": f"#/definitions/{place}"}
 
 
@@ -104,7 +104,7 @@ def words(*allowed: str) -> Schema:
     return {"enum": list(allowed)}
 
 
-def told_words(meanings: Mapping[str, str]) -> Schema:
+def described_words(meanings: Mapping[str, str]) -> Schema:
     """One of these words, each with what it means."""
     return {"enum": list(meanings), "enumDescriptions": list(meanings.values())}
 
@@ -124,7 +124,7 @@ TIMEOUT = any_of(SECONDS, ref("timeout"))
 
 
 def list_of(value: Schema) -> Schema:
-    """A list of these."""
+    """Return a list of these."""
     return {"type": "array", "items": value}
 
 
@@ -139,7 +139,7 @@ def has(*keys: str) -> Schema:
 
 
 def first_of(*cases: tuple[Schema, Schema], otherwise: Schema) -> Schema:
-    """The second of the first pair whose first holds."""
+    """Return the second of the first pair whose first holds."""
     chosen = otherwise
     for test, value in reversed(cases):
         chosen = {"if": test, "then": value, "else": chosen}

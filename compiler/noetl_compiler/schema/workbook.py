@@ -28,7 +28,7 @@ _ENTRY: Schema = {"type": "object", "if": _IS_NESTED, "then": ref("workbook_nest
 
 
 def workbook(calls: Calls) -> Models:
-    """The workbook in a dialect that writes calls so."""
+    """Return the workbook in a dialect that writes calls so."""
     flat = tuple((kind, _task(kind, calls)) for kind in calls.kinds.names if kind != "workbook")
     return (
         *(place for _, place in flat),
@@ -44,8 +44,8 @@ def workbook(calls: Calls) -> Models:
 
 
 def _task(kind: str, calls: Calls) -> Model:
-    told = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("kind", "type"))
-    head = (_LABEL, told, *_SIGNATURE, *(RETURN_AND_ON_ERROR if calls.binds else ()))
+    kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("kind", "type"))
+    head = (_LABEL, kind_property, *_SIGNATURE, *(RETURN_AND_ON_ERROR if calls.binds else ()))
     return replace(calls.flat(kind, f"{kind}_workbook_task", head), needs=())
 
 

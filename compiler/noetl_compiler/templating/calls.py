@@ -19,7 +19,7 @@ from noetl_compiler.templating.locate import Role, find_word
 from noetl_compiler.templating.paths import Applied
 from noetl_compiler.templating.sandbox import ENVIRONMENT, METHODS
 
-__all__ = ["Problem", "may_see_inner", "problems_of_names"]
+__all__ = ["TemplateProblem", "may_see_inner", "problems_of_names"]
 
 _ALIKE = 0.7
 
@@ -68,7 +68,7 @@ _INNER = frozenset(
 _INNER_NAME = re.compile("|".join(sorted(_INNER)))
 
 
-class Problem(NamedTuple):
+class TemplateProblem(NamedTuple):
     """A finding at offsets of the template's source. ``forbidden``: unsafe or not deterministic, not just wrong."""
 
     message: str
@@ -78,7 +78,7 @@ class Problem(NamedTuple):
     forbidden: bool = False
 
 
-def problems_of_names(source: str, tree: nodes.Template, applied: Iterable[Applied]) -> Iterator[Problem]:
+def problems_of_names(source: str, tree: nodes.Template, applied: Iterable[Applied]) -> Iterator[TemplateProblem]:
     """Yield the problems of everything that the tree calls or applies, in no particular order."""
     bound = _bound_in(tree) if "{%" in source else frozenset[str]()
     for node in applied:
@@ -109,25 +109,25 @@ def _bound_in(tree: nodes.Template) -> frozenset[str]:
     return frozenset({*stored, *(macro.name for macro in tree.find_all(nodes.Macro))})
 
 
-def _function(source: str, name: str, line: int) -> Iterator[Problem]:
+def _function(source: str, name: str, line: int) -> Iterator[TemplateProblem]:
     place = find_word(source, name, "call", line)
     if hint := _changing(name):
         yield _not_deterministic(f"{name}()", hint, place)
     elif name not in _FUNCTIONS | _OF_CREDENTIALS:
-        yield Problem(f'unknown function "{name}"', _instead(name, _OFFERED), *place)
+        yield TemplateProblem(f'unknown function "{name}"', _instead(name, _OFFERED), *place)
 
 
-def _method(source: str, called: nodes.Getattr) -> Iterator[Problem]:
+def _method(source: str, called: nodes.Getattr) -> Iterator[TemplateProblem]:
     name = called.attr
     place = find_word(source, name, "method", called.lineno)
     is_clock = name == "now" or (name == "time" and isinstance(called.node, nodes.Name) and called.node.name == "time")
     if hint := _CLOCK_HINT if is_clock else _changing(name):
         yield _not_deterministic(f"{name}()", hint, place)
     elif name not in METHODS and not name.startswith("__"):
-        yield Problem(f'unknown method "{name}"', _instead(name, METHODS), *place)
+        yield TemplateProblem(f'unknown method "{name}"', _instead(name, METHODS), *place)
 
 
-def _unknown(source: str, name: str, kind: Role, line: int, found_as: Role | None = None) -> Iterator[Problem]:
+def _unknown(source: str, name: str, kind: Role, line: int, found_as: Role | None = None) -> Iterator[TemplateProblem]:
     known = FILTERS if kind == "filter" else TESTS
     if name in known:
         return
@@ -136,10 +136,10 @@ def _unknown(source: str, name: str, kind: Role, line: int, found_as: Role | Non
         yield _not_deterministic(name, hint, place)
     else:
         offered = [one for one in known if " " not in one]
-        yield Problem(f'unknown {kind} "{name}"', _instead(name, offered), *place)
+        yield TemplateProblem(f'unknown {kind} "{name}"', _instead(name, offered), *place)
 
 
-def _named(source: str, node: nodes.Filter) -> Iterator[Problem]:
+def _named(source: str, node: nodes.Filter) -> Iterator[TemplateProblem]:
     """Check filters and tests that are named by a string: ``map('upper')``, ``selectattr('a', 'defined')``."""
     at = {"map": 0, "select": 0, "reject": 0, "selectattr": 1, "rejectattr": 1}.get(node.name)
     if at is None or at >= len(node.args):
@@ -149,7 +149,7 @@ def _named(source: str, node: nodes.Filter) -> Iterator[Problem]:
         yield from _unknown(source, given.value, "filter" if node.name == "map" else "test", node.lineno, "named")
 
 
-def _all_inner(source: str, tree: nodes.Template) -> Iterator[Problem]:
+def _all_inner(source: str, tree: nodes.Template) -> Iterator[TemplateProblem]:
     for node in tree.find_all(nodes.Getattr):
         if _is_inner(node) and not any(map(_is_inner, _attributes(node.node))):
             yield _inner(source, node)
@@ -165,9 +165,9 @@ def _attributes(node: nodes.Expr) -> Iterator[nodes.Getattr]:
     yield from node.find_all(nodes.Getattr)
 
 
-def _inner(source: str, node: nodes.Getattr) -> Problem:
+def _inner(source: str, node: nodes.Getattr) -> TemplateProblem:
     message = f'access to "{node.attr}" is not allowed'
-    return Problem(
+    return TemplateProblem(
         message, "templates can only read data", *find_word(source, node.attr, "attribute", node.lineno), forbidden=True
     )
 
@@ -181,8 +181,8 @@ def _changing(name: str) -> str:
     return _SETS_HINT if name in _SETS else ""
 
 
-def _not_deterministic(what: str, hint: str, place: tuple[int, int]) -> Problem:
-    return Problem(f'"{what}" is not deterministic, so a replay could differ', hint, *place, forbidden=True)
+def _not_deterministic(what: str, hint: str, place: tuple[int, int]) -> TemplateProblem:
+    return TemplateProblem(f'"{what}" is not deterministic, so a replay could differ', hint, *place, forbidden=True)
 
 
 def _instead(name: str, known: Collection[str]) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from jinja2.exceptions import TemplateSyntaxError
 
 from noetl_compiler.source import expressions
-from noetl_compiler.templating.calls import Problem, may_see_inner, problems_of_names
+from noetl_compiler.templating.calls import TemplateProblem, may_see_inner, problems_of_names
 from noetl_compiler.templating.locate import broken_part, explained
 from noetl_compiler.templating.non_boolean import NonBoolean, non_boolean
 from noetl_compiler.templating.outcome_facts import NO_TRUTHS, Truths, truths_of, truths_of_path
@@ -17,12 +17,12 @@ from noetl_compiler.templating.program import compiled, forbid_excess, parsed
 from noetl_compiler.templating.template_cache import TemplateCache
 from noetl_compiler.templating.truth import lone_expression
 
-__all__ = ["Facts", "Problem", "check", "examine", "free_paths"]
+__all__ = ["TemplateFacts", "TemplateProblem", "check", "examine", "free_paths"]
 
 _SURELY_SHALLOW = 150
 
 
-class Facts(NamedTuple):
+class TemplateFacts(NamedTuple):
     """The result of the static analysis of a template.
 
     ``reads``: the sorted dotted paths of the scope that it names. ``asked``: those that it only tests. ``needs``: those
@@ -30,7 +30,7 @@ class Facts(NamedTuple):
     results, and results that are not boolean. All are empty for plain text.
     """
 
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[TemplateProblem, ...] = ()
     reads: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
@@ -38,16 +38,16 @@ class Facts(NamedTuple):
     non_boolean: tuple[NonBoolean, ...] = ()
 
 
-_known: TemplateCache[Facts] = TemplateCache()
+_known: TemplateCache[TemplateFacts] = TemplateCache()
 
 
-def examine(source: str) -> Facts:
+def examine(source: str) -> TemplateFacts:
     """Analyse a template; problems are in reading order."""
     known = _known.get(source)
-    return known if known is not None else _known.keep(source, _examined(source))
+    return known if known is not None else _known.keep(source, _examine(source))
 
 
-def check(source: str) -> tuple[Problem, ...]:
+def check(source: str) -> tuple[TemplateProblem, ...]:
     """Return the problems of a template in reading order; none for plain text."""
     return examine(source).problems
 
@@ -60,39 +60,39 @@ def free_paths(source: str) -> tuple[str, ...]:
     return facts.reads
 
 
-def _examined(source: str) -> Facts:
+def _examine(source: str) -> TemplateFacts:
     """Analyse a template without statements expression by expression, as many templates share expressions."""
     if (path := lone_path(source)) and not may_see_inner(source):
-        return Facts((), (path,), (), (path,), truths_of_path(path))
+        return TemplateFacts((), (path,), (), (path,), truths_of_path(path))
     try:
         places = expressions(source)
         forbid_excess(places)
         if "{%" in source or "{#" in source or places == ((0, len(source)),):
-            return _parsed(source)
+            return _examine_parsed(source)
         facts = [examine(source[begin:end]) for begin, end in places]
-        return _parsed(source) if any(one.problems for one in facts) else _together(facts)
+        return _examine_parsed(source) if any(one.problems for one in facts) else _merged(facts)
     except TemplateSyntaxError as error:
-        return Facts((_syntax(source, error),))
+        return TemplateFacts((_syntax(source, error),))
     except RecursionError:
-        return Facts((Problem("the template is nested too deeply", "split it", 0, len(source)),))
+        return TemplateFacts((TemplateProblem("the template is nested too deeply", "split it", 0, len(source)),))
 
 
-def _together(facts: Sequence[Facts]) -> Facts:
+def _merged(facts: Sequence[TemplateFacts]) -> TemplateFacts:
     reads = tuple(sorted({path for one in facts for path in one.reads}))
     asked = tuple(sorted({path for one in facts for path in one.asked}))
-    return Facts((), reads, asked, unguarded(reads, asked))
+    return TemplateFacts((), reads, asked, unguarded(reads, asked))
 
 
-def _parsed(source: str) -> Facts:
+def _examine_parsed(source: str) -> TemplateFacts:
     tree = parsed(source)
     reads, asked, applied = survey(tree)
     problems = tuple(sorted(problems_of_names(source, tree, applied), key=_place))
     if not problems and _may_be_too_deep(source):
         compiled(source)
     if problems:
-        return Facts(problems, reads, asked)
+        return TemplateFacts(problems, reads, asked)
     only = lone_expression(tree)
-    return Facts((), reads, asked, unguarded(reads, asked), truths_of(source, only), non_boolean(only))
+    return TemplateFacts((), reads, asked, unguarded(reads, asked), truths_of(source, only), non_boolean(only))
 
 
 def _may_be_too_deep(source: str) -> bool:
@@ -102,9 +102,9 @@ def _may_be_too_deep(source: str) -> bool:
     return any(end - start > _SURELY_SHALLOW for start, end in expressions(source))
 
 
-def _place(problem: Problem) -> tuple[int, int]:
+def _place(problem: TemplateProblem) -> tuple[int, int]:
     return problem.start, problem.end
 
 
-def _syntax(source: str, error: TemplateSyntaxError) -> Problem:
-    return Problem(*explained(error.message or "not valid Jinja2"), *broken_part(source, error))
+def _syntax(source: str, error: TemplateSyntaxError) -> TemplateProblem:
+    return TemplateProblem(*explained(error.message or "not valid Jinja2"), *broken_part(source, error))

@@ -19,7 +19,6 @@ from jinja2.filters import make_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
 from noetl_compiler.secret_references import MARK
-from noetl_compiler.templating.absent import Absent
 from noetl_compiler.templating.budget import NotDataError, RenderBudget
 from noetl_compiler.templating.formats import percent
 from noetl_compiler.templating.materialise import materialise, text_of
@@ -32,6 +31,7 @@ from noetl_compiler.templating.operation_costs import (
     steps_of_attribute,
 )
 from noetl_compiler.templating.secret import Secret, SecretUseError
+from noetl_compiler.templating.undefined import Absent
 
 __all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "HELD", "TESTS", "WEIGHED", "WORKED"]
 

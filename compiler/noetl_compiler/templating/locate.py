@@ -82,8 +82,8 @@ def broken_part(source: str, error: TemplateSyntaxError) -> tuple[int, int]:
     In this order: the character that Jinja names, the comment that is not closed, the unexpected token of the first
     expression that does not parse, an expression on the line, the start of the line.
     """
-    if told := OFFSET.search(error.message or ""):
-        return int(told[1]), int(told[1]) + 1
+    if match := OFFSET.search(error.message or ""):
+        return int(match[1]), int(match[1]) + 1
     if _OPEN_COMMENT in (error.message or ""):
         return source.rfind("{#"), len(source)
     start = _line_start(source, error.lineno)
@@ -228,12 +228,12 @@ _REMEDIES = (
 
 def explained(message: str) -> tuple[str, str]:
     """Translate Jinja's message into a message and a hint ("" if there is none), without the position."""
-    told = _QUOTED.sub(r'"\1"', OFFSET.sub("", message[:1].lower() + message[1:].removesuffix(".")))
+    match = _QUOTED.sub(r'"\1"', OFFSET.sub("", message[:1].lower() + message[1:].removesuffix(".")))
     for theirs, sign in _SIGNS.items():
-        told = told.replace(theirs, sign)
-    if found := _OPEN_BLOCK.search(told):
+        match = match.replace(theirs, sign)
+    if found := _OPEN_BLOCK.search(match):
         return f'the block "{found[1]}" is not closed', f"write {{% end{found[1]} %}} after it"
     for complaint, meaning, remedy in _EXPLAINED:
-        if complaint.search(told):
+        if complaint.search(match):
             return meaning, remedy
-    return told, next((remedy for complaint, remedy in _REMEDIES if complaint.search(told)), "")
+    return match, next((remedy for complaint, remedy in _REMEDIES if complaint.search(match)), "")

@@ -18,7 +18,7 @@ from noetl_compiler.templating.budget import BudgetExceededError, NotDataError, 
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.sandbox import ENVIRONMENT
 
-__all__ = ["Applied", "Survey", "follow", "lone_path", "project", "survey", "unguarded"]
+__all__ = ["Applied", "TemplatePaths", "follow", "lone_path", "project", "survey", "unguarded"]
 
 Applied: TypeAlias = nodes.Call | nodes.Filter | nodes.Test
 
@@ -28,7 +28,7 @@ _PATH = re.compile(r"\{\{\s*([a-z_]\w*(?:\.[a-z_]\w*){0,20})\s*\}\}", re.ASCII |
 _NO_NAMES = _GLOBALS | {"and", "else", "false", "if", "in", "is", "none", "not", "or", "true"}
 
 
-class Survey(NamedTuple):
+class TemplatePaths(NamedTuple):
     """The sorted dotted paths that a template reads, those that it tests for existence (``a.b is defined``,
     ``a.b | default(0)``), and everything that it calls or applies.
     """
@@ -44,7 +44,7 @@ def lone_path(source: str) -> str | None:
     return found[1] if found and found[1].partition(".")[0].lower() not in _NO_NAMES else None
 
 
-def survey(tree: nodes.Template) -> Survey:
+def survey(tree: nodes.Template) -> TemplatePaths:
     """Collect paths and applications in one walk. Jinja's slow analysis is only used if statements bind names."""
     found: set[str] = set()
     applied: list[Applied] = []
@@ -61,7 +61,7 @@ def survey(tree: nodes.Template) -> Survey:
     if not all(isinstance(node, nodes.Output) for node in tree.body):
         hidden |= {path.partition(".")[0] for path in found} - _undeclared(tree)
     reads = tuple(sorted(path for path in found if path.partition(".")[0] not in hidden))
-    return Survey(reads, tuple(sorted(_asked(applied))), tuple(applied))
+    return TemplatePaths(reads, tuple(sorted(_asked(applied))), tuple(applied))
 
 
 def _undeclared(tree: nodes.Template) -> set[str]:
@@ -113,7 +113,7 @@ def _path(node: nodes.Node) -> tuple[str, list[nodes.Node]]:
 
 
 def _children(node: nodes.Node) -> Iterator[nodes.Node]:
-    """A faster ``iter_child_nodes``."""
+    """Yield a faster ``iter_child_nodes``."""
     for name in node.fields:
         value = getattr(node, name)
         if isinstance(value, nodes.Node):

@@ -73,7 +73,7 @@ def cut(
 def cut_stored(
     stored: StoredRef, max_in_flight: int, max_bytes: int, frame: FrameLimits | None = None
 ) -> dict[int, Part]:
-    """The ranges of a loop over a stored list by their first item, each within one part of the list."""
+    """Return the ranges of a loop over a stored list by their first item, each within one part of the list."""
     total = sum(part.count for part in stored.parts)
     ranges = _even(total, max_in_flight) if frame is None else _frames(total, max_in_flight, frame)
     most = max(1, max_bytes * total // max(1, stored.bytes))
@@ -134,7 +134,7 @@ def next_chunk(progress: LoopProgress, slot: int) -> Chunk | None:
 
 
 def _free_share(progress: LoopProgress) -> int:
-    """The share of ``max_in_flight`` for one more chunk; the last chunk gets all that is free."""
+    """Return the share of ``max_in_flight`` for one more chunk; the last chunk gets all that is free."""
     whole, frame = progress.max_in_flight, progress.frame
     taken = sum(chunk.share for chunk in progress.chunks.values())
     if frame is not None:
@@ -169,7 +169,7 @@ def begin_no_more(progress: LoopProgress) -> None:
 
 
 def joined(progress: LoopProgress) -> ChunkReport:
-    """The report of the whole loop."""
+    """Return the report of the whole loop."""
     reports = [report for _, report in sorted(progress.reports.items())]
     total = progress.total
     stored = joined_results(progress) if any(report.stored is not None for report in reports) else None

@@ -161,7 +161,7 @@ class CursorMachine(LoopMachine):
                 if rows is not None:
                     return rows
                 outcome = error_outcome("config", "the statement returns no rows: add RETURNING to it")
-        self.state.failure = self.state.failure or _told(outcome, "claim")
+        self.state.failure = self.state.failure or _statement_failure(outcome, "claim")
         return []
 
     # ---- rows -----------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class CursorMachine(LoopMachine):
             super()._run_ended(run, end, kind)
         else:
             self._take_pipeline(run)
-            self._row_over(run, self._settled(run.settlement, end), run.settlement.cause)
+            self._row_over(run, self._end_with_lease(run.settlement, end), run.settlement.cause)
 
     def _body_ended(self, run: Iteration, end: End, kind: str, cause: Failure | None = None) -> None:
         """The row is processed: end its lease, where there is a statement for it."""
@@ -207,7 +207,7 @@ class CursorMachine(LoopMachine):
             self._host(run).warn(message, self._cursor.span)
             return False
 
-    def _settled(self, given: Settlement, end: End) -> End:
+    def _end_with_lease(self, given: Settlement, end: End) -> End:
         """How the iteration ended, with the end of its row's lease. A row that was given back comes again, and its last
         failure counts.
         """
@@ -215,7 +215,7 @@ class CursorMachine(LoopMachine):
         if given.action == "release" and is_held:
             return End("cancelled", given.outcome, given.task, given.span)
         if given.status == "ok" and end.status == "error":
-            return End("error", _told(end.outcome, "ack"), end.task, end.span)
+            return End("error", _statement_failure(end.outcome, "ack"), end.task, end.span)
         if given.status == "ok" and not is_held:
             status: Literal["error", "cancelled"] = "error" if end.status == "ok" else "cancelled"
             message = "the acknowledgement was refused: the lease has expired, and another claimer has the row"
@@ -268,7 +268,7 @@ class CursorMachine(LoopMachine):
     def _statement_scope(self, run: Iteration) -> dict[str, Any]:
         names: dict[str, Any] = {"row": run.row, **lease_names(self.input, run.claim)}
         given = run.settlement
-        return names if given is None else {**names, "output": OutcomeView(given.kind, _ended(given))}
+        return names if given is None else {**names, "output": OutcomeView(given.kind, _iteration_outcome(given))}
 
     def _rest(self) -> int:
         """How many rows the next chunk may claim."""
@@ -279,7 +279,7 @@ class CursorMachine(LoopMachine):
         return self.state.next
 
 
-def _ended(given: Settlement) -> PlainOutcome:
+def _iteration_outcome(given: Settlement) -> PlainOutcome:
     """The outcome of the iteration, as a statement sees it. One that ended well has no error, though a call of it may
     have failed with an error after which it went on.
     """
@@ -288,7 +288,7 @@ def _ended(given: Settlement) -> PlainOutcome:
     return {**{name: value for name, value in given.outcome.items() if name != "error"}, "status": "ok"}
 
 
-def _told(outcome: PlainOutcome, statement: str) -> PlainOutcome:
+def _statement_failure(outcome: PlainOutcome, statement: str) -> PlainOutcome:
     """The failure of a statement, which it names."""
     error: Mapping[str, Any] = outcome.get("error") or {}
     return {"status": "error", "error": {**error, "message": f"{statement}: {error.get('message') or 'failed'}"}}

@@ -9,11 +9,11 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, Span, Step, Task
 from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.commands import ChunkInput
+from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
-from noetl_temporal.machine.undefined import ConditionWarning
 
 __all__ = ["StatementHost", "statement_plan"]
 
@@ -47,12 +47,11 @@ class StatementHost:
         self.plan = plan
         self.step: Step = plan.step
         self.names = input_.names
-        self.execution_id = input_.execution_id
         self.secrets_key = input_.secrets_key
         self.run_id = run.id
         self.prefix = run.id if run.row is None else f"{run.id}-{label}"
         own = f"claim-{run.claim}" if run.row is None else f"{run.index}-{label}"
-        self.key = f"{self.execution_id}/{input_.chunk_id}/{own}"
+        self.key = f"{input_.execution_id}/{input_.chunk_id}/{own}"
         self.once = self.key
         self.parent_id = run.event_id
         self.iteration: int | None = None if run.row is None else run.index

@@ -13,12 +13,12 @@ from noetl_compiler.language.names import VARS_CACHE
 from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.commands import ChunkInput
+from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.journal import RESULT_BYTES, Journal
 from noetl_temporal.machine.loops.claims import lease_names
 from noetl_temporal.machine.scope import Chain, Late
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
-from noetl_temporal.machine.undefined import ConditionWarning
 from noetl_temporal.shortening import abridged
 
 __all__ = ["IterationHost", "iteration_ids"]
@@ -55,11 +55,10 @@ class IterationHost:
         self.plan = plan
         self.step: Step = input_.step
         self.names = input_.names
-        self.execution_id = input_.execution_id
         self.secrets_key = input_.secrets_key
         self.prefix = self.run_id = iteration.id
-        self.key = f"{self.execution_id}/{input_.loop_id}/{iteration.index}"
-        self.once = f"{self.execution_id}/{input_.run}"
+        self.key = f"{input_.execution_id}/{input_.loop_id}/{iteration.index}"
+        self.once = f"{input_.execution_id}/{input_.run}"
         self.parent_id = iteration.event_id
         self.iteration: int | None = iteration.index
         self.meta = iteration_ids(input_, iteration.index)
@@ -90,7 +89,7 @@ class IterationHost:
         found: Mapping[str, Any] = self._names["iter"]
         return found
 
-    def _seen(self) -> list[Mapping[str, Any]]:
+    def _ctx_layers(self) -> list[Mapping[str, Any]]:
         """Where a name of ctx is looked up. The playbook sent what the body's templates name, and nobody sees more."""
         outer = self._input.scope
         return [self._own.ctx, self._loop.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
@@ -125,7 +124,7 @@ class IterationHost:
                 own.bound = json_merge.written(own.bound, path, json_merge.gathered([own.bound], path, how, value))
                 self._names = self._late_names()
             else:
-                own.ctx = json_merge.written(own.ctx, path, json_merge.gathered(self._seen(), path, how, value))
+                own.ctx = json_merge.written(own.ctx, path, json_merge.gathered(self._ctx_layers(), path, how, value))
                 own.assigns.append((target, value))
 
 

@@ -16,9 +16,10 @@ from noetl_compiler.templating.paths import lone_path
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.budget import MAX_PENDING, Budget
 from noetl_temporal.machine.call import StoredRef
+from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.stored import stored_list
-from noetl_temporal.machine.undefined import ConditionWarning, is_reported, left_out, undefined_name
+from noetl_temporal.machine.undefined import is_reported, left_out, undefined_name
 
 __all__ = ["Selection", "body_paths", "collection_of", "in_flight", "mistake_of", "selected", "stored_collection"]
 
@@ -42,14 +43,14 @@ class Selection(msgspec.Struct):
 
 
 def collection_of(loop: Loop, scope: Mapping[str, Any]) -> Selection:
-    """The collection of a loop before the selection. Text or a mapping is one item, null is no item."""
+    """Return the collection of a loop before the selection. Text or a mapping is one item, null is no item."""
     if loop.collection is None:
         return Selection([])
     return Selection(_listed(templates.render(loop.collection, scope)))
 
 
 def stored_collection(loop: Loop, scope: Mapping[str, Any]) -> StoredRef | None:
-    """The collection of a loop that runs over all of a stored list, which need not be loaded; else None.
+    """Return the collection of a loop that runs over all of a stored list, which need not be loaded; else None.
 
     Raises TemplateFailure.
     """
@@ -62,7 +63,7 @@ def stored_collection(loop: Loop, scope: Mapping[str, Any]) -> StoredRef | None:
 
 
 def selected(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> list[Json] | None:
-    """The items in order; None if the budget is spent before all were selected. Raises TemplateFailure."""
+    """Return the items in order; None if the budget is spent before all were selected. Raises TemplateFailure."""
     if not (_filtered(loop, scope, found, budget) and _keyed(loop, scope, found, budget)):
         return None
     items = _ordered(loop, found)
@@ -90,12 +91,12 @@ def _filtered(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Bu
 
 
 def mistake_of(loop: Loop, scope: Mapping[str, Any], found: Selection, names: NamesProfile) -> ConditionWarning | None:
-    """The warning about ``where`` after all items were selected; None if there is none."""
+    """Return the warning about ``where`` after all items were selected; None if there is none."""
     if loop.where is None or not found.undefined or not is_reported(names, (bool(found.kept),)):
         return None
     seen = _with(loop, scope, found.items[found.example])
-    told = left_out(loop.where.source, seen, found.undefined, found.left_out, len(found.items))
-    return ConditionWarning(told, loop.where.span)
+    message = left_out(loop.where.source, seen, found.undefined, found.left_out, len(found.items))
+    return ConditionWarning(message, loop.where.span)
 
 
 def _keyed(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> bool:
@@ -105,7 +106,7 @@ def _keyed(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budge
     source = loop.order_by.source
     if "{{" not in source:
         source = f"{{{{ {loop.element}.{source} }}}}"
-    kept = _kept(loop, found)
+    kept = _selected_indexes(loop, found)
     while len(found.keys) < len(kept) and not budget.is_spent:
         budget.work(ITEM_WORK)
         item = found.items[kept[len(found.keys)]]
@@ -113,13 +114,13 @@ def _keyed(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budge
     return len(found.keys) == len(kept)
 
 
-def _kept(loop: Loop, found: Selection) -> Sequence[int]:
+def _selected_indexes(loop: Loop, found: Selection) -> Sequence[int]:
     return range(len(found.items)) if loop.where is None else found.kept
 
 
 def _ordered(loop: Loop, found: Selection) -> list[Json]:
-    """The selected items in order; the collection itself if nothing changed, to avoid copying a large list."""
-    kept = _kept(loop, found)
+    """Return the selected items in order; the collection itself if nothing changed, to avoid copying a large list."""
+    kept = _selected_indexes(loop, found)
     if loop.order_by is None:
         return found.items if loop.where is None else [found.items[place] for place in kept]
     try:
@@ -150,14 +151,14 @@ def _count(loop: Loop, field: str, scope: Mapping[str, Any]) -> int | None:
 
 
 def in_flight(loop: Loop, scope: Mapping[str, Any]) -> int:
-    """The number of iterations that may run at once."""
+    """Return the number of iterations that may run at once."""
     if not loop.is_parallel:
         return 1
     return min(MAX_PENDING, max(1, _count(loop, "max_in_flight", scope) or defaults.IN_FLIGHT))
 
 
 def body_paths(step: Step, region: Mapping[str, Step]) -> tuple[str, ...]:
-    """The paths that the body of the loop reads: only these are sent to its workflow."""
+    """Return the paths that the body of the loop reads: only these are sent to its workflow."""
     enter = step.loop.enter if step.loop is not None else None
     cursor = step.loop.cursor if step.loop is not None else None
     found = (*templates_in(step.tasks), *templates_in(cursor), *templates_in(enter), *templates_in(region))

@@ -440,7 +440,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
         return inner_loop(given, state, inside, self)
 
-    def _tell_pause(self, type_: str, status: str, by: str, reason: str) -> None:
+    def _emit_pause(self, type_: str, status: str, by: str, reason: str) -> None:
         """The playbook emits it, for its loops as well."""
 
     # ---- the end --------------------------------------------------------------------------------------------------

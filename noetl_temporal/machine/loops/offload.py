@@ -39,8 +39,8 @@ STORE_RESULTS_FROM_BYTES = 4096
 
 
 def items_to_store(progress: LoopProgress, limit: int) -> tuple[Json, ...] | None:
-    """The items of each range, unless they are stored already, then the scope. None if they are small, or if there is
-    no payload store (``limit`` is at most INLINE_BYTES then).
+    """Return the items of each range, unless they are stored already, then the scope. None if they are small, or if
+    there is no payload store (``limit`` is at most INLINE_BYTES then).
     """
     if limit <= INLINE_BYTES or not (progress.items or progress.kept):
         return None
@@ -62,14 +62,14 @@ def replace_by_refs(progress: LoopProgress, kept: Sequence[PayloadRef]) -> None:
 
 
 def chunk_items_ref(progress: LoopProgress, chunk: Chunk) -> Part:
-    """The reference to the items of a chunk, which are all or the last of one range."""
+    """Return the reference to the items of a chunk, which are all or the last of one range."""
     first = max(one for one in progress.kept if one <= chunk.first)
     part = progress.kept[first]
     return Part(part.key, part.start + chunk.first - first, chunk.size)
 
 
 def results_to_store(given: ChunkItems, state: LoopState, limit: int) -> list[Json] | None:
-    """The results of a chunk that are not stored yet, in the order of the items; None where they need not be."""
+    """Return the results of a chunk that are not stored yet, in the order of the items; None where they need not be."""
     if limit <= INLINE_BYTES or state.kept is not None:
         return None
     results = [result for _, result in sorted(state.results.items())]
@@ -96,7 +96,7 @@ def stored_results(state: LoopState, indices: range, kept: PayloadRef) -> Stored
 
 
 def joined_results(progress: LoopProgress) -> StoredRef:
-    """The results of all chunks, in the order of the items; null for items that no chunk reported."""
+    """Return the results of all chunks, in the order of the items; null for items that no chunk reported."""
     parts: list[Part] = []
     size = place = 0
     for first, report in sorted(progress.reports.items()):

@@ -15,7 +15,10 @@ __all__ = ["chunk_report"]
 
 
 def chunk_report(given: ChunkInput, state: LoopState, results: list[Json], total: int, rest: int) -> ChunkReport:
-    """The report of ``total`` items; ``rest`` were given back. ``results`` are theirs, unless these are stored."""
+    """Return the report of ``total`` items; ``rest`` were given back.
+
+    ``results`` are theirs, unless these are stored.
+    """
     indices = range(given.first, given.first + total)
     failed = state.failures.total
     return ChunkReport(
@@ -51,7 +54,7 @@ def _status(state: LoopState) -> Literal["ok", "error", "cancelled"]:
 
 
 def _unfinished(state: LoopState, indices: range) -> tuple[tuple[int, int], ...]:
-    """Only where some items succeeded: without any it is known."""
+    """Return the ranges of items without success; empty if no item succeeded, as all are unfinished then."""
     if not 0 < state.succeeded < len(indices):
         return ()
     return consecutive(one for one in indices if one not in state.results and one not in state.stored)

@@ -42,7 +42,7 @@ def loop_result(
 
 
 def too_large(results: list[Json], limit: int) -> PlainOutcome | None:
-    """The failure of results with more than ``limit`` bytes; None for smaller ones."""
+    """Return the failure of results with more than ``limit`` bytes; None for smaller ones."""
     if len(msgspec.json.encode(results)) <= limit:
         return None
     message = f"the results of {len(results):,} items have over {limit:,} bytes: store them in a sink"

@@ -18,7 +18,9 @@ __all__ = ["consecutive", "without_success"]
 
 
 def without_success(failed: LoopProgress, id_: str) -> LoopProgress:
-    """The loop ``id_`` that runs the items of ``failed`` that did not succeed, and has the results of the others."""
+    """Return the loop ``id_`` that runs the items of ``failed`` that did not succeed, and has the results of the
+    others.
+    """
     reports: dict[int, ChunkReport] = {}
     ranges = [*failed.unbegun]
     for first, report in failed.reports.items():
@@ -52,7 +54,7 @@ def consecutive(indices: Iterable[int]) -> tuple[tuple[int, int], ...]:
 
 
 def _between(first: int, total: int, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The ranges between these, from ``first`` on."""
+    """Yield the ranges between these, from ``first`` on."""
     place = first
     for start, size in (*ranges, (first + total, 0)):
         if start > place:
@@ -61,7 +63,7 @@ def _between(first: int, total: int, ranges: Iterable[tuple[int, int]]) -> Itera
 
 
 def _part(report: ChunkReport, first: int, start: int, size: int) -> ChunkReport:
-    """The report of ``size`` successful items from ``start`` on, without the calls of other items."""
+    """Return the report of ``size`` successful items from ``start`` on, without the calls of other items."""
     stored = report.stored
     return ChunkReport(
         "ok",
@@ -73,7 +75,7 @@ def _part(report: ChunkReport, first: int, start: int, size: int) -> ChunkReport
 
 
 def _slice(stored: StoredRef, start: int, size: int) -> StoredRef:
-    """A part of a list; its size is estimated as a proportion of that of the list."""
+    """Return a part of a list; its size is estimated as a proportion of that of the list."""
     parts: list[Part] = []
     place = 0
     for part in stored.parts:

@@ -122,7 +122,7 @@ class RegionMachine(Machine):
             return
         way = enter_region(self._execution, *self._entry(step, step.loop.enter))
         if way.raised is not None:
-            self._failed(failure_at(self.graph.source, step.name, way.raised.outcome, way.raised.span))
+            self._record_failure(failure_at(self.graph.source, step.name, way.raised.outcome, way.raised.span))
         self.state.arrivals.extend((arc.to, "") for arc in way.chosen.arcs)
 
     def begin_route(self, tasks: PipelineState, end: End, kind: str) -> End | None:
@@ -168,12 +168,12 @@ class RegionMachine(Machine):
         else:
             super()._run_step(name)
 
-    def _go_on(self, ended: StepExit) -> None:
+    def _move_token(self, ended: StepExit) -> None:
         record = self.state.records.get(ended.step)
         if ended.step == self._region.end and record is not None and record.status == "completed":
             result = whole_result(record.outcome)
             self._iteration.arrived += [] if result is None else [result]
-        super()._go_on(ended)
+        super()._move_token(ended)
 
     def _finish(self) -> None:
         self.state.phase = "ended"
@@ -209,7 +209,7 @@ class RegionMachine(Machine):
 
     def _fail(self, kind: str, step: str, message: str) -> None:
         span = self._outer.input.step.span
-        self._failed(failure_at(self.graph.source, step, error_outcome(kind, message), span))
+        self._record_failure(failure_at(self.graph.source, step, error_outcome(kind, message), span))
 
     # ---- loops inside of the iteration ----------------------------------------------------------------------------
 

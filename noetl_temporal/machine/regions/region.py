@@ -32,7 +32,7 @@ class Region(NamedTuple):
 
 
 def region_of(given: ChunkInput) -> Region | None:
-    """The region of a loop; None for a loop over the tasks of its own step."""
+    """Return the region of a loop; None for a loop over the tasks of its own step."""
     loop = given.step.loop
     if loop is None or not loop.region:
         return None
@@ -43,7 +43,7 @@ def region_of(given: ChunkInput) -> Region | None:
 
 
 def new_region(iteration: Iteration) -> PlaybookState:
-    """The initial state of an iteration."""
+    """Return the initial state of an iteration."""
     return PlaybookState(phase="running", started=iteration.started, workflow_id=iteration.event_id)
 
 
@@ -54,7 +54,7 @@ def share(inner: MachineState, outer: MachineState) -> None:
 
 
 def without_shared(snapshot: Json) -> dict[str, Json]:
-    """The snapshot without the repeated shared parts of inner states."""
+    """Return the snapshot without the repeated shared parts of inner states."""
     runs: dict[str, dict[str, Json]] = snapshot.get("runs") or {}
     return {**snapshot, "runs": {id_: _own_of_run(run) for id_, run in runs.items()}}
 

@@ -66,12 +66,12 @@ def emit_started(execution: Execution, step: Step, run: StepRun) -> int:
         span=step.span,
         step_run_id=run.id,
         synthetic=step.is_synthetic or None,
-        **_routed(execution, step),
+        **_original_failure(execution, step),
     )
 
 
-def _routed(execution: Execution, step: Step) -> dict[str, Json]:
-    """The failures that led to the final step, for its start event."""
+def _original_failure(execution: Execution, step: Step) -> dict[str, Json]:
+    """Return the failures that led to the final step, for its start event."""
     if step.name != execution.graph.final:
         return {}
     cause = execution.state.failures.cause

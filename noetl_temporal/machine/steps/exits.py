@@ -36,7 +36,7 @@ def skip(execution: Execution, step: Step, run: StepRun) -> StepExit:
     way = decide(execution, step, run, "skipped", end)
     if way is not None and way.raised is not None:
         run.event_id = emit_started(execution, step, run)
-        return _told(execution, step, run, end, "", way)
+        return _emit_and_route(execution, step, run, end, "", way)
     execution.journal.emit(
         "step.skipped", step.name, "step", "SKIPPED", parent=execution.state.workflow_id, span=step.span
     )
@@ -51,7 +51,7 @@ def leave(execution: Execution, step: Step, run: StepRun, end: End, kind: str = 
     _record(execution, step, run, end, kind, _STATUSES[end.status])
     way = decide(execution, step, run, _STATUSES[end.status], end, kind)
     del execution.state.runs[run.id]
-    return _told(execution, step, run, end, kind, way)
+    return _emit_and_route(execution, step, run, end, kind, way)
 
 
 def leave_to_next_run(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> None:
@@ -61,7 +61,7 @@ def leave_to_next_run(execution: Execution, step: Step, run: StepRun, end: End, 
     _emit_end(execution, step, run, end, "failed")
 
 
-def _told(execution: Execution, step: Step, run: StepRun, end: End, kind: str, way: Way | None) -> StepExit:
+def _emit_and_route(execution: Execution, step: Step, run: StepRun, end: End, kind: str, way: Way | None) -> StepExit:
     if way is not None and way.raised is not None and end.status == "ok":
         end = way.raised._replace(outcome={**end.outcome, **way.raised.outcome})
         way = way._replace(raised=end)
@@ -85,7 +85,7 @@ def completed(execution: Execution, step: Step, run: StepRun, end: End, kind: st
     """
     end = in_time(step, run, end)
     end = _with_own_result(execution, step, run, end, kind) if end.status == "ok" else end
-    return _of_loop(execution, step, end) if end.status == "ok" else end
+    return _with_loop_failure(execution, step, end) if end.status == "ok" else end
 
 
 def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
@@ -114,7 +114,7 @@ def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, k
     return end
 
 
-def _of_loop(execution: Execution, step: Step, end: End) -> End:
+def _with_loop_failure(execution: Execution, step: Step, end: End) -> End:
     """The step that ends a loop over steps fails as the loop did, after it has its own result."""
     loop = execution.state.records.get(execution.ends.get(step.name, ""))
     if loop is None or loop.status != "failed":

@@ -74,14 +74,14 @@ class StepHost:
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """Apply ``set`` entries and record them."""
         self.write(values)
-        self.tell_of_set(values)
+        self.emit_set(values)
 
     def write(self, values: Sequence[tuple[str, Json]]) -> None:
         """Apply ``set`` entries. Raises TemplateFailure."""
         for target, value in values:
             assign(self._state, self._run, target, value)
 
-    def tell_of_set(self, values: Sequence[tuple[str, Json]]) -> None:
+    def emit_set(self, values: Sequence[tuple[str, Json]]) -> None:
         """Record ``set`` entries, with the values that they leave."""
         if not values:
             return

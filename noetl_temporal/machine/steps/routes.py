@@ -10,6 +10,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, SKIPPED
 from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.machine.failures import failure_at, template_outcome
 from noetl_temporal.machine.loops.result import ITEMS_FAILED
@@ -19,7 +20,7 @@ from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
-from noetl_temporal.machine.undefined import ConditionWarning, is_reported
+from noetl_temporal.machine.undefined import is_reported
 
 __all__ = ["OK", "StepExit", "Way", "add_deferred", "decide", "enter_region", "record_failure", "route"]
 
@@ -59,7 +60,7 @@ def decide(execution: Execution, step: Step, run: StepRun, status: str, end: End
     mistakes: tuple[ConditionWarning, ...] = ()
     try:
         chosen = select(step, "error" if status == "failed" else "ok", scope)
-        mistakes = _reported(execution, chosen) if status == "completed" else ()
+        mistakes = _reported_warnings(execution, chosen) if status == "completed" else ()
         values = [(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set]
         if values:
             execution.host(step, run).write(values)
@@ -76,14 +77,18 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     targets = () if way is None else tuple(arc.to for arc in way.chosen.arcs)
     _add_items(execution, step, run, handled=failed and bool(targets))
     if way is None:
-        return _failed(execution, step, run, end, ()) if failed else StepExit(step.name, (execution.graph.final,))
+        return (
+            _exit_after_failure(execution, step, run, end, ())
+            if failed
+            else StepExit(step.name, (execution.graph.final,))
+        )
     _emit(execution, step, run, way)
     for one in way.mistakes:
         execution.host(step, run).warn(one.message, one.span)
     if way.values:
-        execution.host(step, run).tell_of_set(way.values)
+        execution.host(step, run).emit_set(way.values)
     if failed:
-        ended = _failed(execution, step, run, end, targets)
+        ended = _exit_after_failure(execution, step, run, end, targets)
         if way.raised is not None and way.raised is not end:
             _add(execution, step, run, way.raised, handled=False)
         return ended
@@ -104,7 +109,7 @@ def enter_region(execution: Execution, entry: Step, run: StepRun, end: End | Non
     for one in way.mistakes:
         execution.host(entry, run).warn(one.message, one.span)
     if way.values:
-        execution.host(entry, run).tell_of_set(way.values)
+        execution.host(entry, run).emit_set(way.values)
     return way
 
 
@@ -139,13 +144,13 @@ def _emit(execution: Execution, step: Step, run: StepRun, way: Way) -> None:
     )
 
 
-def _reported(execution: Execution, chosen: Selection) -> tuple[ConditionWarning, ...]:
+def _reported_warnings(execution: Execution, chosen: Selection) -> tuple[ConditionWarning, ...]:
     """The warnings about conditions that did not match because of an undefined name."""
     matched = (bool(arc.when) for arc in chosen.arcs)
     return chosen.mistakes if is_reported(execution.graph.names, matched) else ()
 
 
-def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> StepExit:
+def _exit_after_failure(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> StepExit:
     """A failure is handled if an arc is followed after it; else the token moves to the final step (semantics.md 4).
 
     Failures belong to one run of a step: handling one does not handle those of other runs. Failures of loop items are

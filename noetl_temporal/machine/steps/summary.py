@@ -12,8 +12,8 @@ __all__ = ["result_of", "summary_of", "tally_of"]
 
 
 def result_of(execution: Execution) -> Json:
-    """The result of the step that the caller requested; else that of the final step; if that has none, the result of
-    the step that led to it, or of several such steps by name.
+    """Return the result of the step that the caller requested; else that of the final step; if that has none, the
+    result of the step that led to it, or of several such steps by name.
     """
     records = execution.state.records
     asked = records.get(execution.state.return_step)
@@ -28,7 +28,7 @@ def result_of(execution: Execution) -> Json:
 
 
 def _result_of(record: StepRecord) -> Json:
-    """The result of a step. The response of a failed call is not a result."""
+    """Return the result of a step. The response of a failed call is not a result."""
     error: dict[str, Json] = record.outcome.get("error") or {}
     return None if record.status == "failed" and error.get("status") is not None else whole_result(record.outcome)
 
@@ -53,5 +53,5 @@ def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
 
 
 def tally_of(record: StepRecord) -> StepTally:
-    """The summary of a step."""
+    """Return the summary of a step."""
     return StepTally(record.status, record.attempts, record.retries, record.iterations, record.duration, record.reused)

@@ -29,7 +29,7 @@ def refusal(
     before = host.circuits.get(name, CircuitState())
     begun = call_begins(before, limits_of(circuit, names), call_id, host.journal.at)
     host.circuits[name] = begun.state
-    _tell(host, state, plan, begun.change, begun.state)
+    _emit_change(host, state, plan, begun.change, begun.state)
     if not begun.refused:
         return None
     message = f"not called, the circuit breaker of {plan.task.label} is open: {begun.refused}"
@@ -43,7 +43,7 @@ def ended(host: Host, state: PipelineState, plan: TaskPlan, outcome: PlainOutcom
         return
     new, change = call_ended(found, state.pending, host.journal.at, failed=outcome["status"] == "error")
     host.circuits[_name(host, plan)] = new
-    _tell(host, state, plan, change, new)
+    _emit_change(host, state, plan, change, new)
 
 
 def cancelled(host: Host, state: PipelineState, plan: TaskPlan) -> None:
@@ -54,11 +54,11 @@ def cancelled(host: Host, state: PipelineState, plan: TaskPlan) -> None:
 
 
 def _name(host: Host, plan: TaskPlan) -> str:
-    """The name of the circuit, the same for all runs of the step in this machine."""
+    """Return the name of the circuit, the same for all runs of the step in this machine."""
     return f"{host.step.name}/{plan.name}"
 
 
-def _tell(host: Host, state: PipelineState, plan: TaskPlan, change: Change, circuit: CircuitState) -> None:
+def _emit_change(host: Host, state: PipelineState, plan: TaskPlan, change: Change, circuit: CircuitState) -> None:
     if not change:
         return
     host.journal.emit(

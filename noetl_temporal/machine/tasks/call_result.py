@@ -40,20 +40,20 @@ class Ruling(NamedTuple):
 
 
 def attempt_outcome(report: ToolReport, task_row: int) -> PlainOutcome:
-    """The outcome; a large result of an attempt is logged in the row of that attempt, below ``task_row``."""
+    """Return the outcome; a large result of an attempt is logged in the row of that attempt, below ``task_row``."""
     is_attempt = report.is_decided and report.outcome["status"] == "ok"
     return logged_in(report.outcome, task_row) if is_attempt else report.outcome
 
 
 def raised(failed: RuleFailure, task: Task) -> templates.TemplateFailure:
-    """The failure of a rule, with its span."""
+    """Return the failure of a rule, with its span."""
     rules = task.policy.rules if task.policy else ()
     span = rules[failed.rule].span if failed.rule is not None else task.span
     return templates.TemplateFailure(failed.message, span)
 
 
 def ruled(task: Task, decision: policy.Decision, outcome: PlainOutcome, calls: int) -> Ruling:
-    """The matching rule, or the default action without one; ``calls`` as in Ruling."""
+    """Return the matching rule, or the default action without one; ``calls`` as in Ruling."""
     rule = task.policy.rules[decision.rule] if task.policy and decision.rule is not None else None
     return Ruling(decision.do or _action(task, rule, outcome, decision.exhausted), rule, decision.delay, calls)
 
@@ -69,7 +69,7 @@ def _action(task: Task, rule: Rule | None, outcome: PlainOutcome, exhausted: boo
 def mistakes(
     task: Task, ruling: Ruling, outcome: PlainOutcome, report: ToolReport, names: NamesProfile
 ) -> Sequence[ConditionWarning]:
-    """The warnings: rules that did not match because of an undefined name, and an error that no rule handles."""
+    """Return the warnings: rules that did not match because of an undefined name, and an error that no rule handles."""
     rule = ruling.rule
     if rule is None and not report.mistakes:
         return ()
@@ -86,7 +86,7 @@ def mistakes(
 def with_rule_result(
     task: Task, ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any], profile: NamesProfile
 ) -> PlainOutcome:
-    """The outcome with the result that its rule sets, if it does."""
+    """Return the outcome with the result that its rule sets, if it does."""
     rule = ruling.rule
     if rule is None or rule.result is None:
         return outcome
@@ -101,7 +101,7 @@ def replaces_error(ruling: Ruling, outcome: PlainOutcome) -> bool:
 
 
 def with_rule_message(ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any]) -> PlainOutcome:
-    """The outcome with the error message of its rule."""
+    """Return the outcome with the error message of its rule."""
     rule = ruling.rule
     if ruling.do != "fail" or rule is None or (outcome["status"] == "error" and rule.message is None):
         return outcome

@@ -28,7 +28,6 @@ class Caller(Protocol):
     step: Step
     plan: StepPlan
     names: NamesProfile
-    execution_id: int
     secrets_key: str
     prefix: str
     key: str
@@ -36,7 +35,7 @@ class Caller(Protocol):
     iteration: int | None
 
     def lease(self) -> LeaseRenewal | None:
-        """The lease of the row that a call processes. Raises TemplateFailure."""
+        """Return the lease of the row that a call processes. Raises TemplateFailure."""
         ...
 
 
@@ -46,7 +45,7 @@ def call_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
 
 
 def timer_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
-    """The id of the timer after a call."""
+    """Return the id of the timer after a call."""
     return fitted(f"{_place(caller, plan, state)}:delay")
 
 
@@ -62,7 +61,6 @@ def tool_call(
     return ToolCall(
         id=call_id(caller, plan, state),
         key=key,
-        execution_id=caller.execution_id,
         step=caller.step.name,
         task=task.label,
         kind=task.kind,
@@ -96,7 +94,6 @@ def store_call(
     return ToolCall(
         id=fitted(f"{_place(caller, plan, state)}:sink"),
         key=key,
-        execution_id=caller.execution_id,
         step=caller.step.name,
         task=plan.task.label,
         kind=sinks[0].kind,
@@ -120,6 +117,6 @@ def _once(caller: Caller, plan: TaskPlan) -> str:
 
 
 def summary(caller: Caller, plan: TaskPlan, page: int | None) -> str:
-    """The summary in Temporal's UI: ``fetch [http] item 2 page 3``."""
+    """Return the summary in Temporal's UI: ``fetch [http] item 2 page 3``."""
     item = "" if caller.iteration is None else f" item {caller.iteration + 1}"
     return plan.title + item + ("" if page is None else f" page {page}")

@@ -16,14 +16,14 @@ __all__ = ["collect_of", "cut_warning", "sequence_of", "with_page"]
 
 
 def collect_of(task: Task) -> Collect | None:
-    """How a task's pages are collected: the ``collect`` of its first ``again`` rule that has one."""
+    """Return how a task's pages are collected: the ``collect`` of its first ``again`` rule that has one."""
     rules = task.policy.rules if task.policy else ()
     return next((rule.collect for rule in rules if rule.do == "again" and rule.collect), None)
 
 
 def with_page(how: Collect, so_far: Json, task: Task, outcome: PlainOutcome) -> Json:
-    """The running value with one more page; ``so_far`` is None before the first. Raises TemplateFailure if the page has
-    nothing to collect.
+    """Return the running value with one more page; ``so_far`` is None before the first. Raises TemplateFailure if the
+    page has nothing to collect.
     """
     try:
         return _collected(how, so_far, task.kind, whole_result(outcome))
@@ -33,20 +33,20 @@ def with_page(how: Collect, so_far: Json, task: Task, outcome: PlainOutcome) -> 
 
 
 def sequence_of(how: Collect | None, progress: TaskProgress) -> Json:
-    """What ``task.done`` reports about all pages: how many, how they were collected, and whether the limit was
+    """Return what ``task.done`` reports about all pages: how many, how they were collected, and whether the limit was
     reached.
     """
-    told: dict[str, Json] = {"pages": progress.page, "strategy": how.strategy if how else None}
-    return {**told, "exhausted": True} if progress.is_cut else told
+    summary: dict[str, Json] = {"pages": progress.page, "strategy": how.strategy if how else None}
+    return {**summary, "exhausted": True} if progress.is_cut else summary
 
 
 def cut_warning(label: str, progress: TaskProgress) -> str:
-    """The warning if pages are missing from a result."""
+    """Return the warning if pages are missing from a result."""
     return f"{label}: there are more pages than the {progress.page} that this rule allows; raise its attempts"
 
 
 def _collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
-    page = json_merge.plain(_at(how.path, response_view(kind, result)))
+    page = json_merge.plain(_value_at(how.path, response_view(kind, result)))
     match how.strategy:
         case "replace":
             return page
@@ -58,9 +58,9 @@ def _collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
             return [*(so_far or []), *(page if isinstance(page, list) else [page])]
 
 
-def _at(path: str, view: Any) -> Any:
-    """The value at the path. Conditions may name the body of a response ``data``, as the result of the call does, and
-    so may the path.
+def _value_at(path: str, view: Any) -> Any:
+    """Return the value at the path. Conditions may name the body of a response ``data``, as the result of the call
+    does, and so may the path.
     """
     try:
         return json_merge.read(view, path)

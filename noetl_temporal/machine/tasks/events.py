@@ -85,6 +85,6 @@ def _meta(host: Host, state: PipelineState, plan: TaskPlan) -> dict[str, Any]:
 
 
 def message_of(outcome: PlainOutcome) -> str | None:
-    """The error message of an outcome; None if there is none."""
+    """Return the error message of an outcome; None if there is none."""
     error = outcome.get("error")
     return str(error.get("message")) if error else None

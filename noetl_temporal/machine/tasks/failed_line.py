@@ -16,10 +16,10 @@ _CODE, _SQL = ("code", "script"), (*SQL_COMMANDS, "script")
 
 
 def failed_at(task: Task, outcome: PlainOutcome, called: Mapping[str, Json] | None) -> Span:
-    """The span of the line, the start of the code if its lines are not those of the YAML (folded, escaped, or changed
-    by templates in ``called``, the configuration of the call), else the span of the task.
+    """Return the span of the line, the start of the code if its lines are not those of the YAML (folded, escaped, or
+    changed by templates in ``called``, the configuration of the call), else the span of the task.
     """
-    line, lines, run = _line_told(outcome), _lines_of(task, names_in(task.config)), _lines_of(task, called or {})
+    line, lines, run = _reported_line(outcome), _lines_of(task, names_in(task.config)), _lines_of(task, called or {})
     if task.code is None or line is None or not 1 <= line <= max(len(lines), len(run)):
         return task.span
     if task.code.end_line - task.code.line + 1 != len(lines) or len(lines) != len(run):
@@ -29,10 +29,12 @@ def failed_at(task: Task, outcome: PlainOutcome, called: Mapping[str, Json] | No
     return Span(number, col, number, col + len(text.strip()))
 
 
-def _line_told(outcome: PlainOutcome) -> int | None:
-    """The line in the traceback of Python code, or that of the error position in SQL."""
-    told = cast("dict[str, dict[str, Json] | None]", outcome)
-    line = next((facts["line"] for name in ("py", "pg") if (facts := told.get(name)) and "line" in facts), None)
+def _reported_line(outcome: PlainOutcome) -> int | None:
+    """Return the line in the traceback of Python code, or that of the error position in SQL."""
+    facts_by_tool = cast("dict[str, dict[str, Json] | None]", outcome)
+    line = next(
+        (facts["line"] for name in ("py", "pg") if (facts := facts_by_tool.get(name)) and "line" in facts), None
+    )
     return line if isinstance(line, int) else None
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from noetl_compiler import templates
 from noetl_compiler.graph import Policy, Rule, Sink, Step, Task, Value
 from noetl_compiler.graph.contents import templates_in
+from noetl_compiler.language.defaults import MULTIPLIER
 from noetl_compiler.language.tools import WAITS
 from noetl_temporal.machine.call import CallRule
 from noetl_temporal.machine.ids import escaped
@@ -46,7 +47,7 @@ class TaskPlan:
         return scope_paths((), (sink for _, sink in self.task_sinks))
 
     def page(self, state: PipelineState) -> int | None:
-        """The current page, from 1; None for a task without pages."""
+        """Return the current page, from 1; None for a task without pages."""
         return state.task.page if self.paginates else None
 
 
@@ -65,7 +66,7 @@ def _title(step: Step, task: Task) -> str:
 
 
 def _of_level(task: Task, level: str) -> tuple[tuple[int, Sink], ...]:
-    """The sinks of a level, with their positions among all sinks of the task."""
+    """Return the sinks of a level, with their positions among all sinks of the task."""
     return tuple((index, sink) for index, sink in enumerate(task.sinks) if sink.level == level)
 
 
@@ -84,7 +85,7 @@ def call_rule(index: int, rule: Rule) -> CallRule:
         when=rule.when.source if rule.when else None,
         attempts=rule.attempts,
         backoff=rule.backoff,
-        multiplier=rule.multiplier,
+        multiplier=MULTIPLIER if rule.multiplier == MULTIPLIER else rule.multiplier,  # the same object is left out
         delay=rule.delay,
         max_delay=rule.max_delay,
         jitter=rule.jitter,
@@ -92,18 +93,18 @@ def call_rule(index: int, rule: Rule) -> CallRule:
 
 
 def scope_paths(rules: Iterable[CallRule], sinks: Iterable[Sink]) -> tuple[str, ...]:
-    """The paths that rules and sinks read, so the activity needs them."""
+    """Return the paths that rules and sinks read, so the activity needs them."""
     sources: set[str] = set()
     for rule in rules:
         sources.update(() if rule.when is None else (rule.when,))
-        sources.update(one.source for one in templates_in(_numbers(rule)))
+        sources.update(one.source for one in templates_in(_numeric_values(rule)))
     for sink in sinks:
         sources.update(one.source for one in templates_in((sink.config, sink.guard)))
     return tuple(sorted({path for source in sources for path in templates.paths(source)}))
 
 
-def _numbers(rule: CallRule) -> tuple[Value | None, ...]:
-    """Those that the activity reads when the rule applies."""
+def _numeric_values(rule: CallRule) -> tuple[Value | None, ...]:
+    """Return the values of a rule that the activity reads as numbers when the rule applies."""
     if rule.do == "again":
         return (rule.attempts,)
     return (rule.attempts, rule.delay, rule.max_delay) if rule.do == "retry" else ()

@@ -23,7 +23,7 @@ class RenderedTask:
         self.input = bound
         self.config: dict[str, Json] = templates.render(task.config, scope) or {}
         if task.splices:
-            self.config = _spliced(self.config, task.splices, scope)
+            self.config = _with_literals(self.config, task.splices, scope)
         self.auth = templates.render(task.auth, scope) if task.auth is not None else None
         self.timeout = self.connect_timeout = self.read_timeout = None
         if task.timeout is not None:
@@ -32,10 +32,10 @@ class RenderedTask:
             self.read_timeout = seconds_of(task.timeout.read, scope, "read timeout")
 
 
-def _spliced(config: dict[str, Json], splices: Sequence[Splice], scope: Mapping[str, Any]) -> dict[str, Json]:
-    """The config with each template replaced by the literal of its value, from the last in a field to the first. The
-    literal is in brackets, so that adjacent operators apply to all of it, and keeps the line breaks of the template, so
-    that line numbers do not change.
+def _with_literals(config: dict[str, Json], splices: Sequence[Splice], scope: Mapping[str, Any]) -> dict[str, Json]:
+    """Return the config with each template replaced by the literal of its value, from the last in a field to the first.
+    The literal is in brackets, so that adjacent operators apply to all of it, and keeps the line breaks of the
+    template, so that line numbers do not change.
     """
     found = dict(config)
     for one in reversed(splices):
@@ -48,8 +48,8 @@ def _spliced(config: dict[str, Json], splices: Sequence[Splice], scope: Mapping[
 def sink_calls(
     sinks: Sequence[tuple[int, Sink]], key: str, once: str, scope: Mapping[str, Any]
 ) -> tuple[SinkCall, ...]:
-    """The sinks, each with its position; their configuration is rendered when there is a result. ``once`` is the key of
-    the task in this step run.
+    """Return the sinks, each with its position; their configuration is rendered when there is a result. ``once`` is the
+    key of the task in this step run.
     """
     return tuple(
         [
@@ -68,7 +68,7 @@ def sink_calls(
 
 
 def seconds_of(value: Value | None, scope: Mapping[str, Any], what: str) -> float | None:
-    """A duration in seconds; ``what`` names the field in the failure. None for no value."""
+    """Return a duration in seconds; ``what`` names the field in the failure. None for no value."""
     found = templates.render(value, scope) if value is not None else None
     if value is None or found is None:
         return None
@@ -76,7 +76,7 @@ def seconds_of(value: Value | None, scope: Mapping[str, Any], what: str) -> floa
 
 
 def delay_of(rule: Rule, scope: Mapping[str, Any]) -> float:
-    """The delay of a rule before the next call, in seconds. Raises TemplateFailure."""
+    """Return the delay of a rule before the next call, in seconds. Raises TemplateFailure."""
     found = templates.render(rule.delay, scope) if rule.delay is not None else None
     return 0.0 if found is None else quantities.seconds(found, "delay", rule.span)
 

@@ -12,7 +12,7 @@ __all__ = ["with_selected"]
 
 
 def with_selected(output: Output | None, kind: str, outcome: PlainOutcome) -> PlainOutcome:
-    """The outcome with ``selected``, name -> part. Parts that do not exist are left out."""
+    """Return the outcome with ``selected``, name -> part. Parts that do not exist are left out."""
     if output is None or not output.select or outcome["status"] != "ok":
         return outcome
     view = result_view(kind, whole_result(outcome))

@@ -46,7 +46,7 @@ def task_wait(host: Host, plan: TaskPlan, state: PipelineState, rendered: Render
         approvers=_names(config.get("approvers")),
     )
     wait = _limited(replace(wait, due=_due(config, since, plan), ends_well=True), rendered.timeout)
-    return _told(host, plan, wait, state.task.event_id)
+    return _emit_started(host, plan, wait, state.task.event_id)
 
 
 def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, seconds: float | None) -> Wait:
@@ -61,7 +61,7 @@ def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, sec
         iteration=host.iteration,
         signal=rule.wait_for or "",
     )
-    return _told(host, plan, _limited(wait, seconds), host.parent_id)
+    return _emit_started(host, plan, _limited(wait, seconds), host.parent_id)
 
 
 def end_at_due_time(wait: Wait) -> tuple[Ending, PlainOutcome]:
@@ -105,7 +105,7 @@ def emit_wait_ended(host: Host, wait: Wait, ending: Ending, outcome: PlainOutcom
     )
 
 
-def _told(host: Host, plan: TaskPlan, wait: Wait, parent: int) -> Wait:
+def _emit_started(host: Host, plan: TaskPlan, wait: Wait, parent: int) -> Wait:
     event_id = host.journal.emit(
         "approval.requested" if wait.kind == "approval" else "wait.started",
         wait.task,

@@ -40,7 +40,7 @@ class ErrorView(Mapping[str, Any]):
         return len(self._FIELDS) if self._error is not None else 0
 
     def materialise(self) -> Json:
-        """The error's fields, or none."""
+        """Return the error's fields, or none."""
         if self._error is None:
             return None
         return {name: self._error.get(name, False if name == "retryable" else None) for name in self._FIELDS}
@@ -82,7 +82,7 @@ class OutcomeView(Mapping[str, Any]):
         return len(self._NAMES)
 
     def materialise(self) -> Json:
-        """The result, as the value of ``_prev``; never null."""
+        """Return the result, as the value of ``_prev``; never null."""
         result: Any = taken(self._result)
         if result is not None and self._outcome["status"] == "ok":
             return result

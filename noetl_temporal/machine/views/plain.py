@@ -47,7 +47,7 @@ class ResultView(Mapping[str, Any]):
         return len(self._stored)
 
     def materialise(self) -> Json:
-        """The stored result."""
+        """Return the stored result."""
         return dict(self._stored)
 
 
@@ -66,5 +66,5 @@ class ListView(list[Any]):
         raise KeyError(key)
 
     def materialise(self) -> Json:
-        """The stored result."""
+        """Return the stored result."""
         return list(self)

@@ -32,7 +32,7 @@ class RowsView(ResultView):
         return super()._missing(key)
 
     def _command(self, key: str) -> Any:
-        """The result of one statement, whose rows can be read by index too."""
+        """Return the result of one statement, whose rows can be read by index too."""
         statements: list[Json] = self._stored.get("statements") or [self._first()]
         index = key.removeprefix("command_")
         if index.isdecimal() and int(index) < len(statements):

@@ -15,7 +15,7 @@ __all__ = ["call_view", "response_view", "result_view"]
 
 
 def result_view(kind: str, result: Json, extra: Mapping[str, Any] | None = None) -> Any:
-    """The view of a tool's result; a result that is neither mapping nor list is returned unchanged."""
+    """Return the view of a tool's result; a result that is neither mapping nor list is returned unchanged."""
     if isinstance(result, list):
         return ListView(cast("list[Json]", result))
     if not isinstance(result, Mapping):
@@ -32,14 +32,14 @@ def _map_view(kind: str, result: Mapping[str, Json], extra: Mapping[str, Any] | 
 
 
 def response_view(kind: str, result: Json) -> Any:
-    """The variable ``response`` of pagination: the body of an HTTP response, or the result of another tool."""
+    """Return the variable ``response`` of pagination: the body of an HTTP response, or the result of another tool."""
     if kind == "http" and isinstance(result, dict) and "status_code" in result:
         return body_view(cast("dict[str, Json]", result))
     return result_view(kind, result)
 
 
 def call_view(kind: str, result: Json) -> Any:
-    """The whole result of a tool: ``response`` in profiles whose outcome is that of the call."""
+    """Return the whole result of a tool: ``response`` in profiles whose outcome is that of the call."""
     if kind == "http" and isinstance(result, dict) and "status_code" in result:
         return CallView(cast("dict[str, Json]", result))
     return result_view(kind, result)

@@ -53,7 +53,7 @@ class Answering(Engine[PlaybookState, StepRun]):
             return  # the answer is still on its way, and comes back
         del self.state.handed[event.wait_id]
         if handed.signal is not None and not event.is_answered:
-            self._offer(handed.signal, first=True)
+            self._pass_or_keep(handed.signal, first=True)
 
     def _forget_waits(self, chunk_id: str) -> None:
         """Remove the waits of a chunk that has ended."""
@@ -80,9 +80,9 @@ class Answering(Engine[PlaybookState, StepRun]):
         remember(event.request_id, self.state)
         parent, signal = self.state.workflow_id, event.signal
         self._journal.emit("signal.received", signal.name, "signal", "COMPLETED", parent=parent, key=signal.key)
-        self._offer(signal)
+        self._pass_or_keep(signal)
 
-    def _offer(self, signal: Signal, *, first: bool = False) -> None:
+    def _pass_or_keep(self, signal: Signal, *, first: bool = False) -> None:
         """Pass the signal to the wait that it ends, or keep it; ``first``: before the other kept ones."""
         wait = waiting_for(signal, self.state.waits.values())
         if wait is not None:

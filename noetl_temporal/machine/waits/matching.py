@@ -40,7 +40,7 @@ def take_kept(kept: dict[str, list[Signal]], wait: Wait) -> Signal | None:
 
 
 def signals_of(graph: Graph) -> Mapping[str, Mapping[str, Any]]:
-    """The signals that the graph waits for, each with the schema of its payload."""
+    """Return the signals that the graph waits for, each with the schema of its payload."""
     found: dict[str, Mapping[str, Any]] = {}
     for step in graph.steps.values():
         for task in step.tasks:

@@ -21,10 +21,11 @@ from noetl_temporal.machine.events import (
     Signalled,
     SkipRequested,
     UnpauseRequested,
+    WaitOpened,
 )
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.waits.matching import signals_of, waiting_for
-from noetl_temporal.machine.waits.wait import Signal
+from noetl_temporal.machine.waits.wait import Signal, Wait
 
 __all__ = [
     "KEPT_BYTES",
@@ -33,6 +34,7 @@ __all__ = [
     "SIGNAL_BYTES",
     "decision_problem",
     "is_repeated",
+    "known_waits",
     "remember",
     "signal_problem",
 ]
@@ -70,7 +72,7 @@ def remember(request_id: int, state: PlaybookState) -> None:
 
 
 def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Sequence[Event]) -> str | None:
-    """Why the signal is refused; None if it is accepted."""
+    """Return why the signal is refused; None if it is accepted."""
     signals = signals_of(graph)
     if signal.name not in signals:
         there_are = f"its signals are {', '.join(sorted(signals))}" if signals else "it waits for no signals"
@@ -88,7 +90,7 @@ def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Se
 
 
 def _keeping_problem(state: PlaybookState, signal: Signal, coming: Iterable[Signal]) -> str | None:
-    """Why the signal cannot be kept; None if an open wait takes it. The signals in ``coming`` take waits first."""
+    """Return why the signal cannot be kept; None if an open wait takes it. Signals in ``coming`` take waits first."""
     waits = list(state.waits.values())
     kept = [one for queue in state.signals.values() for one in queue]
     for one in coming:
@@ -106,9 +108,15 @@ def _keeping_problem(state: PlaybookState, signal: Signal, coming: Iterable[Sign
     return None
 
 
+def known_waits(state: PlaybookState, unfed: Iterable[Event]) -> Mapping[str, Wait]:
+    """The open waits by id, also those that a chunk has reported and the machine has not applied yet."""
+    reported = (fact.wait for fact in unfed if isinstance(fact, WaitOpened))
+    return {**{wait.id: wait for wait in reported if wait.id not in state.handed}, **state.waits}
+
+
 def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Event]) -> str | None:
-    """Why an approval or rejection is refused; None if it is accepted."""
-    wait = state.waits.get(decision.wait_id)
+    """Return why an approval or rejection is refused; None if it is accepted."""
+    wait = known_waits(state, unfed).get(decision.wait_id)
     is_decided = any(isinstance(fact, Decided) and fact.wait_id == decision.wait_id for fact in unfed)
     if wait is None or wait.kind != "approval" or is_decided:
         return "nothing waits for this approval: it was decided, has timed out, or the run has ended"
@@ -122,7 +130,7 @@ def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Ev
 
 
 def _form_problem(form: Mapping[str, Any], decision: Decided) -> str | None:
-    """Why the form is refused; None if it is accepted. A rejection needs no form."""
+    """Return why the form is refused; None if it is accepted. A rejection needs no form."""
     schema = form_schema(form)
     return payload_problem(decision.form, schema if decision.approved else {**schema, "required": []}, "form")
 

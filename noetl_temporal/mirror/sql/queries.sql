@@ -119,55 +119,6 @@ SELECT proto FROM noetl.history
 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND event_id > $4
 ORDER BY event_id LIMIT $5
 
--- name: lock_path
-SELECT pg_advisory_xact_lock(hashtextextended('noetl.catalog/' || $1, 0))
-
--- name: find_catalog
--- A text has a row of its own if it was run before it was registered, and a newer one was registered meanwhile.
-SELECT catalog_id FROM noetl.catalog WHERE path = $1 AND content = $2 ORDER BY registered_at IS NULL, version LIMIT 1
-
--- name: add_catalog
-INSERT INTO noetl.catalog (path, version, kind, content, meta)
-SELECT $1, coalesce(max(version), 0) + 1, 'playbook', $2, $3::text::jsonb FROM noetl.catalog WHERE path = $1
-RETURNING catalog_id
-
--- name: registered_text
-SELECT path, version, digest, content, meta, registered_at FROM noetl.catalog
-WHERE path = $1 AND digest = $2 AND content = $3
-
--- name: register_row
--- The row of a text that was run before it was registered, unless a newer version was registered meanwhile.
-UPDATE noetl.catalog SET digest = $2, registered_at = now(), meta = $4::text::jsonb
-WHERE catalog_id = (SELECT catalog_id FROM noetl.catalog WHERE path = $1 AND content = $3 ORDER BY version LIMIT 1)
-  AND version > ALL (SELECT version FROM noetl.catalog WHERE path = $1 AND registered_at IS NOT NULL)
-RETURNING path, version, digest, content, meta, registered_at
-
--- name: register_text
-INSERT INTO noetl.catalog (path, version, kind, digest, content, meta, registered_at)
-SELECT $1, coalesce(max(version), 0) + 1, 'playbook', $2, $3, $4::text::jsonb, now() FROM noetl.catalog WHERE path = $1
-RETURNING path, version, digest, content, meta, registered_at
-
--- name: registered
--- Of each path $1 the version beside it in $2, the newest where that is NULL.
-SELECT DISTINCT ON (asked.path, asked.version) c.path, c.version, c.digest, c.content, c.meta, c.registered_at
-FROM unnest($1::text[], $2::int[]) AS asked (path, version)
-JOIN noetl.catalog c ON c.path = asked.path AND (asked.version IS NULL OR c.version = asked.version)
-WHERE c.registered_at IS NOT NULL
-ORDER BY asked.path, asked.version, c.version DESC
-
--- name: registered_newest
--- Of all paths, or of those that begin with $1, the newest version.
-SELECT DISTINCT ON (path) path, version, digest, content, meta, registered_at FROM noetl.catalog
-WHERE registered_at IS NOT NULL AND ($1::text IS NULL OR starts_with(path, $1))
-ORDER BY path, version DESC
-
--- name: registered_versions
-SELECT path, version, digest, content, meta, registered_at FROM noetl.catalog
-WHERE path = $1 AND registered_at IS NOT NULL ORDER BY version DESC
-
--- name: registered_paths
-SELECT DISTINCT path FROM noetl.catalog WHERE registered_at IS NOT NULL ORDER BY path
-
 -- name: add_execution
 INSERT INTO noetl.execution (execution_id, catalog_id, parent_execution_id, status, start_time, created_at, schedule)
 VALUES ($1, $2, $3, 'RUNNING', $4, $4, $5)
@@ -320,7 +271,7 @@ SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING 
 WHERE x.parent_execution_id IS NULL
 ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT 1
 
--- name: reading
+-- name: read_progress
 -- How far the runs of a playbook's workflow have been read, and those of its loops that are not read to their end: of one
 -- of which nothing has been read it is known by its parent's history.
 WITH own AS (
@@ -399,81 +350,6 @@ CROSS JOIN LATERAL (
     WHERE (e.namespace, e.workflow_id, e.run_id) = (r.namespace, r.workflow_id, r.run_id)
 ) h
 
--- name: own
--- An execution owns payloads from now on. The lock waits for a prune that removes one; what is not there has no owner.
-INSERT INTO noetl.payload_owner (execution_id, key)
-SELECT $1, p.key FROM noetl.payload p
-WHERE p.key = ANY($2::text[])
-  AND NOT EXISTS (SELECT FROM noetl.payload_owner o WHERE (o.execution_id, o.key) = ($1, p.key))
-ORDER BY p.key
-FOR KEY SHARE OF p
-ON CONFLICT DO NOTHING
-
--- name: namespaces
-SELECT DISTINCT namespace FROM noetl.cursor
-
--- name: ended_executions
--- Executions that own payloads, of which every run and loop has been read to its end, and the last ended before $1. A run
--- that the server had removed before it was read (problem) ended when that was noticed, as far as anyone knows. A loop of
--- which nothing has been read is known by its parent's history or by its id, which begins with that of its playbook.
-WITH unread AS (
-    SELECT namespace, string_to_array(workflow_id, '/') AS parts, parent_run_id FROM noetl.cursor WHERE NOT is_closed
-), going AS (
-    SELECT c.execution_id FROM unread u JOIN noetl.cursor c ON (c.namespace, c.run_id) = (u.namespace, u.parent_run_id)
-    UNION ALL
-    SELECT c.execution_id FROM unread u
-    CROSS JOIN generate_series(1, cardinality(u.parts)) AS length
-    JOIN noetl.cursor c ON (c.namespace, c.workflow_id) = (u.namespace, array_to_string(u.parts[:length], '/'))
-), late AS (
-    SELECT c.execution_id FROM noetl.cursor c
-    CROSS JOIN LATERAL (
-        SELECT event_time FROM noetl.history h
-        WHERE (h.namespace, h.workflow_id, h.run_id) = (c.namespace, c.workflow_id, c.run_id)
-        ORDER BY event_id DESC LIMIT 1
-    ) last
-    WHERE EXISTS (SELECT FROM noetl.payload_owner o WHERE o.execution_id = c.execution_id)
-      AND greatest(last.event_time, CASE WHEN c.problem IS NOT NULL THEN c.updated_at END) >= $1
-)
-SELECT DISTINCT execution_id FROM noetl.payload_owner o
-WHERE NOT EXISTS (SELECT FROM going WHERE going.execution_id = o.execution_id)
-  AND NOT EXISTS (SELECT FROM late WHERE late.execution_id = o.execution_id)
-
--- name: executions_of_workflows
-SELECT DISTINCT execution_id FROM noetl.cursor
-WHERE namespace = $1 AND workflow_id = ANY($2::text[]) AND execution_id IS NOT NULL
-
--- name: how_far
--- How many events have been read of runs, whether to the end, and when the first happened. A run that is not known has no row.
-SELECT c.run_id, c.position, c.is_closed AND c.problem IS NULL AS is_read, h.event_time AS began FROM noetl.cursor c
-JOIN unnest($2::text[], $3::text[]) AS asked (workflow_id, run_id) USING (workflow_id, run_id)
-LEFT JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id) = (c.namespace, c.workflow_id, c.run_id, 1)
-WHERE c.namespace = $1
-
--- name: join_cursors
--- Wait for a rebuild (hold_cursors), and have it wait.
-LOCK TABLE noetl.cursor IN ROW EXCLUSIVE MODE
-
--- name: release
--- The executions own nothing any more.
-WITH marked AS (INSERT INTO noetl.pruned (execution_id) SELECT unnest($1::bigint[]) ON CONFLICT DO NOTHING)
-DELETE FROM noetl.payload_owner WHERE execution_id = ANY($1::bigint[])
-
--- name: prunable_payloads
--- Payloads behind the key $4 that were last stored before $1 and have no owner but the executions $3, without those in $2.
--- Owners behind that key: else the planner reads all of them to reach it.
-SELECT p.key, octet_length(p.data) AS bytes FROM noetl.payload p
-WHERE p.key > $4 AND p.used_at < $1 AND NOT p.key = ANY($2::text[])
-  AND NOT EXISTS (
-      SELECT FROM noetl.payload_owner o WHERE o.key = p.key AND o.key > $4 AND NOT o.execution_id = ANY($3::bigint[])
-  )
-ORDER BY p.key
-
--- name: delete_payloads
-DELETE FROM noetl.payload WHERE key = ANY($1::text[])
-
--- name: pruned_at
-SELECT pruned_at FROM noetl.pruned WHERE execution_id = $1
-
 -- name: add_log
 INSERT INTO noetl.log (execution_id, step, task, iteration, page, attempt, worker_id, time, stream, text)
 SELECT $1, $2, $3, $4, $5, $6, $7, * FROM unnest($8::timestamptz[], $9::text[], $10::text[])
@@ -518,9 +394,3 @@ RETURNING s.execution_id, s.playbook, s.payload,
 
 -- name: note_started
 UPDATE noetl.submission SET is_started = true WHERE (namespace, path, key) = ($1, $2, $3)
-
--- name: count_log
-SELECT count(*) FROM noetl.log WHERE stored_at < $1
-
--- name: delete_log
-WITH deleted AS (DELETE FROM noetl.log WHERE stored_at < $1 RETURNING 1) SELECT count(*) FROM deleted

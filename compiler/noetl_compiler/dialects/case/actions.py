@@ -7,7 +7,7 @@ fail: message, skip: true
 collect: {from, into, mode}                            adds a value to a name
 collect: {strategy, path, into}                        adds a page to what repeated calls gather
 retry: {max_attempts, initial_delay, ..., args | params | url ...}
-call: {step, args} | {args}                            another step beside the way on, or this call again
+call: {step, args} | {args}                            another step in parallel to the route, or this call again
 sink: {...}
 any_name: {tool: {kind, ...}}                          a task of that name
 """

@@ -31,15 +31,15 @@ def read_routes(
     """Return the route of a step. ``following`` is its own ``next``, which defaults to the final step."""
     otherwise: tuple[Group, ...] = following.groups if following else ()
     own = otherwise or (() if step.text == around.final else ((Arc(Name(around.final, step.span), step.span),),))
-    entering = [rule for rule in rules if rule.moment == "enter" and _leaves(rule)]
+    entering = [rule for rule in rules if rule.moment == "enter" and _has_targets(rule)]
     calling = [rule for rule in rules if rule.moment == "call"]
     ending = [rule for rule in rules if rule.moment == "end"]
-    groups = [group for rule in entering for group in _ways(rule, own, subject)]
+    groups = [group for rule in entering for group in _target_groups(rule, own, subject)]
     if subject.element is None:
         groups += [
             group for rule in _with_others(calling, subject) for group in _with_turns(rule, ending, own, subject)
         ]
-    groups += [group for rule in _with_others(ending, subject) for group in _ways(rule, own, subject)]
+    groups += [group for rule in _with_others(ending, subject) for group in _target_groups(rule, own, subject)]
     if not groups:
         return following
     return Next(step.span, "exclusive", (*groups, *otherwise), following.on_no_match if following else None)
@@ -56,14 +56,14 @@ def read_item_routes(
     while calling and not (calling[-1].actions.next or calling[-1].actions.beside):
         calling.pop()
     over: Group = (Arc(Name(around.final, step.span), step.span),)
-    groups = tuple(group for rule in calling for group in _ways(rule, (over,), subject))
+    groups = tuple(group for rule in calling for group in _target_groups(rule, (over,), subject))
     if not groups:
         return following
     otherwise = following.groups if following else ()
     return Next(step.span, "exclusive", (*groups, *otherwise), following.on_no_match if following else None)
 
 
-def _leaves(rule: CaseRule) -> bool:
+def _has_targets(rule: CaseRule) -> bool:
     return bool(rule.actions.next) or rule.actions.skip
 
 
@@ -82,23 +82,23 @@ def _with_turns(rule: CaseRule, ending: list[CaseRule], own: tuple[Group, ...], 
     if not rule.actions.next:
         turns = [replace(one, when=both(rule.when, one.when)) for one in ending if "ok" in one.boundaries]
         if "ok" in rule.boundaries:
-            taken = [_with_sets(group, rule, subject) for one in turns for group in _ways(one, own, subject)]
-            return [*taken, *_ways(rule, own, subject)]
-    return _ways(rule, own, subject)
+            taken = [_with_sets(group, rule, subject) for one in turns for group in _target_groups(one, own, subject)]
+            return [*taken, *_target_groups(rule, own, subject)]
+    return _target_groups(rule, own, subject)
 
 
-def _ways(rule: CaseRule, own: tuple[Group, ...], subject: Subject) -> list[Group]:
+def _target_groups(rule: CaseRule, own: tuple[Group, ...], subject: Subject) -> list[Group]:
     """Return the targets of a rule, or those of the step's ``next`` if it has none."""
     actions = rule.actions
     if actions.next:
-        return [_with_sets(_under(rule.when, rule.on, (*actions.next, *actions.beside)), rule, subject)]
+        return [_with_sets(_with_condition(rule.when, rule.on, (*actions.next, *actions.beside)), rule, subject)]
     if "ok" not in rule.boundaries:
         return []
-    groups = [_under(both(rule.when, group[0].when), "ok", (*group, *actions.beside)) for group in own]
+    groups = [_with_condition(both(rule.when, group[0].when), "ok", (*group, *actions.beside)) for group in own]
     return [_with_sets(group, rule, subject) for group in groups]
 
 
-def _under(when: Template | None, on: OnStatus, arcs: Group) -> Group:
+def _with_condition(when: Template | None, on: OnStatus, arcs: Group) -> Group:
     return tuple(replace(arc, when=when, on=on) for arc in arcs)
 
 

@@ -80,8 +80,8 @@ class _Entry(msgspec.Struct, frozen=True):
 def read_rules(fields: Fields, subject: Subject, around: ParseContext, labels: set[str]) -> tuple[CaseRule, ...]:
     """Read the rules in document order, each with the rules that precede it in its phase."""
     entries = [entry for node in fields.items("case") for entry in _read_entry(node, subject, around, labels)]
-    _settle_pages(entries, around)
-    placed = [rule for entry in entries for rule in _placed(entry, subject, entries, around)]
+    _assign_collects(entries, around)
+    placed = [rule for entry in entries for rule in _rules_of_entry(entry, subject, entries, around)]
     return tuple(_after_others(rule, placed[:index], subject) for index, rule in enumerate(placed))
 
 
@@ -108,7 +108,7 @@ def _read_entry(node: Node, subject: Subject, around: ParseContext, labels: set[
     return found
 
 
-def _settle_pages(entries: list[_Entry], around: ParseContext) -> None:
+def _assign_collects(entries: list[_Entry], around: ParseContext) -> None:
     """Keep Collects only in rules that repeat the call; elsewhere drop duplicates of them, and assign the others."""
     gathered = [entry.actions.collect for entry in entries if entry.actions.repeat]
     for entry in entries:
@@ -120,7 +120,7 @@ def _settle_pages(entries: list[_Entry], around: ParseContext) -> None:
         actions.collect, actions.set = None, (*actions.set, assigned) if assigned else actions.set
 
 
-def _placed(entry: _Entry, subject: Subject, entries: list[_Entry], around: ParseContext) -> list[CaseRule]:
+def _rules_of_entry(entry: _Entry, subject: Subject, entries: list[_Entry], around: ParseContext) -> list[CaseRule]:
     events = answered_events(entry.when)
     if not events:
         message = "this condition matches no event of a step"
@@ -134,7 +134,7 @@ def _placed(entry: _Entry, subject: Subject, entries: list[_Entry], around: Pars
     if "step.enter" in events and len(events) == 1:
         return [_at_enter(rule, subject)]
     if entry.is_else:
-        rules = [one for other in entries if not other.is_else for one in _placed(other, subject, [], around)]
+        rules = [one for other in entries if not other.is_else for one in _rules_of_entry(other, subject, [], around)]
         return [replace(rule, moment="end" if all(one.moment == "end" for one in rules) and rules else "call")]
     if events & {"call.done", "call.error", "loop.item"}:
         return [rule]

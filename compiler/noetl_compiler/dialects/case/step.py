@@ -15,7 +15,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case.page_stores import storing_pages
 from noetl_compiler.dialects.case.routes import read_item_routes, read_routes
 from noetl_compiler.dialects.case.rules import CaseRule, Subject, read_rules
-from noetl_compiler.dialects.case.tasks import asides, guard_of, guarded_sinks, policy_of
+from noetl_compiler.dialects.case.tasks import guard_of, guarded_sinks, guarded_tasks, policy_of
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
@@ -169,7 +169,7 @@ def _with_rules(
     if own.policy and policy:
         policy = replace(own.policy, rules=(*own.policy.rules, *policy.rules), unmatched="fail")
     own = replace(own, policy=policy or own.policy, sinks=(*own.sinks, *guarded_sinks(rules)))
-    return (*tasks[:-1], own, *asides(rules, subject, step))
+    return (*tasks[:-1], own, *guarded_tasks(rules, subject, step))
 
 
 def _last_rules(on_error: CaseOnError, task: Task) -> tuple[Rule, ...]:

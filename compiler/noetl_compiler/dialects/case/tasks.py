@@ -22,7 +22,7 @@ from noetl_compiler.language.words import Status
 from noetl_compiler.syntax import Name, Policy, Rule, Task
 from noetl_compiler.templates import TemplateFailure, paths
 
-__all__ = ["asides", "guard_of", "guarded_sinks", "policy_of", "reads_assigned", "sets_on_arcs"]
+__all__ = ["guard_of", "guarded_sinks", "guarded_tasks", "policy_of", "reads_assigned", "sets_on_arcs"]
 
 
 def policy_of(rules: tuple[CaseRule, ...], subject: Subject, span: Span, last: tuple[Rule, ...]) -> Policy | None:
@@ -46,26 +46,26 @@ def _in_turn(turns: list[CaseRule], subject: Subject) -> list[Rule]:
     while decided and decided[-1][2] is None:
         decided.pop()
     if not subject.is_inclusive:
-        return [Rule(decision or _standing(rule, on)) for rule, on, decision in decided]
+        return [Rule(decision or _unconditional_rule(rule, on)) for rule, on, decision in decided]
     sure = [Rule(decision) for rule, _, decision in decided if decision is not None and not rule.is_else]
     otherwise = [Rule(decision) for rule, _, decision in decided if decision is not None and rule.is_else]
-    standing = [Rule(_standing(rule, on)) for rule, on, decision in decided if decision is None]
+    standing = [Rule(_unconditional_rule(rule, on)) for rule, on, decision in decided if decision is None]
     return [*sure, *standing, *otherwise] if otherwise else sure
 
 
-def _standing(rule: CaseRule, on: Status) -> graph.Rule:
+def _unconditional_rule(rule: CaseRule, on: Status) -> graph.Rule:
     return graph.Rule("continue" if on == "ok" else "fail", rule.span, on, rule.when)
 
 
 def _decision(rule: CaseRule, on: Status, subject: Subject) -> graph.Rule | None:
     actions = rule.actions
-    assigned = () if sets_on_arcs(rule, subject) or _sets_alone(rule, subject) else actions.set
+    assigned = () if sets_on_arcs(rule, subject) or _needs_noop_task(rule, subject) else actions.set
     if actions.repeat is not None:
         return _repetition(rule, actions.repeat, on, assigned)
     if actions.failure is not None:
         message = actions.failure if actions.failure.data is not True else None
         return graph.Rule("fail", rule.span, on, rule.when, set=assigned, message=message)
-    if _passes_over(rule) or (on == "ok" and (actions.result is not None or assigned)):
+    if _ignores_error(rule) or (on == "ok" and (actions.result is not None or assigned)):
         return graph.Rule("continue", rule.span, on, rule.when, set=assigned, result=actions.result)
     return graph.Rule("fail", rule.span, on, rule.when, set=assigned) if assigned else None
 
@@ -100,23 +100,23 @@ def sets_on_arcs(rule: CaseRule, subject: Subject) -> bool:
         return True
     if subject.element is not None and not actions.next:
         return False
-    if actions.repeat or actions.tasks or actions.failure or _passes_over(rule):
+    if actions.repeat or actions.tasks or actions.failure or _ignores_error(rule):
         return False
     if any(reads_assigned(arc.args, pointer, actions.set) for arc in actions.next for pointer in arc.args.templates):
         return False
     return not subject.is_inclusive or bool(actions.next)
 
 
-def _passes_over(rule: CaseRule) -> bool:
+def _ignores_error(rule: CaseRule) -> bool:
     """Whether an error is ignored: by ``skip`` without targets, as an edge handles the error itself."""
     return rule.actions.skip and not rule.actions.next
 
 
-def _sets_alone(rule: CaseRule, subject: Subject) -> bool:
+def _needs_noop_task(rule: CaseRule, subject: Subject) -> bool:
     """Whether a no-op task makes the assignments, as a policy would stop at the first of several matching rules, or at
     one whose retries are exhausted.
     """
-    if sets_on_arcs(rule, subject) or rule.actions.repeat is not None or _passes_over(rule):
+    if sets_on_arcs(rule, subject) or rule.actions.repeat is not None or _ignores_error(rule):
         return False
     return subject.is_inclusive or rule.boundaries == ("error",)
 
@@ -146,20 +146,20 @@ def guarded_sinks(rules: tuple[CaseRule, ...]) -> tuple[Sink, ...]:
     )
 
 
-def asides(rules: tuple[CaseRule, ...], subject: Subject, step: Name) -> tuple[Task, ...]:
+def guarded_tasks(rules: tuple[CaseRule, ...], subject: Subject, step: Name) -> tuple[Task, ...]:
     """Return the tasks named by rules, in order, and no-op tasks for the remaining actions of rules."""
     found: list[Task] = []
     for index, rule in enumerate(rules):
         if rule.moment == "enter" or _is_after_loop(rule, subject):
             continue
         label = f"{step.text}_case_{index + 1}"
-        if rule.actions.set and _sets_alone(rule, subject):
-            found.append(replace(_empty(label, rule), set=rule.actions.set))
+        if rule.actions.set and _needs_noop_task(rule, subject):
+            found.append(replace(_noop_task(label, rule), set=rule.actions.set))
         found += [replace(task, guard=guard_of(rule)) for task in rule.actions.tasks]
         if rule.actions.sinks and rule.boundaries == ("error",):
-            found.append(replace(_empty(f"{label}_sink", rule), sinks=rule.actions.sinks))
+            found.append(replace(_noop_task(f"{label}_sink", rule), sinks=rule.actions.sinks))
     return tuple(found)
 
 
-def _empty(label: str, rule: CaseRule) -> Task:
+def _noop_task(label: str, rule: CaseRule) -> Task:
     return Task(Name(label, rule.span), Name("noop", rule.span), rule.span, guard=guard_of(rule))

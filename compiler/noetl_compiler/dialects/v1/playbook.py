@@ -28,10 +28,10 @@ from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.template_sites import uses
 from noetl_compiler.value_merge import names_in, overlay, picked, without
 
-__all__ = ["settle"]
+__all__ = ["convert_playbook"]
 
 
-def settle(playbook: Playbook) -> Playbook:
+def convert_playbook(playbook: Playbook) -> Playbook:
     """Return the playbook with these conversions applied."""
     workbook = {task.label.text: task for task in playbook.workbook}
     playbook = replace(playbook, steps=(*playbook.steps, *_called_steps(playbook, workbook)))

@@ -1,7 +1,7 @@
 """Read the route of a v1 step: ``next`` or ``case``, with forms that predate the common grammar of routes.
 
 next: [{step: a, city: "{{ city }}"}]             names bound in the target beside its name
-next: [{step: a}, {when, then: [{step: b}]}]      a step before a choice is gone on to whatever is chosen
+next: [{step: a}, {when, then: [{step: b}]}]      a step before a choice is a target whatever is chosen
 on_error: [{step: a}]                             where a failure leads
 """
 
@@ -17,7 +17,7 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Next
 
-__all__ = ["read_ways"]
+__all__ = ["read_edges"]
 
 Entries = tuple[tuple[ScalarNode, Node], ...]
 
@@ -25,7 +25,7 @@ _BOUND = "with"
 _NESTED = frozenset({"then", "else"})
 
 
-def read_ways(fields: Fields) -> Next | None:
+def read_edges(fields: Fields) -> Next | None:
     """Read ``next``, or ``case``, which the whitepaper calls its general form and which has the same grammar."""
     case, following = fields.node_of("case"), fields.node_of("next")
     if case is not None and following is not None:

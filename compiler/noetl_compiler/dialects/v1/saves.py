@@ -34,7 +34,7 @@ def read_saving(fields: Fields, step: Name, around: ParseContext) -> Task:
 
 
 def _stored(node: MappingNode) -> Value:
-    """The step's result: what is ``saved`` and the ``table``."""
+    """Return the step's result: what is ``saved`` and the ``table``."""
     parts = {"saved": node.get("data") or node.get("args"), "table": node.get("table")}
     entries = tuple(
         (ScalarNode(name, name, part.span, "plain"), part) for name, part in parts.items() if part is not None

@@ -15,12 +15,14 @@ from noetl_temporal.paused_workflows import unpause_command
 if TYPE_CHECKING:  # the machine's types, which --help need not wait for
     from noetl_temporal.control_requests import OpenWaits
 
-__all__ = ["Standstill", "StandstillLines", "standstill_of"]
+__all__ = ["Suspension", "SuspensionLines", "suspensions_of"]
 
 
-class Standstill(msgspec.Struct, frozen=True):
-    """A pause, or a held run of a step; ``run`` is empty for a pause. ``by`` paused the run, for the ``reason``; a held
-    step failed for it, and fails for good at ``due``, ISO 8601. ``answer`` is the command that continues it.
+class Suspension(msgspec.Struct, frozen=True):
+    """A pause, or a held run of a step; ``run`` is empty for a pause.
+
+    A pause has the person (``by``) and the ``reason``. The ``reason`` of a held step is its failure; at ``due``, ISO
+    8601, the step fails. ``answer`` is the command that continues the run.
     """
 
     run: str = ""
@@ -37,48 +39,48 @@ class Standstill(msgspec.Struct, frozen=True):
         return f"{state}{f' ({self.reason})' if self.reason else ''}: {self.answer}"
 
 
-def standstill_of(execution_id: int, found: OpenWaits) -> Iterator[Standstill]:
-    """What the run reports."""
+def suspensions_of(execution_id: int, found: OpenWaits) -> Iterator[Suspension]:
+    """Yield the pause and the held steps that the run reports."""
     if found.pause is not None:
-        yield _pause(execution_id, found.pause.by, found.pause.reason)
+        yield _pause_suspension(execution_id, found.pause.by, found.pause.reason)
     for one in found.held:
-        yield _held(execution_id, one.run, one.message, iso(one.due))
+        yield _hold_suspension(execution_id, one.run, one.message, iso(one.due))
 
 
-class StandstillLines:
-    """The same by the rows of the event log."""
+class SuspensionLines:
+    """The suspensions of a run, from the rows of its event log."""
 
     def __init__(self, execution_id: int) -> None:
         self._execution_id = execution_id
-        self._open: dict[str, Standstill] = {}
+        self._open: dict[str, Suspension] = {}
 
     def feed(self, row: Row) -> None:
-        """Take in one row."""
+        """Process one row."""
         run, meta = str(row.meta.get("step_run_id", "")), row.meta
         match row.event_type:
             case "playbook.paused":
                 answer = unpause_command(meta["temporal"]["workflow_id"]) if meta.get("in_temporal") else ""
-                told = str(meta.get("by", "")), str(meta.get("reason", ""))
-                self._open[""] = _pause(self._execution_id, *told, answer)
+                by_and_reason = str(meta.get("by", "")), str(meta.get("reason", ""))
+                self._open[""] = _pause_suspension(self._execution_id, *by_and_reason, answer)
             case "playbook.resumed":
                 self._open.pop("", None)
             case "step.held":
-                self._open[run] = _held(self._execution_id, run, row.error or "", str(meta.get("due", "")))
+                self._open[run] = _hold_suspension(self._execution_id, run, row.error or "", str(meta.get("due", "")))
             case "step.released":
                 self._open.pop(run, None)
             case _:
                 pass
 
     def lines(self) -> list[str]:
-        """One for the pause and one a held step."""
+        """Return one line for the pause, and one for each held step."""
         return [one.line() for one in self._open.values()]
 
 
-def _pause(execution_id: int, by: str, reason: str, answer: str = "") -> Standstill:
-    return Standstill(by=by, reason=reason, answer=answer or f"noetl resume {execution_id}")
+def _pause_suspension(execution_id: int, by: str, reason: str, answer: str = "") -> Suspension:
+    return Suspension(by=by, reason=reason, answer=answer or f"noetl resume {execution_id}")
 
 
-def _held(execution_id: int, run: str, message: str, due: str) -> Standstill:
+def _hold_suspension(execution_id: int, run: str, message: str, due: str) -> Suspension:
     word = shell_word(run)
     answer = f"noetl retry {execution_id} --step {word}, or noetl skip {execution_id} {word} --data JSON"
-    return Standstill(run, reason=message, due=due, answer=answer)
+    return Suspension(run, reason=message, due=due, answer=answer)

@@ -15,13 +15,13 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_compiler import compile_or_raise
-from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import open_event_log
+from noetl_temporal.cli.run_problems import RunProblem, problems_of_run
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.store import open_store
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE
 from noetl_temporal.stack.addresses import Addresses
@@ -39,7 +39,7 @@ def ok(*_: object) -> int:
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.cli.attention.PATIENCE", timedelta(seconds=0.2))
+    monkeypatch.setattr("noetl_temporal.cli.run_problems.PATIENCE", timedelta(seconds=0.2))
 
 
 @pytest.fixture
@@ -47,9 +47,9 @@ async def client(servers: Addresses) -> NoetlClient:
     return await NoetlClient.connect(servers.temporal, tools={"noop": FakeTool("noop", lambda _request, _context: 1)})
 
 
-async def noticed(client: NoetlClient, handle: RunHandle, enough: Callable[[list[Attention]], Any] = bool) -> Any:
+async def noticed(client: NoetlClient, handle: RunHandle, enough: Callable[[list[RunProblem]], Any] = bool) -> Any:
     async with asyncio.timeout(30):
-        while not enough(found := await attention_of(client.temporal, handle.workflow_id, handle.execution_id)):
+        while not enough(found := await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)):
             await asyncio.sleep(0.05)
     return found
 
@@ -83,10 +83,10 @@ async def test_a_call_that_takes_long_is_no_news(shell: Shell) -> None:
     async with shell.client(answer) as client:
         handle = await Shell.submit(client, ONE)
         await asyncio.wait_for(entered.wait(), 30)
-        assert await attention_of(client.temporal, handle.workflow_id, handle.execution_id) == []
+        assert await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id) == []
         let_go.set()
         assert (await handle.result()).status == "completed"
-        assert await attention_of(client.temporal, handle.workflow_id, handle.execution_id) == []
+        assert await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id) == []
 
 
 async def test_a_bug_of_ours_is_an_incident_until_it_is_fixed(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ async def started_timer(handle: RunHandle) -> bool:
     return any(event.event_type == EventType.EVENT_TYPE_TIMER_STARTED for event in events)
 
 
-async def test_a_store_of_large_values_that_is_away_is_no_bug_to_be_fixed(servers: Addresses) -> None:
+async def test_a_store_of_large_values_that_is_unavailable_is_no_bug_to_be_fixed(servers: Addresses) -> None:
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools={"noop": FakeTool("noop", ok)})
     away = await connect_temporal(servers.temporal, dsn="postgresql://noetl@127.0.0.1:1/noetl")
     async with workflow_worker(away):
@@ -152,9 +152,7 @@ async def test_a_store_of_large_values_that_is_away_is_no_bug_to_be_fixed(server
         assert (await handle.result()).status == "completed"
 
 
-async def test_a_log_that_the_mirror_cannot_write_is_told_of_a_run_that_goes_on_and_of_one_that_has_ended(
-    shell: Shell, servers: Addresses
-) -> None:
+async def test_an_unwritable_log_is_reported_for_open_and_ended_runs(shell: Shell, servers: Addresses) -> None:
     entered, let_go = asyncio.Event(), asyncio.Event()
 
     async def answer(*_: object) -> int:
@@ -171,16 +169,16 @@ async def test_a_log_that_the_mirror_cannot_write_is_told_of_a_run_that_goes_on_
         handle = await Shell.submit(served, ONE)
         await entered.wait()
         found = await handle.workflow.describe()
-        run = Run("default", handle.workflow_id, found.run_id, PLAYBOOK_WORKFLOW)
+        run = WorkflowRun("default", handle.workflow_id, found.run_id, PLAYBOOK_WORKFLOW)
         await store.note_problem(run, "ValueError: no such text\nDETAIL: none")
         running = await describe_run(client, handle, log, None)
         let_go.set()
         await handle.result()
         ended = await describe_run(client, handle, log, None)
     for told in (running, ended):
-        assert [one.kind for one in told.attention] == ["unread"]
-        assert told.attention[0].message.endswith(" UTC: ValueError: no such text")
-        assert "noetl mirror problems" in told.attention[0].remedy
+        assert [one.kind for one in told.problems] == ["unread_history"]
+        assert told.problems[0].message.endswith(" UTC: ValueError: no such text")
+        assert "noetl mirror problems" in told.problems[0].remedy
         assert told.events_complete is False
     assert (running.status, ended.status) == ("running", "completed")
     assert running.steps["start"]["status"] == "running"

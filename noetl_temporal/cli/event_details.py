@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from noetl_temporal.cli.progress import warning_text
 
-if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
+if TYPE_CHECKING:  # importing the database driver is slow
     from noetl_temporal.mirror.read import Event
 
-__all__ = ["event_words"]
+__all__ = ["event_details"]
 
 TOLD = (
     *("page", "iteration", "attempt_number", "do", "to", "rows", "kind", "allowed", "stopped_by", "reason"),
@@ -18,10 +18,10 @@ TOLD = (
 """The fields of a row's meta that are shown unchanged."""
 
 LONGEST = 80
-"""Of a condition, in characters."""
+"""Characters of a condition that are shown."""
 
 
-def event_words(row: Event) -> str:
+def event_details(row: Event) -> str:
     """``page 2, attempt 1``, the error, and of a route where it led and why."""
     if row.event_type == "warning":
         return warning_text(row)
@@ -29,30 +29,30 @@ def event_words(row: Event) -> str:
     details = [
         f"{name.removesuffix('_number').replace('_', ' ')} {meta[name]}" for name in TOLD if meta.get(name) is not None
     ]
-    details += [_routed(row.meta)] if row.event_type == "next.evaluated" else []
-    details += _decided(meta)
+    details += [_routes_text(row.meta)] if row.event_type == "next.evaluated" else []
+    details += _decision_text(meta)
     return ", ".join([*details, *([row.error] if row.error else [])])
 
 
-def _decided(meta: dict[str, Any]) -> list[str]:
-    """What a person decided: ``approved by ann``, ``retry by bob``."""
+def _decision_text(meta: dict[str, Any]) -> list[str]:
+    """Return what a person decided: ``approved by ann``, ``retry by bob``."""
     approved = meta.get("approved")
     what = meta.get("action") or ("" if approved is None else "approved" if approved else "rejected")
     by = f"by {meta['by']}" if meta.get("by") else ""
-    return [told] if (told := f"{what} {by}".strip()) else []
+    return [text] if (text := f"{what} {by}".strip()) else []
 
 
-def _routed(meta: dict[str, Any]) -> str:
+def _routes_text(meta: dict[str, Any]) -> str:
     """``to report when {{ count > 5 }}``; of a route that chose nothing, what did not match."""
     arcs: list[dict[str, Any]] = meta.get("arcs") or []
-    chosen = [_arc(one) for one in arcs if one.get("matched")]
+    chosen = [_arc_text(one) for one in arcs if one.get("matched")]
     if chosen:
         return f"to {', '.join(chosen)}"
-    refused = [_arc(one) for one in arcs]
+    refused = [_arc_text(one) for one in arcs]
     return f"no match: {', '.join(refused)}" if refused else "no routes"
 
 
-def _arc(arc: dict[str, Any]) -> str:
+def _arc_text(arc: dict[str, Any]) -> str:
     when = " ".join(str(arc.get("when") or "").split())
     shown = f"{when[:LONGEST]}..." if len(when) > LONGEST else when
     return f"{arc['to']} when {shown}" if shown else str(arc["to"])

@@ -1,10 +1,9 @@
 """Problems for a person to solve: calls that no worker takes, workflow tasks that fail (incidents), unread histories.
 
-The first two block a playbook without ending it, and leave no row in its event log with the current
-state. Temporal knows both: a
-workflow's description has its pending calls and its pending workflow task, a queue's description who polls it, and
-the end of a history why the last workflow task failed. The loops of a playbook are workflows of their own, so they
-are asked as well. Why the mirror cannot read a run on, its own tables say (log_reading.py).
+The first two block a playbook without ending it, and the event log does not show them. Temporal does: a workflow's
+description has its pending calls and its pending workflow task, a queue's description the workers that poll it, and
+the end of a history why the last workflow task failed. The loops of a playbook are workflows of their own, so they are
+described as well. Why the mirror cannot read a history is stored in its own tables (log_reading.py).
 """
 
 from __future__ import annotations
@@ -37,43 +36,43 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.mirror.decryption import decrypted
 from noetl_temporal.mirror.incidents import NO_INCIDENT, cause_of
-from noetl_temporal.mirror.read import Problem
+from noetl_temporal.mirror.read import ReadProblem
 from noetl_temporal.naming import WORKFLOW_QUEUE, activity_type, tool_queue
 from noetl_temporal.paused_calls import PAUSE_REASON
 from noetl_temporal.paused_workflows import is_paused, unpause_command
 
-__all__ = ["Attention", "attention_of", "unread"]
+__all__ = ["RunProblem", "problems_of_run", "unread_history"]
 
 PATIENCE = timedelta(seconds=3)
-"""A task that waits for less is no news."""
+"""Tasks that have waited for less are not reported."""
 
 POLL_TIME = timedelta(seconds=75)
-"""A poll lasts a minute: who has not polled for longer has gone. Temporal lists pollers for five minutes."""
+"""A poll lasts a minute, so a worker without a poll for longer has stopped. Temporal lists pollers for five minutes."""
 
 MOST_WORKFLOWS = 50
-"""Loops looked at: enough to find what is wrong, few enough to ask every few seconds."""
+"""The maximum number of workflows that are described, as this happens every few seconds."""
 
 LAST_EVENTS = 20
 _CANCEL = "; or stop it with `noetl cancel {id}`"
-_WAYS_OUT = {
+_REMEDIES = {
     "nondeterminism": "this build cannot replay the run; deploy one that can, or end it with `noetl terminate {id}`",
     "storage": "the run continues when Postgres is back" + _CANCEL,
     "missing_key": "give all workers the same encryption keys (NOETL_ENCRYPTION_KEYS) and restart them" + _CANCEL,
     "missing_value": "give the workers the Postgres in which the value was stored (NOETL_POSTGRES)" + _CANCEL,
 }
-_FIXED = "the run continues when a fixed build is deployed" + _CANCEL
-"""The way out of whatever else a build does wrong."""
+_DEPLOY_A_FIX = "the run continues when a fixed build is deployed" + _CANCEL
+"""The remedy for all other errors of a build."""
 
 _ACTIVITY, _WORKFLOW = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
 
 
-class Attention(msgspec.Struct, frozen=True):
-    """Something for a person to look at. ``kind`` is no_worker, incident, paused_run, paused_call or unread;
-    ``since`` is ISO 8601, UTC.
+class RunProblem(msgspec.Struct, frozen=True):
+    """A problem that a person has to solve.
 
-    ``message`` says what it is, ``remedy`` what to do."""
+    ``message`` says what it is, ``remedy`` what to do; ``since`` is ISO 8601, UTC.
+    """
 
-    kind: Literal["no_worker", "incident", "paused_run", "paused_call", "unread"]
+    kind: Literal["no_worker", "incident", "paused_run", "paused_call", "unread_history"]
     message: str
     since: str
     remedy: str
@@ -87,26 +86,28 @@ class _Queue(NamedTuple):
     name: str
     type: TaskQueueType.ValueType
     served: str
-    """What its workers serve, as a person names it: ``python``, or ``workflows``."""
+    """What its workers serve, for messages: ``python``, or ``workflows``."""
 
 
-async def attention_of(client: Client, workflow_id: str, execution_id: int) -> list[Attention]:
-    """All there is now, incidents first. Raises RPCError."""
-    incidents: list[Attention] = []
+async def problems_of_run(client: Client, workflow_id: str, execution_id: int) -> list[RunProblem]:
+    """Return the current problems of a run, incidents first. Raises RPCError."""
+    incidents: list[RunProblem] = []
     waiting: dict[_Queue, datetime] = {}
-    paused: list[Attention] = []
-    async for found in _described(client, workflow_id):
+    paused: list[RunProblem] = []
+    async for found in _descriptions(client, workflow_id):
         incident = await _incident(client, found, execution_id)
         incidents += [incident] if incident else []
         paused += [*_paused_run(found), *_paused_calls(found)]
-        for queue, since in _waits(found):
+        for queue, since in _unstarted_tasks(found):
             waiting[queue] = min(since, waiting.get(queue, since))
-    unserved = [_no_worker(queue, since) for queue, since in waiting.items() if not await _is_polled(client, queue)]
+    unserved = [
+        _no_worker_problem(queue, since) for queue, since in waiting.items() if not await _is_polled(client, queue)
+    ]
     return [*incidents, *unserved, *paused]
 
 
-async def _described(client: Client, workflow_id: str) -> AsyncIterator[DescribeWorkflowExecutionResponse]:
-    """The workflow and those it has started, each as it is described."""
+async def _descriptions(client: Client, workflow_id: str) -> AsyncIterator[DescribeWorkflowExecutionResponse]:
+    """Yield Temporal's description of the workflow and of those it has started."""
     ids = deque([workflow_id])
     for _ in range(MOST_WORKFLOWS):
         if not ids:
@@ -124,7 +125,7 @@ async def _described(client: Client, workflow_id: str) -> AsyncIterator[Describe
 # ---- tasks that nobody takes -------------------------------------------------------------------------------------
 
 
-def _waits(found: DescribeWorkflowExecutionResponse) -> Iterator[tuple[_Queue, datetime]]:
+def _unstarted_tasks(found: DescribeWorkflowExecutionResponse) -> Iterator[tuple[_Queue, datetime]]:
     now = datetime.now(UTC)
     for call in found.pending_activities:
         since = _ready_since(call)
@@ -132,14 +133,14 @@ def _waits(found: DescribeWorkflowExecutionResponse) -> Iterator[tuple[_Queue, d
             yield _queue_of(call), since
     task = found.pending_workflow_task
     if task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED:
-        since = _time(task.original_scheduled_time)
+        since = _to_datetime(task.original_scheduled_time)
         if now - since > PATIENCE:
             yield _Queue(found.execution_config.task_queue.name, _WORKFLOW, "workflows"), since
 
 
 def _ready_since(call: PendingActivityInfo) -> datetime:
-    """When the attempt could have started; during a backoff that is in the future."""
-    return _time(
+    """Return when the attempt could start; during a backoff, that is in the future."""
+    return _to_datetime(
         call.next_attempt_schedule_time if call.HasField("next_attempt_schedule_time") else call.scheduled_time
     )
 
@@ -156,13 +157,13 @@ async def _is_polled(client: Client, queue: _Queue) -> bool:
     )
     found = await client.workflow_service.describe_task_queue(request)
     latest = datetime.now(UTC) - POLL_TIME
-    return any(_time(poller.last_access_time) > latest for poller in found.pollers)
+    return any(_to_datetime(poller.last_access_time) > latest for poller in found.pollers)
 
 
-def _no_worker(queue: _Queue, since: datetime) -> Attention:
+def _no_worker_problem(queue: _Queue, since: datetime) -> RunProblem:
     commands = {WORKFLOW_QUEUE: "noetl worker", tool_queue(queue.served): f"noetl worker --tools {queue.served}"}
     command = "noetl worker" if queue.served == "workflows" else commands.get(queue.name)
-    return Attention(
+    return RunProblem(
         "no_worker",
         f"waiting for a worker for {queue.served} (none is polling)",
         since.isoformat(timespec="seconds"),
@@ -173,43 +174,43 @@ def _no_worker(queue: _Queue, since: datetime) -> Attention:
 # ---- what an operator has paused ---------------------------------------------------------------------------------
 
 
-def _paused_run(found: DescribeWorkflowExecutionResponse) -> Iterator[Attention]:
-    """The workflow of the run, of a loop, or of a playbook that it has called."""
+def _paused_run(found: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem]:
+    """Yield the problem of a workflow that is paused in Temporal: of the run, a loop or a called playbook."""
     info = found.workflow_execution_info
     if is_paused(info):
-        told = found.workflow_extended_info.pause_info
-        since, workflow_id = _time(told.paused_time), info.execution.workflow_id
-        yield Attention(
+        pause = found.workflow_extended_info.pause_info
+        since, workflow_id = _to_datetime(pause.paused_time), info.execution.workflow_id
+        yield RunProblem(
             "paused_run",
-            f"{workflow_id} is paused in Temporal {_since_by(since, told.identity, told.reason)}",
+            f"{workflow_id} is paused in Temporal {_pause_text(since, pause.identity, pause.reason)}",
             since.isoformat(timespec="seconds"),
             f"`{unpause_command(workflow_id)}`",
         )
 
 
-def _paused_calls(found: DescribeWorkflowExecutionResponse) -> Iterator[Attention]:
-    """In Temporal's UI or command line; those paused by ``noetl pause`` are resumed with their run."""
+def _paused_calls(found: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem]:
+    """Yield the calls paused with Temporal's UI or command; those paused by ``noetl pause`` resume with their run."""
     workflow_id = found.workflow_execution_info.execution.workflow_id
     for call in found.pending_activities:
         if call.paused and call.pause_info.manual.reason != PAUSE_REASON:
-            since, told = _time(call.pause_info.pause_time), call.pause_info.manual
-            yield Attention(
+            since, pause = _to_datetime(call.pause_info.pause_time), call.pause_info.manual
+            yield RunProblem(
                 "paused_call",
-                f"the call {call.activity_id} is paused in Temporal {_since_by(since, told.identity, told.reason)}",
+                f"the call {call.activity_id} is paused in Temporal {_pause_text(since, pause.identity, pause.reason)}",
                 since.isoformat(timespec="seconds"),
                 f"`temporal activity unpause --workflow-id {workflow_id} --activity-id {call.activity_id}`",
             )
 
 
-def _since_by(since: datetime, by: str, reason: str) -> str:
-    told = f"since {since:%Y-%m-%d %H:%M:%S} UTC" + (f" by {by}" if by else "")
-    return f"{told} ({reason})" if reason else told
+def _pause_text(since: datetime, by: str, reason: str) -> str:
+    pause = f"since {since:%Y-%m-%d %H:%M:%S} UTC" + (f" by {by}" if by else "")
+    return f"{pause} ({reason})" if reason else pause
 
 
 # ---- workflow tasks that fail ------------------------------------------------------------------------------------
 
 
-async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, execution_id: int) -> Attention | None:
+async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, execution_id: int) -> RunProblem | None:
     task = found.pending_workflow_task
     if task.attempt < 2:
         return None
@@ -222,17 +223,17 @@ async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, ex
         return None
     cause, why = cause_of(attributes), ": ".join(_reasons(attributes.failure))[:300]
     words = cause.replace("_", " ")
-    since = _time(failed.event_time)
-    return Attention(
+    since = _to_datetime(failed.event_time)
+    return RunProblem(
         "incident",
         f"incident since {since:%Y-%m-%d %H:%M:%S} UTC, attempt {task.attempt}: {words}{': ' * bool(why)}{why}",
         since.isoformat(timespec="seconds"),
-        _WAYS_OUT.get(cause, _FIXED).format(id=execution_id),
+        _REMEDIES.get(cause, _DEPLOY_A_FIX).format(id=execution_id),
     )
 
 
 def _reasons(failure: Failure) -> Iterator[str]:
-    """The first line of a failure and of each that caused it."""
+    """Yield the first line of a failure and of each of its causes."""
     yield from failure.message.strip().splitlines()[:1]
     if failure.HasField("cause"):
         yield from _reasons(failure.cause)
@@ -246,7 +247,7 @@ async def _last_events(client: Client, execution: WorkflowExecution) -> Iterable
 
 
 def _last_failure(events: Iterable[HistoryEvent]) -> HistoryEvent | None:
-    """Of the workflow tasks since the last that succeeded, newest first. A worker that died is no incident."""
+    """Return the latest workflow task that failed since the last success; None if none did. Timeouts do not count."""
     for event in events:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
             return None
@@ -258,10 +259,10 @@ def _last_failure(events: Iterable[HistoryEvent]) -> HistoryEvent | None:
 # ---- logs that stand still ---------------------------------------------------------------------------------------
 
 
-def unread(problem: Problem) -> Attention:
-    """A run, or a loop of it, whose history the mirror cannot read on."""
-    return Attention(
-        "unread",
+def unread_history(problem: ReadProblem) -> RunProblem:
+    """Return the problem that the mirror cannot read the history of a run or loop."""
+    return RunProblem(
+        "unread_history",
         f"the event log of {problem.workflow_id} is incomplete: the mirror cannot read its history since "
         f"{problem.since:%Y-%m-%d %H:%M:%S} UTC: {_first_line(problem.problem)}",
         problem.since.isoformat(timespec="seconds"),
@@ -273,5 +274,5 @@ def _first_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[0][:300]
 
 
-def _time(stamp: Timestamp) -> datetime:
+def _to_datetime(stamp: Timestamp) -> datetime:
     return stamp.ToDatetime(tzinfo=UTC)
