@@ -16,9 +16,8 @@ from noetl_compiler.language.scripts import FETCHED, code_in, source_of
 from noetl_compiler.language.sinks import KINDS
 from noetl_compiler.language.tools import IN_WORKFLOW
 from noetl_compiler.language.unsupported import (
-    CURSOR,
-    CURSORS,
     REMOTE_CODE,
+    cursor_over,
 )
 from noetl_compiler.value_merge import names_in
 from noetl_temporal.machine.loops.frames import NO_STORE
@@ -103,8 +102,11 @@ def _in_steps(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]
 
 
 def _in_loop(step: Step) -> Iterator[tuple[Span, str]]:
-    if step.loop is not None and step.loop.cursor is not None and step.loop.cursor.kind not in CURSORS:
-        yield step.loop.span, str(CURSOR)
+    if step.loop is None or step.loop.cursor is None:
+        return
+    part = cursor_over(step.loop.cursor.kind)
+    if part is not None:
+        yield step.loop.span, str(part)
 
 
 def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:

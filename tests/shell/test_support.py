@@ -20,7 +20,14 @@ CURSOR = '{cursor: {kind: duckdb, auth: a, claim: "SELECT 1"}, iterator: row}'
 
 REFUSED = [
     ("- step: start\n  tool: {kind: rhai, code: x}\n", "6:9: error: there is no tool 'rhai' here"),
-    (f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n", "6:9: error: a cursor claims rows of postgres only"),
+    (
+        f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n",
+        "6:9: error: a cursor cannot claim rows of duckdb: only one process at a time can open the file",
+    ),
+    (
+        f"- step: start\n  loop: {CURSOR.replace('duckdb', 'mysql')}\n  tool: {{kind: noop}}\n",
+        "6:9: error: a cursor claims rows of postgres only: write kind: postgres, or read the rows",
+    ),
     (
         "- step: start\n  tool: {kind: noop, sink: {kind: gcs, url: u}}\n",
         "6:28: error: there is no sink 'gcs'",

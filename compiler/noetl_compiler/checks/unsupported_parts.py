@@ -10,10 +10,9 @@ from noetl_compiler.framing import unframed_loops
 from noetl_compiler.graph import Json, Span
 from noetl_compiler.language.scripts import FETCHED, source_of
 from noetl_compiler.language.unsupported import (
-    CURSOR,
-    CURSORS,
     REMOTE_CODE,
     Unsupported,
+    cursor_over,
 )
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step, Task
@@ -46,8 +45,9 @@ def _unsupported_parts(playbook: Playbook, report: Report) -> Iterator[tuple[Spa
 
 def _parts_of_loop(step: Step) -> Iterator[tuple[Span, Unsupported]]:
     cursor = step.loop.body.cursor if step.loop is not None else None
-    if cursor is not None and cursor.kind not in CURSORS:
-        yield cursor.span, CURSOR
+    part = None if cursor is None else cursor_over(cursor.kind)
+    if cursor is not None and part is not None:
+        yield cursor.span, part
 
 
 def _parts_of_task(task: Task, report: Report) -> Iterator[tuple[Span, Unsupported]]:
