@@ -36,7 +36,7 @@ from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
 from noetl_temporal.machine.waits.wait import Signal, Wait
 
-__all__ = ["Due", "Refusal", "Requests", "Situation", "fact_of", "situation_of"]
+__all__ = ["Due", "Refusal", "Requests", "Situation", "fact_of", "name_of_held", "situation_of"]
 
 
 class Due(NamedTuple):
@@ -202,9 +202,14 @@ def fact_of(due: Due, machine: Machine, at: int) -> Event:
 
 
 def _held(due: Due, machine: Machine) -> str:
+    return chosen_held(machine.graph, machine.state, name_of_held(due), []).run
+
+
+def name_of_held(due: Due) -> str:
+    """Return the name of the held step that a request is for, as ``noetl retry --step`` takes it."""
     step, iteration = due.request.step, due.request.iteration
     named = "" if step is None else step.text if iteration is None else f"{step.text}[{iteration}]"
-    return chosen_held(machine.graph, machine.state, due.target or named, []).run
+    return due.target or named
 
 
 def _accept(why: str | None) -> None:
