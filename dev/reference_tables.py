@@ -122,9 +122,14 @@ def _tools(_argument: str) -> list[str]:
     return _table("kind", "what it does", "what it changes outside of the run", rows=rows)
 
 
-def _planned(_argument: str) -> list[str]:
+def _unsupported(_argument: str) -> list[str]:
     names = (name for name, kind in KINDS.items() if not kind.has_executor and name not in PSEUDO_KINDS)
-    return _table("kind", "what it would do", rows=((f"`{name}`", KINDS[name].summary) for name in names))
+    rows = ((f"`{name}`", KINDS[name].summary, _sentence(KINDS[name].unsupported)) for name in names)
+    return _table("kind", "what it would do", "why it does not run, and what to use instead", rows=rows)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 # ---- templates -------------------------------------------------------------------------------------------------------
@@ -199,7 +204,7 @@ _TABLES: Mapping[str, Callable[[str], list[str]]] = {
     "words": _words,
     "older": _older,
     "tools": _tools,
-    "planned": _planned,
+    "unsupported": _unsupported,
     "filters": _filters,
     "tests": _tests,
     "budgets": _budgets,

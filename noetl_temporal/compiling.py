@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from noetl_activities.installed_tools import installed_tools
@@ -10,20 +11,31 @@ from noetl_compiler import Result
 from noetl_compiler.catalog import parse_file
 from noetl_compiler.graph import Json
 from noetl_compiler.phases import lowered, parse_playbook
-from noetl_compiler.scripts import Download, with_scripts
+from noetl_compiler.script_files import ScriptError
+from noetl_compiler.script_requests import Download
+from noetl_compiler.scripts import with_scripts
 from noetl_compiler.source import SourceFile
 
 __all__ = ["compile_to_run"]
 
 
-def compile_to_run(file: Path | SourceFile, request: Mapping[str, Json]) -> Result:
-    """Compile a file, or text that was read, for a run with this request; in no thread with a running event loop."""
+def compile_to_run(file: Path | SourceFile, request: Mapping[str, Json], credentials: Path | None = None) -> Result:
+    """Compile a file, or text that was read, for a run with this request; in no thread with a running event loop.
+    Scripts are fetched with the credentials of this process: those in the file ``credentials``, or else its own.
+    """
     tools = installed_tools()
     found = parse_playbook(file, tools) if isinstance(file, SourceFile) else parse_file(file, tools)
-    return lowered(with_scripts(found, request, fetch=_fetch, to_run=True))
+    return lowered(with_scripts(found, request, fetch=partial(_fetch, credentials), to_run=True))
 
 
-def _fetch(download: Download) -> bytes:
-    from noetl_activities.script_fetch import fetch_script  # imports the HTTP client, which few playbooks need here
+def _fetch(credentials: Path | None, download: Download) -> bytes:
+    # These import the HTTP client and what reads credentials, which few playbooks need here.
+    from noetl_activities.script_fetch import fetch_script
+    from noetl_temporal.credential_source import credential_source
+    from noetl_temporal.deployment import DeploymentError
 
-    return fetch_script(download)
+    try:
+        source = credential_source(credentials)
+    except DeploymentError as error:
+        raise ScriptError(str(error)) from None
+    return fetch_script(download, source)

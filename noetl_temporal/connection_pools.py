@@ -18,7 +18,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from noetl_activities.postgres_protocol import guard_logins
-from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS
+from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS, reason_of
 
 __all__ = ["MAX_CONNECTIONS", "Connection", "run_on_pool"]
 
@@ -55,7 +55,10 @@ async def run_on_pool(dsn: str, operation: Callable[[Connection], Awaitable[T]])
         return await _run(pool, operation)
     except LOST_CONNECTION_ERRORS:
         await pool.expire_connections()
-    return await _run(pool, operation)
+    try:
+        return await _run(pool, operation)
+    except asyncpg.InternalClientError as error:
+        raise asyncpg.InterfaceError(f"Postgres failed: {reason_of(error)}") from error
 
 
 async def _run(pool: _Pool, operation: Callable[[Connection], Awaitable[T]]) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-__all__ = ["DATABASE_ERRORS", "LOST_CONNECTION_ERRORS"]
+__all__ = ["DATABASE_ERRORS", "LOST_CONNECTION_ERRORS", "reason_of"]
 
 _CLIENT_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """Errors that a lost connection may raise, including asyncpg's internal errors."""
@@ -14,3 +14,11 @@ DATABASE_ERRORS = (asyncpg.PostgresError, *_CLIENT_ERRORS)
 
 LOST_CONNECTION_ERRORS = (asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError, *_CLIENT_ERRORS)
 """The connection cannot be made or is gone: a fresh one may do."""
+
+
+def reason_of(error: BaseException) -> str:
+    """What happened, in words for people: when a connection is lost, asyncpg tells of its own state instead."""
+    is_closed = isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)
+    if is_closed or isinstance(error, asyncpg.InternalClientError):
+        return "the connection was lost"
+    return str(error) or type(error).__name__

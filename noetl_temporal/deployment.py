@@ -14,7 +14,7 @@ import asyncpg
 
 from noetl_activities.postgres_dsn import DsnError, dsn_place
 from noetl_activities.postgres_protocol import guard_logins
-from noetl_temporal.database_errors import DATABASE_ERRORS
+from noetl_temporal.database_errors import DATABASE_ERRORS, reason_of
 
 __all__ = ["CONNECT_SECONDS", "DeploymentError", "check_postgres", "dsn_problem", "postgres_problem"]
 
@@ -63,5 +63,5 @@ def postgres_problem(error: Exception, dsn: str) -> DeploymentError:
         case ValueError() if not isinstance(error, asyncpg.PostgresError):
             why = "the parameters of the DSN, or the PG* variables of this process, are not known to Postgres"
         case _:
-            why = str(error) or type(error).__name__
+            why = reason_of(error)
     return DeploymentError(f"cannot use {where}: {why}. Check NOETL_POSTGRES: {_FORM}")

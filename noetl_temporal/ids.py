@@ -1,4 +1,4 @@
-"""Execution ids: 63-bit, rising with time, of the family of every NoETL id."""
+"""Execution ids: 63-bit, of the family of every NoETL id. Those of submitted and scheduled runs rise with time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = [
     "LARGEST_ID",
     "LENGTHS",
     "SHORTEST_PREFIX",
+    "called_execution_id",
     "exact_id",
-    "execution_id_at",
     "new_execution_id",
     "scheduled_execution_id",
 ]
@@ -30,18 +30,20 @@ SHORTEST_PREFIX = 6
 
 RANDOM_BITS = 23
 
+CALLED_BITS = 50
+"""How far the id of a called run may be below that of its caller: 37 hours, so that a million calls of one run have
+different ids."""
+
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def new_execution_id() -> int:
     """40 bits of milliseconds since 2024, 23 random bits."""
-    return execution_id_at(time.time_ns() // 1_000_000, secrets.randbits(RANDOM_BITS))
+    return _execution_id_at(time.time_ns() // 1_000_000, secrets.randbits(RANDOM_BITS))
 
 
-def execution_id_at(ms: int, bits: int, above: int = 0) -> int:
-    """The id of a run that begins at ``ms``, milliseconds since the Unix epoch, with this many random ``bits``; the
-    next one ``above`` another where it would not be larger."""
-    return max((ms - EPOCH_MS) << RANDOM_BITS | bits, above + 1)
+def _execution_id_at(ms: int, bits: int) -> int:
+    return (ms - EPOCH_MS) << RANDOM_BITS | bits
 
 
 def scheduled_execution_id(began: datetime, first_run_id: str) -> int:
@@ -50,7 +52,16 @@ def scheduled_execution_id(began: datetime, first_run_id: str) -> int:
     """
     digest = hashlib.sha256(first_run_id.encode()).digest()
     bits = int.from_bytes(digest[:4], "big") >> (32 - RANDOM_BITS)
-    return execution_id_at((began - _UNIX_EPOCH) // timedelta(milliseconds=1), bits)
+    return _execution_id_at((began - _UNIX_EPOCH) // timedelta(milliseconds=1), bits)
+
+
+def called_execution_id(caller: int, key: str) -> int:
+    """The id of the run that a call of the run ``caller`` starts: the same whenever the call with this ``key`` is
+    repeated. It is below the caller's, so that the largest id is that of a run that was submitted; its time is no time
+    of the call.
+    """
+    digest = hashlib.sha256(key.encode()).digest()
+    return caller - 1 - (int.from_bytes(digest[:8], "big") >> (64 - CALLED_BITS))
 
 
 def exact_id(text: str) -> int | None:

@@ -9,7 +9,7 @@ from noetl_temporal.ids import scheduled_execution_id
 from noetl_temporal.naming import child_workflow_id
 from noetl_temporal.run_input import RunInput
 
-__all__ = ["identified", "now", "own_child_id"]
+__all__ = ["child_id_below", "identified", "now", "own_child_id"]
 
 
 def now() -> int:
@@ -28,4 +28,9 @@ def identified(given: RunInput) -> RunInput:
 
 def own_child_id(id_: str) -> str:
     """The workflow id of the child that performs a command with this id."""
-    return child_workflow_id(workflow.info().workflow_id, *id_.split("/"))
+    return child_id_below(workflow.info().workflow_id, id_)
+
+
+def child_id_below(workflow_id: str, id_: str) -> str:
+    """The workflow id of the child of that workflow that performs a command with this id."""
+    return child_workflow_id(workflow_id, *id_.split("/"))

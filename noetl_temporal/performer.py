@@ -282,7 +282,7 @@ class Performer:
             static_summary=summary(command.summary),
         )
         self._chunks.add(command.chunk_id)
-        self._tell_if_paused(command.chunk_id)
+        self._tell_if_paused(own_child_id(command.chunk_id))
         try:
             return cast("LoopEnd", await child)
         finally:
@@ -292,19 +292,19 @@ class Performer:
         """Frames are activities, which Temporal pauses (control.py)."""
         notice = PauseNotice(command.is_paused, command.by, command.reason)
         self._pause = notice if command.is_paused else None
-        for id_ in [*sorted(self._chunks), *self._sub_playbooks.in_flight]:
-            self.messages.tell_paused(own_child_id(id_), notice)
+        for workflow_id in [*map(own_child_id, sorted(self._chunks)), *self._sub_playbooks.in_flight]:
+            self.messages.tell_paused(workflow_id, notice)
 
-    def _tell_if_paused(self, id_: str) -> None:
+    def _tell_if_paused(self, workflow_id: str) -> None:
         """A child has started, and could not be notified before."""
         if self._pause is not None:
-            self.messages.tell_paused(own_child_id(id_), self._pause)
+            self.messages.tell_paused(workflow_id, self._pause)
 
     def terminate_orphans(self, chunk_ids: Iterable[str]) -> None:
         """This run was reset, and has only these chunks, and the playbooks that it waits for: terminate the others.
         The run continues if that fails."""
-        owned = [*chunk_ids, *self._sub_playbooks.in_flight]
-        task = start_terminating_orphans([own_child_id(one) for one in owned])
+        owned = [*map(own_child_id, chunk_ids), *self._sub_playbooks.in_flight]
+        task = start_terminating_orphans(owned)
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     # ---- ends -----------------------------------------------------------------------------------------------------

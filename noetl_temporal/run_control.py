@@ -64,6 +64,8 @@ class RunControl:
             if not now or (await self.suspensions()).pause is None:
                 raise
         await pause_calls(self._temporal, self.workflow_id, frames_only=not now)
+        if (await self.suspensions()).pause is None:  # resumed meanwhile, by someone who saw no paused call yet
+            await unpause_calls(self._temporal, self.workflow_id)
 
     async def resume(self, *, by: str = "", reason: str = "") -> None:
         """Go on with a paused run. Raises RequestRefusedError with the reason, DeploymentError, RPCError."""

@@ -14,7 +14,7 @@ from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror import sql
 from noetl_temporal.naming import RunStatus
 from noetl_temporal.paused_workflows import is_paused
-from noetl_temporal.search_attributes import PATH, SCHEDULE, STATUS, VERSION
+from noetl_temporal.search_attributes import PATH, PAUSED, SCHEDULE, STATUS, VERSION
 from noetl_temporal.visibility import OPEN, PLAYBOOKS, execution_ids, literal
 
 __all__ = ["ListedRun", "RunFilter", "runs_in_log", "runs_in_temporal"]
@@ -120,7 +120,7 @@ async def runs_in_temporal(client: Client, wanted: RunFilter) -> list[ListedRun]
         if len(latest) == wanted.limit:
             break
     found = [_of_temporal(id_, one) for id_, one in await execution_ids(client, latest.values())]
-    return sorted((run for run in found if run), key=lambda run: run.execution_id, reverse=True)
+    return sorted((run for run in found if run), key=lambda run: (run.started, run.execution_id), reverse=True)
 
 
 def _query(wanted: RunFilter) -> str:
@@ -141,23 +141,28 @@ def _query(wanted: RunFilter) -> str:
 def _status_term(status: RunStatus) -> str:
     term = f"ExecutionStatus = {literal(_IN_TEMPORAL[status][1])}"
     if status == "paused":  # by a request, or in Temporal itself
-        return f"({term} AND {STATUS.name} = 'paused' OR {OPEN} AND ExecutionStatus != 'Running')"
+        paused_there = f"{OPEN} AND (ExecutionStatus != 'Running' OR {PAUSED.name} IS NOT NULL)"
+        return f"({term} AND {STATUS.name} = 'paused' OR {paused_there})"
     if status == "partial":
         return f"({term} AND {STATUS.name} = 'partial')"
+    if status == "running":
+        term += f" AND {PAUSED.name} IS NULL"
     hidden = next((own for own, there in _IN_ATTRIBUTE.items() if there == status), None)
     return term if hidden is None else f"({term} AND {STATUS.name} != {literal(hidden)})"
 
 
 def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
-    """Convert a run of Temporal's list; None if its status is unknown. It started at the time in its execution id, even
-    if it has continued as new.
+    """Convert a run of Temporal's list; None if its status is unknown. A submitted run started at the time in its
+    execution id, even if it has continued as new.
     """
     status = _OF_TEMPORAL.get(one.status) if one.status else None
     if status is None:
         return None
-    started = datetime.fromtimestamp(millisecond_of(execution_id) / 1000, UTC)
+    submitted = datetime.fromtimestamp(millisecond_of(execution_id) / 1000, UTC)
+    started = submitted if one.parent_id is None else one.start_time
     found = one.typed_search_attributes
-    if status == "running" and (found.get(STATUS) == "paused" or is_paused(one.raw_info)):
+    is_paused_there = is_paused(one.raw_info) or bool(found.get(PAUSED))
+    if status == "running" and (found.get(STATUS) == "paused" or is_paused_there):
         status = "paused"
     if status == "completed" and found.get(STATUS) == "partial":
         status = "partial"

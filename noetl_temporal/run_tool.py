@@ -325,6 +325,6 @@ class Attempt:
         """What rules and sinks see; the outcome of a call that only stores is seen as a collected one."""
         call = self.call
         kind = call.kind if call.store is None else "collected"
-        names = call_names(call.names, call.step, kind, outcome, self.log.used, call.page or 1)
+        names = call_names(call.names, call.step, kind, outcome, self.log.used, call.page or 1, lambda: call.scope)
         clock = {"now": templates.Clock(self.log.now())}
         return Chain(clock, call.scope, names) if call.aside else Chain(names, clock, call.scope)

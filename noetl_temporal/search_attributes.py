@@ -9,6 +9,7 @@ from noetl_temporal.naming import keyword
 __all__ = [
     "EXECUTION_ID",
     "PATH",
+    "PAUSED",
     "SCHEDULE",
     "SEARCH_ATTRIBUTES",
     "STATUS",
@@ -25,6 +26,9 @@ STATUS = SearchAttributeKey.for_keyword("NoetlStatus")
 EXECUTION_ID = SearchAttributeKey.for_int("NoetlExecutionId")
 SEARCH_ATTRIBUTES = {key.name: "Keyword" for key in (PATH, VERSION, STEP, STATUS)} | {EXECUTION_ID.name: "Int"}
 """What a Temporal must know, as its command line writes it: name -> type."""
+
+PAUSED = SearchAttributeKey.for_keyword_list("TemporalPauseInfo")
+"""Set by Temporal on workflows that are paused, or have calls that are paused, there."""
 
 SCHEDULE = SearchAttributeKey.for_keyword("TemporalScheduledById")
 """Set by Temporal on the runs of a schedule: its name."""

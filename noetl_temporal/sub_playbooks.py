@@ -3,6 +3,9 @@
 The playbook is one of those that were pinned when the run was submitted. Their graphs are part of the workflow's input,
 so a call whose path is a template is a lookup that every replay repeats; the digest is in the child's input.
 
+The ids of a child follow from those of its call alone, whichever chunk or run of the caller makes it: a call that is
+repeated after a reset is the same execution, whose calls find their outcomes in the ledger (dev/decisions/0086).
+
 The child reports what it came to, but asks no rules: the machine does, and a retry is another child with other ids. A
 child that is waited for is cancelled when its caller stops, and then still waited for, so that its cleanup is over
 before that of its caller begins. With ``wait: false`` the call has ended when the child has started.
@@ -21,6 +24,7 @@ from temporalio.exceptions import (
     ApplicationError,
     ChildWorkflowError,
     TerminatedError,
+    WorkflowAlreadyStartedError,
     is_cancelled_exception,
 )
 from temporalio.exceptions import (
@@ -31,12 +35,12 @@ from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Json
 from noetl_compiler.graph.pinned import PinnedCalls, PinnedPlaybook
 from noetl_compiler.language.defaults import CALL_DEPTH
-from noetl_temporal.ids import RANDOM_BITS, execution_id_at
+from noetl_temporal.ids import called_execution_id
 from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.events import Event, ToolFinished
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.naming import DETACHED_MEMO, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, PLAYBOOK_WORKFLOW
-from noetl_temporal.own_workflow import now, own_child_id
+from noetl_temporal.own_workflow import child_id_below, now
 from noetl_temporal.priorities import priority_of
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.search_attributes import attributes_of_run
@@ -53,10 +57,11 @@ _NO = ("", "0", "false", "no", "off")
 
 class Caller(NamedTuple):
     """Whom the playbooks are called for: a run, by its execution id and the digest of its graph, ``depth`` calls below
-    the one that was submitted.
+    the one that was submitted. The workflows of its calls are named below ``workflow_id``.
     """
 
     execution_id: int
+    workflow_id: str
     digest: str
     depth: int
     calls: PinnedCalls
@@ -72,7 +77,7 @@ class _CannotCallError(Exception):
 
 class SubPlaybooks:
     """Those that one workflow calls. ``limit`` is the bytes that one value may have. ``started`` hears the id of each
-    call whose child is waited for, once that runs.
+    workflow whose end is waited for, once it runs.
     """
 
     def __init__(self, caller: Caller, queues: Mapping[str, str], limit: int, started: Callable[[str], None]) -> None:
@@ -80,12 +85,11 @@ class SubPlaybooks:
         self._queues = dict(queues)
         self._limit = limit
         self._on_started = started
-        self._last_id = 0
         self._waited: set[str] = set()
 
     @property
     def in_flight(self) -> Collection[str]:
-        """The ids of the calls whose children are waited for, in order."""
+        """The ids of the workflows that are waited for, in order."""
         return sorted(self._waited)
 
     def start(self, call: ToolCall) -> asyncio.Task[ToolReport]:
@@ -102,17 +106,18 @@ class SubPlaybooks:
     async def _outcome(self, call: ToolCall) -> PlainOutcome:
         playbook, is_waited = self._playbook(call), _flag(call.config.get("wait", True))
         given = self._input(call, playbook)
-        facts = _called_run_facts(call, given)
-        child = await self._started(call, given, playbook, is_waited=is_waited)
+        workflow_id = child_id_below(self._caller.workflow_id, call.id)
+        facts = _called_run_facts(given, workflow_id)
         if not is_waited:
-            child.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            await self._start_detached(workflow_id, given, playbook)
             return {"status": "ok", "result": facts, "meta": facts}
-        self._waited.add(call.id)
-        self._on_started(call.id)
+        child = await self._started(call, workflow_id, given, playbook)
+        self._waited.add(workflow_id)
+        self._on_started(workflow_id)
         try:
             return await _ended(child, call, facts)
         finally:
-            self._waited.discard(call.id)
+            self._waited.discard(workflow_id)
 
     def _playbook(self, call: ToolCall) -> PinnedPlaybook:
         path, version = str(call.config.get("path") or ""), str(call.config.get("version") or "")
@@ -136,10 +141,9 @@ class SubPlaybooks:
 
     def _input(self, call: ToolCall, playbook: PinnedPlaybook) -> RunInput:
         """What the child is asked for: the names bound for the call are its request."""
-        self._last_id = execution_id_at(now(), workflow.random().getrandbits(RANDOM_BITS), self._last_id)
         graph = playbook.graph
         return RunInput(
-            self._last_id,
+            called_execution_id(self._caller.execution_id, call.key),
             graph.source.path,
             graph.source.version,
             graph.digest,
@@ -151,25 +155,55 @@ class SubPlaybooks:
             limit=self._limit,
         )
 
-    async def _started(self, call: ToolCall, given: RunInput, playbook: PinnedPlaybook, *, is_waited: bool) -> _Child:
-        """A reset of the caller replaces the child that the run before started."""
-        policies: dict[str, Any] = {
-            "parent_close_policy": workflow.ParentClosePolicy.REQUEST_CANCEL,
-            "cancellation_type": workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
-        }
-        if not is_waited:
-            policies = {"parent_close_policy": workflow.ParentClosePolicy.ABANDON, "memo": {DETACHED_MEMO: True}}
+    async def _start_detached(self, workflow_id: str, given: RunInput, playbook: PinnedPlaybook) -> None:
+        """Start a child that outlives its caller, unless a run of its caller before a reset has started it."""
+        policy = WorkflowIDReusePolicy.REJECT_DUPLICATE
+        memo = {DETACHED_MEMO: True}
+        try:
+            child = await self._start(
+                workflow_id, given, playbook, policy, workflow.ParentClosePolicy.ABANDON, memo=memo
+            )
+        except WorkflowAlreadyStartedError:
+            return
+        child.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+    async def _started(self, call: ToolCall, workflow_id: str, given: RunInput, playbook: PinnedPlaybook) -> _Child:
+        """After a reset of the caller the child replaces the one that was started before. If the call must not be
+        repeated, its outcome is unknown then.
+        """
+        policy = (
+            WorkflowIDReusePolicy.TERMINATE_IF_RUNNING if call.idempotent else WorkflowIDReusePolicy.REJECT_DUPLICATE
+        )
+        try:
+            return await self._start(workflow_id, given, playbook, policy, workflow.ParentClosePolicy.REQUEST_CANCEL)
+        except WorkflowAlreadyStartedError:
+            message = (
+                f"the playbook {given.path!r} was called before a reset of its caller, and must not be called again"
+            )
+            raise _CannotCallError(error_outcome("unknown_outcome", message)) from None
+
+    async def _start(
+        self,
+        workflow_id: str,
+        given: RunInput,
+        playbook: PinnedPlaybook,
+        reuse: WorkflowIDReusePolicy,
+        close: workflow.ParentClosePolicy,
+        memo: Mapping[str, Any] | None = None,
+    ) -> _Child:
         return await workflow.start_child_workflow(
             PLAYBOOK_WORKFLOW,
             args=[given, Playbook(playbook.graph, playbook.content, self._caller.calls)],
-            id=own_child_id(call.id),
-            id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
+            id=workflow_id,
+            id_reuse_policy=reuse,
             result_type=RunReport,
+            parent_close_policy=close,
+            cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+            memo=memo,
             search_attributes=attributes_of_run(given.path, given.version, given.execution_id),
             static_summary=playbook_summary(playbook.graph),
             static_details=playbook_details(playbook.graph),
             priority=priority_of(playbook.graph),
-            **policies,
         )
 
 
@@ -233,11 +267,11 @@ def _type_of(error: ChildWorkflowError) -> str | None:
     return error.cause.type if isinstance(error.cause, ApplicationError) else None
 
 
-def _called_run_facts(call: ToolCall, given: RunInput) -> dict[str, Json]:
+def _called_run_facts(given: RunInput, workflow_id: str) -> dict[str, Json]:
     """Of the run that was started; ids that exceed 2^53 are texts."""
     return {
         "execution_id": str(given.execution_id),
-        "workflow_id": own_child_id(call.id),
+        "workflow_id": workflow_id,
         "path": given.path,
         "version": given.version,
     }

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import cast
 
 import msgspec
 from msgspec.structs import replace
 
 from noetl_activities.tool import BUILT_IN, tool_names
 from noetl_compiler.diagnostics import nearest
-from noetl_compiler.graph import Graph, Json, Span, Step, Task
+from noetl_compiler.graph import Graph, Span, Step, Task
 from noetl_compiler.graph.pinned import PinnedCalls, call_name, calling_tasks, literal_call
-from noetl_compiler.language.scripts import FETCHED, code_in, source_of
-from noetl_compiler.language.sinks import KINDS
-from noetl_compiler.language.tools import IN_WORKFLOW
+from noetl_compiler.language import sinks
+from noetl_compiler.language.scripts import code_in
+from noetl_compiler.language.tools import IN_WORKFLOW, KINDS
 from noetl_compiler.language.unsupported import (
-    REMOTE_CODE,
+    RESULT_REFERENCE,
     cursor_over,
+    fetches_result,
 )
 from noetl_compiler.value_merge import names_in
 from noetl_temporal.machine.loops.frames import NO_STORE
@@ -109,13 +109,21 @@ def _in_loop(step: Step) -> Iterator[tuple[Span, str]]:
         yield step.loop.span, str(part)
 
 
+def _missing(kind: str, tools: Collection[str]) -> str:
+    known = KINDS.get(kind)
+    if known is not None and known.unsupported:
+        return f'tool kind "{kind}" is not supported: {known.unsupported}'
+    return f"there is no tool {kind!r} here: the tools are {', '.join(sorted(tools))}"
+
+
 def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     if task.kind not in tools and task.kind not in IN_WORKFLOW:
-        yield task.span, f"there is no tool {task.kind!r} here: the tools are {', '.join(sorted(tools))}"
+        yield task.span, _missing(task.kind, tools)
     script = names_in(task.config).get("script")
     if task.kind in tools and isinstance(script, dict) and code_in(script) is None:
-        is_fetched = source_of(cast("dict[str, Json]", script)) in FETCHED
-        yield task.span, _UNFETCHED if is_fetched else str(REMOTE_CODE)
+        yield task.span, _UNFETCHED
+    if fetches_result(task.kind, names_in(task.config), names_in(task.input)):
+        yield task.span, str(RESULT_REFERENCE)
     for sink in task.sinks:
-        if sink.kind not in KINDS:
-            yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(KINDS))}"
+        if sink.kind not in sinks.KINDS:
+            yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(sinks.KINDS))}"

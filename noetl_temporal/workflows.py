@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from temporalio import workflow
@@ -29,7 +30,7 @@ from noetl_temporal.control_requests import (
 )
 from noetl_temporal.controlled_workflow import ControlledWorkflow, fact_of_pause, refuse
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, joined
-from noetl_temporal.machine.commands import Emit, Finish
+from noetl_temporal.machine.commands import ChunkInput, Emit, Finish
 from noetl_temporal.machine.events import (
     Answered,
     Decided,
@@ -62,7 +63,7 @@ from noetl_temporal.naming import (
     keyword,
 )
 from noetl_temporal.orphans import ResetInterceptor
-from noetl_temporal.own_workflow import identified, now
+from noetl_temporal.own_workflow import child_id_below, identified, now
 from noetl_temporal.performer import Performer
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.search_attributes import EXECUTION_ID, STATUS, STEP
@@ -93,7 +94,10 @@ class PlaybookWorkflow(ControlledWorkflow):
             limit=given.limit,
             secrets_key=workflow.info().first_execution_run_id,
         )
-        caller = Caller(given.execution_id, playbook.graph.digest, given.depth, playbook.calls)
+        info = workflow.info()
+        if given.depth and given.state is None:
+            self._machine.move_slots(UUID(info.first_execution_run_id).int)
+        caller = Caller(given.execution_id, info.workflow_id, playbook.graph.digest, given.depth, playbook.calls)
         self._performer = Performer(self.trail, given.queues, given.limit, caller, self._emitted)
         self._host = WorkflowHost(self._machine, self._performer, given.limit, self._show_status)
         self._is_shown_paused = self._machine.is_suspended
@@ -249,7 +253,7 @@ class LoopWorkflow:
         self.trail = Trail()
         input_ = joined(given.input, body, items, scope)
         self._machine = loop_machine(input_, state.get("machine"), limit=given.limit)
-        caller = Caller(given.input.execution_id, body.caller, given.depth, body.calls)
+        caller = Caller(given.input.execution_id, _loop_workflow_id(input_), body.caller, given.depth, body.calls)
         self._performer = Performer(self.trail, given.queues, given.limit, caller, lambda _emit: None)
         self._host = WorkflowHost(self._machine, self._performer, given.limit)
 
@@ -288,6 +292,12 @@ class LoopWorkflow:
     def state(self) -> Json:
         """The machine's state."""
         return self._machine.snapshot()
+
+
+def _loop_workflow_id(chunk: ChunkInput) -> str:
+    """That of the first chunk of the loop, which is the same whichever chunk has an item."""
+    info = workflow.info()
+    return info.workflow_id if info.parent is None else child_id_below(info.parent.workflow_id, chunk.loop_id)
 
 
 WORKFLOWS: Sequence[type] = (PlaybookWorkflow, LoopWorkflow)

@@ -7,6 +7,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,9 @@ from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import owned_stack
 from tests import nats_server
+
+if TYPE_CHECKING:
+    from tests.object_store import ObjectStore
 
 
 def pytest_configure() -> None:
@@ -55,6 +59,15 @@ def nats_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A NATS server with JetStream."""
     with nats_server.served(tmp_path_factory.mktemp("nats")) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[ObjectStore]:
+    """A server compatible with S3."""
+    from tests.object_store import served  # slow to import, and few tests need it
+
+    with served() as store:
+        yield store
 
 
 @pytest.fixture

@@ -9,6 +9,20 @@ from typing import Any
 
 __all__ = ["FIELDS", "METADATA", "READABLE", "field_problem", "foreign_type_problem", "unknown_keys"]
 
+_KEYS = frozenset(
+    {"access_key_id", "key_id", "aws_access_key_id"}
+    | {"secret_access_key", "secret_key", "secret", "aws_secret_access_key"}
+    | {"region", "endpoint", "scope"}
+)
+"""The keys of an object store, and where it is."""
+
+_GOOGLE = frozenset(
+    {"project_id", "private_key_id", "private_key", "client_email", "client_id", "auth_uri", "token_uri"}
+    | {"auth_provider_x509_cert_url", "client_x509_cert_url", "universe_domain"}
+    | {"client_secret", "refresh_token", "account", "quota_project_id"}
+)
+"""The fields of Google's key files: those of a service account, and those of a person, which no tool can use."""
+
 FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "postgres": frozenset(
@@ -28,6 +42,8 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
             | {"sf_host", "host", "sf_port", "port", "sf_protocol", "protocol"}
         ),
         "ibm_quantum": frozenset({"token", "instance", "channel"}),
+        "s3": _KEYS | {"session_token", "aws_session_token"},
+        "gcs": _KEYS | {"service_account_json", "service_account_key", "token", "access_token"} | _GOOGLE,
     }
 )
 """Type -> the fields that the tools read."""
@@ -38,7 +54,10 @@ READABLE = "secret"
 METADATA = frozenset({"description", "tags"})
 """Fields that only document the credential."""
 
-_ALIASES = {"apikey": "api_key"}
+_ALIASES = {
+    "apikey": "api_key",
+    **dict.fromkeys(("gcs_hmac", "gcp", "google_oauth", "google_service_account", "service_account"), "gcs"),
+}
 _SHOWN = 40
 """Maximum length of a type in a message."""
 

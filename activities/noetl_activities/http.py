@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from contextlib import suppress
 
 import httpx
 
-from noetl_activities.address_guard import AddressGuard
 from noetl_activities.errors import ConfigError
-from noetl_activities.guarded_transport import GuardedTransport, is_caused_by
-from noetl_activities.http_body import ACCEPT_ENCODING
-from noetl_activities.http_cookies import QuietCookieJar
+from noetl_activities.guarded_client import failure_kind, guarded_client
 from noetl_activities.http_data import data_of
 from noetl_activities.http_exchange import MAX_ERROR_BYTES, MAX_ERROR_CHARS, HttpResponse, exchange
 from noetl_activities.http_request import build, key_headers, where
-from noetl_activities.name_lookup import UnknownHostError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.retry_after import retry_after
-from noetl_activities.stack_ports import StackPorts
 from noetl_activities.tool import Credential, Json, Request, ToolContext
 from noetl_activities.tool_spec import built_in
 from noetl_compiler.language.error_kinds import http_kind
@@ -61,18 +55,8 @@ class HttpTool:
 
 async def _exchange(request: Request, credential: Credential) -> HttpResponse:
     config = request.config
-    transport = GuardedTransport(
-        AddressGuard.from_environment(),
-        StackPorts.from_environment(),
-        verify=_flag(config, "verify_ssl", "verify", True),
-    )
-    async with httpx.AsyncClient(
-        transport=transport,
-        headers={"Accept-Encoding": ACCEPT_ENCODING},
-        timeout=httpx.Timeout(None, connect=request.connect_timeout, read=request.read_timeout),
-        trust_env=False,
-        cookies=QuietCookieJar(),
-    ) as client:
+    timeout = httpx.Timeout(None, connect=request.connect_timeout, read=request.read_timeout)
+    async with guarded_client(timeout, verify=_flag(config, "verify_ssl", "verify", True)) as client:
         made = build(client, config, credential, key_headers(request))
         return await exchange(
             client, made, follow_redirects=_flag(config, "follow_redirects", "allow_redirects", False)
@@ -163,17 +147,7 @@ def _failed(error: httpx.HTTPError, request: Request) -> Outcome:
         raise ConfigError(f"{call}: {error}") from error
     if isinstance(error, httpx.TimeoutException):
         return Outcome("error", error=ErrorInfo("timeout", f"{call}: {_late(error, request)}"))
-    return Outcome("error", error=ErrorInfo(_kind(error), f"{call}: {str(error) or type(error).__name__}"))
-
-
-def _kind(error: httpx.HTTPError) -> str:
-    if isinstance(error, UnknownHostError):
-        return "dns"
-    if isinstance(error, httpx.ConnectError) and is_caused_by(error, ssl.SSLError):
-        return "tls"
-    if isinstance(error, httpx.TooManyRedirects):
-        return "client_error"
-    return "connection" if isinstance(error, httpx.TransportError) else "server_error"
+    return Outcome("error", error=ErrorInfo(failure_kind(error), f"{call}: {str(error) or type(error).__name__}"))
 
 
 def _late(error: httpx.TimeoutException, request: Request) -> str:

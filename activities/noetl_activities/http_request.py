@@ -13,7 +13,7 @@ import httpx
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.tool import Credential, Json, Request
 
-__all__ = ["build", "key_digest", "key_headers", "where"]
+__all__ = ["build", "credential_headers", "key_digest", "key_headers", "where"]
 
 _IN_QUERY = frozenset({"GET", "DELETE", "HEAD", "OPTIONS"})
 _BODIES = ("payload", "body", "json", "form")
@@ -51,7 +51,7 @@ def build(
     query, body = _route_data(config)
     try:
         headers = httpx.Headers({str(name): _text(value) for name, value in _map(config, "headers").items()})
-        headers.update(_credential_headers(credential))
+        headers.update(credential_headers(credential))
         headers.update(more_headers)
         target = httpx.URL(url.strip()).copy_merge_params(_params(query))
         if not target.is_absolute_url:
@@ -117,7 +117,7 @@ def _body(config: dict[str, Json], body: Json, headers: httpx.Headers) -> dict[s
     return {"json": fields}
 
 
-def _credential_headers(credential: Credential) -> dict[str, str]:
+def credential_headers(credential: Credential) -> dict[str, str]:
     """Headers of a credential: bearer, basic or api_key."""
     if not credential:
         return {}

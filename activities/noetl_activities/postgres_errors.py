@@ -58,7 +58,7 @@ def sql_error(error: BaseException, config: dict[str, Json] | None = None) -> Ou
     if isinstance(error, UnreachableError):
         return Outcome("error", error=ErrorInfo(error.kind, str(error)), pg=facts)
     if _lost_the_connection(error):
-        return Outcome("error", error=ErrorInfo("connection", f"lost the connection to Postgres: {error}"), pg=facts)
+        return Outcome("error", error=ErrorInfo("connection", "lost the connection to Postgres"), pg=facts)
     if isinstance(error, OSError):
         message = f"lost the connection to Postgres: {reason_of(error)}"
         return Outcome("error", error=ErrorInfo("connection", message), pg=facts)
@@ -111,7 +111,9 @@ def _words(error: asyncpg.PostgresError) -> str:
 
 
 def _lost_the_connection(error: BaseException) -> bool:
-    """Whether the connection was lost during a statement, for which asyncpg has several errors."""
+    """Whether the connection was lost during a statement, for which asyncpg has several errors: they tell of its own
+    state, not of what happened.
+    """
     if isinstance(error, asyncpg.InternalClientError):
         return True
     return isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)

@@ -1,51 +1,61 @@
-"""Fetches a script by http, through the guards of the http tool."""
+"""Fetches a script by http or from an object store, through the guards of the http tool."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import httpx
 
-from noetl_activities.address_guard import ALLOW_VARIABLE, AddressGuard
-from noetl_activities.errors import RefusedError, ToolError
-from noetl_activities.guarded_transport import GuardedTransport
-from noetl_activities.http_body import ACCEPT_ENCODING
-from noetl_activities.http_cookies import QuietCookieJar
+from noetl_activities.address_guard import ALLOW_VARIABLE
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.errors import CredentialError, RefusedError, ToolError
+from noetl_activities.guarded_client import guarded_client
 from noetl_activities.http_exchange import exchange
-from noetl_activities.stack_ports import StackPorts
-from noetl_compiler.scripts import Download, ScriptError
+from noetl_activities.http_request import credential_headers
+from noetl_activities.object_store import StoredObject, error_code, object_request
+from noetl_activities.tool import Credential
+from noetl_compiler.language.scripts import STORES
+from noetl_compiler.script_files import ScriptError
+from noetl_compiler.script_requests import Download, shown_address
 
 __all__ = ["fetch_script"]
 
+_OWN = "scripts are fetched by the process that submits the playbook"
 
-def fetch_script(download: Download) -> bytes:
+
+def fetch_script(download: Download, source: CredentialSource) -> bytes:
     """The body of the response. Raises ScriptError. Must not be called in a thread with a running event loop."""
-    return asyncio.run(_fetched(download))
-
-
-async def _fetched(download: Download) -> bytes:
-    shown = str(httpx.URL(download.url).copy_with(query=None, userinfo=b""))
+    shown = shown_address(download.url)
     try:
-        async with asyncio.timeout(download.timeout), _client(download.timeout) as client:
-            request = client.build_request("GET", download.url, headers=dict(download.headers))
+        url, headers = _request(download, source)
+    except CredentialError as error:
+        raise ScriptError(f"cannot fetch {shown}: {error}", f"{_OWN}: its own credentials count") from None
+    except ToolError as error:
+        raise ScriptError(f"cannot fetch {shown}: {error}") from None
+    return asyncio.run(_fetched(shown, url, headers, download.timeout))
+
+
+def _request(download: Download, source: CredentialSource) -> tuple[str, Mapping[str, str]]:
+    """Raises ToolError."""
+    credential: Credential = source.find(download.auth) if download.auth else {}
+    if download.url.partition("://")[0] not in STORES.values():
+        return download.url, {**dict(download.headers), **credential_headers(credential)}
+    return object_request("GET", StoredObject.at(download.url), credential, download.region, download.endpoint)
+
+
+async def _fetched(shown: str, url: str, headers: Mapping[str, str], seconds: float) -> bytes:
+    try:
+        async with asyncio.timeout(seconds), guarded_client(httpx.Timeout(seconds)) as client:
+            request = client.build_request("GET", url, headers=headers)
             response, body = await exchange(client, request, follow_redirects=True)
     except TimeoutError:
-        raise ScriptError(f"cannot fetch {shown}: no complete response after {download.timeout:g} s") from None
+        raise ScriptError(f"cannot fetch {shown}: no complete response after {seconds:g} s") from None
     except RefusedError as error:
-        hint = f"scripts are fetched by the process that submits the playbook: its own {ALLOW_VARIABLE} counts"
-        raise ScriptError(f"cannot fetch {shown}: {error}", hint) from error
+        raise ScriptError(f"cannot fetch {shown}: {error}", f"{_OWN}: its own {ALLOW_VARIABLE} counts") from error
     except (httpx.HTTPError, httpx.InvalidURL, ToolError, ValueError) as error:
         raise ScriptError(f"cannot fetch {shown}: {str(error) or type(error).__name__}") from error
     if not response.is_success:
-        raise ScriptError(f"cannot fetch {shown}: it returned {response.status_code} {response.reason_phrase}".rstrip())
+        told = f"{response.status_code} {response.reason_phrase}".rstrip()
+        raise ScriptError(f"cannot fetch {shown}: it returned {told}{error_code(body)}")
     return bytes(body)
-
-
-def _client(timeout: float) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        transport=GuardedTransport(AddressGuard.from_environment(), StackPorts.from_environment(), verify=True),
-        headers={"Accept-Encoding": ACCEPT_ENCODING},
-        trust_env=False,
-        cookies=QuietCookieJar(),
-        timeout=timeout,
-    )

@@ -21,7 +21,8 @@ _SHORTEST_IN_QUERY = 8
 
 _PLACES = "db_host db_port db_name db_user host port database dbname user schema"
 _USES = "type source inject header header_name oauth_credential scope provider service sslmode ssl sslrootcert"
-_PUBLIC = frozenset(f"{_PLACES} {_USES}".split())
+_OF_STORES = "region endpoint project_id client_email auth_uri token_uri universe_domain"
+_PUBLIC = frozenset(f"{_PLACES} {_USES} {_OF_STORES}".split())
 
 
 def secrets_of(credential: Credential, known: frozenset[str]) -> frozenset[str]:

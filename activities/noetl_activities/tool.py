@@ -40,7 +40,7 @@ __all__ = [
 BUILT_IN = frozenset(
     {
         *("container", "duckdb", "http", "nats", "noop", "postgres", "python", "quantum"),
-        *("secrets", "shell", "snowflake", "snowflake_transfer", "transfer"),
+        *("artifact", "secrets", "shell", "snowflake", "snowflake_transfer", "transfer"),
     }
 )
 """The kinds that this package registers."""

@@ -148,7 +148,7 @@ _MEANINGS: dict[Code, str] = {
     Code.SHARED_ROUTE: "A step is on the route of a loop's items, and is reached from elsewhere too.",
     Code.UNKNOWN_TOOL: "No installed package provides a tool kind, or the one that does cannot be loaded.",
     Code.NO_EXECUTOR: (
-        "A kind of tool or another part of the playbook is known but not supported yet, so a run is refused."
+        "A kind of tool or another part of the playbook is known but not supported, so a run is refused."
     ),
     Code.UNKNOWN_WORKBOOK_TASK: (
         "A step calls a workbook task that does not exist, or workbook tasks call each other in a cycle."

@@ -66,7 +66,14 @@ def _of_request(task: Task) -> Guarantee:
 
 def _of_run(task: Task) -> Guarantee:
     retried = "; its policy starts another after an error" if _retries_errors(task) else ""
-    return Guarantee("exactly once", f"one run is started, whose calls have their own guarantees{retried}")
+    if _config(task).get("wait") is False:
+        return Guarantee("exactly once", f"one run is started, whose calls have their own guarantees{retried}")
+    if not task.idempotent and not retried:
+        return Guarantee(
+            "at most once", "not started again after a reset of its caller: it fails with kind unknown_outcome"
+        )
+    repeated = "started again after a reset of its caller, as the same execution"
+    return Guarantee("at least once", f"{repeated}, whose calls keep their guarantees{retried}")
 
 
 def _of_transfer(task: Task) -> Guarantee:

@@ -15,7 +15,7 @@ from noetl_compiler.nodes import Node, plain
 from noetl_compiler.source import Span
 from noetl_compiler.syntax import Name
 
-__all__ = ["Request", "number_of", "read_request", "seconds_of"]
+__all__ = ["UNAWAITED", "Request", "number_of", "read_request", "seconds_of"]
 
 _WHO = ("by", "reason")
 _TAKES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -27,12 +27,16 @@ _TAKES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "resume": _WHO,
         "retry": ("step", "iteration", *_WHO),
         "skip": ("step", "iteration", "data", *_WHO),
+        "cancel": ("step", "reason"),
     }
 )
 """The keys that each request may have beside ``do``, ``when`` and ``at``."""
 
 _NEEDS: Mapping[str, str] = MappingProxyType({"signal": "name", "skip": "step"})
 """The key that a request cannot do without."""
+
+UNAWAITED = ("pause", "cancel")
+"""Requests for which no run waits: they come while it runs."""
 
 _SOMEBODY = "test"
 
@@ -102,9 +106,11 @@ def _check(fields: ConstructFields, request: Request) -> None:
     if request.at is not None and "when" in fields:
         node = cast("Node", fields.node.get("at"))
         fields.report.error(Code.CONFLICTING_FIELDS, node.span, '"at" beside "when"', "keep one of them")
-    if request.do == "pause" and not any(key in fields for key in ("step", "at", "when")):
-        hint = "a run never waits for a pause: write step: (it is paused after that step starts), at: or when: start"
-        fields.report.error(Code.MISSING_FIELD, fields.span, '"do: pause" needs a moment', hint)
+    if request.do in UNAWAITED and not any(key in fields for key in ("step", "at", "when")):
+        hint = (
+            f"a run never waits for a {request.do}: write step: (it comes after that step starts), at: or when: start"
+        )
+        fields.report.error(Code.MISSING_FIELD, fields.span, f'"do: {request.do}" needs a moment', hint)
 
 
 _ALL = frozenset(key for keys in _TAKES.values() for key in keys)

@@ -12,7 +12,6 @@ Without ``fetch`` only files are read, so that a playbook can be compiled withou
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,14 +27,13 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, sort_and_dedupe
 from noetl_compiler.forecasting.static_scope import known_names
 from noetl_compiler.graph import Json, Span, Value
-from noetl_compiler.language import keys
-from noetl_compiler.language.quantities import duration
-from noetl_compiler.language.scripts import FETCHED, URIS, source_of
+from noetl_compiler.language.scripts import SOURCES, URIS, source_of
 from noetl_compiler.language.tools import SQL_LANGUAGES
 from noetl_compiler.nodes import ScalarNode
 from noetl_compiler.phases import ParsedPlaybook
 from noetl_compiler.report import Report
 from noetl_compiler.script_files import ScriptError, decoded_script, read_script, script_path
+from noetl_compiler.script_requests import Download, download_of, shown_address
 from noetl_compiler.source import SourceFile, expressions
 from noetl_compiler.syntax import ForeignText, Playbook, Task
 from noetl_compiler.value_merge import names_in, overlay, picked
@@ -43,22 +41,8 @@ from noetl_compiler.value_merge import names_in, overlay, picked
 __all__ = ["Download", "Fetch", "ScriptError", "tasks_with_files", "with_scripts"]
 
 
-class Download(NamedTuple):
-    """A request for a script. ``timeout`` is in seconds, for the whole exchange."""
-
-    url: str
-    headers: tuple[tuple[str, str], ...] = ()
-    timeout: float = 30.0
-
-
 Fetch: TypeAlias = Callable[[Download], bytes]
 """Makes the request and returns the body, at most one byte more than language.scripts.MAX_BYTES. Raises ScriptError."""
-
-MAX_SECONDS = 600
-"""That a source may let its server take."""
-
-_SECRET = re.compile(r"(?<=//)[^/@\s]*@|[?#].*", re.DOTALL)
-"""What of an address may be a credential: the user before the host, the query behind the path."""
 
 _RENDERED_LATER = "the address of this script is known only at run time"
 _VERBATIM = "the script contains a template, but code that is fetched is not rendered"
@@ -162,10 +146,10 @@ class _Pinning:
             raise ScriptError(f"{_RENDERED_LATER}: {failure.message}", _READS) from None
         script: dict[str, Json] = rendered["script"]
         kind = source_of(script)
-        if kind not in FETCHED:
-            return None
+        if kind not in SOURCES:
+            raise ScriptError(f'"{kind:.40}" is not a source of scripts', f"the sources are {', '.join(SOURCES)}")
         address = str(next((script[name] for name in URIS if script.get(name)), ""))
-        return self._file(address) if kind == "file" else self._download(script, address)
+        return self._file(address) if kind == "file" else self._download(script, kind, address)
 
     def _file(self, address: str) -> _Script:
         playbook = self.found.source.file
@@ -173,14 +157,14 @@ class _Pinning:
         path = script_path(playbook, address)
         return _Script(str(Path(playbook).parent / path), str(path), "file", text)
 
-    def _download(self, script: Mapping[str, Json], address: str) -> _Script | None:
-        download = _request(script, address)
+    def _download(self, script: Mapping[str, Json], kind: str, address: str) -> _Script | None:
+        download = download_of(script, kind, address)
         if self.fetch is None:
             return None
         if download not in self._fetched:
             self._fetched[download] = self.fetch(download)
-        shown = _SECRET.sub("", download.url)
-        return _Script(shown, shown, "http", decoded_script(self._fetched[download], shown))
+        shown = shown_address(download.url)
+        return _Script(shown, shown, kind, decoded_script(self._fetched[download], shown))
 
     def _check(self, script: _Script, task: Task) -> None:
         """Findings in a script have their place in it."""
@@ -194,33 +178,6 @@ class _Pinning:
             if opened := next(iter(expressions(script.text)), None):
                 report.warning(Code.TEMPLATE_IN_CODE, source.span(*opened), _VERBATIM, _BIND)
         self.findings += report.found
-
-
-def _request(script: Mapping[str, Json], address: str) -> Download:
-    """How a script is fetched by http: from the endpoint of its source, else from its own address."""
-    given: Json = script.get("source")
-    source = cast("dict[str, Json]", given) if isinstance(given, dict) else {}
-    if any(source.get(name) for name in keys.AUTH):
-        raise ScriptError(
-            "a script is fetched without a credential", "remove auth, or put the script beside the playbook"
-        )
-    method, headers = str(source.get("method") or "GET").upper(), cast("Json", source.get("headers") or {})
-    if method != "GET":
-        raise ScriptError(f"a script is fetched by GET, not by {method}")
-    if not isinstance(headers, dict):
-        raise ScriptError("the headers of a script's source are not a mapping")
-    named = tuple((str(name), str(value)) for name, value in cast("dict[str, Json]", headers).items())
-    url, limit = str(source.get("endpoint") or address), source.get("timeout")
-    if not url.startswith(("http://", "https://")):
-        raise ScriptError(f'"{_SECRET.sub("", url)}" is not an http(s) address', "begin it with http:// or https://")
-    return Download(url, named) if limit is None else Download(url, named, _seconds(limit))
-
-
-def _seconds(limit: Json) -> float:
-    found = duration(str(limit))
-    if found is None or not 0 < found <= MAX_SECONDS:
-        raise ScriptError(f"the timeout of a script's source is {limit!r:.40}", f"write seconds, at most {MAX_SECONDS}")
-    return found
 
 
 def _place(task: Task) -> Span:

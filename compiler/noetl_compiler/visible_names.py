@@ -121,7 +121,8 @@ class VisibleNames:
             case "iter":
                 return None if self.regions else self._iteration(use)
             case "loop" | "_loop":
-                return None if self.regions or name in self._beside_counts else COUNTS
+                known = COUNTS | self.results if self._profile.task_results else COUNTS
+                return None if self.regions or name in self._beside_counts else known
             case "event":
                 return BELOW_EVENT if self._has_event(use) and name not in self._beside_counts else None
             case _:
@@ -194,7 +195,7 @@ class VisibleNames:
     @cached_property
     def _beside_results(self) -> frozenset[str]:
         step = {"step"} if self._profile.outcome == "step" else _NONE
-        steps = {"steps"} if self._profile.task_results else _NONE
+        steps = {"steps", "loop"} if self._profile.task_results else _NONE
         return RUN | step | steps | self.ctx | self.regions | self.workload | self.keychain
 
     @cached_property

@@ -87,7 +87,8 @@ async def histories(client: Client, workflow_id: str) -> Histories:
 
 async def longest_task(client: Client, run: WorkflowExecution) -> float:
     """The milliseconds between start and completion of the longest workflow task of a run."""
-    started, longest = {}, 0.0
+    started: dict[int, int] = {}
+    longest = 0.0
     async for event in client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history_events():
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED:
             started[event.event_id] = event.event_time.ToMilliseconds()

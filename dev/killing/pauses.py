@@ -20,9 +20,11 @@ TRIES = 120
 
 @asynccontextmanager
 async def paused(run: RunHandle, chance: random.Random) -> AsyncGenerator[bool]:
-    """Pause the run, sometimes with its calls, for the block. False when it cannot be paused, as when it has ended."""
+    """Pause the run, sometimes with its calls, for the block; sometimes it is resumed at the same moment, which of the
+    two is first is not known then. False when it cannot be paused, as when it has ended.
+    """
     try:
-        await run.pause(by="killing", now=chance.random() < 0.5)
+        await _pause(run, chance)
     except (RequestRefusedError, RPCError, OSError) as error:
         print(f"not paused: {error}"[:120], flush=True)
         yield False
@@ -34,6 +36,18 @@ async def paused(run: RunHandle, chance: random.Random) -> AsyncGenerator[bool]:
     finally:
         await asyncio.sleep(chance.uniform(0.5, 2))
         await _resume(run)
+
+
+async def _pause(run: RunHandle, chance: random.Random) -> None:
+    pause = run.pause(by="killing", now=chance.random() < 0.5)
+    if chance.random() < 0.7:
+        await pause
+        return
+    paused_, resumed = await asyncio.gather(pause, run.resume(by="killing"), return_exceptions=True)
+    if isinstance(paused_, BaseException):
+        raise paused_
+    if isinstance(resumed, BaseException) and not isinstance(resumed, RequestRefusedError):
+        raise resumed
 
 
 async def _resume(run: RunHandle) -> None:

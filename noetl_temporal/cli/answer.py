@@ -103,7 +103,7 @@ def _decide(
 
 
 def _form_value(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, Any]:
-    """``amount=3`` as the form has it: a field of type text takes the text, any other takes YAML, as ``--set`` does."""
+    """``amount=3`` as the form has it: a field of type string takes the text, others take YAML, as ``--set`` does."""
     filled: dict[str, Any] = {}
     for field in fields:
         name, equals, value = field.partition("=")
@@ -113,7 +113,7 @@ def _form_value(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, A
             known = ", ".join(f"{known} ({_type_of(form[known])})" for known in form)
             has = f"its fields are {known}" if known else "it has no fields"
             raise click.UsageError(f"the form has no field {cut(name)!r}: {has}")
-        filled[name] = value if _type_of(form[name]) == "text" else read_value("--form", name, value)
+        filled[name] = value if _type_of(form[name]) == "string" else read_value("--form", name, value)
     return filled
 
 

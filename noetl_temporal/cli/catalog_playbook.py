@@ -48,11 +48,11 @@ def entry_fields(entry: CatalogEntry) -> dict[str, object]:
     return fields
 
 
-def read_registered(name: str, request: Mapping[str, Json]) -> Playbook:
+def read_registered(name: str, request: Mapping[str, Json], credentials: Path | None = None) -> Playbook:
     """The version, compiled for a run with this request; its diagnostics go to stderr. One that is wrong ends the
-    command with status 2. Raises NotStartedError, DeploymentError."""
+    command with status 2. ``credentials`` has those of its scripts. Raises NotStartedError, DeploymentError."""
     dsn = catalog_dsn()
-    read, problems = asyncio.run(_read(dsn, name, request))
+    read, problems = asyncio.run(_read(dsn, name, request, credentials))
     for result in problems:
         show_findings(result, _NOTHING_STARTED)
     if read is None:
@@ -60,19 +60,21 @@ def read_registered(name: str, request: Mapping[str, Json]) -> Playbook:
     return read
 
 
-async def _read(dsn: str, name: str, request: Mapping[str, Json]) -> tuple[Playbook | None, tuple[Result, ...]]:
+async def _read(
+    dsn: str, name: str, request: Mapping[str, Json], credentials: Path | None
+) -> tuple[Playbook | None, tuple[Result, ...]]:
     from noetl_temporal.catalog_runs import pinned
     from noetl_temporal.compiling import compile_to_run
 
     entry = await entry_of(dsn, name, NotStartedError)
-    result = await asyncio.to_thread(compile_to_run, entry.source, request)  # scripts are fetched
+    result = await asyncio.to_thread(compile_to_run, entry.source, request, credentials)  # scripts are fetched
     if result.graph is None:
         return None, (result,)
     calls, problems = await pinned(dsn, entry, result.graph)
     if problems:
         return None, problems
-    credentials = tuple(found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT)
-    return Playbook(result.graph, entry.content, credentials, calls), (result,)
+    literal = tuple(found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT)
+    return Playbook(result.graph, entry.content, literal, calls), (result,)
 
 
 async def entry_of(dsn: str, name: str, error: type[StackError] = WrongArgumentError) -> CatalogEntry:

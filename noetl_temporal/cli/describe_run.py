@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 from urllib.parse import quote
 
-from msgspec.structs import replace
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
+from noetl_temporal.cli.called_waits import CalledWaits, open_waits, waits_below
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.log_reading import log_summary
 from noetl_temporal.cli.run_problems import RunProblem, problems_of_run
 from noetl_temporal.cli.run_report import RunSummary
-from noetl_temporal.cli.suspensions import Suspension, suspensions_of
-from noetl_temporal.cli.waiting import OpenWait, open_wait
+from noetl_temporal.cli.suspensions import suspensions_of
+from noetl_temporal.cli.waiting import open_wait
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
-from noetl_temporal.mirror.read import CalledRun, StepSummary, steps_of
+from noetl_temporal.mirror.read import StepSummary, steps_of
 from noetl_temporal.paused_workflows import is_paused
 from noetl_temporal.run_input import RunReport
-from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs, UnknownRunError
+from noetl_temporal.runs import RunHandle, Runs
 from noetl_temporal.search_attributes import PATH
 
 __all__ = ["describe_run", "steps_from_log"]
@@ -49,18 +49,19 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
     logged = await log_summary(log, found.namespace, handle, found.run_id)
     started = await _start_time(runs, handle, found)
     has_worker = is_running and all(one.kind == "paused_call" for one in problems)
-    open_ = await _open_waits(handle) if has_worker else OpenWaits([])
+    open_ = await open_waits(handle) if has_worker else OpenWaits([])
     suspensions = tuple(suspensions_of(handle.execution_id, open_))
-    below = await _open_requests_of_called(runs, logged.called if has_worker else ())
+    below = await waits_below(log, runs, handle.execution_id) if has_worker else CalledWaits([], [])
+    steps = report.steps or await _step_statuses(log, handle, report.status, has_worker=has_worker)
     until = found.close_time or datetime.datetime.now(datetime.UTC)
     summary = RunSummary(
         execution_id=handle.execution_id,
         workflow_id=handle.workflow_id,
         run_id=found.run_id,
         path=found.typed_search_attributes.get(PATH) or "",
-        status="paused" if suspensions or is_paused(found.raw_description.workflow_execution_info) else report.status,
+        status="paused" if suspensions or _is_paused_in_temporal(found, problems) else report.status,
         result=report.result,
-        steps=report.steps or await _step_statuses(log, handle, report.status, has_worker=has_worker),
+        steps=_with_waits(steps, open_),
         failures=report.failures,
         rerun_of=str(report.rerun_of or ""),
         rerun_from=report.rerun_from,
@@ -75,35 +76,19 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
     return logged.added_to(summary)
 
 
-class _OpenRequests(NamedTuple):
-    """The waits and suspensions of the playbooks that a run has called."""
-
-    waits: list[OpenWait]
-    suspensions: list[Suspension]
-
-
-async def _open_requests_of_called(runs: Runs, called: Sequence[CalledRun]) -> _OpenRequests:
-    """Return those of all called runs that are open, each with the path of its playbook and its own commands."""
-    asked = _OpenRequests([], [])
-    for one in called:
-        if one.status not in ("running", "paused"):
-            continue
-        try:
-            open_ = await _open_waits(await runs.find(one.execution_id))
-        except UnknownRunError:  # it has ended, and was removed meanwhile
-            continue
-        for wait in (open_wait(one.execution_id, found) for found in open_.waits):
-            asked.waits.append(replace(wait, name=f"{one.path}: {wait.name}"))
-        held = [found for found in suspensions_of(one.execution_id, open_) if found.run]
-        asked.suspensions.extend(replace(found, run=f"{one.path}: {found.run}") for found in held)
-    return asked
+def _is_paused_in_temporal(found: WorkflowExecutionDescription, problems: Iterable[RunProblem]) -> bool:
+    """Whether a person has paused the workflow there, or a call of the run."""
+    is_call_paused = any(one.kind == "paused_call" for one in problems)
+    return is_call_paused or is_paused(found.raw_description.workflow_execution_info)
 
 
-async def _open_waits(handle: RunHandle) -> OpenWaits:
-    try:
-        return await handle.suspensions(_WITHIN)
-    except (RPCError, RequestRefusedError):
-        return OpenWaits([])  # no worker answers just now, or somebody has paused it in Temporal meanwhile
+def _with_waits(steps: dict[str, dict[str, Json]], open_: OpenWaits) -> dict[str, dict[str, Json]]:
+    """The steps, where those that wait for a time, a signal or a person are not called running."""
+    waiting = {wait.step for wait in open_.waits}
+    return {
+        name: {**step, "status": "waiting"} if name in waiting and step["status"] == "running" else step
+        for name, step in steps.items()
+    }
 
 
 async def _cancel_reason(handle: RunHandle) -> str:
@@ -127,7 +112,9 @@ async def _start_time(runs: Runs, handle: RunHandle, found: WorkflowExecutionDes
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
-        # Closed runs are kept for a while only; the execution id has the moment of the submission.
+        # Closed runs are kept for a while only; the execution id has the moment of the submission, if it was submitted.
+        if found.parent_id is not None:
+            return found.start_time
         return datetime.datetime.fromtimestamp(millisecond_of(handle.execution_id) / 1000, datetime.UTC)
 
 
@@ -163,9 +150,12 @@ def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str,
     """
     found: dict[str, dict[str, Json]] = {}
     is_over = status not in ("running", "paused")
-    open_words = {"STARTED": "cancelled" if is_over else "running", "PAUSED": "cancelled" if is_over else "held"}
     for step in steps:
-        word = open_words.get(step.status) or step.status.lower()
+        active = "waiting" if step.is_waiting else "running"
+        open_words = {"STARTED": active, "PAUSED": "held"}
+        word = open_words.get(step.status, step.status.lower())
+        if is_over and step.status in open_words:
+            word = "cancelled"
         counts: dict[str, Json] = {"attempts": step.attempts, "retries": step.retries, **_iterations(step)}
         reused: dict[str, Json] = {"reused": True} if step.reused else {}
         found[step.step] = {"status": word, **reused, **counts, "duration_seconds": step.duration_seconds}

@@ -69,7 +69,7 @@ def _overview(kinds: ToolKinds) -> Iterator[str]:
     yield "\nTool kinds:"
     yield from _table([(kind, about) for kind, about in kinds.meanings.items() if kinds.is_supported(kind)])
     unsupported = (kind for kind in kinds.names if not kinds.is_supported(kind) and kind not in PSEUDO_KINDS)
-    yield "\nKnown, but not supported yet:"
+    yield "\nKnown, but not supported:"
     yield from textwrap.wrap(", ".join(unsupported), _WIDTH, initial_indent="  ", subsequent_indent="  ")
     yield "\nPages of the reference:"
     yield from _table(list(pages().items()))
@@ -110,7 +110,7 @@ def _facts(tool: ToolDescription, *, is_supported: bool) -> Iterator[str]:
     if tool.problem:
         yield from _paragraph(f"It is installed and cannot be used: {tool.problem}")
     elif not is_supported:
-        yield from _paragraph("Not supported yet: a run is refused.")
+        yield from _paragraph(f"Not supported, so a run is refused: {tool.unsupported}.")
     if tool.needs:
         yield from _paragraph(f"It needs {', and '.join(' or '.join(group) for group in tool.needs)}.")
     if tool.guarantee is not None:

@@ -17,6 +17,7 @@ from temporalio.service import RPCError
 
 from noetl_compiler.graph import Graph
 from noetl_compiler.language.defaults import CLEANUP_SECONDS
+from noetl_temporal.cli.called_waits import waits_below
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.interrupts import Interrupts
@@ -39,9 +40,6 @@ __all__ = ["Following"]
 
 SETTLE_SECONDS = 15.0
 """Seconds beyond the cleanup that a run has to stop, and that the event log has to record its end."""
-
-STOPPED = ("cancelled", "terminated")
-"""How a run ends that is stopped because its time is up; one may end by itself before it is asked."""
 
 ASK_SECONDS = 2.0
 """How long who leaves waits until Temporal was asked to cancel the run: three Ctrl-C may come at once."""
@@ -70,7 +68,7 @@ class Following:
         self._runs, self._handle, self._log, self._view = runs, handle, log, view
         self._interval = PollInterval()
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
-        self._waits, self._problems = WaitLines(handle.execution_id), list[str]()
+        self._waits, self._problems, self._waits_below = WaitLines(handle.execution_id), list[str](), list[str]()
         self._suspensions = SuspensionLines(handle.execution_id)
         self._why = "noetl run was stopped"
         self._stops = 0
@@ -93,7 +91,7 @@ class Following:
             self._interrupt()
         try:
             with self._interrupts.handled(self._interrupt):
-                timed_out = await self._wait()
+                await self._wait()
                 if not self._left.is_set():
                     await self._wait_for_last_rows(shown)
             if self._stopping:
@@ -102,8 +100,6 @@ class Following:
             for task in (shown, watched, *self._stopping):
                 task.cancel()
         ended = await describe_run(self._runs, self._handle, self._log, ui)
-        if timed_out and ended.status in STOPPED:
-            ended = msgspec.structs.replace(ended, status="timed_out", reason="")
         if ended.status in ("running", "paused"):
             ended = msgspec.structs.replace(ended, status="unknown", reason="left while the run was running")
         return ended, self._interrupts.count > 0
@@ -120,19 +116,17 @@ class Following:
 
     # ---- stopping ---------------------------------------------------------------------------------------------------
 
-    async def _wait(self) -> bool:
-        """Return when the run has ended or was left. Returns whether it has timed out."""
+    async def _wait(self) -> None:
+        """Return when the run has ended or was left; cancel it after its timeout."""
         ended, left = asyncio.ensure_future(self._handle.result()), asyncio.ensure_future(self._left.wait())
         try:
-            timed_out = not await self._ends_within(ended, left, self._timeout) and not self._interrupts.count
-            if timed_out:
+            if not await self._ends_within(ended, left, self._timeout) and not self._interrupts.count:
                 self._view.say(f"timed out after {self._timeout:g} s")
                 self._why = f"timed out after {self._timeout:g} s (--timeout)"
                 await self._stop_step_by_step(ended, left)
             await asyncio.wait([ended, left], return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
                 ended.result()
-            return timed_out
         finally:
             ended.cancel()
             left.cancel()
@@ -228,11 +222,13 @@ class Following:
                 if self._log is not None:
                     found += await problems_of(self._log, self._runs.temporal.namespace, self._handle.workflow_id)
                 self._problems = [one.line() for one in found]
+                below = await waits_below(self._log, self._runs, self._handle.execution_id)
+                self._waits_below = list(below.lines())
                 self._warn()
 
     def _warn(self) -> None:
         """Show what blocks the run, and what it waits for."""
-        self._view.warn([*self._problems, *self._suspensions.lines(), *self._waits.lines()])
+        self._view.warn([*self._problems, *self._suspensions.lines(), *self._waits.lines(), *self._waits_below])
 
 
 @contextlib.contextmanager

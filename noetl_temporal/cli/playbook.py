@@ -57,23 +57,25 @@ class Playbook(NamedTuple):
         return excerpt(Span(failure.line, failure.col, failure.line, last), source, self.credentials)
 
 
-def read_playbook(file: Path, request: Mapping[str, Json], catalog: Path | None = None) -> Playbook:
+def read_playbook(
+    file: Path, request: Mapping[str, Json], catalog: Path | None = None, credentials: Path | None = None
+) -> Playbook:
     """Compile ``file``, or stdin if it is ``-``, for a run with this request; its diagnostics go to stderr. What it
-    calls is looked for in ``catalog``, by default its folder.
+    calls is looked for in ``catalog``, by default its folder, the credentials of its scripts in ``credentials``.
 
     Raises click.UsageError."""
     is_stdin = str(file) == "-"
-    result = compile_to_run(stdin_source() if is_stdin else file, request)
+    result = compile_to_run(stdin_source() if is_stdin else file, request, credentials)
     show_findings(result, _NOTHING_STARTED)
     if result.graph is None:
         sys.exit(WRONG)
-    credentials = tuple(found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT)
+    literal = tuple(found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT)
     calls = NO_CALLS
     if has_calls(result.graph):
         if is_stdin:
             raise click.UsageError("a playbook from stdin cannot call other playbooks: name its file")
         calls = _pin_calls(file, catalog or file.parent, installed_tools(), result.diagnostics)
-    return Playbook(result.graph, result.source.text, credentials, calls)
+    return Playbook(result.graph, result.source.text, literal, calls)
 
 
 def _pin_calls(file: Path, folder: Path, tools: Tools, shown: Sequence[Diagnostic]) -> PinnedCalls:

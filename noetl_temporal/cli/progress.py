@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
-__all__ = ["Progress", "Row", "StepLine", "warning_text"]
+__all__ = ["WAIT_BEGINS", "WAIT_ENDS", "Progress", "Row", "StepLine", "warning_text"]
 
 ENDS = {
     "step.done": "completed",
@@ -15,6 +15,8 @@ ENDS = {
     "step.skipped": "skipped",
     "step.cancelled": "cancelled",
 }
+WAIT_BEGINS = ("wait.started", "approval.requested")
+WAIT_ENDS = ("wait.done", "wait.timed_out", "wait.cancelled", "approval.decided")
 LINE_SECONDS = 10.0
 """The interval between progress lines of a loop."""
 
@@ -44,7 +46,7 @@ class StepLine:
         self.reported_at = self.began
         self.seconds: float | None = None
         self.total: int | None = None
-        self.iterations = self.kept = self.failed = self.pages = self.retries = 0
+        self.iterations = self.kept = self.failed = self.pages = self.retries = self.waits = 0
         self.loop_began: datetime | None = None
         self.last_ended: datetime | None = None
         self.note = ""
@@ -95,6 +97,10 @@ class Progress:
             return _end_line(line, ENDS[event], row)
         if event == "step.held":
             return _hold_line(line, row)
+        if event in WAIT_BEGINS or event in WAIT_ENDS:
+            line.waits += 1 if event in WAIT_BEGINS else -1
+            if line.status in ("running", "waiting"):  # the rows of the last iterations may come after the end
+                line.status = "waiting" if line.waits > 0 else "running"
         _count(line, event, row)
         return _retry_line(line, row) if event == "task.attempt.failed" else _loop_progress(line)
 

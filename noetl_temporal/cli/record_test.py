@@ -36,9 +36,11 @@ async def _read_recording(run: int | str) -> tuple[RecordedRun, RunReport]:
         if description.close_time is None:
             raise StackError(f"run {execution} has not ended: record it then")
         report = await handle.result()
-        if report.status not in (*SUCCEEDED, "failed"):
+        if report.status not in (*SUCCEEDED, "failed", "cancelled"):
             how = report.status.replace("_", " ")
-            raise StackError(f"run {execution} is {how}: only a run that completed or failed can be recorded")
+            raise StackError(
+                f"run {execution} is {how}: only a run that completed, failed or was cancelled can be recorded"
+            )
         recorded = await _whole_run(runs, await reading_converter(), handle.workflow_id)
     except (UnknownRunError, LookupError) as error:
         raise NoSuchRunError(str(error)) from None

@@ -79,7 +79,7 @@ def run_command(
     noetl run etl/load@3
 
     Ctrl-C cancels the run and waits for its cleanup (the tools of step end); a second one skips the cleanup,
-    a third exits without waiting. --timeout cancels in the same way.
+    a third exits without waiting. --timeout cancels in the same way: the status is cancelled.
 
     \b
     Exit status:
@@ -96,7 +96,10 @@ def run_command(
             raise click.UsageError(
                 "--catalog needs a FILE: the playbooks that a registered playbook calls are in the catalog"
             )
-        playbook = read_playbook(file, request, catalog) if deployment is None else read_registered(str(file), request)
+        if deployment is None:
+            playbook = read_playbook(file, request, catalog, credentials)
+        else:
+            playbook = read_registered(str(file), request, credentials)
         check_request(request, playbook)
     if detach:
         _detach(playbook, request, credentials, timeout, as_json=as_json, verbose=verbose, deployment=deployment)

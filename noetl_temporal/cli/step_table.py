@@ -21,6 +21,7 @@ STATUS_COLOURS: Mapping[str, str] = MappingProxyType(
         "terminated": "red",
         "cancelled": "yellow",
         "running": "cyan",
+        "waiting": "cyan",
         "paused": "yellow",
         "held": "yellow",
         "skipped": "dim",

@@ -13,7 +13,7 @@ from noetl_temporal.cli.arguments import NAME, RUN_ID
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
-from noetl_temporal.stack.errors import NoSuchRunError, StackError
+from noetl_temporal.stack.errors import NoSuchRunError, StackError, WrongArgumentError
 
 if TYPE_CHECKING:  # importing database drivers is slow
     from noetl_temporal.cli.event_log import EventLog
@@ -58,9 +58,11 @@ async def _show(run: int | str | None, step: str | None, *, follow: bool, as_jso
         execution_id = await execution_of(run) or await latest_in_temporal() or await _latest_in_log(log)
         tail = LogTail(execution_id, step)
         has_lines = await _print_stored(log, tail, as_json=as_json)
+        if step and not has_lines:
+            await _check_step(log, execution_id, step)
         if follow:
-            await _follow(log, tail, execution_id, as_json=as_json)
-        elif not has_lines:
+            has_lines = await _follow(log, tail, execution_id, as_json=as_json) or has_lines
+        if not has_lines:
             await _explain_no_output(log, execution_id, step)
 
 
@@ -87,8 +89,25 @@ async def _print_stored(log: EventLog, tail: LogTail, *, as_json: bool) -> bool:
             _print(line, as_json=as_json)
 
 
-async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: bool) -> None:
-    """Until the run has ended: the end of a task is logged after its lines are stored."""
+async def _check_step(log: EventLog, execution_id: int, step: str) -> None:
+    """Raise WrongArgumentError for a step that the playbook does not have, so far as the event log has its text."""
+    from noetl_activities.installed_tools import installed_tools
+    from noetl_compiler import compile_text
+    from noetl_compiler.diagnostics import nearest_or_all
+    from noetl_temporal.mirror.read import playbook_text
+
+    async with log.connection() as connection:
+        found = await playbook_text(connection, execution_id)
+    graph = compile_text(found[1], found[0], installed_tools()).graph if found else None
+    if graph is not None and step not in graph.steps:
+        hint = nearest_or_all(step, graph.steps, "its steps are")
+        raise WrongArgumentError(
+            f"the playbook of run {execution_id} has no step {step!r}{f': {hint}' if hint else ''}"
+        )
+
+
+async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: bool) -> bool:
+    """Until the run has ended: the end of a task is logged after its lines are stored. Whether there were any."""
     from noetl_temporal.mirror.poll_interval import PollInterval
     from noetl_temporal.runs import Runs, UnknownRunError
 
@@ -96,15 +115,17 @@ async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: b
     try:
         ended = asyncio.ensure_future((await runs.find(execution_id)).result())
     except UnknownRunError:
-        return  # Temporal has removed it, long after its end
-    interval = PollInterval()
+        return False  # Temporal has removed it, long after its end
+    interval, has_lines = PollInterval(), False
     try:
         while not ended.done():
-            await interval.wait(found_rows=await _print_stored(log, tail, as_json=as_json))
+            found = await _print_stored(log, tail, as_json=as_json)
+            has_lines = has_lines or found
+            await interval.wait(found_rows=found)
         ended.result()
     finally:
         ended.cancel()
-    await _print_stored(log, tail, as_json=as_json)
+    return await _print_stored(log, tail, as_json=as_json) or has_lines
 
 
 async def _explain_no_output(log: EventLog, execution_id: int, step: str | None) -> None:

@@ -26,6 +26,7 @@ MARKS = {
     "skipped": ("-", "dim"),
     "cancelled": ("!", "yellow"),
     "held": ("‖", "yellow"),
+    "waiting": ("…", "cyan"),
 }
 
 
@@ -136,9 +137,9 @@ class Screen:
     def _layout(self) -> Group:
         table, below = Table.grid(padding=(0, 2, 0, 0)), list[Text]()
         for line in self._progress.steps.values():
-            running = line.status == "running"
+            running = line.status in ("running", "waiting")
             seconds = time.monotonic() - line.began if running or line.seconds is None else line.seconds
-            mark = self._spinner if running else styled(MARKS[line.status])
+            mark = self._spinner if line.status == "running" else styled(MARKS[line.status])
             table.add_row(mark, line.name, f"{seconds:.1f} s", _bar(line), line.counts(), styled(_note(line)))
         for warning in (*self._progress.warnings, *self._warnings):
             below.append(styled(("! ", "yellow"), (warning, "yellow")))

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl_compiler.language.moments import iso
-from noetl_temporal.cli.progress import Row
+from noetl_temporal.cli.progress import WAIT_BEGINS, WAIT_ENDS, Row
 
 if TYPE_CHECKING:  # the machine's types, which --help need not wait for
     from noetl_temporal.machine.waits.wait import Wait
 
 __all__ = ["OpenWait", "WaitLines", "open_wait", "shell_word"]
-
-_BEGINS = ("wait.started", "approval.requested")
-_ENDS = ("wait.done", "wait.timed_out", "wait.cancelled", "approval.decided")
 
 
 class OpenWait(msgspec.Struct, frozen=True):
@@ -56,9 +53,9 @@ class WaitLines:
 
     def feed(self, row: Row) -> None:
         """Take in one row."""
-        if row.event_type in _BEGINS:
+        if row.event_type in WAIT_BEGINS:
             self._open[_place(row.meta)] = self._wait_of_row(row)
-        elif row.event_type in _ENDS:
+        elif row.event_type in WAIT_ENDS:
             self._open.pop(_place(row.meta), None)
 
     def lines(self) -> list[str]:

@@ -133,7 +133,7 @@ def playbook_scope(
     reserved = Late(partial(_reserved, values, results, secrets, names, str(execution_id), at))
     if run is None:
         return Chain(*layers, reserved, values.ctx, results, values.workload, secrets)
-    own = {"iter": run.bound, **own_step(names.outcome, run.step, "")}
+    own = {"iter": run.bound, **own_step(names.outcome, run.step, lambda: results)}
     return Chain(*layers, run.args, own, reserved, run.bound, values.ctx, results, values.workload, secrets, outermost)
 
 
@@ -175,7 +175,9 @@ def _reserved(
     }
     if secrets:
         names["keychain"] = secrets
-    return {**names, "steps": results} if profile.task_results else names
+    if not profile.task_results:
+        return names
+    return {"loop": results, **names, "steps": results} if "loop" not in names["ctx"] else {**names, "steps": results}
 
 
 def _written(values: _Values) -> dict[str, Any]:

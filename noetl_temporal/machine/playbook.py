@@ -93,7 +93,7 @@ class Machine(Starting):
         return runs
 
     def move_slots(self, seed: int) -> None:
-        """The run was reset: its chunks must not share id slots with those before the reset."""
+        """After a reset of this run or its caller: its chunks must not share id slots with those before it."""
         self.state.first_slot = step_loops.moved_slot(self.state.first_slot, seed)
 
     # ---- facts ----------------------------------------------------------------------------------------------------

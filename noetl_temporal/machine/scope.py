@@ -28,7 +28,7 @@ from noetl_temporal.machine.views import (
     result_view,
 )
 
-__all__ = ["Chain", "Late", "call_names", "event_names", "outcome_names", "own_step", "sink_config"]
+__all__ = ["Beside", "Chain", "Late", "call_names", "event_names", "outcome_names", "own_step", "sink_config"]
 
 
 class Chain(Mapping[str, Any]):
@@ -92,6 +92,36 @@ class Late(Mapping[str, Any]):
         return {name: self[name] for name in self}
 
 
+class Beside(Mapping[str, Any]):
+    """A mapping with more names beside its own, which are looked up one by one: as a whole it is its own names."""
+
+    __slots__ = ("_more", "_own")
+
+    def __init__(self, own: Mapping[str, Any], more: Callable[[], Mapping[str, Any]]) -> None:
+        self._own = own
+        self._more = more
+
+    def __getitem__(self, key: str) -> Any:
+        return taken(self._own[key] if key in self._own else self._more()[key])
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._own or key in self._more()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own)
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def materialise(self) -> Json:
+        """The mapping's own names."""
+        return {name: self[name] for name in self._own}
+
+
+def _nothing() -> Mapping[str, Any]:
+    return {}
+
+
 def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:
     """The names of a finished call, the same for rules, sinks, ``set``, ``patch`` and arcs.
 
@@ -131,13 +161,19 @@ def _this(outcome: PlainOutcome, seen: Any) -> Any:
 
 
 def call_names(
-    bound: OutcomeNames, step: str, kind: str, outcome: PlainOutcome, attempt: int = 1, page: int = 1
+    bound: OutcomeNames,
+    step: str,
+    kind: str,
+    outcome: PlainOutcome,
+    attempt: int = 1,
+    page: int = 1,
+    around: Callable[[], Mapping[str, Any]] = _nothing,
 ) -> dict[str, Any]:
-    """The names of a finished call according to the names profile."""
+    """The names of a finished call according to the names profile. ``around`` returns the scope of the call."""
     if bound == "call" and outcome.get("page"):
         last: dict[str, Json] = outcome["page"]
         kind, outcome = str(last["kind"]), {**with_result(outcome, None), **result_alone(last)}
-    names = {**outcome_names(kind, outcome, attempt, page), **own_step(bound, step, kind, outcome)}
+    names = {**outcome_names(kind, outcome, attempt, page), **_step_of(bound, step, kind, outcome, around)}
     if bound != "call":
         return names
     if outcome["status"] == "ok":
@@ -145,12 +181,19 @@ def call_names(
     return {**names, **event_names(AFTER_CALL["ok" if outcome["status"] == "ok" else "error"], step, outcome)}
 
 
-def own_step(bound: OutcomeNames, step: str, kind: str, outcome: PlainOutcome | None = None) -> dict[str, Any]:
-    """``step``, if the profile has it: the name of the running step and, after its call, the result."""
+def own_step(bound: OutcomeNames, step: str, results: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """``step``, if the profile has it: the name of the running step, and the results of steps by name."""
+    return {"step": Beside({"name": step, "data": None, "result": None}, results)} if bound == "step" else {}
+
+
+def _step_of(
+    bound: OutcomeNames, step: str, kind: str, outcome: PlainOutcome, around: Callable[[], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """``step`` after the call: it has the result."""
     if bound != "step":
         return {}
-    result = None if outcome is None else view_of(outcome, partial(result_view, kind))
-    return {"step": Names({"name": step, "data": result, "result": result})}
+    result = view_of(outcome, partial(result_view, kind))
+    return {"step": Beside(Names({"name": step, "data": result, "result": result}), lambda: around().get("step") or {})}
 
 
 def _status_code(outcome: PlainOutcome) -> Json:

@@ -22,7 +22,6 @@ from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.deferred import Deferred, Names
 from noetl_temporal.machine.journal import COMBINED_BYTES, RESULT_BYTES
-from noetl_temporal.shortening import abridged
 
 __all__ = [
     "LoadedValue",
@@ -30,10 +29,10 @@ __all__ = [
     "NotLoaded",
     "ReadingFrom",
     "assembled",
+    "combined_results",
     "load_id",
     "logged",
     "logged_in",
-    "preview",
     "result_alone",
     "result_in",
     "stored_in",
@@ -215,12 +214,33 @@ def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:
     return size if size > limit else None
 
 
-def preview(outcome: Mapping[str, Any], limit: int) -> Json:
-    """Return the result for a row of the log; only its size if it is stored or has more than ``limit`` bytes."""
-    stored = stored_in(outcome)
-    if stored is None:
-        return abridged(outcome.get("result"), limit)
-    return {"_truncated": True, "_size": stored.bytes}
+def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> Json:
+    """The results of these steps for one row of the log. Where they are too large together, those that another row has
+    are references to it; where the rest is still too large, only its size and beginning are there.
+    """
+    whole = {name: _or_reference(outcome, COMBINED_BYTES) for name, outcome in outcomes.items()}
+    if _bytes_of(whole) <= COMBINED_BYTES:
+        return whole
+    small = {name: _or_reference(outcome, RESULT_BYTES) for name, outcome in outcomes.items()}
+    size = _bytes_of(small)
+    if size <= COMBINED_BYTES:
+        return small
+    text = msgspec.json.encode(small)[:_PREVIEW_BYTES].decode(errors="ignore")
+    return {"reference": {"type": "rows", "size": size, "preview": text}}
+
+
+def _or_reference(outcome: Mapping[str, Any], limit: int) -> Json:
+    """The result, or where it is in the log if it is stored or has more than ``limit`` bytes."""
+    size = _size_over(outcome, limit)
+    if size is None:
+        return outcome.get("result")
+    if "row" in outcome:
+        return {"reference": {"type": "row", "event_id": str(outcome["row"]), "size": size}}
+    return {"reference": {"type": "rows", "size": size}}
+
+
+def _bytes_of(value: Json) -> int:
+    return len(msgspec.json.encode(value))
 
 
 def assembled(stored: StoredRef, value: Any) -> Any:

@@ -173,7 +173,7 @@ class _Attempt:
         record = self.record
         meta: dict[str, Json] = {
             "rule": record.get("rule"),
-            "do": record.get("do"),
+            "do": record.get("do") or ("continue" if record["status"] == "ok" else None),
             "when": self.call.rule(record.get("rule")).get("when"),
             "delay": record.get("delay"),
             "exhausted": record.get("exhausted"),
@@ -195,7 +195,7 @@ class _Attempt:
             "attempt_number": self.record["number"],
             "call_number": self.calls + self.record["number"] if self.call.page is not None else None,
             "max_attempts": written(rule.get("attempts")),
-            "retry_type": _retry_type(rule) if rule else None,
+            "retry_type": self._retry_type(rule) if rule else None,
             "parent_event_id": str(self.previous) if self.previous else None,
         }
         return {name: value for name, value in found.items() if value is not None}
@@ -211,7 +211,7 @@ class _Attempt:
         rule = self.call.rule(self.record.get("rule"))
         is_page = self.record["do"] == "again"
         found: dict[str, Json] = {
-            "type": _retry_type(rule),
+            "type": self._retry_type(rule),
             "attempt_number": 1 + self.record["number"] + (self.calls if is_page else 0),
             "max_attempts": written(rule.get("attempts")),
             "parent_event_id": str(self.previous or self.first),
@@ -222,6 +222,11 @@ class _Attempt:
     def _backoff(self) -> dict[str, Json]:
         delay: float = self.record.get("delay") or 0.0
         return {"backoff_seconds": delay, "scheduled_at": iso(self.ended + round(delay * 1000))}
+
+    def _retry_type(self, rule: dict[str, Json]) -> str:
+        """A rule that polls retries a success."""
+        polls = self.record["status"] == "ok" and self.record.get("do") == "retry"
+        return "on_error" if rule.get("do") == "retry" and not polls else "on_success"
 
     def _short_context(self) -> dict[str, Json]:
         return {"retry_config": self.call.retry_config} if self.call.retry_config else {}
@@ -240,7 +245,3 @@ def _traceback(outcome: Json) -> str | None:
     """The fields that the python tool reports (semantics.md 19)."""
     report = as_map((as_map(outcome) or {}).get("py")) or {}
     return as_text(report.get("traceback"))
-
-
-def _retry_type(rule: dict[str, Json]) -> str:
-    return "on_error" if rule.get("do") == "retry" else "on_success"

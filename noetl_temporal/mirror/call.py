@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import msgspec
 
-from noetl_temporal.mirror.payloads import Json
+from noetl_temporal.mirror.payloads import Json, as_map
 from noetl_temporal.mirror.retry_config import REPEATS, config_of_rules
 from noetl_temporal.mirror.run_state import RunState
 
 __all__ = ["ActivityTimes", "Call"]
+
+_NAME = re.compile(r"[\w./-]{1,100}")
+"""Of a credential; anything else in its place is not told."""
+
+_OF_THE_ITERATION = ("step_run_id", "loop_id", "iteration", "iteration_id")
 
 
 class ActivityTimes(msgspec.Struct, frozen=True):
@@ -40,6 +46,7 @@ class Call:
         self.is_store = call.get("store") is not None
         self.retry_config: Json = state.retry_configs.get(f"{call['step']}/{self.task}") or config_of_rules(self.rules)
         self._loop_id, self._loop_run = state.loop_id, state.loop_run
+        self._begun = state.open.get(self.parent)
 
     @property
     def sequence(self) -> str:
@@ -53,8 +60,12 @@ class Call:
         return run if "#" in run else self._loop_run
 
     def meta(self) -> dict[str, Json]:
-        """The correlation ids that the machine's own events of the task have."""
+        """The correlation ids that the machine's own events of the task have. In a loop within a loop, whose items run
+        in the same workflow, only those events tell the iteration.
+        """
         found: dict[str, Json] = {"step": self.json["step"], "task_run_id": self.json["id"]}
+        if names := _credentials_in(self.json.get("auth")):
+            found["credentials"] = names
         if self._step_run:
             found["step_run_id"] = self._step_run
         iteration = self.json.get("iteration")
@@ -64,7 +75,8 @@ class Call:
             found["loop_id"] = self._loop_id
         if iteration is not None:
             found |= {"iteration": iteration, "iteration_id": f"{self._loop_id}/{iteration}"}
-        return found
+        told = self._begun.meta if self._begun else {}
+        return found | {name: told[name] for name in _OF_THE_ITERATION if name in told}
 
     def context(self) -> dict[str, Json]:
         """The rendered inputs, for the record of an attempt (whitepaper 7.3)."""
@@ -92,3 +104,13 @@ class Call:
     def _first(self, test: Callable[[dict[str, Json]], bool]) -> dict[str, Json]:
         found: dict[str, Json] = {}
         return next(filter(test, self.rules), found)
+
+
+def _credentials_in(auth: Json) -> list[str]:
+    """The names of the credentials that ``auth`` refers to, which are the reference to a secret that a log may have."""
+    if isinstance(auth, str):
+        return [auth] if _NAME.fullmatch(auth) else []
+    fields = as_map(auth) or {}
+    own = [auth for key in ("credential", "key", "name") if isinstance(auth := fields.get(key), str)]
+    found = [name for one in (*own, *filter(as_map, fields.values())) for name in _credentials_in(one)]
+    return list(dict.fromkeys(found))

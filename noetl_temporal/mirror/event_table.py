@@ -41,21 +41,23 @@ async def add_events(connection: Connection, run: WorkflowRun, rows: Sequence[Ev
     if not rows:
         return
     execution_id = rows[0].execution_id
-    catalog_id, parent = await _execution(connection, execution_id)
+    catalog_id, parent, taken = await _locked(connection, execution_id)
     checksums = [row.checksum() for row in rows]
     stream = f"{run.workflow_id}/{run.run_id}"
     filled = await with_results(connection, stream, rows)
     columns = zip(*map(_columns, filled, checksums), strict=True)
     try:
-        stored = await connection.fetch(sql.query("add_events"), execution_id, catalog_id, parent, stream, *columns)
+        stored = await connection.fetch(
+            sql.query("add_events"), execution_id, catalog_id, parent, stream, *columns, taken
+        )
     except asyncpg.UniqueViolationError as error:
         raise ConflictError(
             f"{stream}: {error.detail} The log was written by another version: run `noetl mirror rebuild`"
         ) from error
     if len(stored) < len(rows):
         await _compare(connection, stream, rows, checksums)
-    await connection.execute(sql.query("lock_execution"), execution_id)
-    await connection.execute(sql.query("project"), execution_id)
+    has_context = any("_step_results" in (row.context or {}) for row in rows)
+    await connection.execute(sql.query("project"), execution_id, len(rows), has_context)
 
 
 async def _compare(connection: Connection, stream: str, rows: Sequence[EventRow], checksums: Sequence[str]) -> None:
@@ -73,11 +75,12 @@ async def _compare(connection: Connection, stream: str, rows: Sequence[EventRow]
             )
 
 
-async def _execution(connection: Connection, execution_id: int) -> tuple[int, int | None]:
-    record = await connection.fetchrow(sql.query("execution_of"), execution_id)
+async def _locked(connection: Connection, execution_id: int) -> tuple[int, int | None, int]:
+    """Its catalog id, parent and number of positions taken; the execution is locked until the transaction ends."""
+    record = await connection.fetchrow(sql.query("lock_execution"), execution_id)
     if record is None:
         raise UnknownExecutionError(f"execution {execution_id}: {UnknownExecutionError.__doc__}")
-    return record["catalog_id"], record["parent_execution_id"]
+    return record["catalog_id"], record["parent_execution_id"], record["events"]
 
 
 def _columns(row: EventRow, checksum: str) -> tuple[Json, ...]:

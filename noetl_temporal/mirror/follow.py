@@ -20,8 +20,9 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS
+from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS, reason_of
 from noetl_temporal.mirror.raw import LOOP, WorkflowRun, at_end, ended_children, settled
+from noetl_temporal.mirror.running_calls import RunningCalls
 from noetl_temporal.mirror.store import REMOVED, GapError, Store, UnknownExecutionError, UnreadRunError
 
 __all__ = ["MAX_POLLS", "TRANSIENT_ERRORS", "Follower", "Page", "Polls", "uninterrupted"]
@@ -83,12 +84,19 @@ class Page(NamedTuple):
 
 
 class Follower:
-    """Follows runs from one client into one store. ``found`` follows a run to which another links."""
+    """Follows runs from one client into one store. ``found`` follows a run to which another links, ``calls`` is told of
+    the calls of all.
+    """
 
     def __init__(
-        self, client: Client, store: Store, polls: Polls, found: Callable[[WorkflowRun], asyncio.Task[None]]
+        self,
+        client: Client,
+        store: Store,
+        polls: Polls,
+        found: Callable[[WorkflowRun], asyncio.Task[None]],
+        calls: RunningCalls | None = None,
     ) -> None:
-        self.client, self.store, self.polls, self.found = client, store, polls, found
+        self.client, self.store, self.polls, self.found, self.calls = client, store, polls, found, calls
 
     async def follow(self, run: WorkflowRun) -> None:
         """Return when the run is closed and stored, a loop with the runs that continue it.
@@ -109,7 +117,7 @@ class Follower:
                 pause = next(pauses)
                 is_early = isinstance(error, UnreadRunError | UnknownExecutionError) and pause < PAUSES[-1]
                 level = logging.DEBUG if is_early else logging.WARNING
-                _log.log(level, "%s run %s: %s; retrying in %g s", run.workflow_id, run.run_id, error, pause)
+                _log.log(level, "%s run %s: %s; retrying in %g s", run.workflow_id, run.run_id, reason_of(error), pause)
                 await asyncio.sleep(pause)
             except Exception as error:
                 with suppress(*TRANSIENT_ERRORS):
@@ -137,6 +145,8 @@ class Follower:
     async def _store(self, run: WorkflowRun, events: Sequence[HistoryEvent], children: _Children) -> None:
         """Store a batch, and follow the runs that it mentions."""
         found = await uninterrupted(self.store.ingest(run, events)) if events else []
+        if self.calls is not None and events:
+            self.calls.take(run, events)
         for link in found:
             children.followed[link] = self.found(link)
         children.ended |= ended_children(events)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
 import asyncpg
@@ -31,6 +31,8 @@ __all__ = [
     "events_of",
     "execution",
     "latest_execution",
+    "open_runs_below",
+    "playbook_text",
     "position_before_last",
     "problems",
     "read_progress",
@@ -39,13 +41,10 @@ __all__ = [
 
 Database: TypeAlias = "asyncpg.Pool | asyncpg.Connection | PoolConnectionProxy"
 
-_WINDOW = timedelta(seconds=30)
 LAST_EVENTS = frozenset({"playbook.completed", "playbook.failed", "playbook.cancelled"})
 """One of these is a run's last event, unless RESUMED follows."""
 
 RESUMED = "playbook.resumed"
-
-_BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -131,7 +130,7 @@ class CalledRun(msgspec.Struct, frozen=True):
 
 class StepSummary(msgspec.Struct, frozen=True):
     """A step over all its runs. ``status`` (STARTED while it runs) and ``duration_seconds`` are the last run's. A step
-    that only an earlier run has run is ``reused``.
+    that only an earlier run has run is ``reused``; one ``is_waiting`` for a time, a signal or a person.
     """
 
     step: str
@@ -141,6 +140,7 @@ class StepSummary(msgspec.Struct, frozen=True):
     error: str | None
     runs: int
     reused: bool
+    is_waiting: bool
     attempts: int
     retries: int
     pages: int
@@ -214,11 +214,23 @@ async def event_counts(database: Database, execution_id: int) -> EventCounts:
     return EventCounts(*(record or (0, 0)))
 
 
+async def playbook_text(database: Database, execution_id: int) -> tuple[str, str] | None:
+    """The path and the text of the playbook of an execution; the text is empty where its client did not give it."""
+    record = await database.fetchrow(sql.query("playbook_text"), execution_id)
+    return None if record is None else (record["path"], record["content"] or "")
+
+
 async def called_runs(database: Database, execution_id: int, limit: int) -> tuple[list[CalledRun], int]:
     """The first runs that an execution has called, and how many there are in all."""
     records = await database.fetch(sql.query("called_runs"), execution_id, limit)
     found = [CalledRun(one["execution_id"], one["path"], one["status"].lower()) for one in records]
     return found, records[0]["total"] if records else 0
+
+
+async def open_runs_below(database: Database, execution_id: int, limit: int) -> list[CalledRun]:
+    """The runs that have not ended of those that an execution has called, and those have called, the oldest first."""
+    records = await database.fetch(sql.query("open_runs_below"), execution_id, limit)
+    return [CalledRun(one["execution_id"], one["path"], one["status"].lower()) for one in records]
 
 
 async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:
@@ -245,28 +257,21 @@ class EventTail:
     """The events of one execution as they are stored, each once.
 
     An event may be stored after one that happened later: what an attempt did is known when its call has ended. So a
-    tail goes by the order of storing, run by run, and looks back a while for transactions that took long.
-    ``has_ended`` when it has read the last.
+    tail goes by ``position``, which rises in the order of storing. ``has_ended`` when it has read the last.
     """
 
     def __init__(self, execution_id: int) -> None:
         self._execution_id = execution_id
         self.has_ended = False
         self._turn = 0
-        self._since = _BEGINNING
-        self._seen: dict[str, int] = {}
+        self._position = 0
 
     async def read(self, database: Database) -> list[Event]:
         """What is new since the last call, in the order it happened."""
-        streams, versions = list(self._seen), list(self._seen.values())
-        query = sql.query("events_since")
-        records = await database.fetch(query, self._execution_id, self._since, streams, versions)
+        records = await database.fetch(sql.query("events_since"), self._execution_id, self._position)
         for record in records:
-            stream = record["stream_id"]
-            self._seen[stream] = max(record["stream_version"], self._seen.get(stream, 0))
+            self._position = max(self._position, record["position"])
             self._take(record["event_id"], record["event_type"])
-        if records:
-            self._since = max(self._since, *(record["ingest_time"] - _WINDOW for record in records))
         return [_event(record) for record in records]
 
     def _take(self, id_: int, event_type: str) -> None:

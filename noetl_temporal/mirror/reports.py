@@ -13,7 +13,7 @@ from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json, Reference, as_list, as_map, as_text, first
 from noetl_temporal.mirror.raw import milliseconds
 
-__all__ = ["references", "write_call", "write_report"]
+__all__ = ["records_in", "references", "write_call", "write_report"]
 
 _ENDS = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
@@ -77,7 +77,7 @@ def _records_and_outcome(event: HistoryEvent, seen: ActivityTimes) -> tuple[list
             return _timed_out(event.activity_task_timed_out_event_attributes.failure, seen), None
         case _:
             details = first(event.activity_task_canceled_event_attributes.details.payloads)
-            return _with_last(_records(details), seen, "cancelled"), None
+            return _with_last(records_in(details), seen, "cancelled"), None
 
 
 def _read_report(given: Json, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
@@ -103,16 +103,16 @@ def _key_of(stored: dict[str, Json]) -> Json:
 def _failed(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
     info = failure.application_failure_info
     error = {"kind": info.type or "internal", "message": failure.message, "traceback": failure.stack_trace or None}
-    return _with_last(_records(first(info.details.payloads)), seen, _STOPPED.get(info.type, "error"), error)
+    return _with_last(records_in(first(info.details.payloads)), seen, _STOPPED.get(info.type, "error"), error)
 
 
 def _timed_out(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
     """The records that came with the last heartbeat; the attempt that never completed its own is lost."""
-    records = _records(first(failure.timeout_failure_info.last_heartbeat_details.payloads))
+    records = records_in(first(failure.timeout_failure_info.last_heartbeat_details.payloads))
     return _with_last(records, seen, "lost", {"message": failure.message})
 
 
-def _records(details: Json) -> list[dict[str, Json]]:
+def records_in(details: Json) -> list[dict[str, Json]]:
     """The attempt records in the details of a heartbeat (shape: attempt_details.Details); none in any other details."""
     info = as_map(details) or {}
     found = [as_map(one) for one in (info.get("first"), *(as_list(info.get("records")) or ()))]

@@ -24,6 +24,8 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 
+_PARAMETER = re.compile(r"([?&])([\w.~%-]{1,100})=[^&#\s]+")
+
 
 def sanitised(context: dict[str, Json]) -> dict[str, Json]:
     """The context without credentials and internal keys, each of its values at most LARGE and LEVELS deep."""
@@ -39,7 +41,13 @@ def _allowed(value: Json, levels: int = LEVELS) -> Json:
         return {name: _allowed(inner, levels - 1) for name, inner in fields.items() if _is_safe_name(name)}
     if (items := as_list(value)) is not None:
         return [_allowed(inner, levels - 1) for inner in items]
-    return value
+    return _PARAMETER.sub(_masked, value) if isinstance(value, str) and "=" in value else value
+
+
+def _masked(parameter: re.Match[str]) -> str:
+    """A parameter in the query of a URL, without its value if that is a secret."""
+    lead, name = parameter[1], parameter[2]
+    return f"{lead}{name}=***" if _SECRET.search(name) else parameter[0]
 
 
 def _is_cut(fields: dict[str, Json]) -> bool:

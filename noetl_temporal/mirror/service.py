@@ -16,10 +16,12 @@ from datetime import UTC, datetime, timedelta
 
 from temporalio.client import Client
 
+from noetl_temporal.database_errors import reason_of
 from noetl_temporal.mirror.announcements import listening
 from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, uninterrupted
 from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
 from noetl_temporal.mirror.reconcile import Gap, reconcile
+from noetl_temporal.mirror.running_calls import RunningCalls, watch
 from noetl_temporal.mirror.store import Store, open_store
 
 __all__ = ["Mirror", "follow_execution", "mirroring"]
@@ -48,9 +50,11 @@ class Mirror:
         self._client = client
         self._store = store
         self._group = group
-        self._follower = Follower(client, store, Polls(max_polls), self.follow)
+        calls = RunningCalls(client, store)
+        self._follower = Follower(client, store, Polls(max_polls), self.follow, calls)
         self._followed: dict[WorkflowRun, asyncio.Task[None]] = {}
-        self._searches = [group.create_task(search) for search in (self._discover(), self._listen(), self._reconcile())]
+        tasks = (self._discover(), self._listen(), self._reconcile(), watch(calls, TRANSIENT_ERRORS))
+        self._searches = [group.create_task(task) for task in tasks]
 
     def follow(self, run: WorkflowRun) -> asyncio.Task[None]:
         """Follow a run to its end, unless it is followed already."""
@@ -88,7 +92,7 @@ class Mirror:
                 listed = await self._listed(since)
                 fresh = [*known, *await uninterrupted(self._store.enrol(sorted(listed - seen)))]
             except TRANSIENT_ERRORS as error:
-                _log.warning("cannot list new runs: %s", error)
+                _log.warning("cannot list new runs: %s", reason_of(error))
                 pause = SLOW_SECONDS
             except Exception:
                 _log.exception("cannot list new runs; retrying in %g s", FAILED_SECONDS)
@@ -110,7 +114,7 @@ class Mirror:
                             for fresh in await uninterrupted(self._store.enrol([run])):
                                 self.follow(fresh)
             except TRANSIENT_ERRORS as error:
-                _log.debug("cannot listen for new runs: %s", error)
+                _log.debug("cannot listen for new runs: %s", reason_of(error))
             except Exception:
                 _log.exception("cannot follow an announced run; the next listing includes it")
             await asyncio.sleep(SLOW_SECONDS)
@@ -131,7 +135,7 @@ class Mirror:
             try:
                 gaps = await uninterrupted(reconcile(self._client, self._store, since))
             except TRANSIENT_ERRORS as error:
-                _log.warning("cannot compare with the server: %s", error)
+                _log.warning("cannot compare with the server: %s", reason_of(error))
                 continue
             except Exception:
                 _log.exception("cannot compare with the server; retrying in %g s", RECONCILE_SECONDS)

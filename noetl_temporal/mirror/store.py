@@ -185,11 +185,18 @@ class Store:
         """The events to which these refer, from among them or from noetl.history."""
         found = {event.event_id: event for event in events}
         missing = sorted(needs(events) - found.keys())
-        records = await connection.fetch(sql.query("history_events"), *run[:3], missing) if missing else []
-        for record in records:
-            event = await decrypted(from_row(record["proto"]), self.converter)
-            found[record["event_id"]] = await plain(event, self.converter)
-        return found
+        stored = await self._stored_events(connection, run, missing) if missing else []
+        return found | {event.event_id: event for event in stored}
+
+    async def events_at(self, run: WorkflowRun, ids: Sequence[int]) -> list[HistoryEvent]:
+        """The events of noetl.history with these ids, with their values."""
+        async with self.pool.acquire() as connection:
+            return await self._stored_events(connection, run, ids)
+
+    async def _stored_events(self, connection: Connection, run: WorkflowRun, ids: Sequence[int]) -> list[HistoryEvent]:
+        records = await connection.fetch(sql.query("history_events"), *run[:3], ids)
+        events = [await decrypted(from_row(record["proto"]), self.converter) for record in records]
+        return [await plain(event, self.converter) for event in events]
 
 
 @asynccontextmanager

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
 
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.control_requests import DecisionRequest, HeldRequest, PauseRequest, SignalRequest
 from noetl_temporal.naming import (
+    CANCEL_SIGNAL,
     DECIDE_UPDATE,
     PAUSE_UPDATE,
     RESUME_UPDATE,
@@ -51,12 +53,26 @@ async def recorded_requests(
 ) -> AsyncIterator[RecordedRequest]:
     """Return the requests that this run of the workflow accepted, in order."""
     for event in history.events:
+        if (reason := await _cancel_reason(event, converter)) is not None:
+            keys = _without_empty({"do": "cancel", "reason": reason})
+            yield RecordedRequest(event.event_id, event.event_time.ToMilliseconds(), keys)
         asked = event.workflow_execution_update_accepted_event_attributes.accepted_request.input
         kind = _KINDS.get(asked.name)
         if kind is None or not asked.args.payloads:
             continue
         [request] = await converter.decode(asked.args.payloads[:1], [kind])
         yield RecordedRequest(request.id, event.event_time.ToMilliseconds(), _keys(asked.name, request, graph))
+
+
+async def _cancel_reason(event: HistoryEvent, converter: DataConverter) -> str | None:
+    """None for an event that is no cancel of a person; Temporal delivers the first, a signal any other."""
+    if event.HasField("workflow_execution_cancel_requested_event_attributes"):
+        return event.workflow_execution_cancel_requested_event_attributes.cause
+    signal = event.workflow_execution_signaled_event_attributes
+    if signal.signal_name != CANCEL_SIGNAL:
+        return None
+    reasons = await converter.decode(signal.input.payloads[:1], [str])
+    return reasons[0] if reasons else ""
 
 
 def _keys(update: str, request: Any, graph: Graph) -> dict[str, Json]:

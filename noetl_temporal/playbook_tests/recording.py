@@ -12,6 +12,7 @@ import yaml
 
 from noetl_compiler.graph import Json
 from noetl_compiler.language.tool_description import Tools
+from noetl_compiler.playbook_test_requests import UNAWAITED
 from noetl_compiler.playbook_tests import read_tests
 from noetl_compiler.source import SourceFile
 from noetl_temporal.catalog_store import named
@@ -40,10 +41,10 @@ _WIDTH = 120
 def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[str, tuple[TrialProblem, ...]]:
     """The text of a test file, and what of the test fails when it is run now.
 
-    Requests are sent as soon as the run waits for them, a pause during the call that it came to. Where that does not
-    come to the same, each is sent at its time, and calls take theirs.
+    Requests are sent as soon as the run waits for them, a pause or a cancel during the call that it came to. Where that
+    does not come to the same, each is sent at its time, and calls take theirs.
     """
-    if all(one.keys["do"] != "pause" or _paused_step(run, one) for one in run.requests):
+    if all(one.keys["do"] not in UNAWAITED or _step_at(run, one) for one in run.requests):
         found = _record_and_run(run, report, tools, is_timed=False)
         if not found[1] or not run.requests:
             return found
@@ -72,13 +73,13 @@ def _record_and_run(
 def _request(run: RecordedRun, one: RecordedRequest, *, is_timed: bool) -> dict[str, Json]:
     if is_timed:
         return {**one.keys, "at": max(0, one.at - run.started) / 1000}
-    step = _paused_step(run, one) if one.keys["do"] == "pause" else None
+    step = _step_at(run, one) if one.keys["do"] in UNAWAITED else None
     return {**one.keys, "step": step} if step else one.keys
 
 
-def _paused_step(run: RecordedRun, pause: RecordedRequest) -> str | None:
-    """The step of a call during which the pause came."""
-    return next((one.call.step for one in run.calls.values() if one.runs_at(pause.at)), None)
+def _step_at(run: RecordedRun, request: RecordedRequest) -> str | None:
+    """The step of a call during which the request came."""
+    return next((one.call.step for one in run.calls.values() if one.runs_at(request.at)), None)
 
 
 def _file_name(source: str) -> str:

@@ -17,6 +17,7 @@ _NEVER = {
     "approve": "the run never waited for this approval",
     "reject": "the run never waited for this approval",
     "pause": "the run ended before this pause",
+    "cancel": "the run ended before this cancel",
     "resume": "the run was never paused when this came",
     "retry": "no such step was held",
     "skip": "no such step was held",

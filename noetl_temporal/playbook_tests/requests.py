@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from noetl_compiler.playbook_tests import Request
+from noetl_compiler.playbook_test_requests import UNAWAITED, Request
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.machine.control import (
     RefusedError,
@@ -23,6 +23,7 @@ from noetl_temporal.machine.control import (
     skip_problem,
 )
 from noetl_temporal.machine.events import (
+    CancelRequested,
     Decided,
     Event,
     PauseRequested,
@@ -101,7 +102,7 @@ class Requests:
 
     async def sent_before(self, step: str) -> None:
         """Return when all is sent that is to be sent before a call of the step ends."""
-        while any(one.is_first or (one.do == "pause" and _is_for(one, step)) for one in self.left):
+        while any(one.is_first or (one.do in UNAWAITED and _is_for(one, step)) for one in self.left):
             sent = asyncio.get_running_loop().create_future()
             self._held_back.append(sent)
             await sent
@@ -122,7 +123,8 @@ class Requests:
         self.left.remove(request)
         if request.do == "signal":
             self.signals.append(request)
-        self._answered.add(target)
+        if target:
+            self._answered.add(target)
         self._number += 1
         return Due(self._number, request, target)
 
@@ -130,14 +132,16 @@ class Requests:
         """What the request is for, None while it is not due."""
         if request.at is not None:
             return None if found.seconds < request.at else self._waited(request, found.standing) or ""
-        if request.do == "pause":
+        if request.do in UNAWAITED:
             return "" if request.step is not None and request.step.text in found.started else None
         if request.do == "resume":
             return "" if found.standing.pause is not None and not found.is_busy else None
         return self._waited(request, found.standing)
 
     def _waited(self, request: Request, standing: OpenWaits) -> str | None:
-        """The id of the wait or of the held run that the request ends."""
+        """The id of the wait or of the held run that the request ends; None for one that ends neither."""
+        if request.do in (*UNAWAITED, "resume"):
+            return None
         if request.do in ("retry", "skip"):
             may_be = standing.pause is None or request.do == "skip"
             runs = [one.run for one in standing.held if _is_held(request, one)] if may_be else []
@@ -196,6 +200,8 @@ def fact_of(due: Due, machine: Machine, at: int) -> Event:
         case "retry":
             _accept(retry_problem(state, []))
             return RetryRequested(at, number, _held(due, machine), *who)
+        case "cancel":
+            return CancelRequested(at, request.reason)
         case _:
             _accept(skip_problem(request.data))
             return SkipRequested(at, number, _held(due, machine), request.data, *who)

@@ -224,8 +224,11 @@ class _Trial:
         return Situation(standing, started, any(one.calls for one in found), seconds)
 
     async def _send(self, handle: RunHandle, due: Due) -> None:
-        update, request = _update_of(due)
         try:
+            if due.request.do == "cancel":
+                await handle.cancel(due.request.reason)
+                return
+            update, request = _update_of(due)
             await send(self._client.get_workflow_handle(handle.workflow_id), update, request, self._client.namespace)
         except RequestRefusedError as error:
             self._requests.refuse(due.request, str(error))

@@ -172,8 +172,19 @@ def test_logs_are_shown_while_the_run_goes_on(site: Site, playbook: str) -> None
     each = lines_of(site.noetl("logs", execution, "--step", "each", "--json").stdout)
     assert [(one["iteration"], one["attempt"], one["text"]) for one in each] == [(0, 1, "a"), (1, 1, "b")]
     assert {one["execution_id"] for one in each} == {execution}
-    nothing = site.noetl("logs", execution, "--step", "other")
-    assert (nothing.stdout, nothing.stderr) == ("", f"step 'other' of run {execution} has printed nothing\n")
+    nothing = site.noetl("logs", execution, "--step", "end")
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (
+        0,
+        "",
+        f"step 'end' of run {execution} has printed nothing\n",
+    )
+    for options in ([], ["--follow"], ["--json"]):
+        wrong = site.noetl("logs", execution, "--step", "eech", *options)
+        assert (wrong.returncode, wrong.stdout, wrong.stderr) == (
+            2,
+            "",
+            f"Error: the playbook of run {execution} has no step 'eech': did you mean \"each\"?\n",
+        )
     unknown = site.noetl("logs", "123456789012345678")
     assert (unknown.returncode, unknown.stderr) == (
         2,

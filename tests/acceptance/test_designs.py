@@ -19,6 +19,11 @@ pytestmark = pytest.mark.stack
 Json = dict[str, Any]
 
 DESIGNS = ROOT / "tests/acceptance/playbooks/designs"
+ENVELOPE = {"event_id", "event_type", "timestamp", "execution_id", "playbook_id", "workflow_run_id", "step_run_id"}
+ENVELOPE |= {"tool_run_id", "loop_id", "iteration_id", "parent_event_id", "status", "duration_sec", "input", "output"}
+ENVELOPE |= {"error", "metadata"}
+"""Technical Whitepaper, 9.1."""
+
 CONTEXT = {"execution_id", "job_id", "catalog_id", "workload", "vars", "_step_results"}
 
 
@@ -275,6 +280,13 @@ async def test_all_predicates_of_a_retry_must_hold(
     assert {row["step_run_id"] for row in tools} == {"start#1"}
     assert tools[0]["input"]["config"]["params"]["error_type"] == error
     assert len(told.of("RetryStarted")) == len(told.of("RetryProcessed")) == calls - 1
+    assert len({row["retry_id"] for row in told.of("RetryStarted")}) == min(1, calls - 1)
+    for row in told.rows:
+        assert row.keys() >= ENVELOPE
+        assert row["timestamp"].endswith("+00:00")
+        assert row["workflow_run_id"] == str(row["execution_id"])
+        assert (row["path"], row["version"]) == ("designs/retry_clause", 1)
+    assert all(row["duration_sec"] is not None for row in told.of("ToolFinished"))
 
 
 async def test_a_sink_tells_its_rows(site: Site, log: asyncpg.Connection, playbooks: asyncpg.Connection) -> None:
@@ -287,3 +299,24 @@ async def test_a_sink_tells_its_rows(site: Site, log: asyncpg.Connection, playbo
     assert (stored["status"], stored["output"]) == ("success", {"row_count": 1, "table": "event_sink"})
     tools = {row["step_run_id"]: row["event_id"] for row in told.of("ToolStarted")}
     assert stored["parent_event_id"] == tools["work#1"]
+
+
+@pytest.mark.parametrize(("n", "stored"), [(7, [7]), (3, [])])
+async def test_the_sink_of_a_rule_stores_on_its_branch_alone(
+    site: Site, log: asyncpg.Connection, playbooks: asyncpg.Connection, n: int, stored: list[int]
+) -> None:
+    """8.2 Sink placement: at case level."""
+    told = await _told(site, log, "case_sink", f"n={n}", view="event_domain")
+    assert told.status == "completed", told.failures
+    assert [row[0] for row in await playbooks.fetch("SELECT n FROM large_ones")] == stored
+    assert [row["output"]["row_count"] for row in told.of("SinkProcessed")] == [1 for _ in stored]
+
+
+async def test_a_short_step_does_not_wait_for_a_long_loop_beside_it(
+    site: Site, api: Api, log: asyncpg.Connection
+) -> None:
+    """Benefits of Distributed Architecture, 8: fairness."""
+    told = await _told(site, log, "beside_a_loop", f"api_url={api.url}")
+    assert told.status == "completed", told.failures
+    kinds = [(row["event_type"], row["node_name"]) for row in told.rows]
+    assert kinds.index(("step_completed", "short")) < kinds.index(("iterator_completed", "long"))

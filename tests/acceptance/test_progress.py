@@ -85,6 +85,16 @@ def test_what_a_step_has_done(rows: list[Row], told: str) -> None:
     assert progress.steps["fetch"].counts() == told
 
 
+def test_a_step_is_waiting_while_one_of_its_items_waits() -> None:
+    progress, seen = Progress(), list[str]()
+    for event in ("step.started", "wait.started", "approval.requested", "wait.done", "approval.decided", "step.done"):
+        progress.feed(row(event, step="fetch"))
+        seen.append(progress.steps["fetch"].status)
+    assert seen == ["running", "waiting", "waiting", "waiting", "running", "completed"]
+    progress.feed(row("wait.cancelled", step="fetch"))
+    assert progress.steps["fetch"].status == "completed"
+
+
 def test_lines_tell_beginnings_retries_and_ends() -> None:
     out = io.StringIO()
     lines = Lines(PrintableConsole(file=out, width=80))

@@ -106,17 +106,26 @@ def test_a_run_that_is_not_there(site: Site) -> None:
     assert (done.returncode, done.stderr) == (2, "Error: Temporal has no run 1\n")
 
 
-def test_a_cancelled_run_is_not_recorded(site: Site) -> None:
-    file = site.folder / "waits.yaml"
+def test_a_cancelled_run_becomes_a_test_that_cancels_it_and_a_terminated_run_none(site: Site) -> None:
+    place = site.folder / "cancelled"
+    place.mkdir()
+    file = place / "waits.yaml"
     file.write_text(
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: waits, path: tests/waits}\n"
         "workflow: [{step: start, tool: {kind: wait, signal: go}}]\n"
     )
     run = json.loads(site.noetl("submit", str(file), "--json").stdout)["execution_id"]
-    site.noetl("cancel", run)
+    site.noetl("cancel", run, "--reason", "wrong table")
     site.noetl("wait", run)
     done = site.noetl("test", "--record", run)
-    message = f"Error: run {run} is cancelled: only a run that completed or failed can be recorded\n"
+    assert (done.returncode, done.stderr, "do: cancel" in done.stdout) == (0, "", True)
+    (place / "waits.test.yaml").write_text(done.stdout)
+    assert site.noetl("test", str(place)).returncode == 0
+
+    run = json.loads(site.noetl("submit", str(file), "--json").stdout)["execution_id"]
+    site.noetl("terminate", run)
+    done = site.noetl("test", "--record", run)
+    message = f"Error: run {run} is terminated: only a run that completed, failed or was cancelled can be recorded\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
 
 
@@ -139,3 +148,27 @@ def test_a_run_of_the_catalog_is_a_test_of_its_text(site: Site) -> None:
     (place / "one.yaml").write_text(site.noetl("catalog", "show", "tests/one").stdout)
     done = site.noetl("test", str(place))
     assert (done.returncode, done.stdout[:6]) == (0, "passed"), done.stdout
+
+
+PARTIAL = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: half, path: tests/half}
+workload: {api_url: ""}
+workflow:
+  - step: start
+    tool: {kind: python, code: "raise ValueError('half of it')"}
+  - step: end
+    tool: {kind: noop, result: "{{ failures | map(attribute='step') | list }}"}
+    status: partial
+"""
+
+
+def test_a_partial_run_becomes_a_test_that_expects_partial(site: Site, api: Api) -> None:
+    place = recorded(site, api, PARTIAL, "half")
+    assert "status: partial" in (place / "p.test.yaml").read_text()
+    passed = site.noetl("test", str(place))
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    (place / "p.yaml").write_text(PARTIAL.replace("status: partial", "status: completed"))
+    failed = site.noetl("test", str(place))
+    assert (failed.returncode, "partial" in failed.stdout + failed.stderr) == (1, True)

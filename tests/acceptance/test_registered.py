@@ -121,6 +121,32 @@ def test_a_schedule_that_cannot_be_is_refused(site: Site, path: str, tmp_path: P
     assert "is not a time" in told(site, "schedule", "backfill", path, "--from", "x", "--to", "y", status=2)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["show", "NAME"],
+        ["pause", "NAME"],
+        ["resume", "NAME"],
+        ["trigger", "NAME"],
+        ["delete", "NAME"],
+        ["backfill", "NAME", "--from", "2026-11-01", "--to", "2026-11-02"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_command_about_a_schedule_that_is_not_there_ends_with_2(site: Site, path: str, command: list[str]) -> None:
+    named = [path if word == "NAME" else word for word in command]
+    assert f"there is no schedule {path!r}" in told(site, "schedule", *named, status=2)
+
+
+def test_a_schedule_that_is_there_already_is_refused_with_2(site: Site, path: str, tmp_path: Path) -> None:
+    told(site, "register", write(tmp_path, path, "one"))
+    told(site, "schedule", "add", path, "--every", "1d", "--paused")
+    try:
+        assert "already" in told(site, "schedule", "add", path, "--every", "1d", status=2)
+    finally:
+        told(site, "schedule", "delete", path)
+
+
 def test_a_schedule_needs_the_credentials_of_its_playbook(site: Site, path: str, tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     tool = "{kind: postgres, auth: warehouse, command: SELECT 1}"

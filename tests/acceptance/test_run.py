@@ -85,11 +85,13 @@ def test_status_and_events_tell_of_a_run_later(site: Site) -> None:
     assert site.noetl("status", "123456789012345678").returncode == 2
 
 
-def test_a_run_that_takes_too_long_is_cancelled(site: Site, api: Api) -> None:
+def test_a_run_that_takes_too_long_is_cancelled_in_report_status_and_log(site: Site, api: Api) -> None:
     told = site.run(PLAYBOOKS / "slow.yaml", "--set", f"api_url={api.url}", "--timeout", "1")
-    assert told["status"] == "timed_out"
+    assert (told["status"], told["reason"]) == ("cancelled", "timed out after 1 s (--timeout)")
     shown = json.loads(site.noetl("status", str(told["execution_id"]), "--json").stdout)
-    assert (shown["status"], shown["reason"]) == ("cancelled", "timed out after 1 s (--timeout)")
+    assert (shown["status"], shown["reason"]) == (told["status"], told["reason"])
+    last = json.loads(site.noetl("events", str(told["execution_id"]), "--json").stdout.splitlines()[-1])
+    assert (last["event_type"], last["status"]) == ("playbook.cancelled", "CANCELLED")
 
 
 def test_nothing_but_its_own_words_is_on_the_terminal(bare: Site) -> None:

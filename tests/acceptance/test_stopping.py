@@ -101,7 +101,7 @@ def test_ctrl_c_after_its_end_changes_nothing_of_what_is_told(bare: Site) -> Non
 
 def test_a_timeout_waits_for_the_cleanup(site: Site, api: Api) -> None:
     account = site.run(CLEANUP, "--set", f"api_url={api.url}", "--timeout", "1")
-    assert (account["status"], steps(account)) == ("timed_out", {"wait": "cancelled", "end": "completed"})
+    assert (account["status"], steps(account)) == ("cancelled", {"wait": "cancelled", "end": "completed"})
     assert api.calls(PROBE) == 2
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import getpass
 import json
+import time
 from typing import Any
 
 import pytest
 
+from noetl_temporal.cli.following import LOOK_SECONDS
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import Site
 
@@ -22,7 +24,7 @@ workflow:
     tool: {kind: wait, signal: paid}
     next: {arcs: [{step: review}]}
   - step: review
-    tool: {kind: approval, message: Refund it?, form: {amount: number, note: text}}
+    tool: {kind: approval, message: Refund it?, form: {amount: number, note: string}}
 """
 
 
@@ -42,6 +44,7 @@ def test_what_a_run_waits_for_is_told_with_the_command_that_answers_it(site: Sit
     run = str(status(site)["execution_id"])
     assert wait_until(lambda: waits(site, run) == ["paid"])
     assert f"paid waits for the signal paid: noetl signal {run} paid" in site.noetl("status", run).stdout
+    assert status(site, run)["steps"]["paid"]["status"] == "waiting"
 
     refused = site.noetl("signal", run, "pade")
     assert (refused.returncode, refused.stderr) == (
@@ -61,7 +64,7 @@ def test_what_a_run_waits_for_is_told_with_the_command_that_answers_it(site: Sit
     assert "amount must be a number" in site.noetl("approve", run, "--form", 'amount="x"').stderr
     unknown = site.noetl("approve", run, "--form", "amuont=3")
     assert unknown.returncode == 2
-    assert "the form has no field 'amuont': its fields are amount (number), note (text)" in unknown.stderr
+    assert "the form has no field 'amuont': its fields are amount (number), note (string)" in unknown.stderr
     wrong = site.noetl("approve", run, "--form", "amount=[3")
     assert (wrong.returncode, "--form amount: '[3' is not a YAML value" in wrong.stderr) == (2, True)
     assert "form.amount must be a number" in site.noetl("approve", run, "--form", "amount=much").stderr
@@ -76,6 +79,36 @@ def test_what_a_run_waits_for_is_told_with_the_command_that_answers_it(site: Sit
     assert site.noetl("reject", run).stderr == f"Error: run {run}: the run has ended\n"
     events = site.noetl("events", run).stdout
     assert "approval.decided" in events
+
+
+CALLS = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: shop, path: examples/shop}
+workflow:
+  - step: call
+    tool: {kind: playbook, path: examples/CALLED}
+"""
+
+
+def test_waits_of_a_playbook_that_a_called_playbook_calls_are_shown_by_the_run_and_its_status(site: Site) -> None:
+    site.write(REFUND, "refund.yaml")
+    site.write(CALLS.replace("shop", "order").replace("CALLED", "refund"), "order.yaml")
+    running = site.start("run", str(site.write(CALLS.replace("CALLED", "order"), "shop.yaml")))
+    assert wait_until(lambda: site.noetl("status").returncode == 0 and status(site)["path"] == "examples/shop")
+    run = str(status(site)["execution_id"])
+    assert wait_until(lambda: waits(site, run) == ["examples/refund: paid"])
+    told = status(site, run)
+    assert told["steps"]["call"]["status"] == "running"
+    answer = told["waits"][0]["answer"]
+    assert site.noetl(*answer.split()[1:]).returncode == 0
+    assert wait_until(lambda: waits(site, run) == ["examples/refund: review"])
+    decide = status(site, run)["waits"][0]["answer"].partition(",")[0]
+    time.sleep(LOOK_SECONDS + 1)  # how often the run that is followed looks
+    assert site.noetl(*decide.split()[1:], "--form", "amount=3").returncode == 0
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 0, errors
+    assert f"examples/refund: review waits for an approval (Refund it?): {decide}, or noetl reject" in errors
 
 
 def test_a_rejection_is_told_too(site: Site) -> None:

@@ -78,8 +78,8 @@ def test_the_fields_that_tools_read_are_allowed(tmp_path: Path, fields: str) -> 
             "is of type 'kafka', which no installed tool uses; known",
         ),
         (
-            "{type: gcs, data: {hmac: hush}}",
-            "is of type 'gcs', which no installed tool uses; known: postgres, bearer, basic",
+            "{type: azure, data: {hmac: hush}}",
+            "is of type 'azure', which no installed tool uses; known: postgres, bearer, basic",
         ),
         (
             "{type: postgress, db_host: hush}",

@@ -322,7 +322,7 @@ async def test_json_with_brackets_in_strings_is_parsed(text: str) -> None:
 @pytest.mark.parametrize("kind", [CookieJar, QuietCookieJar])
 async def test_an_invalid_cookie_logs_no_traceback(kind: type[CookieJar], monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: Python's own jar does."""
-    monkeypatch.setattr("noetl_activities.http.QuietCookieJar", kind)
+    monkeypatch.setattr("noetl_activities.guarded_client.QuietCookieJar", kind)
     cookie = f"a=b; expires=01 Jan {'9' * 5000}"
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

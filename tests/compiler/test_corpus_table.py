@@ -64,6 +64,16 @@ def refusals(playbooks: tuple[Upstream, ...]) -> str:
     return table(("place", "code", "reason"), rows)
 
 
+def unsupported(playbooks: tuple[Upstream, ...]) -> str:
+    rows = [
+        (f"`{one.path}:{found.span.line}:{found.span.col}`", found.message.partition(":")[0], found.hint)
+        for one in playbooks
+        for found in one.result.diagnostics
+        if found.code is Code.NO_EXECUTOR
+    ]
+    return table(("place", "what cannot run", "why, and what to use instead"), rows)
+
+
 def findings(playbooks: tuple[Upstream, ...]) -> str:
     total: Counter[Code] = Counter()
     files: Counter[Code] = Counter()
@@ -85,6 +95,7 @@ def test_the_page_says_what_becomes_of_every_playbook(golden: Callable[[Path, st
     parts = (
         f"## Graphs by era and dialect\n\n{by_era(playbooks)}",
         f"## What is refused, and why\n\n{refusals(playbooks)}",
+        f"## What has a graph and does not run, and why\n\n{unsupported(playbooks)}",
         f"## What is found\n\nErrors and warnings alike.\n\n{findings(playbooks)}",
     )
     golden(PAGE, "\n".join((head, *parts)))

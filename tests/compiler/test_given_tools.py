@@ -90,7 +90,8 @@ def test_a_kind_that_nobody_gives_is_an_error_with_the_nearest() -> None:
 
 def test_a_kind_that_is_given_is_no_longer_unsupported() -> None:
     text = FORMS["v10"].replace("greet,", "rhai,") % "code: x"
-    assert "is not supported yet" in told(text)[0]
+    assert "is not supported: the playbook compiles" in told(text)[0]
+    assert "(there is no maintained interpreter of Rhai for Python; write the script in python)" in told(text)[0]
     rhai = ToolDescription("Runs scripts.", {"code": ToolField("The script.")}, has_executor=True)
     assert told(text, {**KINDS, "rhai": rhai}) == []
 

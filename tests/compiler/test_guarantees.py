@@ -26,6 +26,7 @@ NOT_AFTER_A_LOSS = "its policy retries errors, and a call may fail after it has 
 POST = "kind: http, url: 'http://x', method: POST"
 FROM = "kind: transfer, source: {type: http, url: u}"
 COMMITTED = "exactly once: the rows and the outcome of the call are committed together"
+STARTED_AGAIN = "started again after a reset of its caller, as the same execution, whose calls keep their guarantees"
 CODE = "kind: python, code: 'result = 1'"
 
 
@@ -99,6 +100,19 @@ def sql(kind: str, text: str, more: str = "") -> str:
             "at most once: not repeated when a worker is lost: it fails with kind unknown_outcome",
         ),
         ("kind: rhai, code: x", "None"),
+        ("kind: playbook, path: p", f"at least once: {STARTED_AGAIN}"),
+        (
+            f"kind: playbook, path: p, spec: {{{RETRY}}}",
+            f"at least once: {STARTED_AGAIN}; its policy starts another after an error",
+        ),
+        (
+            "kind: playbook, path: p, wait: false",
+            "exactly once: one run is started, whose calls have their own guarantees",
+        ),
+        (
+            "kind: playbook, path: p, spec: {idempotent: false}",
+            "at most once: not started again after a reset of its caller: it fails with kind unknown_outcome",
+        ),
     ],
 )
 def test_a_call(tool: str, guarantee: str) -> None:
@@ -171,7 +185,7 @@ def test_a_block_without_an_end_of_its_transaction_stays_in_it() -> None:
 TOGETHER = "the rows of each outcome and their key are committed together"
 EMPTIED = "the table is emptied once per run of the step"
 NO_ROLE = "at least once for a role that may not use the ledger"
-AGAIN = "at least once: called again when its call is repeated"
+REPEATED = "at least once: called again when its call is repeated"
 
 
 @pytest.mark.parametrize(
@@ -188,8 +202,8 @@ AGAIN = "at least once: called again when its call is repeated"
             "kind: duckdb, table: t, mode: replace",
             f"exactly once: the table is emptied once per run of the step, and {TOGETHER}",
         ),
-        ("kind: http, url: 'http://x'", f"{AGAIN}, with the same Idempotency-Key"),
-        ("kind: python, code: 'result = 1'", f"{AGAIN}, with the same idempotency_key"),
+        ("kind: http, url: 'http://x'", f"{REPEATED}, with the same Idempotency-Key"),
+        ("kind: python, code: 'result = 1'", f"{REPEATED}, with the same idempotency_key"),
         ("kind: gcs, url: 'gs://x'", "None"),
     ],
 )

@@ -15,10 +15,11 @@ from noetl_compiler.catalog import parse_file
 from noetl_compiler.diagnostics import Severity, one_line
 from noetl_compiler.graph import Task, decode, encode
 from noetl_compiler.guarantees import of_call
-from noetl_compiler.language.scripts import MAX_BYTES, SOURCES
+from noetl_compiler.language.scripts import MAX_BYTES
 from noetl_compiler.phases import lowered, parse_playbook
 from noetl_compiler.preview.calls import call_in_words
-from noetl_compiler.scripts import Download, Fetch, ScriptError, with_scripts
+from noetl_compiler.script_requests import Download
+from noetl_compiler.scripts import Fetch, ScriptError, with_scripts
 from noetl_compiler.source import SourceFile
 from tests.compiler.marked import HEAD
 
@@ -218,11 +219,12 @@ def test_a_text_without_a_file_has_no_folder() -> None:
     assert "from the playbook's folder" in told(found)[0]
 
 
-@pytest.mark.parametrize("source", sorted(SOURCES.keys() - {"file", "http"}))
-def test_other_sources_are_warned_of_and_stay_unfetched(tmp_path: Path, source: str) -> None:
-    file = playbook(tmp_path, f"{{uri: 'gs://b/a.py', source: {{type: {source}}}}}")
-    assert "code from this source is not supported" in str(compile_file(file).diagnostics)
-    assert "code" not in script_of(pinned(file))
+def test_a_source_that_only_a_run_knows_to_be_none_is_refused(tmp_path: Path) -> None:
+    file = playbook(tmp_path, '{uri: a.py, source: {type: "{{ kind }}"}}', head="workload: {kind: ftp}\n")
+    assert compile_file(file).graph is not None
+    result = pinned(file)
+    assert result.graph is None
+    assert '"ftp" is not a source of scripts' in told(result)[0]
 
 
 # ---- http ----------------------------------------------------------------------------------------------------------
@@ -259,7 +261,7 @@ def test_http_waits_for_the_run(tmp_path: Path) -> None:
     [
         ("{type: http, endpoint: 'ftp://x/a.py'}", '"ftp://x/a.py" is not an http(s) address'),
         ("{type: http, endpoint: 'https://x/a.py', method: POST}", "a script is fetched by GET, not by POST"),
-        ("{type: http, endpoint: 'https://x/a.py', auth: key}", "a script is fetched without a credential"),
+        ("{type: http, endpoint: 'https://x/a.py', auth: {token: t}}", "is not the name of a credential"),
         ("{type: http, endpoint: 'https://x/a.py', timeout: soon}", "the timeout of a script's source is 'soon'"),
         ("{type: http, endpoint: 'https://x/a.py'}", "no answer"),
     ],
@@ -269,6 +271,59 @@ def test_an_http_source_that_cannot_be_fetched_is_refused(tmp_path: Path, source
         raise ScriptError("no answer")
 
     result = pinned(playbook(tmp_path, f"{{uri: a.py, source: {source}}}"), fetch=fetch)
+    assert result.graph is None
+    assert why in told(result)[0]
+
+
+# ---- object stores -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("script", "download"),
+    [
+        ("{uri: 's3://b/x/a.py', source: {type: s3, auth: c}}", Download("s3://b/x/a.py", auth="c")),
+        ("{uri: 'gs://b/a.py', source: {type: gcs, credential: c}}", Download("gs://b/a.py", auth="c")),
+        ("{uri: /x/a.py, source: {type: gcs, bucket: b, project: p}}", Download("gs://b/x/a.py")),
+        ("{uri: 'gs://b/a.py'}", Download("gs://b/a.py")),
+        (
+            "{uri: 's3://b/a.py', source: {type: s3, region: r, endpoint: 'http://e', timeout: 5}}",
+            Download("s3://b/a.py", (), 5.0, "", "r", "http://e"),
+        ),
+        (
+            "{uri: 's3://b/a.py', source: {type: s3, auth: c, region: '', endpoint: '', timeout: ''}}",
+            Download("s3://b/a.py", auth="c"),
+        ),
+    ],
+)
+def test_an_object_is_fetched_for_a_run(tmp_path: Path, script: str, download: Download) -> None:
+    asked: list[Download] = []
+
+    def fetch(download: Download) -> bytes:
+        asked.append(download)
+        return CODE.encode()
+
+    file = playbook(tmp_path, script)
+    assert told(pinned(file, to_run=False)) == []
+    found = script_of(pinned(file, fetch=fetch))
+    assert asked == [download]
+    assert (found["uri"], found["code"]) == (download.url, CODE)
+    assert found["sha256"] == hashlib.sha256(CODE.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("{uri: a.py, source: {type: s3}}", "the source of the script names no bucket"),
+        ("{uri: 'gs://b/a.py', source: {type: s3}}", '"gs://b/a.py" is not an address of this source'),
+        ("{uri: 'https://b/a.py?k=s', source: {type: gcs}}", '"https://b/a.py" is not an address of this source'),
+        (
+            "{uri: 's3://b/a.py', source: {type: s3, auth: c, endpoint: 'http://e'}}",
+            "a playbook cannot change the server of a credential",
+        ),
+    ],
+)
+def test_an_object_that_cannot_be_asked_for_is_refused(tmp_path: Path, script: str, why: str) -> None:
+    result = pinned(playbook(tmp_path, script), fetch=lambda _download: b"")
     assert result.graph is None
     assert why in told(result)[0]
 

@@ -66,6 +66,7 @@ def test_every_way_to_say_what_a_step_does(fields: str, kind: str, label: str) -
         ("type: postgres, command: c, with: {db_host: h, x: 1}", {"command": "c", "db_host": "h"}, {"x": 1}),
         ("type: postgres, with: {command: c, user: u}", {"command": "c"}, {"user": "u"}),
         ("type: postgres, command: c, with: {query: q}", {"command": "c"}, {"query": "q"}),
+        ("type: playbooks, catalog_path: a/b, with: {x: 1}", {"path": "a/b"}, {"x": 1}),
         ("type: duckdb, with: {database: d, commands: c}", {"database": "d", "commands": "c"}, {}),
         ("type: http, endpoint: u, data: {a: 1}", {"url": "u", "data": {"a": 1}}, {}),
         ("type: python, code: pass, params: {a: 1}, args: {b: 2}", {"code": "pass"}, {"a": 1, "b": 2}),

@@ -80,15 +80,17 @@ def test_what_is_no_schema(schema: Any) -> None:
 @pytest.mark.parametrize(
     ("form", "is_one"),
     [
-        ({"a": "number", "b": {"type": "text", "required": True, "choices": ["x"]}}, True),
+        ({"a": "number", "b": {"type": "string", "required": True, "choices": ["x"]}}, True),
+        ({"a": "integer", "b": "boolean", "c": "object", "d": "array"}, True),
+        ({"a": "text"}, False),
         ({}, True),
         ([], False),
         ({"a": "euros"}, False),
         ({"a": 3}, False),
-        ({"a": {"type": ["text"]}}, False),
-        ({"a": {"type": "text", "default": 1}}, False),
-        ({"a": {"type": "text", "required": "yes"}}, False),
-        ({"a": {"type": "text", "choices": "x"}}, False),
+        ({"a": {"type": ["string"]}}, False),
+        ({"a": {"type": "string", "default": 1}}, False),
+        ({"a": {"type": "string", "required": "yes"}}, False),
+        ({"a": {"type": "string", "choices": "x"}}, False),
     ],
 )
 def test_forms(form: Any, is_one: bool) -> None:

@@ -1,4 +1,4 @@
-"""https://api.example.com, as the examples of the reference call it. Each application begins anew."""
+"""The network of the examples of the reference: https://api.example.com, which begins anew each time, and loopback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ USERS = [{"id": number, "name": name} for number, name in enumerate(("Ada", "Ben
 PAGE_SIZE = 2
 
 
-def transport() -> httpx.ASGITransport:
+def transport() -> httpx.AsyncBaseTransport:
     """What an HTTP client sends its requests through."""
     api = _Api()
     routes = [
@@ -38,7 +38,23 @@ def transport() -> httpx.ASGITransport:
         Route("/private", api.private),
         Route("/token", api.token, methods=["POST"]),
     ]
-    return httpx.ASGITransport(Starlette(routes=routes))
+    return _Network(httpx.ASGITransport(Starlette(routes=routes)))
+
+
+class _Network(httpx.AsyncBaseTransport):
+    """``api`` answers all but requests to loopback."""
+
+    def __init__(self, api: httpx.ASGITransport) -> None:
+        self._api = api
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.host != "127.0.0.1":
+            return await self._api.handle_async_request(request)
+        async with httpx.AsyncHTTPTransport() as loopback:
+            response = await loopback.handle_async_request(request)
+            return httpx.Response(
+                response.status_code, headers=response.headers, stream=httpx.ByteStream(await response.aread())
+            )
 
 
 class _Api:

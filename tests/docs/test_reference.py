@@ -17,7 +17,7 @@ import httpx
 import pytest
 import yaml
 
-from noetl_activities import http
+from noetl_activities import guarded_client
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.installed_tools import installed_tools
 from noetl_activities.tool import load_tools
@@ -38,6 +38,7 @@ from noetl_temporal.playbook_tests.trial import run_test
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.unsupported import check_calls
 from tests.nats_server import LOGIN, bucket
+from tests.object_store import KEYS
 
 from .reference_api import transport
 from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, scripts
@@ -93,14 +94,14 @@ def test_what_does_not_run_yet_is_refused(block: Block) -> None:
 
 @pytest.fixture
 def environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The network is the example's API, and files of DuckDB lie in a folder of the test."""
-    api = transport()
+    """The network is the example's API and loopback, and files of DuckDB lie in a folder of the test."""
+    network = transport()
 
     def guarded(*_guards: object, verify: bool) -> httpx.AsyncBaseTransport:
         del verify
-        return api
+        return network
 
-    monkeypatch.setattr(http, "GuardedTransport", guarded)
+    monkeypatch.setattr(guarded_client, "GuardedTransport", guarded)
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path_factory.mktemp("home")))
 
 
@@ -112,7 +113,8 @@ async def test_an_example_has_the_result_that_its_page_shows(block: Block, reque
     assert check_calls(graph, pin_graphs(called.items()), TOOLS)[1] == []
     dsn = await _new_database(request.getfixturevalue("servers")) if "postgres" in block.text else ""
     nats = request.getfixturevalue("nats_address") if "kind: nats" in block.text else ""
-    source = CredentialSource(environment=_credentials(dsn, nats))
+    store = request.getfixturevalue("object_store").url if "kind: artifact" in block.text else ""
+    source = CredentialSource(environment=_credentials(dsn, nats, store))
     told = Told(notes.get("signals") or {}, notes.get("decisions") or {})
     async with bucket(nats, "sessions") if nats else nullcontext():
         run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, called, told)
@@ -183,7 +185,7 @@ def _beside(block: Block) -> list[Graph]:
     return [one for one in found if one is not None and one.source.path]
 
 
-def _credentials(dsn: str, nats: str) -> dict[str, str]:
+def _credentials(dsn: str, nats: str, store: str) -> dict[str, str]:
     """Those that the examples name."""
     named: dict[str, dict[str, str]] = {"api": {"type": "bearer", "token": "s3cret-token"}}
     named["billing"] = {"type": "secret", "token": "s3cret-token", "client_secret": "cl1ent-secret"}
@@ -192,6 +194,8 @@ def _credentials(dsn: str, nats: str) -> dict[str, str]:
         named["warehouse"] = {"type": "postgres", "dsn": dsn}
     if nats:
         named["cache"] = {"type": "nats", "nats_url": nats, **LOGIN}
+    if store:
+        named["backup"] = {"type": "s3", "endpoint": store, **KEYS}
     return {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in named.items()}
 
 

@@ -42,6 +42,22 @@ def test_a_rule_leads_on_when_its_event_and_condition_hold(rules: str, follows: 
     assert steps(found)[1] == follows
 
 
+@pytest.mark.parametrize(("when", "follows"), [("true", "other"), ("false", "end")])
+@pytest.mark.parametrize("written", ["%s", '"%s"', '"{{ %s }}"', "'%s'"])
+def test_a_condition_without_a_name_is_what_it_says(written: str, when: str, follows: str) -> None:
+    found, _ = run(case(f"      - {{when: {written % when}, then: {{next: other}}}}\n"))
+    assert steps(found)[1] == follows
+
+
+@pytest.mark.parametrize(("when", "holds"), [("true", True), ("false", False), ("no", False)])
+def test_a_rule_whose_condition_has_no_name_sets_nothing_unless_it_is_true(when: str, holds: bool) -> None:
+    """Its condition is combined with that of the step's own way."""
+    rule = f'      - {{when: "{when}", then: {{set: {{seen: 1}}}}}}\n'
+    found, _ = run(case(rule, more='    next: [{step: other, when: "{{ result.n == 3 }}"}]\n'))
+    assert steps(found)[1] == "other"
+    assert [event.context["vars"] for event in found.of("ctx.updated")] == [{"seen": 1}] * holds
+
+
 FIRST_SETS = """
       - {when: "{{ event.name == 'call.done' }}", then: {set: {seen: 1}}}
       - {when: "{{ event.name == 'call.done' and result.n == 3 }}", then: {next: other}}

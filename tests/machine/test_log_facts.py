@@ -113,6 +113,39 @@ def test_an_end_that_was_added_tells_of_all_steps() -> None:
     }
 
 
+TWO = """
+  - {step: start, tool: python, code: "def main(): return 1", next: more}
+  - {step: more, tool: python, code: "def main(): return 1"}
+"""
+
+
+def test_an_end_that_was_added_has_results_of_up_to_10_kb_whole() -> None:
+    text = "x" * 4_900
+    run = run_text(_legacy(TWO), lambda _: ok(text))
+    assert run.of("step.done")[-1].result["results"] == {"start": text, "more": text}
+
+
+def test_an_end_that_was_added_refers_to_the_rows_of_results_that_are_too_large_together() -> None:
+    sizes = {"start": 6_000, "more": 6_000}
+    run = run_text(_legacy(TWO), lambda call: ok("x" * (sizes[call.step] - 2)))
+    rows = {one.meta["step_run_id"].partition("#")[0]: str(one.id) for one in run.of("task.started")}
+    assert run.of("step.done")[-1].result["results"] == {
+        name: {"reference": {"type": "row", "event_id": rows[name], "size": size}} for name, size in sizes.items()
+    }
+
+
+def test_an_end_that_was_added_to_many_steps_shows_the_beginning_of_their_results() -> None:
+    names = [f"s{number}" for number in range(20)]
+    steps = [
+        f'  - {{step: {name}, tool: python, code: "def main(): return 1"{f", next: {after}" if after else ""}}}\n'
+        for name, after in zip(["start", *names], [*names, None], strict=True)
+    ]
+    run = run_text(_legacy("".join(steps)), lambda _: ok("x" * 1_000))
+    [(kind, found)] = run.of("step.done")[-1].result["results"].items()
+    assert (kind, found["type"], found["size"] > 20_000) == ("reference", "rows", True)
+    assert found["preview"].startswith('{"start":"xxx')
+
+
 def test_the_last_rows_have_the_result_of_the_run() -> None:
     run = run_text(_legacy('  - {step: start, tool: python, code: "def main(): return 1"}\n'), _echo)
     assert [run.of(name)[0].result for name in ("workflow.finished", "playbook.completed")] == [1, 1]

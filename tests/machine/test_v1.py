@@ -39,6 +39,69 @@ def test_a_result_is_reached_by_the_task_and_by_the_step() -> None:
     assert result == {"task": {"n": 1}, "step": {"n": 1}, "both": {"n": 1}}
 
 
+SUM = "step.first.input.n + loop.squares[1].n"
+
+
+@pytest.mark.parametrize(
+    ("second", "result"),
+    [
+        (f"result: '{{{{ {SUM} }}}}', next: end", 3),
+        (f"result: 3, next: [{{when: '{{{{ step.name == \"second\" and {SUM} == 3 }}}}', then: end}}]", 3),
+        (
+            f"loop: {{in: [0], iterator: i}}, with: {{n: '{{{{ {SUM} + loop.index }}}}'}}, next: end",
+            [{"input": {"n": 3}}],
+        ),
+        (f"result: 3, sink: {{tool: duckdb, table: t, values: {{n: '{{{{ {SUM} + step.data }}}}'}}}}", 3),
+        (f"result: 3, retry: {{max_attempts: 2, when: '{{{{ {SUM} == 4 }}}}'}}", 3),
+    ],
+    ids=["input", "route", "item", "sink", "retry"],
+)
+def test_results_are_reached_below_step_and_loop(second: str, result: Any) -> None:
+    run = run_text(
+        HEAD
+        + f"""
+workflow:
+  - {{step: start, next: first}}
+  - {{step: first, type: python, code: "", with: {{n: 1}}, next: squares}}
+  - step: squares
+    type: iterator
+    collection: "{{{{ workload.numbers }}}}"
+    element: n
+    task: {{type: noop, result: {{n: "{{{{ n }}}}"}}}}
+    next: second
+  - {{step: second, type: noop, {second}}}
+""",
+        echoed,
+    )
+    assert (run.finish.status, run.finish.result) == ("completed", result), run.finish
+    assert not run.of("warning")
+    if "sink" in second or "retry" in second:
+        scope = run.calls[-1].scope
+        assert scope["step"]["first"] == {"input": {"n": 1}}
+        assert scope["loop"]["squares"][1] == {"n": 2}
+
+
+def test_case_sees_the_last_error() -> None:
+    run = run_text(
+        HEAD
+        + """
+workflow:
+  - step: start
+    type: python
+    code: ""
+    case:
+      - when: "{{ last_error is not none and last_error.kind == 'timeout' }}"
+        then: [{step: repair}]
+      - else: [{step: other}]
+  - {step: repair, type: noop}
+  - {step: other, type: noop}
+""",
+        lambda call: error("late", "timeout") if call.step == "start" else 1,
+    )
+    assert run.finish.status == "completed"
+    assert [event.node for event in run.of("step.started")] == ["start", "repair", "end"]
+
+
 def test_of_several_calls_of_a_task_its_name_means_the_last() -> None:
     result = result_of("""
   - {step: start, type: workbook, task: price_of, with: {n: 1}, next: again}

@@ -36,7 +36,7 @@ REVIEW = """\
     tool:
       kind: approval
       message: Pay it?
-      form: {amount: number, note: {type: text, required: true}}
+      form: {amount: number, note: {type: string, required: true}}
       approvers: [ann, "{{ workload.boss }}"]
 """
 FIXED = """\

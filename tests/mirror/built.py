@@ -140,6 +140,16 @@ def child(of: History, event_id: int, initiated: int, *, slot: int) -> History:
     return loop(of.given["execution_id"], event_id, slot=slot, now=of.now, **told)
 
 
+def called(of: History, execution_id: int, *, run_id: str) -> History:
+    """The history of a playbook that ``of`` calls now."""
+    initiated = of.starts_child([])
+    parent = WorkflowExecution(workflow_id=of.run.workflow_id, run_id=of.run.run_id)
+    begun = playbook(execution_id, run_id=run_id, now=of.now)
+    told: Json = {"parent_workflow_execution": parent, "parent_initiated_event_id": initiated}
+    given = {**begun.given, "parent_execution_id": of.given["execution_id"]}
+    return History(begun.run, given, of.now, **told)
+
+
 def continued(history: History, *, run_id: str, **fields: Any) -> History:
     """The run that goes on after a history, which ends with it."""
     given = {**history.given, **fields}

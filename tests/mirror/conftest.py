@@ -21,6 +21,8 @@ from tests.mirror import scripted
 
 TEMPLATE = "mirror_template"
 
+_STORING = ("ingest_time", "position")
+
 
 class Log:
     """A database's event log, as a test looks at it."""
@@ -40,9 +42,9 @@ class Log:
         return [(row["event_type"], row["status"]) for row in await self.rows(execution_id)]
 
     async def everything(self) -> list[dict[str, Any]]:
-        """All rows of all executions, but for when they were stored."""
+        """All rows of all executions, but for when and in which order they were stored."""
         records = await self.database.fetch("SELECT * FROM noetl.event ORDER BY execution_id, event_id")
-        return [{name: value for name, value in record.items() if name != "ingest_time"} for record in records]
+        return [{name: value for name, value in record.items() if name not in _STORING} for record in records]
 
 
 def _value(name: str, value: Any) -> Any:

@@ -50,7 +50,8 @@ async def test_a_call_that_is_retried_tells_every_attempt(
     ]
     assert {row["parent_event_id"] for row in rows[1:]} == {PARENT["id"]}
     assert [row["event_id"] for row in rows] == sorted(row["event_id"] for row in rows)
-    _, first, failure, decided, _, done, _ = rows
+    _, first, failure, decided, _, done, unmatched = rows
+    assert (unmatched["meta"]["do"], unmatched["meta"].get("rule")) == ("continue", None)
     assert failure["meta"]["retry"]["will_retry"] is True
     assert failure["meta"]["retry"]["backoff_seconds"] == 0.2
     assert len(failure["meta"]["error"]["message"]) == 500
@@ -280,3 +281,50 @@ async def test_a_loop_tells_its_rows_under_the_playbooks_execution(
     assert (attempt["event_id"] >> 13) & 0x3FF == 3
     assert attempt["meta"]["iteration_id"] == "fetch/1/4"
     assert attempt["meta"]["temporal"]["workflow_id"].endswith("/fetch/1")
+
+
+async def test_a_call_in_an_inner_loop_has_the_ids_of_its_task(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    """Both loops run in one workflow, which is that of the outer one."""
+    source = playbook(execution_id)["graph"]["source"]
+    body = {"source": source, "step": {"name": "outer"}}
+    input_ = {"execution_id": execution_id, "slot": 3, "loop_id": "outer/1"}
+    ids = {"loop_id": "outer/1/2/inner/1", "iteration": 0, "iteration_id": "outer/1/2/inner/1/0", "step_run_id": "w#1"}
+    task = domain_event("task.started", 1, meta=ids)
+    line = call(execution_id, task["id"], {"report": {"outcome": {"status": "ok"}, "attempts": [_record(1)]}}, (task,))
+    line["call"]["iteration"] = 0
+    loop: dict[str, Any] = {"do": "loop", "run": {"input": input_, **body, "script": [line]}}
+    rows = await _rows(scripts, dsn, log, execution_id, loop)
+    told = [row["meta"] for row in rows if row["event_type"].startswith("task.attempt")]
+    assert [{name: meta[name] for name in ids} for meta in told] == [ids, ids]
+
+
+@pytest.mark.parametrize(
+    ("auth", "told"),
+    [
+        ("web", ["web"]),
+        ({"type": "postgres", "credential": "pg_local"}, ["pg_local"]),
+        ({"a": {"type": "s3", "key": "one"}, "b": {"key": "two"}}, ["one", "two"]),
+        ({"type": "bearer", "token": "hush"}, None),
+        ("Bearer hush", None),
+    ],
+)
+async def test_an_attempt_names_the_credentials_it_refers_to(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int, auth: Any, told: list[str] | None
+) -> None:
+    report = {"outcome": {"status": "ok"}, "attempts": [_record(1)]}
+    line = call(execution_id, PARENT["id"], {"report": report}, (PARENT,), auth=auth)
+    rows = await _rows(scripts, dsn, log, execution_id, line)
+    started = next(row for row in rows if row["event_type"] == "task.attempt.started")
+    assert started["meta"].get("credentials") == told
+    assert "hush" not in str(rows)
+
+
+async def test_a_retry_of_a_success_is_one_that_polls(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+    asked = _record(1, rule=0, do="retry", delay=0.2)
+    report = {"outcome": {"status": "ok"}, "attempts": [asked, _record(2)]}
+    line = call(execution_id, PARENT["id"], {"report": report}, (PARENT,), rules=[RETRY])
+    rows = await _rows(scripts, dsn, log, execution_id, line)
+    [decided, _] = [row["meta"] for row in rows if row["event_type"] == "policy.task.evaluated"]
+    assert (decided["retry"]["type"], decided["retry"]["attempt_number"]) == ("on_success", 2)

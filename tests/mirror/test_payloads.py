@@ -62,6 +62,19 @@ def test_secrets_are_left_out(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://a/b?api_key=k1&x=1", "https://a/b?api_key=***&x=1"),
+        ("https://a/b?x=1&access_token=t%20t#there", "https://a/b?x=1&access_token=***#there"),
+        ("https://a/b?page_token=3&key=4", "https://a/b?page_token=3&key=4"),
+        ("a = 1 and token = 2", "a = 1 and token = 2"),
+    ],
+)
+def test_secrets_in_the_query_of_a_url_are_masked(url: str, told: str) -> None:
+    assert sanitised({"config": {"url": [url]}}) == {"config": {"url": [told]}}
+
+
+@pytest.mark.parametrize(
     "name", ["page_token", "next_token", "author", "secretary", "tokens_used", "key", "_step_results"]
 )
 def test_what_only_sounds_secret_stays(name: str) -> None:

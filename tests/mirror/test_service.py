@@ -298,5 +298,5 @@ async def test_a_playbooks_last_row_is_stored_after_all_of_its_loops(
     handle = await scripts.start(execution_id, *_lines(execution_id))
     await handle.result()
     await follow_execution(scripts.client, dsn, handle.id)
-    query = "SELECT event_type FROM noetl.event WHERE execution_id = $1 ORDER BY ingest_time DESC LIMIT 1"
+    query = "SELECT event_type FROM noetl.event WHERE execution_id = $1 ORDER BY position DESC LIMIT 1"
     assert await log.database.fetchval(query, execution_id) == "playbook.completed"

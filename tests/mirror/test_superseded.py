@@ -14,7 +14,7 @@ from temporalio.api.common.v1 import ActivityType
 from noetl_temporal.machine.steps.loops import moved_slot
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.store import ConflictError, Store, UnknownExecutionError, UnreadRunError
-from tests.mirror.built import START, History, child, continued, payloads, playbook, reset
+from tests.mirror.built import START, History, called, child, continued, payloads, playbook, reset
 from tests.mirror.conftest import Log
 from tests.mirror.resets import superseded_events
 from tests.mirror.story import Story
@@ -45,6 +45,12 @@ class Line:
         begun = Line(child(self.history, LOOP, self.history.starts_child([]), slot=slot), slot)
         begun.note(name)
         return begun
+
+    def call(self, run_id: str) -> Line:
+        """Call the playbook of the execution 1."""
+        self.history.now += 10
+        self.history.task()
+        return Line(called(self.history, 1, run_id=run_id))
 
     def frame(self, name: str) -> None:
         """Run a frame, which adds a note."""
@@ -226,6 +232,36 @@ def _of_a_loop_and_its_playbook() -> tuple[list[Line], set[str]]:
     return [first, chunk, again, second], {"in a chunk", "and that", "again", "loop.resumed at 1000"}
 
 
+def _called_again() -> tuple[list[Line], set[str]]:
+    """The caller is reset to a place before the call, and calls the playbook again: the same execution."""
+    caller = Line(playbook(2, run_id="p1"))
+    caller.note("before the call")
+    at = caller.at
+    first = caller.call("r1")
+    first.note("a")
+    chunk = first.chunk("in a chunk", 1)
+    caller.note("after the call")
+    again = caller.reset("p2", at, 1000)
+    second = again.call("r2")
+    second.note("a again")
+    return [caller, first, chunk, again, second], {"a", "in a chunk"}
+
+
+def _called_again_in_vain() -> tuple[list[Line], set[str]]:
+    """Another reset takes the first run of the caller up again, after the call."""
+    caller = Line(playbook(2, run_id="p1"))
+    caller.note("before the call")
+    at = caller.at
+    first = caller.call("r1")
+    first.note("a")
+    on = caller.at
+    caller.note("after the call")
+    again = caller.reset("p2", at, 1000)
+    second = again.call("r2")
+    second.note("a again")
+    return [caller, first, again, second, caller.reset("p3", on, 2000)], {"a again"}
+
+
 SCENARIOS = (
     _no_reset,
     _once,
@@ -238,6 +274,8 @@ SCENARIOS = (
     _first_of_two,
     _of_a_loop,
     _of_a_loop_and_its_playbook,
+    _called_again,
+    _called_again_in_vain,
 )
 
 

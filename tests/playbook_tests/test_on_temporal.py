@@ -203,6 +203,22 @@ CASES = {
           events: [playbook.paused, {type: playbook.resumed, meta: {by: bob, ...: ...}}]
         """,
     ),
+    "a cancel while a call runs": Case(
+        STEPS,
+        """
+        stubs: [{step: start, takes: 8s}]
+        requests: [{do: cancel, at: 5s, reason: wrong table}]
+        expect: {status: cancelled, route: [start]}
+        """,
+    ),
+    "a cancel of a loop": Case(
+        STEPS,
+        """
+        stubs: [{step: start}, {step: after, takes: 4s}]
+        requests: [{do: cancel, step: after}]
+        expect: {status: cancelled, route: [start, after], events: [playbook.cancelled]}
+        """,
+    ),
     "a pause that nothing ends": Case(
         STEPS, "stubs: [{step: start}]\nrequests: [{do: pause, when: start}]\nexpect: {}"
     ),

@@ -224,6 +224,51 @@ def test_a_pause_that_nothing_ends_is_told(tmp_path: Path) -> None:
     ]
 
 
+CLEANED = STEPS + "  - step: end\n    tool: {kind: python, code: result = 3}\n"
+
+
+@pytest.mark.parametrize(
+    ("requests", "called", "route"),
+    [
+        ("[{do: cancel, step: start, reason: wrong table}]", ["start", "end"], "[start, end]"),
+        ("[{do: cancel, step: after, reason: wrong table}]", ["start", "after", "end"], "[start, after, end]"),
+        ("[{do: cancel, at: 3s, reason: wrong table}]", ["start", "after", "end"], "[start, after, end]"),
+        ("[{do: cancel, when: start, reason: wrong table}]", ["end"], "[start, end]"),
+        (
+            "[{do: cancel, step: start, reason: wrong table}, {do: cancel, step: end}]",
+            ["start", "end"],
+            "[start, end]",
+        ),
+    ],
+)
+def test_a_cancel_stops_the_run_and_its_cleanup_runs(
+    tmp_path: Path, requests: str, called: list[str], route: str
+) -> None:
+    stubs = ", ".join(f"{{step: {step}, takes: 2s}}" for step in called)
+    body = f"""
+    stubs: [{stubs}]
+    requests: {requests}
+    expect:
+      status: cancelled
+      route: {route}
+      events: [{{type: playbook.cancelled, meta: {{reason: wrong table, ...: ...}}}}]
+    """
+    assert problems(tmp_path, CLEANED, body) == []
+
+
+def test_a_pause_answers_no_approval(tmp_path: Path) -> None:
+    body = """
+    requests: [{do: pause, at: 5s}, {do: resume, at: 6s}, {do: approve, step: start, at: 9s}]
+    expect: {result: {approved: true, ...: ...}}
+    """
+    assert problems(tmp_path, "workflow: [{step: start, tool: {kind: approval}}]", body) == []
+
+
+def test_a_cancel_that_comes_too_late_is_told(tmp_path: Path) -> None:
+    body = "stubs: [{step: start}, {step: after}]\nrequests: [{do: cancel, at: 1h}]\nexpect: {}"
+    assert problems(tmp_path, STEPS, body) == ["4: the run ended before this: cancel"]
+
+
 @pytest.mark.parametrize(
     ("request_", "expected"),
     [
@@ -238,6 +283,8 @@ def test_a_pause_that_nothing_ends_is_told(tmp_path: Path) -> None:
         ("{do: approve, step: start}", '1:50: error[NT106]: the step "start" has no approval to approve'),
         ("{do: skip, step: start}", '1:47: error[NT106]: the step "start" is never held, so there is nothing to skip'),
         ("{do: pause}", '1:30: error[NT104]: "do: pause" needs a moment'),
+        ("{do: cancel}", '1:30: error[NT104]: "do: cancel" needs a moment'),
+        ("{do: cancel, at: 1s, by: ann}", '1:55: error[NT109]: "by" beside "do: cancel"'),
         ("{do: pause, when: soon}", '1:48: error[NT106]: invalid value "soon" for "when"'),
     ],
 )

@@ -21,12 +21,13 @@ from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from tests.shell.conftest import Shell
-from tests.shell.servers import Site, site
+from tests.shell.servers import Site, proxy_to, site
 from tests.shell.table import Base
 from tests.shell.test_stored_once import submit, until
 from tests.shell.worker_process import WorkerProcess, worker_process
 
 LEASE = 3
+LARGE = 100_000
 CALL = 'noop, input: {n: "{{ iter.job.id }}"}'
 CURSOR = """
   - step: drain
@@ -319,6 +320,44 @@ async def test_a_worker_that_is_killed_in_the_middle(servers: Addresses, jobs: J
     assert [report.status for report in reports] == ["completed", "completed"]
     assert sum(report.result["stats"]["success"] for report in reports) == 40
     assert await jobs.acks() == list(range(1, 41))
+
+
+async def test_a_worker_that_is_killed_after_its_claim_is_committed_and_before_it_is_reported(
+    servers: Addresses, jobs: Jobs
+) -> None:
+    """Its report is large and cannot be stored. The repeated call is answered from the ledger: no other row is claimed,
+    and none is left to its lease.
+    """
+    await jobs.make(4)
+    workflow = jobs.playbook("max_in_flight: 1, frame: {max_rows: 2, lease_seconds: 60}")
+    workflow = workflow.replace("RETURNING id, attempts", f"RETURNING id, attempts, repeat('x', {LARGE}) AS pad")
+    credentials = {name: value for name, value in servers.environment().items() if name.startswith("NOETL_CREDENTIAL_")}
+    async with asyncio.timeout(120), proxy_to(servers.postgres) as proxy:
+        holder = await asyncpg.connect(servers.playbooks)
+        await holder.execute(f"begin; lock table {jobs.table}")
+        async with worker_process(servers.temporal, proxy.dsn, **credentials) as worker:
+            handle: RunHandle = await submit(servers, workflow)
+            await until(lambda: is_waited_for(holder, jobs.table))
+            await proxy.cut()
+            await holder.close()
+            await until(lambda: is_claimed(jobs, 2))
+            worker.kill()
+            await worker.ended()
+        async with worker_of(servers):
+            report = await handle.result()
+    assert (report.status, report.result["stats"]["success"]) == ("completed", 4)
+    assert await jobs.acks() == [1, 2, 3, 4]
+    attempts = await jobs.connection.fetch(f"select attempts from {jobs.table}")
+    assert {row["attempts"] for row in attempts} == {1}
+
+
+async def is_waited_for(connection: asyncpg.Connection[asyncpg.Record], table: str) -> bool:
+    waiting = f"select count(*) from pg_locks where relation = '{table}'::regclass and not granted"
+    return bool(await connection.fetchval(waiting))
+
+
+async def is_claimed(jobs: Jobs, rows: int) -> bool:
+    return await jobs.claimed() == rows
 
 
 @pytest.mark.parametrize("renew", [RENEW, ""], ids=["renewed", "not renewed"])

@@ -78,7 +78,7 @@ async def test_a_load_that_begins_while_its_cancelled_one_ends_is_not_lost(monke
 
     monkeypatch.setattr(performer, "start_load", start)
     monkeypatch.setattr(performer, "now", lambda: 1)
-    performing = performer.Performer(Trail(), {}, 1_000, Caller(1, "", 0, NO_CALLS), lambda _emit: None)
+    performing = performer.Performer(Trail(), {}, 1_000, Caller(1, "", "", 0, NO_CALLS), lambda _emit: None)
     load = LoadValue("load:x", StoredRef((Part("x"),), 9, is_one=True))
     performing.perform([load])
     performing.start()

@@ -29,17 +29,19 @@ WITH playbook AS (
     INSERT INTO noetl.execution (execution_id, catalog_id, status, start_time) VALUES (7, 1, 'RUNNING', now())
 )
 INSERT INTO noetl.event
-    (execution_id, catalog_id, event_id, event_time, event_type, node_name, node_type, status, meta, error)
+    (execution_id, catalog_id, event_id, event_time, event_type, node_name, node_type, status, meta, error, position)
 SELECT 7, 1, (n * 7919) % $1 + 1, '2026-01-01T00:00:00Z'::timestamptz + n * interval '1 ms',
        CASE WHEN n % 20 = 0 THEN 'warning' ELSE 'ctx.updated' END, CASE n WHEN $1 THEN 'a longer name' ELSE 'n' END,
-       'step', 'COMPLETED', jsonb_build_object('n', n), CASE WHEN n % 20 = 0 THEN 'odd ' || n % 100 END
+       'step', 'COMPLETED', jsonb_build_object('n', n), CASE WHEN n % 20 = 0 THEN 'odd ' || n % 100 END, n
 FROM generate_series(1, $1) n
 """
 """Ids are in another order than times."""
 
 _ANOTHER = """
-INSERT INTO noetl.event (execution_id, catalog_id, event_id, event_time, event_type, node_name, node_type, status, meta)
-SELECT 7, 1, max(event_id) + n, max(event_time) + n * interval '1 ms', 'ctx.updated', 'n', 'step', 'COMPLETED', '{}'
+INSERT INTO noetl.event
+    (execution_id, catalog_id, event_id, event_time, event_type, node_name, node_type, status, meta, position)
+SELECT 7, 1, max(event_id) + n, max(event_time) + n * interval '1 ms', 'ctx.updated', 'n', 'step', 'COMPLETED', '{}',
+       max(position) + n
 FROM noetl.event, generate_series(1, 30) n WHERE execution_id = 7 GROUP BY n
 """
 

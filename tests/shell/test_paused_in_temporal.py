@@ -124,6 +124,11 @@ async def test_a_run_that_was_paused_by_request_stays_paused(servers: Addresses,
         ]
 
 
+async def status_of(servers: Addresses, runs: Runs, handle: RunHandle) -> str:
+    async with open_event_log(servers.postgres) as log:
+        return (await describe_run(runs, handle, log, None)).status
+
+
 async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> None:
     gate = Gate()
     async with logged(servers, gate) as client, mirroring(client.temporal, servers.postgres):
@@ -133,14 +138,24 @@ async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> 
         [call] = (await handle.workflow.describe()).raw_description.pending_activities
         service = client.temporal.workflow_service
         await service.pause_activity(
-            PauseActivityRequest(namespace=NAMESPACE, execution=execution, id=call.activity_id, reason="why")
+            PauseActivityRequest(
+                namespace=NAMESPACE, execution=execution, id=call.activity_id, identity="ann", reason="why"
+            )
         )
         [found] = await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)
         assert found.kind == "paused_call"
+        assert found.message.endswith("UTC by ann (why)")
         assert f"--activity-id {call.activity_id}" in found.remedy
+        assert (await status_of(servers, client, handle)) == "paused"
+        bare = Runs(client.temporal, None)
+        async with asyncio.timeout(20):
+            while handle.execution_id not in [run.execution_id for run in await bare.list(status="paused")]:
+                await asyncio.sleep(0.1)
+        assert handle.execution_id not in [run.execution_id for run in await bare.list(status="running")]
         await service.unpause_activity(
             UnpauseActivityRequest(namespace=NAMESPACE, execution=execution, id=call.activity_id)
         )
+        assert (await status_of(servers, client, handle)) == "running"
         assert await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id) == []
         gate.open()
         assert (await asyncio.wait_for(handle.result(), 60)).status == "completed"

@@ -9,6 +9,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from temporalio.api.workflow.v1 import PendingActivityInfo
 
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
@@ -145,6 +146,26 @@ async def test_a_loop_pauses_with_its_playbook(shell: Shell) -> None:
         found = await asyncio.wait_for(handle.result(), 30)
     assert found.status == "completed"
     assert gate.called == list(range(6))
+
+
+async def test_a_pause_and_a_resume_at_the_same_moment_leave_no_call_paused(shell: Shell) -> None:
+    """Whichever the run takes first: a run that is not paused has no call that is."""
+    gate = Gate()
+    async with shell.client(gate.answer) as client:
+        handle = await shell.submit(client, STEPS)
+        await until(lambda: gate.called == ["start"])
+        for _ in range(5):
+            await asyncio.gather(handle.pause(now=True), handle.resume(), return_exceptions=True)
+            if (await handle.suspensions()).pause is not None:
+                await handle.resume()
+            assert [one for one in await pending_calls(handle) if one.paused] == []
+        gate.open()
+        found = await asyncio.wait_for(handle.result(), 60)
+    assert (found.status, set(gate.called)) == ("completed", {"start", "after"})
+
+
+async def pending_calls(handle: RunHandle) -> list[PendingActivityInfo]:
+    return list((await handle.workflow.describe()).raw_description.pending_activities)
 
 
 async def test_calls_that_are_paused_at_once_are_made_again(shell: Shell) -> None:

@@ -117,3 +117,24 @@ async def test_a_pause_is_that_of_the_call_during_which_it_came(shell: Shell) ->
         {"do": "pause", "by": "ann", "step": "slow"},
         {"do": "resume", "by": "bob"},
     ]
+
+
+async def test_a_cancel_is_that_of_the_call_during_which_it_came(shell: Shell) -> None:
+    called = asyncio.Event()
+
+    async def endless(_request: Request, context: ToolContext) -> int:
+        called.set()
+        while True:
+            context.heartbeat()
+            await asyncio.sleep(0.05)
+
+    tools = {"python": FakeTool("python", endless)}
+    client = await NoetlClient.connect(shell.address, tools=tools)
+    text = f"{HEAD}workflow:\n{TWO}"
+    async with serving(client.temporal, tools, shell.credentials):
+        handle = await client.submit(compile_or_raise(text, "two.yaml"), {}, content=text)
+        await asyncio.wait_for(called.wait(), 60)
+        await handle.cancel("wrong table")
+        test = await recorded(client, handle)
+    assert test["requests"] == [{"do": "cancel", "reason": "wrong table", "step": "slow"}]
+    assert test["expect"]["status"] == "cancelled"

@@ -20,6 +20,7 @@ from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.replay import histories_of, replay
+from noetl_temporal.runs import Runs
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.unsupported import UnsupportedError
 from tests.shell.conftest import Shell
@@ -103,16 +104,20 @@ async def executions(
     return {row["execution_id"]: (row["parent_execution_id"], row["status"]) for row in rows}
 
 
-async def test_a_call_yields_the_result_of_its_playbook(shell: Shell, servers: Addresses) -> None:
+async def test_a_call_yields_the_result_of_its_playbook_listed_above_its_caller(
+    shell: Shell, servers: Addresses
+) -> None:
     async with shell.client(echo) as client:
         handle = await submit(client, CALL % "")
         found = await handle.result()
         told = await executions(servers, client, handle)
+        lists = [await Runs(client.temporal, dsn).list("tests/*", limit=2) for dsn in (None, servers.postgres)]
         histories = [one async for one in histories_of(client.temporal, handle.workflow_id)]
         verdicts = [await replay(one, client.temporal.data_converter) for one in histories]
     assert [one.problem for one in verdicts] == [None, None]
     assert (found.status, found.result) == ("completed", {"said": "report"})
     [child] = told.keys() - {handle.execution_id}
+    assert [[run.execution_id for run in runs] for runs in lists] == [[child, handle.execution_id]] * 2
     assert told == {handle.execution_id: (None, "COMPLETED"), child: (handle.execution_id, "COMPLETED")}
 
 

@@ -14,12 +14,15 @@ from noetl_temporal.unsupported import check_calls, tools_for, unsupported
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
-TOOLS = ("http", "noop", "postgres", "python")
+TOOLS = ("artifact", "http", "noop", "postgres", "python")
 CURSOR = '{cursor: {kind: duckdb, auth: a, claim: "SELECT 1"}, iterator: row}'
 
 
 REFUSED = [
-    ("- step: start\n  tool: {kind: rhai, code: x}\n", "6:9: error: there is no tool 'rhai' here"),
+    (
+        "- step: start\n  tool: {kind: rhai, code: x}\n",
+        '6:9: error: tool kind "rhai" is not supported: there is no maintained interpreter',
+    ),
     (
         f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n",
         "6:9: error: a cursor cannot claim rows of duckdb: only one process at a time can open the file",
@@ -33,8 +36,8 @@ REFUSED = [
         "6:28: error: there is no sink 'gcs'",
     ),
     (
-        "- step: start\n  tool: {kind: python, script: {uri: a.py, source: {type: s3}}}\n",
-        "6:9: error: code from this source is not supported",
+        "- step: start\n  tool: {kind: artifact, action: get, input: {result_ref: r}}\n",
+        "6:9: error: a result has no reference by which an artifact task could fetch it",
     ),
 ]
 

@@ -16,10 +16,14 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal import workflow_host
+from noetl_temporal.cli.describe_run import steps_from_log
+from noetl_temporal.cli.event_log import log_connection
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.waits.wait import Wait
+from noetl_temporal.mirror.read import steps_of
+from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.runs import RequestRefusedError, RunHandle, RunOverError
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
@@ -70,6 +74,27 @@ async def until(handle: RunHandle, holds: Callable[[list[Wait]], bool]) -> list[
 
 async def waits_for(handle: RunHandle, *names: str) -> list[Wait]:
     return await until(handle, lambda found: sorted(wait.name for wait in found) == sorted(names))
+
+
+@pytest.mark.parametrize("workflow", [PAID, ITEMS], ids=["a step", "items of a loop"])
+async def test_a_step_that_waits_is_waiting_by_its_log(servers: Addresses, shell: Shell, workflow: str) -> None:
+    async with shell.client(answer) as client, mirroring(client.temporal, servers.postgres):
+        handle = await shell.submit(client, workflow)
+        assert await step_by_log(servers, handle, "waiting")
+        for key in ("a", "b", "c") if workflow == ITEMS else (None,):
+            await handle.signal("paid", key=key)
+        assert await step_by_log(servers, handle, "completed")
+
+
+async def step_by_log(servers: Addresses, handle: RunHandle, status: str) -> bool:
+    """Return when the step has this status."""
+    async with asyncio.timeout(30):
+        while True:
+            async with log_connection(servers.postgres) as connection:
+                steps = steps_from_log(await steps_of(connection, handle.execution_id), "running")
+            if steps.get("start", {}).get("status") == status:
+                return True
+            await asyncio.sleep(0.05)
 
 
 async def test_a_signal_ends_a_wait(shell: Shell) -> None:

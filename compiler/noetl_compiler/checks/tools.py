@@ -31,8 +31,8 @@ def _check_kind(kind: Name, report: Report) -> None:
     elif known.problem:
         report.error(Code.UNKNOWN_TOOL, kind.span, f'tool kind "{kind.text}" cannot be used: {known.problem}')
     elif not known.has_executor and report.first(f"tool {kind.text}"):
-        message = f'tool kind "{kind.text}" is not supported yet: the playbook compiles, but a run is refused'
-        report.warning(Code.NO_EXECUTOR, kind.span, message)
+        message = f'tool kind "{kind.text}" is not supported: the playbook compiles, but a run is refused'
+        report.warning(Code.NO_EXECUTOR, kind.span, message, known.unsupported)
 
 
 def _check_call(task: Task, workbook: dict[str, Task], report: Report) -> None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 from noetl_compiler.codes import Code
 from noetl_compiler.framing import unframed_loops
-from noetl_compiler.graph import Json, Span
-from noetl_compiler.language.scripts import FETCHED, source_of
+from noetl_compiler.graph import Span
 from noetl_compiler.language.unsupported import (
-    REMOTE_CODE,
+    RESULT_REFERENCE,
     Unsupported,
     cursor_over,
+    fetches_result,
 )
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Playbook, Step, Task
+from noetl_compiler.syntax import Playbook, Step
 from noetl_compiler.syntax_queries import all_tasks
 from noetl_compiler.value_merge import names_in
 
@@ -40,7 +39,8 @@ def _unsupported_parts(playbook: Playbook, report: Report) -> Iterator[tuple[Spa
         if not report.has_error_in(step.name.span):
             yield from _parts_of_loop(step)
     for task in all_tasks(playbook):
-        yield from _parts_of_task(task, report)
+        if fetches_result(task.kind.text, names_in(task.config), names_in(task.input)):
+            yield task.span, RESULT_REFERENCE
 
 
 def _parts_of_loop(step: Step) -> Iterator[tuple[Span, Unsupported]]:
@@ -48,11 +48,3 @@ def _parts_of_loop(step: Step) -> Iterator[tuple[Span, Unsupported]]:
     part = None if cursor is None else cursor_over(cursor.kind)
     if cursor is not None and part is not None:
         yield cursor.span, part
-
-
-def _parts_of_task(task: Task, report: Report) -> Iterator[tuple[Span, Unsupported]]:
-    script, tool = names_in(task.config).get("script"), report.tools.get(task.kind.text)
-    if isinstance(script, dict) and tool is not None and tool.has_executor:
-        source = source_of(cast("dict[str, Json]", script))
-        if source not in FETCHED and "{{" not in source:
-            yield task.span, REMOTE_CODE

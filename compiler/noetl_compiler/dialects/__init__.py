@@ -40,6 +40,10 @@ def _front_end(dialect: Dialect) -> tuple[Construct, ReadStep]:
 def parse(root: MappingNode, report: Report) -> Playbook:
     """Return the syntax tree of a document. Never raises; errors go to the report."""
     dialect = detect(root, report)
+    if dialect == "v1":
+        from noetl_compiler.dialects.v1.case_sinks import with_case_sinks
+
+        root = with_case_sinks(root)
     playbook = read_playbook(root, ParseContext(dialect, report), *_front_end(dialect))
     if dialect == "v1":
         from noetl_compiler.dialects.v1.playbook import convert_playbook

@@ -62,10 +62,13 @@ class Fields:
 
     def scalar(self, *keys: str) -> ScalarNode | None:
         """Read a scalar field."""
+        return self._scalar(keys, "text")
+
+    def _scalar(self, keys: tuple[str, ...], expected: str) -> ScalarNode | None:
         found = self.node_of(*keys)
         if found is None or isinstance(found, ScalarNode):
             return found
-        self._wrong_type(keys[0], found, "text")
+        self._wrong_type(keys[0], found, expected)
         return None
 
     def text(self, *keys: str) -> str:
@@ -87,7 +90,7 @@ class Fields:
 
     def flag(self, *keys: str) -> bool | None:
         """Return a boolean."""
-        found = self.scalar(*keys)
+        found = self._scalar(keys, "true or false")
         if found is None or isinstance(found.value, bool):
             return found.value if found else None
         self._wrong_type(keys[0], found, "true or false")
@@ -95,7 +98,7 @@ class Fields:
 
     def number(self, *keys: str) -> float | None:
         """Return a number written as such."""
-        found = self.scalar(*keys)
+        found = self._scalar(keys, "a number")
         if found is None:
             return None
         if isinstance(found.value, int | float) and not isinstance(found.value, bool):

@@ -55,8 +55,8 @@ def read_sink(node: Node, report: Report, level: SinkLevel) -> Sink | None:
     if misspelt:
         report.error(Code.UNKNOWN_TOOL, kind.span, f'unknown sink kind "{kind.text}"', misspelt)
     elif kind.text not in sinks.KINDS:
-        message = f'a sink of kind "{kind.text}" is not supported yet: the playbook compiles, but a run is refused'
-        report.warning(Code.NO_EXECUTOR, kind.span, message)
+        message = f'a sink of kind "{kind.text}" is not supported: the playbook compiles, but a run is refused'
+        report.warning(Code.NO_EXECUTOR, kind.span, message, f"the sinks are {', '.join(sorted(sinks.KINDS))}")
     return Sink(kind.text, config, node.span, auth_value(auth, kind.text), mode or "insert", level, guard)
 
 

@@ -91,7 +91,7 @@ OUTCOME: Mapping[str, str] = MappingProxyType(
 EVENT = frozenset({"event"})
 """On entering a step and in routes, in the case dialect in every rule."""
 
-STATUS = EVENT | BEFORE | {"_outcome", "error"}
+STATUS = EVENT | BEFORE | {"_outcome", "error", "last_error"}
 """Those that a condition asks for the status of a call by."""
 
 ENDS = frozenset({"steps", "failures"})

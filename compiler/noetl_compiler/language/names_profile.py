@@ -18,17 +18,18 @@ __all__ = ["PROFILES", "NamesProfile", "OutcomeNames"]
 
 OutcomeNames: TypeAlias = Literal["usual", "step", "call"]
 """What a finished call binds. ``usual``: the names in ``names.OUTCOME``. ``step``: also ``step``, the running step with
-its result. ``call``: also ``event``, and all of them are about the last call, whatever the step's result is, with
-``result`` and ``response`` as the call's whole result (dev/decisions/0011).
+its result; the results of other steps are below it. ``call``: also ``event``, and all of them are about the last call,
+whatever the step's result is, with ``result`` and ``response`` as the call's whole result (dev/decisions/0011).
 """
 
 
 class NamesProfile(msgspec.Struct, frozen=True, omit_defaults=True):
     """What templates see in one dialect; the defaults are those of v10.
 
-    ``task_results``: a result is also known by its task's name, and all results also as ``steps``. ``listed_results``:
-    the result of a loop is the list of its results, without their counts. ``result_index``: in the body of a loop the
-    step's own name has the item's index. ``args_over_input``: what a step's args bind lies over the input of its tasks.
+    ``task_results``: a result is also known by its task's name, and all results also as ``steps`` and below ``loop``.
+    ``listed_results``: the result of a loop is the list of its results, without their counts. ``result_index``: in the
+    body of a loop the step's own name has the item's index. ``args_over_input``: what a step's args bind lies over the
+    input of its tasks.
     ``tolerates_undefined``: a condition on an undefined name is no mistake where another one of the same place matched.
     """
 

@@ -1,8 +1,8 @@
 """Checks what people and programs send to a waiting run: the payload of a signal, the form of an approval.
 
 A ``schema`` is the part of JSON Schema listed here, without what runs for long on hostile data: no patterns, no
-references, no combinations. A ``form`` is a mapping of field to type, or to ``{type, required, choices}``; it is
-checked as the schema that it stands for.
+references, no combinations. A ``form`` is a mapping of field to type, in the words of JSON Schema, or to
+``{type, required, choices}``; it is checked as the schema that it stands for.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from typing import Any, cast
 
 __all__ = ["FORM_TYPES", "form_problem", "form_schema", "payload_problem", "schema_problem"]
 
-FORM_TYPES: Mapping[str, str] = MappingProxyType(
-    {"text": "string", "number": "number", "flag": "boolean", "mapping": "object", "list": "array"}
-)
-"""The type of a form's field -> the JSON type that it is."""
+FORM_TYPES = ("string", "number", "integer", "boolean", "object", "array")
+"""The types that a form's field may have."""
 
 _FIELD_KEYS = frozenset({"type", "required", "choices"})
 
@@ -129,7 +127,7 @@ def _as_mapping(field: Any) -> dict[str, Any]:
 
 def _field_schema(field: Mapping[str, Any]) -> dict[str, Any]:
     choices = {"enum": field["choices"]} if field.get("choices") else {}
-    return {"type": FORM_TYPES[field["type"]], **choices}
+    return {"type": field["type"], **choices}
 
 
 def payload_problem(value: Any, schema: Mapping[str, Any], at: str = "data") -> str | None:

@@ -11,21 +11,22 @@ from typing import Any, cast
 
 from noetl_compiler.language import keys
 
-__all__ = ["ANY_FIELD", "FETCHED", "MAX_BYTES", "SOURCES", "URIS", "code_in", "source_of"]
+__all__ = ["ANY_FIELD", "MAX_BYTES", "SOURCES", "STORES", "URIS", "code_in", "source_of"]
+
+_OF_STORES = frozenset({"bucket", "endpoint", "timeout"})
 
 SOURCES: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "file": frozenset[str](),
         "http": frozenset({"endpoint", "method", "headers", "timeout"}),
-        "gcs": frozenset({"bucket", "project"}),
-        "s3": frozenset({"bucket", "region", "endpoint"}),
-        "inline": frozenset({"code"}),
+        "gcs": _OF_STORES | {"project"},
+        "s3": _OF_STORES | {"region"},
     }
 )
 """Kind of source -> its fields, in addition to the credential."""
 
-FETCHED = ("file", "http")
-"""Sources that are fetched. A run with code from another is refused."""
+STORES: Mapping[str, str] = MappingProxyType({"gcs": "gs", "s3": "s3"})
+"""Sources that are object stores -> the scheme of their addresses."""
 
 ANY_FIELD = frozenset(keys.AUTH).union(*SOURCES.values())
 

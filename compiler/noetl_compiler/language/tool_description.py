@@ -79,8 +79,8 @@ class ToolDescription(msgspec.Struct, frozen=True):
     where it is not known; a ``guarantee`` of the tool's own comes before what follows from its effect. ``timeout`` is
     in seconds, for a call that names none.
 
-    A kind without an executor compiles with a warning. A tool that is installed and cannot be used tells its
-    ``problem``.
+    A kind without an executor compiles with a warning; ``unsupported`` says why it has none and what to use instead. A
+    tool that is installed and cannot be used tells its ``problem``.
     """
 
     summary: str = ""
@@ -97,6 +97,7 @@ class ToolDescription(msgspec.Struct, frozen=True):
     guarantee: Guarantee | None = None
     timeout: float | None = None
     has_executor: bool = False
+    unsupported: str = ""
     problem: str = ""
 
     @property

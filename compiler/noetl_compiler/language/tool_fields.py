@@ -78,6 +78,7 @@ _FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
         "deps": "The Python packages that the code needs.",
         "destination": "Where to copy to.",
         "direction": "The types of source and target if they set none: sf_to_pg or pg_to_sf.",
+        "endpoint": "The address of a store that is compatible with S3, where no credential names it.",
         "env": "Environment variables, name and value.",
         "duration": "How long to wait: seconds, or a text with a unit.",
         "encoding": "The encoding of the value, such as utf-8.",
@@ -113,6 +114,7 @@ _FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
         "project_id": "The project of the secret manager.",
         "provider": "The provider of the service.",
         "ref": "The reference of the result.",
+        "region": "The region of the store, where no credential names it; us-east-1 by default.",
         "resources": "The CPU and memory that the container may use.",
         "response_type": "Whether a body that is JSON is read (json, the default) or stays text (text).",
         "restart_policy": "When Kubernetes starts the container again.",
@@ -167,10 +169,12 @@ _OF_ONE_KIND: Mapping[tuple[str, str], str] = MappingProxyType(
         ("python", "script"): "The location of the code.",
         ("wait", "key"): "Distinguishes this wait from other waits for the signal, such as an order number.",
         ("wait", "schema"): "The JSON Schema of the signal's payload.",
-        ("approval", "form"): "The fields that whoever decides fills in: name and type (text, number, flag, mapping or "
-        "list), or {type, required, choices}.",
+        ("approval", "form"): "The fields that whoever decides fills in: name and type (string, number, integer, "
+        "boolean, object or array, as in JSON Schema), or {type, required, choices}.",
         ("approval", "message"): "The question, for the approvers.",
         ("script", "script"): "The location of the script.",
+        ("artifact", "data"): "The value to put: text as it is, any other as JSON.",
+        ("artifact", "uri"): "The address of the object: s3://BUCKET/KEY or gs://BUCKET/KEY.",
         ("nats", "bucket"): "The name of the bucket or of the object store.",
         ("nats", "encoding"): "Write base64 if the text is base64 of the bytes to send.",
         ("nats", "key"): "The key in the bucket, or the name of the object.",
@@ -201,14 +205,18 @@ _EXAMPLES: Mapping[tuple[str, str], tuple[Any, ...]] = MappingProxyType(
         ("wait", "schema"): ({"type": "object", "required": ["amount"]},),
         ("approval", "form"): ({"amount": "number", "note": "text"},),
         ("nats", "operation"): ("kv_get", "kv_put", "js_publish"),
-        ("artifact", "action"): ("get", "put"),
         ("transfer", "mode"): ("append", "overwrite", "upsert"),
         ("snowflake_transfer", "mode"): ("append", "overwrite", "upsert"),
     }
 )
 
 _CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
-    {("http", "method"): tuple(sorted(METHODS)), ("shell", "shell"): SHELLS, ("quantum", "provider"): PROVIDERS}
+    {
+        ("http", "method"): tuple(sorted(METHODS)),
+        ("shell", "shell"): SHELLS,
+        ("quantum", "provider"): PROVIDERS,
+        ("artifact", "action"): ("get", "put"),
+    }
 )
 
 _DEFAULTS: Mapping[tuple[str, str], Any] = MappingProxyType(

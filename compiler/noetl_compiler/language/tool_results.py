@@ -8,6 +8,7 @@ from types import MappingProxyType
 from noetl_compiler.language.tool_description import ToolField
 
 __all__ = [
+    "ARTIFACT",
     "DECISION",
     "DUCKDB_ROWS",
     "MEASURED",
@@ -30,6 +31,15 @@ RESPONSE: Mapping[str, ToolField] = MappingProxyType(
         "url": ToolField("The URL of the response, with its query.", ("text",)),
         "elapsed": ToolField("The duration in seconds.", ("number",)),
         "data": ToolField("The body: JSON as values, text as text, any other as {base64}; null when it is empty."),
+    }
+)
+
+ARTIFACT: Mapping[str, ToolField] = MappingProxyType(
+    {
+        "uri": ToolField("The address of the object.", ("text",)),
+        "size_bytes": ToolField("The size of the value in bytes, not compressed.", ("number",)),
+        "sha256": ToolField("The SHA-256 of the value, not compressed, in hexadecimal digits.", ("text",)),
+        "data": ToolField("The value, with get: JSON as values, text as text, any other as {base64}."),
     }
 )
 

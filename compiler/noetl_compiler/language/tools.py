@@ -13,6 +13,7 @@ from typing import cast
 from noetl_compiler.language.tool_description import Effect, FieldType, ToolDescription, ToolField, Tools
 from noetl_compiler.language.tool_fields import METHODS, SQL_COMMANDS, SQL_FIELDS, described_fields
 from noetl_compiler.language.tool_results import (
+    ARTIFACT,
     DECISION,
     DUCKDB_ROWS,
     MEASURED,
@@ -73,6 +74,9 @@ _ANY_SQL = _COMMANDS.replace(" ", "|")
 _COMMAND_TYPES = " ".join(f"{name}=text|list" for name in _COMMANDS.removesuffix(" script").split())
 _SQL_TYPES = f"{_COMMAND_TYPES} params=list|mapping|text as_objects=flag"
 
+_GENERATED = "the kind is only for what NoETL's server generates"
+_LOGGED = "the event log is derived from what a run does; set a name, or store a row with postgres"
+
 
 def _kind(
     kind: str,
@@ -89,9 +93,10 @@ def _kind(
     yields: str = "",
     effect: Effect | None = None,
     timeout: float | None = None,
+    unsupported: str = "",
 ) -> tuple[str, ToolDescription]:
     """Fields as words; ``needs`` as ``a|b``, ``renamed`` as ``old=new``, ``types`` as ``field=mapping|list``. A kind
-    whose effect is known is one that runs here."""
+    whose effect is known is one that runs here; another says why it is ``unsupported``."""
     typed = (pair.partition("=") for pair in types.split())
     return kind, ToolDescription(
         summary,
@@ -109,7 +114,13 @@ def _kind(
         effect,
         timeout=timeout,
         has_executor=effect is not None,
+        unsupported=unsupported,
     )
+
+
+def _of_platform(kind: str, summary: str, unsupported: str) -> tuple[str, ToolDescription]:
+    """A kind of upstream's platform, which takes any fields."""
+    return kind, ToolDescription(summary, unsupported=unsupported)
 
 
 _TABLE = (
@@ -199,7 +210,7 @@ _TABLE = (
         "Runs another playbook and yields its result.",
         "path version return_step return_result result_step poll_interval wait parallel",
         "path",
-        renamed="return=return_step",
+        renamed="return=return_step catalog_path=path",
         ignored="task catalog_id",
         types="path=text wait=flag return_result=flag poll_interval=number",
         yields=PLAYBOOK_VALUE,
@@ -211,8 +222,17 @@ _TABLE = (
         f"{_SQL} catalog_connection catalog_name data_path database",
         _ANY_SQL,
         renamed="code=command",
+        unsupported="DuckDB downloads its extension for DuckLake when it is first used, and a run installs nothing; "
+        "use duckdb or postgres",
     ),
-    _kind("rhai", "Runs a script in the Rhai language.", "code", "code", code="code"),
+    _kind(
+        "rhai",
+        "Runs a script in the Rhai language.",
+        "code",
+        "code",
+        code="code",
+        unsupported="there is no maintained interpreter of Rhai for Python; write the script in python",
+    ),
     _kind(
         "container",
         "Runs an image to its end with Docker or Podman, and yields what it prints and its exit status.",
@@ -222,7 +242,14 @@ _TABLE = (
         result=OUTPUT,
         effect="code",
     ),
-    _kind("script", "Runs a stored script as a job of Kubernetes.", "script job", "script"),
+    _kind(
+        "script",
+        "Runs a stored script as a job of Kubernetes.",
+        "script job",
+        "script",
+        unsupported="it needs a cluster of Kubernetes, whose jobs the worker does not start; run the script with "
+        "python, or its image with container",
+    ),
     _kind(
         "secrets",
         "Finds a secret and yields a reference to it.",
@@ -267,6 +294,7 @@ _TABLE = (
         "gcs",
         "Copies a file to or from Google Cloud Storage.",
         "source destination bucket object operation content_type metadata",
+        unsupported="a run has no files of its own to copy; put and get values with artifact",
     ),
     _kind(
         "nats",
@@ -277,8 +305,22 @@ _TABLE = (
         yields=NATS_VALUE,
         effect="service",
     ),
-    _kind("artifact", "Stores or fetches a large result.", "action result_ref uri", "action"),
-    _kind("result_fetch", "Fetches a large result by its reference.", "ref result_ref uri"),
+    _kind(
+        "artifact",
+        "Puts a value into an object store, or gets one from there.",
+        "action uri data region endpoint result_ref",
+        "action",
+        types="action=text uri=text region=text endpoint=text",
+        result=ARTIFACT,
+        effect="service",
+        timeout=60.0,
+    ),
+    _kind(
+        "result_fetch",
+        "Fetches a large result by its reference.",
+        "ref result_ref uri",
+        unsupported="results have no references here, however large; read the result itself, such as {{ start }}",
+    ),
     _kind(
         "quantum",
         "Runs a quantum circuit on a machine of IBM Quantum, or on a simulation of one.",
@@ -289,16 +331,36 @@ _TABLE = (
         result=MEASURED,
         effect="service",
     ),
-    ("agent", ToolDescription("Asks an agent of the platform.")),
-    ("mcp", ToolDescription("Calls a tool of an MCP server.")),
-    ("gateway", ToolDescription("Calls the platform's gateway.")),
-    ("subscription", ToolDescription("Listens to a subscription of the platform.")),
-    ("wasm", ToolDescription("Runs a WebAssembly module.")),
-    ("provider", ToolDescription("Calls a provider of the platform.")),
-    ("task_sequence", ToolDescription("Runs the tasks of a step; generated by the platform.")),
-    ("cursor_worker", ToolDescription("Claims the rows of a cursor; generated by the platform.")),
-    ("event", ToolDescription("Writes to the event log.")),
-    ("event_log", ToolDescription("Writes to the event log.")),
+    _of_platform(
+        "agent",
+        "Asks an agent of the platform.",
+        "agents are part of NoETL's server; call the API of the model with http, or another playbook with playbook",
+    ),
+    _of_platform(
+        "mcp", "Calls a tool of an MCP server.", "there is no client for MCP here; call the server's API with http"
+    ),
+    _of_platform(
+        "gateway",
+        "Calls the platform's gateway.",
+        "the gateway is part of NoETL's server; answer with the result of the run, or call an address with http",
+    ),
+    _of_platform(
+        "subscription",
+        "Listens to a subscription of the platform.",
+        "it needs a message broker whose client is not part of the worker; use nats, or a tool of your own",
+    ),
+    _of_platform(
+        "wasm", "Runs a WebAssembly module.", "the worker has no runtime of WebAssembly; use python or container"
+    ),
+    _of_platform(
+        "provider",
+        "Calls a provider of the platform.",
+        "providers are part of NoETL's server; call the service's API with http",
+    ),
+    _of_platform("task_sequence", "Runs the tasks of a step.", f"{_GENERATED}; write the tasks of a step as a list"),
+    _of_platform("cursor_worker", "Claims the rows of a cursor.", f"{_GENERATED}; write a loop over a cursor"),
+    _of_platform("event", "Writes to the event log.", _LOGGED),
+    _of_platform("event_log", "Writes to the event log.", _LOGGED),
 )
 
 KINDS: Tools = MappingProxyType(dict(_TABLE))

@@ -10,9 +10,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 __all__ = [
-    "REMOTE_CODE",
+    "RESULT_REFERENCE",
     "Unsupported",
     "cursor_over",
+    "fetches_result",
 ]
 
 
@@ -41,5 +42,12 @@ _UNCLAIMED: Mapping[str, str] = MappingProxyType(
         "snowflake": "a cursor cannot claim rows of snowflake: its UPDATE does not return the rows that it changes",
     }
 )
+RESULT_REFERENCE = Unsupported(
+    "a result has no reference by which an artifact task could fetch it",
+    "read the result itself, such as {{ start }}, or put it to a uri and get it from there",
+)
 
-REMOTE_CODE = Unsupported("code from this source is not supported", "fetch it from a file or by http")
+
+def fetches_result(kind: str, *names: Mapping[str, object]) -> bool:
+    """Whether a task fetches a result by its reference; ``names`` are its fields, and those bound for it."""
+    return kind == "artifact" and any("result_ref" in one for one in names)

@@ -8,10 +8,10 @@ from noetl_compiler.language.sinks import KIND_KEYS
 from noetl_compiler.language.value_types import Choice
 from noetl_compiler.language.words import REDUCERS, STRATEGIES
 from noetl_compiler.schema.from_table import model_of, value_of_type
-from noetl_compiler.schema.model import Models, Schema, Shape
+from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape
 from noetl_compiler.schema.values import NAME, TEMPLATE, any_of, described_words, has, list_of, one_or_more, ref
 
-__all__ = ["JUMPS_NEED_TO", "OTHERWISE_VERDICT", "SHAPES", "routes"]
+__all__ = ["CASES", "JUMPS_NEED_TO", "OTHERWISE_VERDICT", "SHAPES", "routes"]
 
 JUMPS_NEED_TO: Schema = {
     "if": {"properties": {"do": {"const": "jump"}}, "required": ["do"]},
@@ -53,6 +53,23 @@ _ROUTES: Models = (
     Shape("arc", any_of(NAME, {"type": "object", "if": _IS_FORK, "then": ref("fork"), "else": ref("target")})),
     Shape("route", any_of(NAME, ref("target"))),
 )
+
+
+_STORED = Property(
+    "sink", "Where the result of the step is stored when this rule is followed.", ref("sink"), required=True
+)
+CASES: Models = (
+    Model(
+        "stored_choice", "A rule that stores the result of the step.", (_STORED, *model_of(tables.CHOICE).properties)
+    ),
+    Shape(
+        "cases",
+        any_of(
+            ref("next"), list_of({"if": has("sink"), "then": ref("stored_choice"), "else": any_of(NAME, ref("entry"))})
+        ),
+    ),
+)
+"""The rules of a v1 ``case``."""
 
 
 def routes(*, loose: bool) -> Models:

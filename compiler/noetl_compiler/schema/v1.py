@@ -10,6 +10,7 @@ from noetl_compiler.language.words import V1_ON_ERROR
 from noetl_compiler.schema.calls import DESC, INPUT, Calls
 from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
+from noetl_compiler.schema.shapes import CASES
 from noetl_compiler.schema.v1_calls import Form, nested_calls
 from noetl_compiler.schema.values import (
     CONDITION,
@@ -54,7 +55,7 @@ _STEP = Model(
             'The next step after a failure; "continue" routes as after a success.',
             any_of(words(*V1_ON_ERROR), list_of(ref("entry"))),
         ),
-        Property("case", 'The next steps, with their conditions; write "next" instead.', ref("next"), deprecated=True),
+        Property("case", 'The next steps, with their conditions; write "next" instead.', ref("cases"), deprecated=True),
     ),
     needs=_NAMED,
     open=True,
@@ -85,6 +86,7 @@ def steps(calls: Calls) -> Models:
     """Return the steps, with the kinds of tools that they may call."""
     form = Form("step", ("type", "tool"), calls, (_STEP,))
     return (
+        *CASES,
         _STEP,
         *form.places(),
         *nested_calls(calls),

@@ -37,14 +37,15 @@ class Truths(NamedTuple):
 
 NO_TRUTHS = Truths()
 
-_TELLING = re.compile(r"\b(?:_?outcome|output|success|error|event|or|and|not|true|false|True|False)\b")
+_TELLING = re.compile(r"\b(?:_?outcome|output|success|error|last_error|event|or|and|not|true|false|True|False)\b")
 """A condition that reads names, but none of these, never depends on the outcome alone."""
 
 
 def _known(outcome: Status, boundary: str) -> Known:
     envelope = dict.fromkeys(("output.status", "outcome.status", "_outcome.status"), outcome)
-    error = PRESENT if outcome == "error" else ABSENT
-    return {**envelope, "success": outcome == "ok", "error": error, "event.name": Synonyms(names_of(boundary))}
+    is_ok = outcome == "ok"
+    errors = {"error": ABSENT, "last_error": None} if is_ok else {"error": PRESENT, "last_error": PRESENT}
+    return {**envelope, **errors, "success": is_ok, "event.name": Synonyms(names_of(boundary))}
 
 
 _CASES: tuple[Known, ...] = (
@@ -66,4 +67,4 @@ def truths_of(source: str, expression: nodes.Expr | None) -> Truths:
 
 def truths_of_path(path: str) -> Truths:
     """Return the truths of a template that is just a path, such as ``{{ success }}``."""
-    return truths_of(path, nodes.Name(path, "load")) if path in ("success", "error") else NO_TRUTHS
+    return truths_of(path, nodes.Name(path, "load")) if path in ("success", "error", "last_error") else NO_TRUTHS

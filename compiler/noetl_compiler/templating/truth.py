@@ -72,6 +72,9 @@ def truth(node: nodes.Expr, known: Known) -> bool | None:
             return None if inner is None else not inner
         case nodes.Test() if node.name in ("defined", "undefined"):
             return _is_there(node, known)
+        case nodes.Test() if node.name == "none":
+            value = _value(node.node, known)
+            return None if value is _UNKNOWN else value is None
         case nodes.Compare():
             return _comparison(node, known)
         case _:

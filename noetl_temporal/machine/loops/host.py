@@ -16,7 +16,7 @@ from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.journal import RESULT_BYTES, Journal
 from noetl_temporal.machine.loops.claims import lease_names
-from noetl_temporal.machine.scope import Chain, Late
+from noetl_temporal.machine.scope import Beside, Chain, Late
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
 from noetl_temporal.shortening import abridged
@@ -141,7 +141,8 @@ def _iteration_names(given: ChunkInput, index: int, bound: Mapping[str, Json], c
         place["first"] = index == 0
     element = given.step.loop.element if given.step.loop else "item"
     iter_ = {**place, **{f"_{name}": value for name, value in place.items()}, element: item, **bound}
-    names: dict[str, Any] = {element: item, "iter": iter_, "loop": place, "_loop": place}
+    loop = Beside(place, lambda: given.scope.get("loop") or {})
+    names: dict[str, Any] = {element: item, "iter": iter_, "loop": loop, "_loop": place}
     names |= {"_index": index, "loop_index": index}
     if given.claims is not None:
         names = {**lease_names(given, claim), **names}

@@ -35,7 +35,8 @@ class RegionHost(StepHost):
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
         """The names of the iteration; results of its steps shadow those of steps before the loop."""
         results = results_of(self._state, self.names)
-        own = {"iter": self._inside.iter_names, **own_step(self.names.outcome, self.step.name, "")}
+        step = own_step(self.names.outcome, self.step.name, lambda: Chain(results, outer.get("step") or {}))
+        own = {"iter": self._inside.iter_names, **step}
         loop = self._inside.step.name
         if loop in self._state.records:  # what the tasks of the loop came to for this item
             own[loop] = results[loop]

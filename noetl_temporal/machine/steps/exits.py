@@ -9,7 +9,6 @@ from noetl_compiler.graph import Json, Step
 from noetl_compiler.language.words import RUN_RESULTS
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failures import error_outcome, template_outcome
-from noetl_temporal.machine.journal import COMBINED_BYTES, RESULT_BYTES
 from noetl_temporal.machine.names import record_view
 from noetl_temporal.machine.quantities import word
 from noetl_temporal.machine.records import StepRecord
@@ -18,11 +17,10 @@ from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.entry import emit_started
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import OK, StepExit, Way, decide, route
-from noetl_temporal.machine.stored import logged, preview, with_result
+from noetl_temporal.machine.stored import combined_results, logged, with_result
 from noetl_temporal.machine.tally import added
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
-from noetl_temporal.shortening import abridged
 
 __all__ = ["completed", "in_time", "leave", "leave_to_next_run", "skip"]
 
@@ -95,7 +93,7 @@ def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, k
     view = record_view(_record(execution, step, run, end, kind, "completed"))
     final: PlainOutcome = {**end.outcome, "page": None}
     names = {
-        **call_names(bound, step.name, kind, end.outcome),
+        **call_names(bound, step.name, kind, end.outcome, around=host.scope),
         "result": call_names(bound, step.name, kind, final)["result"],
         step.name: view,
         "_prev": view,
@@ -165,10 +163,9 @@ def _result(execution: Execution, step: Step, end: End) -> dict[str, Json]:
     if not step.is_synthetic or step.name != execution.graph.final:
         return logged(end.outcome)
     records = {name: one for name, one in execution.state.records.items() if name != step.name}
-    results = {name: preview(one.outcome, RESULT_BYTES) for name, one in records.items() if one.status == "completed"}
     aggregated = {
         "status": "aggregated",
-        "results": abridged(results, COMBINED_BYTES),
+        "results": combined_results({name: one.outcome for name, one in records.items() if one.status == "completed"}),
         "failed_steps": [name for name, one in records.items() if one.status == "failed"],
     }
     return {"result": aggregated}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -56,7 +57,7 @@ def decide(execution: Execution, step: Step, run: StepRun, status: str, end: End
     """
     if status == "cancelled" or step.name == execution.graph.final or execution.state.stop is not None:
         return None
-    scope = Late(lambda: execution.host(step, run).scope(_names(execution, step, status, end, kind)))
+    scope = Late(lambda: _scope(execution, step, run, status, end, kind))
     mistakes: tuple[ConditionWarning, ...] = ()
     try:
         chosen = select(step, "error" if status == "failed" else "ok", scope)
@@ -113,11 +114,10 @@ def enter_region(execution: Execution, entry: Step, run: StepRun, end: End | Non
     return way
 
 
-def _names(execution: Execution, step: Step, status: str, end: End, kind: str) -> dict[str, Any]:
-    return {
-        **call_names(execution.graph.names.outcome, step.name, kind, end.outcome),
-        **event_names(_boundary(execution, step, status), step.name, end.outcome),
-    }
+def _scope(execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str) -> Mapping[str, Any]:
+    host = execution.host(step, run)
+    names = call_names(execution.graph.names.outcome, step.name, kind, end.outcome, around=host.scope)
+    return host.scope({**names, **event_names(_boundary(execution, step, status), step.name, end.outcome)})
 
 
 def _boundary(execution: Execution, step: Step, status: str) -> str:

@@ -19,9 +19,9 @@ from noetl_temporal.machine.state import PipelineState
 __all__ = ["may_follow", "runs", "subject_names"]
 
 
-def subject_names(names: OutcomeNames, step: str, subject: TaskRecord) -> dict[str, Any]:
-    """The names of the outcome of the subject."""
-    return call_names(names, step, subject.kind, subject.outcome)
+def subject_names(names: OutcomeNames, step: str, subject: TaskRecord, around: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of the outcome of the subject. ``around`` is the scope of its call."""
+    return call_names(names, step, subject.kind, subject.outcome, around=lambda: around)
 
 
 def runs(guard: Guard | None, state: PipelineState, scope: Callable[[], Mapping[str, Any]]) -> bool:

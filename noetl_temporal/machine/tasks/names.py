@@ -52,8 +52,8 @@ class PipelineNames:
 
     def of_call(self, task: Task, outcome: PlainOutcome, attempts: int = 1) -> dict[str, Any]:
         """The names of the outcome of a call."""
-        host = self._host
-        return call_names(host.names.outcome, host.step.name, task.kind, outcome, attempts, self._state.task.page)
+        host, page = self._host, self._state.task.page
+        return call_names(host.names.outcome, host.step.name, task.kind, outcome, attempts, page, host.scope)
 
     def of_task(self) -> Mapping[str, Any]:
         """Results of earlier tasks, by label and in ``results``, and the last as ``_prev``; its outcome as ``output``.
@@ -86,7 +86,7 @@ class PipelineNames:
         if subject is None:
             return names
         return {
-            **guarded_tasks.subject_names(self._host.names.outcome, self._host.step.name, records[subject]),
+            **guarded_tasks.subject_names(self._host.names.outcome, self._host.step.name, records[subject], outer),
             **names,
         }
 

@@ -42,7 +42,8 @@ CREATE TABLE noetl.execution (
     error               TEXT,
     created_at          TIMESTAMP NOT NULL DEFAULT (now() AT TIME ZONE 'utc'),
     updated_at          TIMESTAMP NOT NULL DEFAULT (now() AT TIME ZONE 'utc'),
-    state               JSONB
+    state               JSONB,
+    events              BIGINT NOT NULL DEFAULT 0 -- how many positions its events have taken
 );
 CREATE INDEX execution_start_time ON noetl.execution (start_time DESC);
 CREATE INDEX execution_parent ON noetl.execution (parent_execution_id);
@@ -92,6 +93,7 @@ CREATE TABLE noetl.event (
     command_id          BIGINT,
     stage_id            BIGINT,
     frame_id            BIGINT,
+    position            BIGINT NOT NULL, -- rises in the order of storing: a reader that tails an execution goes by it
     CONSTRAINT chk_event_result_shape CHECK (
         result IS NULL OR (
             jsonb_typeof(result) = 'object'
@@ -105,7 +107,7 @@ CREATE UNIQUE INDEX event_idempotency_key ON noetl.event (idempotency_key);
 CREATE INDEX event_by_type ON noetl.event (execution_id, event_type, event_id DESC);
 CREATE INDEX event_by_parent ON noetl.event (parent_event_id);
 CREATE INDEX event_by_node ON noetl.event (execution_id, node_name);
-CREATE INDEX event_by_ingest_time ON noetl.event (execution_id, ingest_time);
+CREATE UNIQUE INDEX event_by_position ON noetl.event (execution_id, position);
 CREATE INDEX event_by_created_at ON noetl.event (created_at DESC);
 
 -- Temporal's history as the server gave it: append-only, without gaps, enough to derive noetl.event again.

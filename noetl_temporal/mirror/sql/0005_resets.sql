@@ -1,8 +1,8 @@
 -- What a reset leaves behind: which rows it superseded.
 
 -- Which run or event began the run, so far as it is known (origins.py). Runs that continued as new and those that resets made
--- have the first run in common. A run that a reset made has the events of base_run_id before base_event_id. A chunk was
--- begun by the event parent_event_id of parent_run_id.
+-- have the first run in common. A run that a reset made has the events of base_run_id before base_event_id. A chunk or a
+-- called playbook was begun by the event parent_event_id of parent_run_id.
 ALTER TABLE noetl.cursor
     ADD COLUMN first_run_id     TEXT,
     ADD COLUMN continued_run_id TEXT,
@@ -11,6 +11,8 @@ ALTER TABLE noetl.cursor
     ADD COLUMN parent_run_id    TEXT,
     ADD COLUMN parent_event_id  BIGINT;
 CREATE INDEX cursor_reset ON noetl.cursor (execution_id) WHERE base_run_id IS NOT NULL;
+CREATE INDEX cursor_called ON noetl.cursor (execution_id) WHERE workflow_type = 'noetl.playbook' AND parent_run_id IS NOT NULL;
+CREATE INDEX cursor_run ON noetl.cursor (run_id);
 
 -- Which histories resets superseded (dev/decisions/0038), and from which of their events on. Of one execution these are few,
 -- however many rows it has.
@@ -19,10 +21,24 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    IF NOT EXISTS (SELECT FROM noetl.cursor WHERE execution_id = of_execution AND base_run_id IS NOT NULL) THEN
+    IF NOT EXISTS (SELECT FROM noetl.cursor WHERE execution_id = of_execution AND base_run_id IS NOT NULL)
+       AND (SELECT count(DISTINCT first_run_id) FROM noetl.cursor WHERE execution_id = of_execution
+            AND workflow_type = 'noetl.playbook' AND parent_run_id IS NOT NULL) < 2 THEN
         RETURN;
     END IF;
-    RETURN QUERY WITH RECURSIVE run AS (
+    RETURN QUERY WITH RECURSIVE called AS (
+        -- The beginnings of a called playbook, which a reset of its caller repeats. The last one counts, of those that the
+        -- caller still has in its history.
+        SELECT c.first_run_id, row_number() OVER (ORDER BY EXISTS (
+                   SELECT FROM noetl.cursor p, noetl.superseded_streams(p.execution_id) s
+                   WHERE p.run_id = c.parent_run_id AND p.execution_id <> of_execution AND s.stream_id = p.workflow_id || '/' || p.run_id
+                     AND c.parent_event_id >= s.superseded_from
+               ), h.event_time DESC, c.run_id DESC) AS place
+        FROM noetl.cursor c
+        JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id) = (c.namespace, c.workflow_id, c.run_id, 1)
+        WHERE c.execution_id = of_execution AND c.workflow_type = 'noetl.playbook' AND c.parent_run_id IS NOT NULL
+          AND c.run_id = c.first_run_id
+    ), run AS (
         SELECT c.run_id, c.workflow_id || '/' || c.run_id AS stream_id, c.first_run_id, c.base_run_id, c.base_event_id,
                coalesce(c.base_run_id, c.continued_run_id) AS previous_run_id, c.parent_run_id, c.parent_event_id,
                h.event_time AS began
@@ -48,9 +64,11 @@ BEGIN
         FROM cut JOIN run ON run.previous_run_id = cut.run_id
         WHERE run.run_id NOT IN (SELECT run_id FROM lineage)
     ), dropped AS (
-        -- Chunks that a superseded event began, and theirs.
+        -- Chunks that a superseded event began, earlier beginnings of a called playbook, and their chunks.
         SELECT run.first_run_id FROM run JOIN cut ON cut.run_id = run.parent_run_id
         WHERE run.parent_event_id >= cut.superseded_from
+        UNION
+        SELECT called.first_run_id FROM called WHERE called.place > 1
         UNION
         SELECT run.first_run_id FROM dropped JOIN run parent USING (first_run_id) JOIN run ON run.parent_run_id = parent.run_id
     ), stream AS (

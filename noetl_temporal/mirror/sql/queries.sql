@@ -119,27 +119,55 @@ SELECT proto FROM noetl.history
 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND event_id > $4
 ORDER BY event_id LIMIT $5
 
+-- name: hide_all_attempts
+DELETE FROM noetl.running_attempt WHERE namespace = $1
+
+-- name: show_attempts
+-- Of a run, instead of those that were shown.
+WITH shown AS (
+    SELECT * FROM jsonb_to_recordset($4::text::jsonb) AS one (
+        call_id TEXT, attempt INT, task_event_id BIGINT, step TEXT, task TEXT, tool TEXT, iteration INT, page INT,
+        status TEXT, started_at TIMESTAMPTZ, ended_at TIMESTAMPTZ, due_at TIMESTAMPTZ, error TEXT, rule INT, delay FLOAT8,
+        worker_id TEXT)
+), gone AS (
+    DELETE FROM noetl.running_attempt r
+    WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
+      AND NOT EXISTS (SELECT FROM shown s WHERE (s.call_id, s.attempt) = (r.call_id, r.attempt))
+)
+INSERT INTO noetl.running_attempt
+SELECT $1, $2, $3, s.call_id, s.attempt, c.execution_id, s.task_event_id, s.step, s.task, s.tool, s.iteration, s.page, s.status,
+       s.started_at, s.ended_at, s.due_at, s.error, s.rule, s.delay, s.worker_id
+FROM shown s JOIN noetl.cursor c ON (c.namespace, c.workflow_id, c.run_id) = ($1, $2, $3)
+ON CONFLICT (namespace, workflow_id, run_id, call_id, attempt) DO UPDATE
+SET status = EXCLUDED.status, started_at = EXCLUDED.started_at, ended_at = EXCLUDED.ended_at, due_at = EXCLUDED.due_at,
+    error = EXCLUDED.error, rule = EXCLUDED.rule, delay = EXCLUDED.delay, worker_id = EXCLUDED.worker_id,
+    seen_at = clock_timestamp()
+
 -- name: add_execution
 INSERT INTO noetl.execution (execution_id, catalog_id, parent_execution_id, status, start_time, created_at, schedule)
 VALUES ($1, $2, $3, 'RUNNING', $4, $4, $5)
 ON CONFLICT DO NOTHING
 
--- name: execution_of
-SELECT catalog_id, parent_execution_id FROM noetl.execution WHERE execution_id = $1
+-- name: lock_execution
+-- Its events are stored one transaction after another, so that their positions are committed in order.
+SELECT catalog_id, parent_execution_id, events FROM noetl.execution WHERE execution_id = $1 FOR UPDATE
 
 -- name: add_events
--- The ids of those that were not there yet. One that was there is compared by the caller (event_table.py).
+-- The ids of those that were not there yet. One that was there is compared by the caller (event_table.py). The positions are
+-- those after $22.
 INSERT INTO noetl.event (
     execution_id, catalog_id, parent_execution_id, stream_id, aggregate_id, aggregate_type, schema_name, producer, correlation_id,
     event_id, parent_event_id, created_at, event_time, event_type, node_id, node_name, node_type, status, duration,
-    context, result, meta, error, worker_id, stack_trace, stream_version, idempotency_key, envelope_checksum)
+    context, result, meta, error, worker_id, stack_trace, stream_version, idempotency_key, envelope_checksum, position)
 SELECT $1::bigint, $2::bigint, $3::bigint, $4::text, $1::bigint::text, 'execution', 'noetl.event', 'noetl-temporal', $1::bigint::text,
     event_id, parent, at AT TIME ZONE 'utc', at, type, node, node, kind, status, duration,
-    context::jsonb, result::jsonb, meta::jsonb, error, worker, trace, position, $4 || '/' || position || '/' || ordinal, checksum
+    context::jsonb, result::jsonb, meta::jsonb, error, worker, trace, version, $4 || '/' || version || '/' || ordinal, checksum,
+    $22::bigint + number
 FROM unnest($5::bigint[], $6::bigint[], $7::timestamptz[], $8::text[], $9::text[], $10::text[], $11::text[], $12::float8[],
             $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::bigint[], $20::int[], $21::text[])
-    AS row (event_id, parent, at, type, node, kind, status, duration, context, result, meta, error, worker, trace, position, ordinal,
-            checksum)
+    WITH ORDINALITY
+    AS row (event_id, parent, at, type, node, kind, status, duration, context, result, meta, error, worker, trace, version, ordinal,
+            checksum, number)
 ON CONFLICT (execution_id, event_id) DO NOTHING
 RETURNING event_id
 
@@ -159,19 +187,23 @@ ORDER BY named, stream_id = $3 DESC, event_id DESC
 SELECT event_id, event_type, node_name, stream_id, stream_version, envelope_checksum FROM noetl.event
 WHERE execution_id = $1 AND event_id = ANY($2::bigint[])
 
--- name: lock_execution
--- Before project, in a statement of its own: what others have just committed must be seen.
-SELECT 1 FROM noetl.execution WHERE execution_id = $1 FOR UPDATE
-
 -- name: project
 -- The execution's last event; its status is that of the last event that begins, pauses or ends it, in whatever order runs are
--- read. One with a held step is paused.
-WITH last AS (
+-- read. One with a held step is paused. state is what the last event with the context of the playbook tells, as upstream names it,
+-- where such an event is among those that were added ($3). $2 positions were taken.
+WITH told AS (
+    SELECT context, context->'_step_results' AS steps FROM noetl.event
+    WHERE execution_id = $1 AND context ? '_step_results' AND $3
+    ORDER BY event_id DESC LIMIT 1
+), last AS (
     SELECT event_id, event_type, node_name FROM noetl.event
     WHERE execution_id = $1 ORDER BY event_id DESC LIMIT 1
 ), turn AS (
-    SELECT event_type, status, created_at, error FROM noetl.event
+    SELECT event_type, status, created_at, error FROM noetl.event e
     WHERE execution_id = $1 AND event_type IN ('playbook.started', 'playbook.paused', 'playbook.resumed', 'playbook.completed', 'playbook.failed', 'playbook.cancelled')
+      AND NOT EXISTS (
+        SELECT FROM noetl.superseded_streams($1) s WHERE s.stream_id = e.stream_id AND e.stream_version >= s.superseded_from
+    )
     ORDER BY event_id DESC LIMIT 1
 ), held AS (
     SELECT count(*) FILTER (WHERE event_type = 'step.held') > count(*) FILTER (WHERE event_type = 'step.released') AS is_any
@@ -188,8 +220,13 @@ SET last_event_id = last.event_id,
                   WHEN turn.event_type = 'playbook.paused' OR held.is_any THEN 'PAUSED' ELSE 'RUNNING' END,
     end_time = CASE WHEN turn.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN turn.created_at END,
     error = turn.error,
+    events = x.events + $2,
+    state = CASE WHEN told.context IS NULL THEN x.state ELSE jsonb_build_object(
+        'workload', told.context->'workload', 'variables', told.context->'vars', 'step_results', told.steps,
+        'completed_steps', (SELECT coalesce(jsonb_agg(step ORDER BY step), '[]') FROM jsonb_each(told.steps) AS one (step, facts)
+                            WHERE facts->>'status' <> 'failed')) END,
     updated_at = now() AT TIME ZONE 'utc'
-FROM last LEFT JOIN turn ON true CROSS JOIN held
+FROM last LEFT JOIN turn ON true LEFT JOIN told ON true CROSS JOIN held
 WHERE x.execution_id = $1
 
 -- name: hold_cursors
@@ -249,21 +286,29 @@ SELECT (SELECT count(*) FROM noetl.event WHERE execution_id = $1) AS events,
        (SELECT count(*) FROM noetl.superseded_events($1)) AS superseded
 
 -- name: events_since
--- Rows stored lately; those of a stream are stored in the order of their version.
-SELECT e.* FROM noetl.event e
-LEFT JOIN unnest($3::text[], $4::bigint[]) AS seen (stream_id, version) USING (stream_id)
-WHERE e.execution_id = $1 AND e.ingest_time > $2 AND e.stream_version > coalesce(seen.version, 0)
-ORDER BY e.event_id
+SELECT e.* FROM noetl.event e WHERE execution_id = $1 AND position > $2 ORDER BY event_id
 
 -- name: execution
 SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id) WHERE x.execution_id = $1
+
+-- name: playbook_text
+SELECT c.path, c.content FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id) WHERE x.execution_id = $1
 
 -- name: called_runs
 -- Those that an execution has called, in the order they began, and on each row how many there are.
 SELECT x.execution_id, c.path, x.status, count(*) OVER () AS total
 FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
 WHERE x.parent_execution_id = $1
-ORDER BY x.execution_id LIMIT $2
+ORDER BY x.start_time, x.execution_id LIMIT $2
+
+-- name: open_runs_below
+WITH RECURSIVE below AS (
+    SELECT x.* FROM noetl.execution x WHERE x.parent_execution_id = $1 AND x.end_time IS NULL
+    UNION ALL
+    SELECT x.* FROM noetl.execution x JOIN below ON x.parent_execution_id = below.execution_id WHERE x.end_time IS NULL
+)
+SELECT below.execution_id, c.path, below.status FROM below JOIN noetl.catalog c USING (catalog_id)
+ORDER BY below.start_time, below.execution_id LIMIT $2
 
 -- name: latest_execution
 -- That no other has called.
@@ -315,6 +360,8 @@ WITH standing AS NOT MATERIALIZED (
            max(event_id) FILTER (WHERE node_type = 'step' AND event_type ~ '^step\.') AS last_id,
            max(event_id) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled')) AS end_id,
            count(*) FILTER (WHERE event_type = 'step.started') AS runs,
+           count(*) FILTER (WHERE event_type IN ('wait.started', 'approval.requested'))
+               > count(*) FILTER (WHERE event_type IN ('wait.done', 'wait.timed_out', 'wait.cancelled', 'approval.decided')) AS is_waiting,
            bool_or(event_type = 'step.reused') AND NOT bool_or(event_type = 'step.started') AS reused,
            count(*) FILTER (WHERE event_type = 'task.attempt.failed' AND (meta #>> '{retry,will_retry}')::boolean) AS retries,
            count(*) FILTER (WHERE event_type = 'task.done' AND meta ? 'page') AS pages,
@@ -332,7 +379,7 @@ SELECT step,
        (SELECT e.status FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, last_id)) AS status,
        (SELECT e.duration FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS duration_seconds,
        (SELECT e.error FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS error,
-       runs, reused, coalesce(attempts, 0) AS attempts, retries, pages, iterations_total, iterations_ended, iterations_failed
+       runs, reused, is_waiting, coalesce(attempts, 0) AS attempts, retries, pages, iterations_total, iterations_ended, iterations_failed
 FROM counted LEFT JOIN calls USING (step)
 ORDER BY first_id
 
@@ -370,7 +417,7 @@ LEFT JOIN LATERAL (
 ) c ON true
 WHERE EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS r (low, high) WHERE x.execution_id BETWEEN low AND high)
    OR starts_with(c.workflow_id, $1)
-ORDER BY x.execution_id DESC LIMIT $4
+ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT $4
 
 -- name: executions
 -- The latest first. $1 is a path, $2 what a path begins with, $3 statuses, $4 since when they
@@ -382,7 +429,7 @@ FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
 WHERE ($1::text IS NULL OR c.path = $1) AND ($2::text IS NULL OR starts_with(c.path, $2))
   AND ($3::text[] IS NULL OR x.status = ANY($3)) AND ($4::timestamp IS NULL OR x.start_time >= $4)
   AND ($6::timestamp IS NULL OR x.end_time >= $6)
-ORDER BY x.execution_id DESC LIMIT $5
+ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT $5
 
 -- name: claim_key
 -- The submission of a key, made with this execution id by the first. The update changes nothing: it waits for who inserts the

@@ -30,7 +30,7 @@ STATUSES: Mapping[str, str] = MappingProxyType({word: word for word in (*RUN_RES
 """How a run may end."""
 
 REQUESTS: Mapping[str, str] = MappingProxyType(
-    {word: word for word in ("signal", "approve", "reject", "pause", "resume", "retry", "skip")}
+    {word: word for word in ("signal", "approve", "reject", "pause", "resume", "retry", "skip", "cancel")}
 )
 """What people and programs may ask of a run, named as the commands are."""
 
@@ -88,7 +88,8 @@ REQUEST = Construct(
         Key("key", "The key of the signal, if it has one.", Plain.TEXT),
         Key(
             "step",
-            "The step that is approved, rejected, retried or skipped; of a pause, the step whose start it follows.",
+            "The step that is approved, rejected, retried or skipped; of a pause or a cancel, the step whose start it "
+            "follows.",
             Plain.NAME,
         ),
         Key("iteration", "The index of the loop item, for a decision, a retry or a skip.", Plain.INDEX),

@@ -1,0 +1,143 @@
+"""The artifact tool: puts a value into an object store, or gets one from there."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import json
+import zlib
+
+import httpx
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.guarded_client import failure_kind, guarded_client
+from noetl_activities.http_data import data_of
+from noetl_activities.http_exchange import MAX_BODY_BYTES, HttpResponse, exchange
+from noetl_activities.object_store import Method, ObjectRequest, StoredObject, error_code, object_request
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.retry_after import retry_after
+from noetl_activities.tool import Credential, Json, Request, ToolContext
+from noetl_activities.tool_spec import built_in
+from noetl_compiler.language.error_kinds import http_kind
+
+__all__ = ["TOOL", "ArtifactTool"]
+
+_ACTIONS: dict[str, Method] = {"get": "GET", "put": "PUT"}
+_ZIPPED = ".gz"
+_GZIP = zlib.MAX_WBITS | 16
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class ArtifactTool:
+    """``action, uri, data, region, endpoint``, and ``auth``."""
+
+    spec = built_in("artifact")
+
+    async def run(self, request: Request, context: ToolContext) -> Outcome:
+        """Return ``{uri, size_bytes, sha256}``, with get also ``data``. A key that ends with .gz is compressed."""
+        config = request.config
+        action = str(config.get("action") or "")
+        if action not in _ACTIONS:
+            raise ConfigError(f"action is {action!r:.60}: write get or put")
+        if request.auth is not None and config.get("endpoint"):
+            raise ConfigError(
+                "an artifact task has auth and an endpoint: a playbook cannot change the server of a credential. "
+                "Write the endpoint in the credential"
+            )
+        stored = StoredObject.at(str(config.get("uri") or ""))
+        content = await asyncio.to_thread(_content, config) if action == "put" else b""
+        credential: Credential = await context.credential(request.auth) if request.auth is not None else {}
+        where = (str(config.get(name) or "") for name in ("region", "endpoint"))
+        made = object_request(_ACTIONS[action], stored, credential, *where)
+        told = f"{action} {stored}"
+        limit = self.spec.timeout if request.timeout is None else request.timeout
+        timer = asyncio.timeout(limit)
+        try:
+            async with timer:
+                answer = await (_put(made, stored, content, request) if action == "put" else _exchange(made, request))
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            error = ErrorInfo("timeout", f"{told}: the response was not complete after {limit:g} s")
+            return Outcome("error", error=error)
+        except httpx.HTTPError as error:
+            why = str(error) or type(error).__name__
+            return Outcome("error", error=ErrorInfo(failure_kind(error), f"{told}: {why}"))
+        if not answer.response.is_success:
+            return Outcome("error", error=_refusal(told, answer))
+        return Outcome("ok", _facts(stored, content) if action == "put" else await _value(stored, answer))
+
+
+async def _put(made: ObjectRequest, stored: StoredObject, content: bytes, request: Request) -> HttpResponse:
+    body = await asyncio.to_thread(_zipped, content) if stored.key.endswith(_ZIPPED) else content
+    is_text = isinstance(request.config["data"], str)
+    content_type = "text/plain; charset=utf-8" if is_text else "application/json"
+    made = made._replace(headers={**made.headers, "Content-Type": content_type})
+    return await _exchange(made, request, body)
+
+
+async def _exchange(made: ObjectRequest, request: Request, body: bytes | None = None) -> HttpResponse:
+    """Send a GET, or with a body a PUT."""
+    timeout = httpx.Timeout(None, connect=request.connect_timeout, read=request.read_timeout)
+    async with guarded_client(timeout) as client:
+        method = "GET" if body is None else "PUT"
+        sent = client.build_request(method, made.url, headers=made.headers, content=body)
+        return await exchange(client, sent, follow_redirects=True)
+
+
+async def _value(stored: StoredObject, answer: HttpResponse) -> dict[str, Json]:
+    content = await asyncio.to_thread(_unzipped, bytes(answer.body))
+    data = await data_of(content, answer.response.headers.get("content-type", ""))
+    return {**_facts(stored, content), "data": data}
+
+
+def _facts(stored: StoredObject, content: bytes) -> dict[str, Json]:
+    """Of the value, not of its compressed form."""
+    return {"uri": str(stored), "size_bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _refusal(told: str, answer: HttpResponse) -> ErrorInfo:
+    response = answer.response
+    said = f"{response.status_code} {response.reason_phrase}".rstrip()
+    return ErrorInfo(
+        http_kind(response.status_code),
+        f"{told}: the store returned {said}{error_code(answer.body)}",
+        code=f"HTTP_{response.status_code}",
+        status=response.status_code,
+        retry_after=retry_after(response.headers.get("retry-after")),
+    )
+
+
+def _content(config: dict[str, Json]) -> bytes:
+    """Text as it is, any other value as JSON. Raises ConfigError."""
+    if "data" not in config:
+        raise ConfigError("an artifact task with action: put needs data: the value to store")
+    value: Json = config["data"]
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    content = text.encode()
+    if len(content) > MAX_BODY_BYTES:
+        raise ConfigError(f"data is over {MAX_BODY_BYTES // 2**20} MB: store it in parts")
+    return content
+
+
+def _zipped(content: bytes) -> bytes:
+    """Without the time, so that the same value is the same object."""
+    return gzip.compress(content, mtime=0)
+
+
+def _unzipped(body: bytes) -> bytes:
+    """Raises ConfigError."""
+    if not body.startswith(_GZIP_MAGIC):
+        return body
+    stream = zlib.decompressobj(_GZIP)
+    try:
+        content = stream.decompress(body, MAX_BODY_BYTES + 1)
+    except zlib.error as error:
+        raise ConfigError(f"the object is no valid gzip: {error}") from error
+    if len(content) > MAX_BODY_BYTES:
+        raise ConfigError(f"the object is over {MAX_BODY_BYTES // 2**20} MB when it is unpacked: store it in parts")
+    return content
+
+
+TOOL = ArtifactTool()

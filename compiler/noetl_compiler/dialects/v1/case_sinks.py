@@ -1,0 +1,77 @@
+"""Rewrite rules of a v1 ``case`` that store something (whitepaper 8.2, sinks at case level).
+
+case:
+  - when: "{{ start.n > 5 }}"
+    then: [{step: report}]
+    sink: {tool: postgres, table: large_ones}
+
+Such a rule leads to a step that is added: it has the result of the rule's own step and stores it, and leads on to the
+steps of the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
+
+from noetl_compiler.graph import Span
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+__all__ = ["with_case_sinks"]
+
+Entry = tuple[ScalarNode, Node]
+
+_SINK, _TARGETS = "sink", ("then", "else")
+
+
+def with_case_sinks(root: MappingNode) -> MappingNode:
+    """Return the document with a step for each sink of a rule."""
+    workflow = root.get("workflow")
+    if not isinstance(workflow, SequenceNode):
+        return root
+    steps = tuple(one for step in workflow.items for one in _with_stores(step))
+    return _with(root, "workflow", replace(workflow, items=steps)) if len(steps) > len(workflow.items) else root
+
+
+def _with_stores(step: Node) -> Iterator[Node]:
+    name = step.get("step") or step.get("name") if isinstance(step, MappingNode) else None
+    case = step.get("case") if isinstance(step, MappingNode) else None
+    if not isinstance(step, MappingNode) or not isinstance(name, ScalarNode) or not isinstance(case, SequenceNode):
+        yield step
+        return
+    rules: list[Node] = []
+    stores: list[Node] = []
+    for number, rule in enumerate(case.items, 1):
+        sink = rule.get(_SINK) if isinstance(rule, MappingNode) and not rule.get("step") else None
+        if isinstance(rule, MappingNode) and sink is not None:
+            key = next((key for key in _TARGETS if rule.get(key) is not None), "then")
+            store = f"{name.text}/sink_{number}"
+            stores.append(_store(store, name.text, sink, rule.get(key)))
+            kept = replace(rule, entries=tuple(entry for entry in rule.entries if entry[0].text != _SINK))
+            rule = _with(kept, key, _scalar(store, sink.span))
+        rules.append(rule)
+    yield _with(step, "case", replace(case, items=tuple(rules))) if stores else step
+    yield from stores
+
+
+def _store(name: str, step: str, sink: Node, following: Node | None) -> MappingNode:
+    result = replace(_scalar(f"{{{{ results[{step!r}] }}}}", sink.span), expressions=(sink.span,))
+    tool = _mapping({"kind": _scalar("noop", sink.span), "result": result, _SINK: sink}, sink.span)
+    ways = {} if following is None else {"next": following}
+    return _mapping({"step": _scalar(name, sink.span), "tool": tool, **ways}, sink.span)
+
+
+def _with(node: MappingNode, key: str, value: Node) -> MappingNode:
+    """The mapping with this value; the key keeps its place."""
+    if node.get(key) is None:
+        return replace(node, entries=(*node.entries, (_scalar(key, value.span), value)))
+    return replace(node, entries=tuple((one, value if one.text == key else old) for one, old in node.entries))
+
+
+def _mapping(fields: Mapping[str, Node], span: Span) -> MappingNode:
+    return MappingNode(tuple((_scalar(key, node.span), node) for key, node in fields.items()), span)
+
+
+def _scalar(text: str, span: Span) -> ScalarNode:
+    return ScalarNode(text, text, span, "plain")

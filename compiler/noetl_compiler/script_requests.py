@@ -1,0 +1,108 @@
+"""How a script that is no file is fetched, from the fields of its source: by http, or from an object store.
+
+script: {uri: job.py, source: {type: http, endpoint: https://example.com/job.py}}
+script: {uri: s3://bucket/job.py, source: {type: s3, auth: backup}}
+script: {uri: job.py, source: {type: gcs, bucket: bucket, auth: gcs_service_account}}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple, cast
+
+from noetl_compiler.graph import Json
+from noetl_compiler.language import keys
+from noetl_compiler.language.quantities import duration
+from noetl_compiler.language.scripts import STORES
+from noetl_compiler.script_files import ScriptError
+
+__all__ = ["Download", "download_of", "shown_address"]
+
+DEFAULT_SECONDS = 30.0
+MAX_SECONDS = 600
+"""That a source may let its server take."""
+
+_SECRET = re.compile(r"(?<=//)[^/@\s]*@|[?#].*", re.DOTALL)
+"""What of an http address may be a credential: the user before the host, the query behind the path."""
+
+
+class Download(NamedTuple):
+    """A request for a script. ``url`` is an http(s) address, or ``s3://BUCKET/KEY`` or ``gs://BUCKET/KEY``, for which
+    ``region`` and ``endpoint`` may name the server. ``auth`` is the name of a credential, "" for none. ``timeout`` is
+    in seconds, for the whole exchange.
+    """
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    timeout: float = DEFAULT_SECONDS
+    auth: str = ""
+    region: str = ""
+    endpoint: str = ""
+
+
+def download_of(script: Mapping[str, Json], kind: str, address: str) -> Download:
+    """The request for a script from a source of this kind. Raises ScriptError."""
+    given: Json = script.get("source")
+    source = cast("dict[str, Json]", given) if isinstance(given, dict) else {}
+    seconds, auth = _seconds(source.get("timeout")), _credential(source)
+    if kind not in STORES:
+        return Download(_http_address(source, address), _headers(source), seconds, auth)
+    region, endpoint = (str(source.get(name) or "") for name in ("region", "endpoint"))
+    if auth and endpoint:
+        raise ScriptError(
+            "the source of the script has auth and an endpoint: a playbook cannot change the server of a credential",
+            "write the endpoint in the credential",
+        )
+    url = _store_address(STORES[kind], source, address)
+    return Download(url, (), seconds, auth, region, endpoint)
+
+
+def shown_address(url: str) -> str:
+    """The address without what may be secret. Keys of object stores are shown whole."""
+    return url if url.startswith(tuple(f"{scheme}://" for scheme in STORES.values())) else _SECRET.sub("", url)
+
+
+def _credential(source: Mapping[str, Json]) -> str:
+    named: Json = next((source[key] for key in keys.AUTH if source.get(key)), "")
+    if not isinstance(named, str):
+        raise ScriptError("auth of a script's source is not the name of a credential", "write auth: NAME")
+    return named
+
+
+def _http_address(source: Mapping[str, Json], address: str) -> str:
+    url, method = str(source.get("endpoint") or address), str(source.get("method") or "GET").upper()
+    if method != "GET":
+        raise ScriptError(f"a script is fetched by GET, not by {method}")
+    if not url.startswith(("http://", "https://")):
+        raise ScriptError(f'"{shown_address(url)}" is not an http(s) address', "begin it with http:// or https://")
+    return url
+
+
+def _headers(source: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
+    headers: Json = source.get("headers") or {}
+    if not isinstance(headers, dict):
+        raise ScriptError("the headers of a script's source are not a mapping")
+    return tuple((str(name), str(value)) for name, value in cast("dict[str, Json]", headers).items())
+
+
+def _store_address(scheme: str, source: Mapping[str, Json], address: str) -> str:
+    if address.startswith(f"{scheme}://"):
+        return address
+    if "://" in address:
+        raise ScriptError(
+            f'"{shown_address(address)}" is not an address of this source', f"write {scheme}://BUCKET/KEY"
+        )
+    bucket = source.get("bucket")
+    if not bucket:
+        raise ScriptError("the source of the script names no bucket", f"set bucket, or write {scheme}://BUCKET/KEY")
+    return f"{scheme}://{bucket}/{address.lstrip('/')}"
+
+
+def _seconds(limit: Json) -> float:
+    if limit in (None, ""):
+        return DEFAULT_SECONDS
+    found = duration(str(limit))
+    if found is None or not 0 < found <= MAX_SECONDS:
+        raise ScriptError(f"the timeout of a script's source is {limit!r:.40}", f"write seconds, at most {MAX_SECONDS}")
+    return found

@@ -1,0 +1,72 @@
+"""What the playbooks that a run has called wait for, with the commands that answer it."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec.structs import replace
+from temporalio.service import RPCError
+
+from noetl_temporal.cli.event_log import EventLog
+from noetl_temporal.cli.suspensions import Suspension, suspensions_of
+from noetl_temporal.cli.waiting import OpenWait, open_wait
+from noetl_temporal.control_requests import OpenWaits
+from noetl_temporal.deployment import DeploymentError
+from noetl_temporal.mirror.read import CalledRun, open_runs_below
+from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs, UnknownRunError
+
+__all__ = ["CalledWaits", "open_waits", "waits_below"]
+
+MOST_RUNS = 20
+"""The maximum number of called runs that are asked."""
+
+_WITHIN = datetime.timedelta(seconds=5)
+"""Timeout of the query. Without workers a run does not respond."""
+
+
+class CalledWaits(NamedTuple):
+    """Each with the path of its playbook, and the command for its own run."""
+
+    waits: list[OpenWait]
+    suspensions: list[Suspension]
+
+    def lines(self) -> Iterator[str]:
+        """Message and command of each."""
+        yield from (one.line() for one in self.suspensions)
+        yield from (one.line() for one in self.waits)
+
+
+async def waits_below(log: EventLog | None, runs: Runs, execution_id: int) -> CalledWaits:
+    """Of the open runs that a run has called, and those that these have called, so far as the log has them.
+
+    Raises DeploymentError."""
+    found = CalledWaits([], [])
+    for one in await _open_runs(log, execution_id):
+        try:
+            open_ = await open_waits(await runs.find(one.execution_id))
+        except UnknownRunError:  # it has ended, and was removed meanwhile
+            continue
+        for wait in (open_wait(one.execution_id, wait) for wait in open_.waits):
+            found.waits.append(replace(wait, name=f"{one.path}: {wait.name}"))
+        held = [step for step in suspensions_of(one.execution_id, open_) if step.run]
+        found.suspensions.extend(replace(step, run=f"{one.path}: {step.run}") for step in held)
+    return found
+
+
+async def _open_runs(log: EventLog | None, execution_id: int) -> list[CalledRun]:
+    if log is not None:
+        with contextlib.suppress(DeploymentError):
+            async with log.connection() as connection:
+                return await open_runs_below(connection, execution_id, MOST_RUNS)
+    return []
+
+
+async def open_waits(handle: RunHandle) -> OpenWaits:
+    """What the run waits for; nothing if no worker answers now, or somebody has paused it in Temporal meanwhile."""
+    try:
+        return await handle.suspensions(_WITHIN)
+    except (RPCError, RequestRefusedError):
+        return OpenWaits([])

@@ -1,0 +1,176 @@
+"""Shows the attempts of calls that are in progress, from what the server tells of pending activities (semantics.md 40).
+
+History has the attempts of a call when the call ends. Until then each heartbeat carries the records of those that have
+ended, and the server tells of the one that runs or waits. Calls that take longer than PATIENCE_SECONDS are looked at
+regularly, and their attempts stand in noetl.running_attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+
+import msgspec
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.common.v1 import Payloads
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.attempt_record import records_of
+from noetl_temporal.mirror.event_row import iso
+from noetl_temporal.mirror.event_table import to_json
+from noetl_temporal.mirror.frames import is_frame
+from noetl_temporal.mirror.payloads import Json, as_map, first
+from noetl_temporal.mirror.raw import WorkflowRun, closes
+from noetl_temporal.mirror.reports import records_in, references
+from noetl_temporal.mirror.store import Store
+
+__all__ = ["RunningCalls", "watch"]
+
+_log = logging.getLogger(__name__)
+
+WATCH_SECONDS = 1.0
+PATIENCE_SECONDS = 2.0
+MAX_RUNS = 50
+"""Runs that are described at each look, those with the oldest calls first."""
+
+MAX_CALLS = 100
+"""Calls of one run that are shown."""
+
+_ENDED = {"error": "FAILED", "lost": "FAILED", "ok": "COMPLETED"}
+
+
+class RunningCalls:
+    """The calls in progress of all runs that are followed."""
+
+    def __init__(self, client: Client, store: Store) -> None:
+        self._client = client
+        self._store = store
+        self._pending: dict[WorkflowRun, dict[int, float]] = {}
+        self._shown: set[WorkflowRun] | None = None
+
+    def take(self, run: WorkflowRun, events: Sequence[HistoryEvent]) -> None:
+        """Note which calls a run's next events begin and end."""
+        calls = self._pending.setdefault(run, {})
+        for event in events:
+            if event.HasField("activity_task_scheduled_event_attributes"):
+                calls[event.event_id] = time.monotonic()
+            elif (call := references(event)) is not None:
+                calls.pop(call[0], None)
+        if not calls or closes(events):
+            del self._pending[run]
+
+    async def look(self) -> None:
+        """Bring noetl.running_attempt up to date."""
+        if self._shown is None:
+            await self._store.pool.execute(sql.query("hide_all_attempts"), self._client.namespace)
+        since = time.monotonic() - PATIENCE_SECONDS
+        oldest = {run: min(calls.values()) for run, calls in self._pending.items()}
+        due = sorted((run for run, began in oldest.items() if began <= since), key=lambda run: oldest[run])[:MAX_RUNS]
+        for run in due:
+            await self._show(run, await self._attempts(run))
+        for run in (self._shown or set()) - set(due):
+            await self._show(run, [])
+        self._shown = set(due)
+
+    async def _show(self, run: WorkflowRun, attempts: list[Json]) -> None:
+        await self._store.pool.execute(sql.query("show_attempts"), *run[:3], to_json(attempts))
+
+    async def _attempts(self, run: WorkflowRun) -> list[Json]:
+        handle = self._client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
+        try:
+            described = await handle.describe()
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                return []
+            raise
+        calls = await self._calls(run)
+        pending = [one for one in described.raw_description.pending_activities if one.activity_id in calls]
+        found: list[Json] = []
+        for one in pending[:MAX_CALLS]:
+            found += _rows(calls[one.activity_id], one, await self._details(one.heartbeat_details))
+        return found
+
+    async def _calls(self, run: WorkflowRun) -> dict[str, dict[str, Json]]:
+        """The inputs of the run's calls in progress, by their ids; a frame makes calls of its own."""
+        events = await self._store.events_at(run, list(self._pending.get(run, ())))
+        found: dict[str, dict[str, Json]] = {}
+        for event in events:
+            attributes = event.activity_task_scheduled_event_attributes
+            given = as_map(first(attributes.input.payloads))
+            if given is not None and "event_id" in given and not is_frame(event):
+                found[attributes.activity_id] = given
+        return found
+
+    async def _details(self, details: Payloads) -> Json:
+        if not details.payloads:
+            return None
+        told = first(details.payloads)
+        if told is not None:
+            return told
+        [decoded] = await self._store.converter.decode(details.payloads[:1])
+        return msgspec.to_builtins(decoded)
+
+
+def _rows(call: dict[str, Json], seen: PendingActivityInfo, details: Json) -> list[Json]:
+    """One row for each attempt that is known. The details may be those of an attempt before the one that runs."""
+    records = records_of(records_in(details))
+    rows = [_row(call, record) for record in records]
+    last = records[-1]["number"] if records else 0
+    is_waiting = seen.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+    if records and not records[-1].get("ended"):
+        rows[-1] |= {"status": "STARTED", "worker_id": seen.last_worker_identity}
+        return rows
+    row = {**_place(call), "attempt": last + 1, "status": "PENDING" if is_waiting else "STARTED"}
+    if is_waiting:
+        return [*rows, row | {"due_at": _time(seen.next_attempt_schedule_time)}]
+    return [*rows, row | {"started_at": _time(seen.last_started_time), "worker_id": seen.last_worker_identity}]
+
+
+def _row(call: dict[str, Json], record: dict[str, Json]) -> dict[str, Json]:
+    error: dict[str, Json] = record.get("error") or {}
+    return {
+        **_place(call),
+        "attempt": record["number"],
+        "status": _ENDED.get(record["status"], "CANCELLED"),
+        "started_at": iso(record["started"]),
+        "ended_at": iso(record["ended"]) if record.get("ended") else None,
+        "error": error.get("message"),
+        "rule": record.get("rule"),
+        "delay": record.get("delay"),
+        "worker_id": record.get("worker"),
+    }
+
+
+def _place(call: dict[str, Json]) -> dict[str, Json]:
+    return {
+        "call_id": call["id"],
+        "task_event_id": call["event_id"],
+        "step": call["step"],
+        "task": call["task"],
+        "tool": call["kind"],
+        "iteration": call.get("iteration"),
+        "page": call.get("page"),
+    }
+
+
+def _time(at: Timestamp) -> str | None:
+    return at.ToJsonString() if at.seconds else None
+
+
+async def watch(calls: RunningCalls, transient: tuple[type[BaseException], ...]) -> None:
+    """Look at the calls in progress every WATCH_SECONDS. Never returns."""
+    while True:
+        await asyncio.sleep(WATCH_SECONDS)
+        try:
+            await calls.look()
+        except transient as error:
+            _log.debug("cannot look at calls in progress: %s", error)
+        except Exception:
+            _log.exception("cannot look at calls in progress")

@@ -1,0 +1,110 @@
+"""The artifact tool against a server compatible with S3."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from noetl_activities import artifact
+from noetl_activities.errors import ConfigError
+from noetl_activities.outcome import Json, Outcome
+from tests.activities.conftest import Context, request
+from tests.activities.test_described_results import check
+from tests.object_store import BUCKET, KEYS, PUBLIC, ObjectStore
+
+ORDERS = {"rows": [{"id": 1, "city": "Zürich"}], "total": 1}
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+
+async def called(object_store: ObjectStore, action: str, key: str, **config: Json) -> Outcome:
+    context = Context(backup={"type": "s3", **KEYS, "endpoint": object_store.url})
+    made = request("artifact", "backup", action=action, uri=f"s3://{BUCKET}/{key}", **config)
+    return await artifact.TOOL.run(made, context)
+
+
+@pytest.mark.parametrize("key", ["orders/1.json", "orders/1.json.gz", "a b/ü+%?.json"])
+@pytest.mark.parametrize("value", [ORDERS, [1, 2.5, None], 17, "text", "", "{no json"])
+async def test_what_is_put_is_what_is_got(object_store: ObjectStore, key: str, value: Json) -> None:
+    put = await called(object_store, "put", key, data=value)
+    got = await called(object_store, "get", key)
+    assert (put.status, got.status) == ("ok", "ok"), (put, got)
+    assert got.result == {**put.result, "data": value if value != "" else None}
+    check("artifact", got.result)
+
+
+async def test_a_compressed_key_is_gzip_in_the_store_and_the_same_each_time(object_store: ObjectStore) -> None:
+    put = await called(object_store, "put", "many.json.gz", data=[ORDERS] * 1000)
+    kept = object_store.stored("many.json.gz")
+    assert json.loads(gzip.decompress(kept)) == [ORDERS] * 1000
+    assert put.result["size_bytes"] == len(gzip.decompress(kept)) > 10 * len(kept)
+    await called(object_store, "put", "many.json.gz", data=[ORDERS] * 1000)
+    assert object_store.stored("many.json.gz") == kept
+
+
+async def test_bytes_are_base64(object_store: ObjectStore) -> None:
+    object_store.store("image.png", b"\xff\x00")
+    assert (await called(object_store, "get", "image.png")).result["data"] == {"base64": "/wA="}
+
+
+async def test_a_public_object_needs_no_credential(object_store: ObjectStore) -> None:
+    object_store.store("rates.json", b'{"eur": 1}', PUBLIC)
+    made = request("artifact", action="get", uri=f"s3://{PUBLIC}/rates.json", endpoint=object_store.url)
+    assert (await artifact.TOOL.run(made, Context())).result["data"] == {"eur": 1}
+
+
+async def test_an_object_that_is_not_there_is_not_found(object_store: ObjectStore) -> None:
+    outcome = await called(object_store, "get", "none.json")
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.code) == ("not_found", "HTTP_404")
+    assert outcome.error.message == f"get s3://{BUCKET}/none.json: the store returned 404 NOT FOUND (NoSuchKey)"
+
+
+async def test_a_wrong_key_is_an_error_without_it(object_store: ObjectStore) -> None:
+    context = Context(backup={"type": "s3", **KEYS, "secret_access_key": "wr0ng-secret", "endpoint": object_store.url})
+    made = request("artifact", "backup", action="put", uri=f"s3://{BUCKET}/a.json", data=1)
+    outcome = await artifact.TOOL.run(made, context)
+    assert outcome.error is not None
+    assert outcome.error.kind == "auth"
+    assert outcome.error.message.endswith("403 Forbidden (SignatureDoesNotMatch)")
+
+
+async def test_an_object_that_unpacks_to_too_much_is_refused(object_store: ObjectStore) -> None:
+    object_store.store("bomb.gz", gzip.compress(b" " * (64 * 1024 * 1024)))
+    with pytest.raises(ConfigError, match="is over 16 MB when it is unpacked"):
+        await called(object_store, "get", "bomb.gz")
+    object_store.store("broken.gz", b"\x1f\x8bnothing")
+    with pytest.raises(ConfigError, match="is no valid gzip"):
+        await called(object_store, "get", "broken.gz")
+    object_store.store("large.txt", b"x" * (17 * 1024 * 1024))
+    with pytest.raises(ConfigError, match="is over 16 MB"):
+        await called(object_store, "get", "large.txt")
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({"action": "delete", "uri": "s3://b-1/k"}, "action is 'delete': write get or put"),
+        ({"action": "put", "uri": "s3://b-1/k"}, "needs data"),
+        ({"action": "put", "uri": "s3://b-1/k", "data": "x" * (16 * 1024 * 1024 + 1)}, "data is over 16 MB"),
+        ({"action": "get"}, '"" is not the address of an object'),
+        ({"action": "get", "uri": "file:///etc/passwd"}, '"file:///etc/passwd" is not the address of an object'),
+        ({"action": "get", "uri": "s3://b-1/k", "endpoint": "http://e"}, "cannot change the server of a credential"),
+    ],
+)
+async def test_a_call_that_cannot_be_made_is_refused(config: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        await artifact.TOOL.run(request("artifact", "backup", **config), Context(backup={"type": "s3", **KEYS}))
+
+
+async def test_a_store_that_is_away_is_an_error_of_the_connection() -> None:
+    made = request("artifact", action="get", uri="s3://b-1/k", endpoint="http://127.0.0.1:9")
+    outcome = await artifact.TOOL.run(made, Context())
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.message) == (
+        "connection",
+        "get s3://b-1/k: connection refused: nothing listens there",
+    )

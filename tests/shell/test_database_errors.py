@@ -1,0 +1,46 @@
+"""What a person reads when a connection to Postgres is lost: what happened, not the state of the driver."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from noetl_activities.postgres_errors import sql_error
+from noetl_temporal.connection_pools import run_on_pool
+from noetl_temporal.database_errors import reason_of
+from noetl_temporal.deployment import postgres_problem
+from noetl_temporal.stack.addresses import Addresses
+
+DRIVER = (
+    asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress"),
+    asyncpg.InternalClientError("got result for unknown protocol state 3"),
+    asyncpg.InterfaceError("cannot call Transaction.__aexit__(): the underlying connection is closed"),
+)
+
+
+@pytest.mark.parametrize("error", DRIVER, ids=["switch", "result", "closed"])
+async def test_the_state_of_the_driver_is_not_told(servers: Addresses, error: Exception) -> None:
+    assert reason_of(error) == "the connection was lost"
+    problem = str(postgres_problem(error, servers.postgres))
+    assert problem.startswith("cannot use Postgres at ")
+    assert ": the connection was lost. Check NOETL_POSTGRES" in problem
+    found = sql_error(error).error
+    assert found is not None
+    assert (found.kind, found.message) == ("connection", "lost the connection to Postgres")
+
+
+async def test_an_operation_on_a_pool_that_loses_two_connections_says_so(servers: Addresses) -> None:
+    calls: list[object] = []
+
+    async def lost(connection: object) -> None:
+        calls.append(connection)
+        raise DRIVER[0]
+
+    with pytest.raises(asyncpg.InterfaceError, match=r"^Postgres failed: the connection was lost$"):
+        await run_on_pool(servers.postgres, lost)
+    assert len(calls) == 2
+
+
+def test_what_postgres_says_is_told_as_it_is() -> None:
+    assert reason_of(asyncpg.AdminShutdownError("terminating connection")) == "terminating connection"
+    assert reason_of(TimeoutError()) == "TimeoutError"
