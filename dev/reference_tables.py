@@ -191,7 +191,7 @@ def _defaults(_argument: str) -> list[str]:
         ("step that a run begins with", f"`{defaults.ENTRY_STEP}`, else the first"),
         ("step where all routes meet", f"`{defaults.FINAL_STEP}`"),
     )
-    return _table("where a playbook says nothing", "holds", rows=rows)
+    return _table("setting", "default", rows=rows)
 
 
 def _units(_argument: str) -> list[str]:

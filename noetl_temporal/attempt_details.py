@@ -24,7 +24,9 @@ SHORT_MESSAGE = 200
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``records`` are the last attempts in order, ``before`` counts those before them, of which ``first`` is known
+    """The details of a heartbeat: the records of a call's attempts.
+
+    ``records`` are the last attempts in order, ``before`` counts those before them, of which ``first`` is known
     where nothing is stored. ``older`` is the key of the last stored segment. ``temporal`` is the number that Temporal
     gave the last attempt, which begins again at 1 when the activity is reset.
     """

@@ -144,7 +144,7 @@ async def handed_on(log: CallLog, locked: Locked) -> NoReturn:
 
 
 async def interrupted(log: CallLog, is_called: bool) -> ToolReport:
-    """The report of a call that was cancelled. Raises the error that makes Temporal run another attempt, or
+    """Return the report of a call that was cancelled. Raises the error that makes Temporal run another attempt, or
     CancelledError if no reason is known: the attempt is lost.
     """
     reason = log.stop_reason

@@ -35,7 +35,7 @@ class CallLog:
         self._before = before or AttemptCounts()
 
     def begin(self) -> None:
-        """One more attempt."""
+        """Begin the record of an attempt."""
         self._records.append(AttemptRecord(self._next_number, self.now(), "lost", worker=worker_name()))
 
     def now(self) -> int:
@@ -132,7 +132,7 @@ class CallLog:
 
 
 def now() -> int:
-    """Milliseconds since the epoch."""
+    """Return milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 

@@ -153,7 +153,7 @@ def _database(sink: SinkCall) -> tuple[str, ...]:
 
 
 def _tool_slot(kind: str) -> AbstractAsyncContextManager[object]:
-    """A sink that calls a tool counts among the tool's concurrent calls; the call that it belongs to no longer does."""
+    """Return a slot among the concurrent calls of the tool that the sink calls; its own call has released its slot."""
     if kind not in CALLS:
         return nullcontext()
     from noetl_activities.sinks.tool_call import TOOLS

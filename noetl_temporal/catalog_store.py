@@ -71,7 +71,10 @@ class CatalogEntry(msgspec.Struct, frozen=True):
 
 
 class Registered(NamedTuple):
-    """``is_new`` unless the text was registered before. ``newest`` is the newest version of the path."""
+    """The result of registering a text.
+
+    ``is_new`` unless the text was registered before. ``newest`` is the newest version of the path.
+    """
 
     entry: CatalogEntry
     is_new: bool
@@ -87,7 +90,7 @@ def named(text: str) -> tuple[str, int | None]:
 
 
 async def register(dsn: str, playbooks: Sequence[Candidate]) -> list[Registered]:
-    """All of them in one transaction. Raises DeploymentError."""
+    """Register all entries in one transaction. Raises DeploymentError."""
 
     async def insert(connection: Connection) -> list[Registered]:
         async with connection.transaction():

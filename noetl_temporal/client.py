@@ -83,7 +83,10 @@ __all__ = [
 
 
 class Registration(NamedTuple):
-    """``moved`` are the schedules that follow a path and were behind it."""
+    """The result of registering a playbook.
+
+    ``moved`` are the schedules that follow a path and were behind it.
+    """
 
     playbooks: Sequence[Registered]
     moved: Sequence[MovedSchedule]
@@ -220,7 +223,9 @@ class NoetlClient(Runs):
     async def _submit_once(
         self, key: str, given: RunInput, playbook: Playbook, execution_timeout: timedelta | None
     ) -> RunHandle:
-        """The run of the key. Everybody starts it until Temporal has confirmed it to one of them; it lets only one."""
+        """Return the run of the key. All submissions start it until Temporal has confirmed it to one; Temporal starts
+        it once.
+        """
         if self.dsn is None:
             raise NoEventLogError("a key needs an event log: set NOETL_POSTGRES to the DSN of its Postgres")
         submission = Submission(

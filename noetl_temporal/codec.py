@@ -110,7 +110,7 @@ class _UnreadConverter(EncodingPayloadConverter):
 
 
 class _TrailConverter(EncodingPayloadConverter):
-    """Of the trails that are packed with one dictionary."""
+    """Converts trails that are packed with one dictionary."""
 
     def __init__(self, dictionary: str) -> None:
         self._dictionary = dictionary
@@ -129,7 +129,7 @@ class _TrailConverter(EncodingPayloadConverter):
 
 
 class _MsgspecConverter(EncodingPayloadConverter):
-    """``json/plain`` by msgspec: our structs are read with their types, anything else as plain JSON."""
+    """Converts ``json/plain`` with msgspec: structs with their types, anything else as plain JSON."""
 
     @property
     def encoding(self) -> str:
@@ -205,7 +205,7 @@ class _DataConverter(DataConverter):
         return found
 
     def _with_store_context(self, store_ctx: StorageDriverStoreContext) -> Self:
-        """The payload store does not ask to whom a payload belongs, and the SDK would copy the converter for each."""
+        """Return this converter, as the payload store ignores the context; the SDK would copy it for each context."""
         del store_ctx
         return self
 
@@ -238,7 +238,9 @@ def _signed_converters(converter: DataConverter) -> SignedConverters | None:
 
 
 def _with_class(converter: _Converter, made: Callable[[], PayloadConverter]) -> _Converter:
-    """The SDK only calls the class. It loses an instance's context where it replaces the storage, but not the class."""
+    """Return the converter with this class. The SDK only calls the class: it loses an instance's context where it
+    replaces the storage, but not the class.
+    """
     return dataclasses.replace(converter, payload_converter_class=cast("type[PayloadConverter]", made))
 
 
@@ -288,8 +290,8 @@ def is_signed(converter: DataConverter) -> bool:
 
 
 def worker_converter(converter: DataConverter) -> DataConverter:
-    """The same for a worker: a call that cannot be read now is ``UnreadValue``, and all is signed that has to be. One
-    without encryption keys must notice what is encrypted: the SDK would drop a signal that cannot be read.
+    """Return the converter of a worker: a call that cannot be read now is ``UnreadValue``, and all is signed that has
+    to be. One without encryption keys must notice what is encrypted: the SDK would drop a signal that cannot be read.
     """
     signed = _signed_converters(converter)
     if converter.payload_codec is None:
@@ -303,19 +305,19 @@ def worker_converter(converter: DataConverter) -> DataConverter:
 
 
 def schedule_converter(converter: DataConverter, namespace: str, workflow_id: str) -> DataConverter:
-    """The same for the input of a schedule; ``workflow_id`` is without the time that each of its runs has."""
+    """Return the converter for the input of a schedule; ``workflow_id`` is without the time that its runs have."""
     place = place_of_schedule(namespace, workflow_id)
     return _with_place(converter, place) if isinstance(converter, _DataConverter) else converter
 
 
 def verifying_converter(converter: DataConverter) -> DataConverter:
-    """The same for a replay whose facts are used: it verifies all that a worker does."""
+    """Return the converter for a replay whose facts are used, which verifies everything that a worker verifies."""
     signed = _signed_converters(converter)
     return converter if signed is None else _with_class(converter, dataclasses.replace(signed, is_strict=True))
 
 
 def replay_converter(converter: DataConverter) -> DataConverter:
-    """The same for a replay, which runs nothing: signatures are not checked, as its namespace is another."""
+    """Return the converter for a replay that runs nothing: signatures are not checked, as its namespace is another."""
     if _signed_converters(converter) is None:
         return converter
     plain = _with_class(converter, _plain_converter)

@@ -109,13 +109,16 @@ async def _converted(payload: Payload, convert: Converted) -> Payload:
 
 
 class _Handler(QuietHandler):
-    """``routes`` and ``access`` are set by serving_codec."""
+    """Handles the requests of a codec server.
+
+    ``routes`` and ``access`` are set by serving_codec.
+    """
 
     routes: dict[str, Callable[[Payloads], Payloads]]
     access: Access
 
     def do_OPTIONS(self) -> None:  # noqa: N802 - the base class names it so
-        """The browser asks whether the page may ask."""
+        """Answer the CORS preflight request of a browser."""
         self._answer(HTTPStatus.NO_CONTENT)
 
     def do_POST(self) -> None:  # noqa: N802 - the base class names it so

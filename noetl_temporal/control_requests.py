@@ -6,18 +6,23 @@ makes a repeated one harmless: also one that somebody repeats who can read Tempo
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_temporal.machine.held_steps import HeldStep, held_steps
 from noetl_temporal.machine.pause import Pause
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
+
+if TYPE_CHECKING:  # with what a worker needs
+    from noetl_temporal.machine.state import PlaybookState
 
 __all__ = [
     "ClosedWait",
     "DecisionRequest",
     "HandedAnswer",
     "HeldRequest",
-    "HeldStep",
     "OpenWaits",
     "PauseNotice",
     "PauseRequest",
@@ -58,7 +63,8 @@ class PauseRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class HeldRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Retry a held ``step``, or skip it with ``data`` as its result, as the name of the update says. An empty ``step``
-    is the only one that is held; ``load#2`` is the second run of ``load``. The answer is the id of the run.
+    is the only one that is held; ``load#2`` is the second run of ``load``, ``load[3]`` that for the loop item with
+    index 3. The answer is the id of the run.
     """
 
     id: int
@@ -68,21 +74,18 @@ class HeldRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class HeldStep(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A run of a step that is held. ``due`` is when it fails, milliseconds since the epoch."""
-
-    run: str
-    step: str
-    message: str
-    due: int
-
-
 class OpenWaits(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a run waits for: its waits and its held steps, from the oldest on, and its pause."""
 
     waits: list[Wait]
     held: list[HeldStep] = []
     pause: Pause | None = None
+
+    @classmethod
+    def of(cls, state: PlaybookState) -> OpenWaits:
+        """What a machine with this state waits for."""
+        waits = sorted(state.waits.values(), key=lambda wait: wait.age)
+        return cls([wait for wait in waits if wait.kind != "held"], held_steps(waits), state.pause)
 
 
 class PauseNotice(msgspec.Struct, frozen=True, omit_defaults=True):

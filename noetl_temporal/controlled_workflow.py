@@ -106,7 +106,7 @@ class ControlledWorkflow:
     def _held_run_id(self, request: HeldRequest) -> str:
         """The id of the held run that is meant."""
         try:
-            return chosen_held(self._machine.graph, self._machine.state, request.step, self._host.unfed).id
+            return chosen_held(self._machine.graph, self._machine.state, request.step, self._host.unfed).run
         except RefusedError as error:
             raise ApplicationError(str(error), type=REFUSED_REQUEST, non_retryable=True) from error
 

@@ -22,7 +22,7 @@ __all__ = ["credential_source"]
 
 
 def credential_source(file: Path | None = None) -> CredentialSource:
-    """Credentials by name. Raises DeploymentError if NOETL_CREDENTIALS is a relative path, or not a file with
+    """Return credentials by name. Raises DeploymentError if NOETL_CREDENTIALS is a relative path, or not a file with
     credentials."""
     return CredentialSource(file or _named())
 

@@ -12,6 +12,7 @@ import asyncio
 
 import asyncpg
 
+from noetl_activities.errors import CONNECTION_REFUSED
 from noetl_activities.postgres_dsn import DsnError, dsn_place
 from noetl_activities.postgres_protocol import guard_logins
 from noetl_temporal.database_errors import DATABASE_ERRORS, reason_of
@@ -57,7 +58,7 @@ def postgres_problem(error: Exception, dsn: str) -> DeploymentError:
         case TimeoutError() | asyncio.TimeoutError():
             why = f"timed out after {CONNECT_SECONDS:g} s"
         case ConnectionRefusedError():
-            why = "connection refused: nothing listens there"
+            why = CONNECTION_REFUSED
         case asyncpg.InvalidAuthorizationSpecificationError():
             why = f"the login was refused ({error})"
         case ValueError() if not isinstance(error, asyncpg.PostgresError):

@@ -46,7 +46,7 @@ _GONE = "Temporal has removed its history, or a part of it: submit the playbook 
 
 
 class EarlierRun(NamedTuple):
-    """What the run was asked for, its playbook, and the facts with which a rerun starts."""
+    """An earlier run: its input, its playbook, and the facts with which a rerun starts."""
 
     given: RunInput
     playbook: Playbook
@@ -168,7 +168,7 @@ class _Recorder:
         """Return, for each started step, why a rerun cannot start there; None if it can."""
 
     def note(self, step: str, state: PlaybookState) -> None:
-        """A step is about to start."""
+        """Record that a step is about to start."""
         if state.counts.get(step):
             return
         self._starts[step] = problem = problem_before(self._graph, state, step)

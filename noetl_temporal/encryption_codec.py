@@ -35,12 +35,15 @@ class Locked:
 
 
 def locked_error(locked: Locked, delay: timedelta) -> ApplicationError:
-    """Ends an attempt of a call for want of a key; Temporal gives the call to any worker after the delay."""
+    """Return the error that ends an attempt because of a missing key; Temporal repeats the call after the delay."""
     return ApplicationError(locked.why, type=DecryptionError.__name__, next_retry_delay=delay)
 
 
 class EncryptionCodec(PayloadCodec):
-    """``passes`` says which payloads are not encrypted here. ``is_lenient`` leaves alone what it has no key for."""
+    """Encrypts and decrypts payloads.
+
+    ``passes`` says which payloads are not encrypted here. ``is_lenient`` leaves alone what it has no key for.
+    """
 
     def __init__(self, keyring: Keyring, passes: Callable[[Payload], bool], *, is_lenient: bool = False) -> None:
         self.keyring = keyring
@@ -49,7 +52,7 @@ class EncryptionCodec(PayloadCodec):
         self._lenient = self if is_lenient else EncryptionCodec(keyring, passes, is_lenient=True)
 
     def lenient(self) -> EncryptionCodec:
-        """The same for an activity: the SDK would end one for good whose details cannot be decoded."""
+        """Return the codec for an activity, which leaves undecodable details alone: the SDK would fail the activity."""
         return self._lenient
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
@@ -87,7 +90,7 @@ class EncryptedConverter(EncodingPayloadConverter):
 
 
 def _is_in_workflow() -> bool:
-    """Workflows run in threads without the worker's event loop."""
+    """Whether this is called in a workflow: these run in threads without the worker's event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

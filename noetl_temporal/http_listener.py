@@ -25,14 +25,14 @@ class QuietHandler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
-        """Requests are not logged."""
+        """Log nothing."""
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that disconnects is no error of the server."""
+        """Ignore clients that disconnect."""
         del request, client_address
         _log.debug("a request was not answered", exc_info=True)
 

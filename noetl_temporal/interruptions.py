@@ -60,7 +60,8 @@ async def not_paused(attempt: Coroutine[Any, Any, T], is_called: asyncio.Event) 
 
 
 async def finished(work: asyncio.Task[T]) -> T:
-    """The result of ``work``. When the caller is cancelled, the work has FINISH_SECONDS more and is then cancelled.
+    """Return the result of ``work``. When the caller is cancelled, the work has FINISH_SECONDS more and is then
+    cancelled.
 
     Raises CancelledError when it had to be.
     """

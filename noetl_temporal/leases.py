@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
 
+from msgspec.structs import replace
+
 from noetl_activities.credentials import Credentials
 from noetl_activities.errors import ToolError
 from noetl_activities.outcome import ErrorInfo, Outcome
@@ -38,11 +40,14 @@ async def held(
     context: ToolContext,
     run: Callable[[], Awaitable[T]],
 ) -> T:
-    """What ``run`` returns, if the lease held so long; ``now`` in milliseconds since the epoch. Raises
-    LeaseLostError.
+    """What ``run`` returns, if the lease and those around it held so long; ``now`` in milliseconds since the epoch.
+    Raises LeaseLostError.
     """
     if lease is None:
         return await run()
+    if lease.outer is not None:
+        own, inner = replace(lease, outer=None), run
+        return await held(lease.outer, now, credentials, context, lambda: held(own, now, credentials, context, inner))
     keeper = _Keeper(lease, now, credentials, context)
     await keeper.check()
     work, keeping = asyncio.ensure_future(run()), asyncio.create_task(keeper.keep())

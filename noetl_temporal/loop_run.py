@@ -33,7 +33,10 @@ class LoopBody(SharedPart, frozen=True, omit_defaults=True):
 
 
 class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``queues``, ``limit``, ``depth``, ``state``, ``trail`` and ``after`` as in RunInput."""
+    """The first argument of a loop workflow.
+
+    ``queues``, ``limit``, ``depth``, ``state``, ``trail`` and ``after`` as in RunInput.
+    """
 
     input: ChunkItems
     queues: dict[str, str] = {}
@@ -45,7 +48,10 @@ class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LoopEnd(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``trail`` is what no later command could carry."""
+    """The result of a loop workflow.
+
+    ``trail`` is what no later command could carry.
+    """
 
     report: ChunkReport
     trail: PackedTrail | None = None

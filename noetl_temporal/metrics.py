@@ -139,7 +139,9 @@ class _CountedRun(WorkflowInboundInterceptor):
 
 
 def _count_run(given: ExecuteWorkflowInput, status: str, report: RunReport | None) -> None:
-    """Silent in a replay. Without a report the duration is that since the run last continued as new."""
+    """Count a run that ended, except in a replay. Without a report, its duration is that since the last
+    continue-as-new.
+    """
     playbook: Playbook = given.args[1]
     meter, labels = workflow.metric_meter(), {"path": _PATHS.label(playbook.graph.source.path), "status": status}
     meter.create_counter(RUNS, "Runs that ended, by path and status").add(1, labels)

@@ -31,7 +31,7 @@ class PastRun(NamedTuple):
 
 
 async def past_run(log: asyncpg.Connection, execution_id: int) -> PastRun | None:
-    """None where the log has nothing of it. Raises asyncpg's errors."""
+    """Return the last run of the workflow; None if the log does not have it. Raises asyncpg's errors."""
     record = await log.fetchrow(sql.query("latest_run"), execution_id)
     return None if record is None else PastRun(*record)
 

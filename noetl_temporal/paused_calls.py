@@ -87,7 +87,7 @@ async def _unpause(client: Client, execution: WorkflowExecution, call: PendingAc
 
 
 def _ignore_ended(error: RPCError) -> None:
-    """A call may end before it is paused. Raises any other error."""
+    """Ignore the error for a call that ended before it was paused. Raises any other error."""
     if error.status is not RPCStatusCode.NOT_FOUND:
         raise error
 

@@ -243,7 +243,7 @@ class _Recent:
         return added is not None and time.monotonic() - added < REMEMBERED_SECONDS
 
     def add(self, keys: Iterable[str]) -> None:
-        """Remember them, and forget the oldest where they are too many."""
+        """Add the keys, and remove the oldest if there are too many."""
         for key in keys:
             self._added[key] = time.monotonic()
             self._added.move_to_end(key)

@@ -31,7 +31,7 @@ CalledPlaybooks: TypeAlias = str | Path | Mapping[str, Graph] | PinnedCalls | No
 
 
 class Preparation(NamedTuple):
-    """What is known of the deployment. ``tools`` are the kinds of tools that can be called."""
+    """Prepares playbooks for runs in a deployment. ``tools`` are the kinds of tools that can be called."""
 
     catalog: PlaybookCatalog
     converter: DataConverter

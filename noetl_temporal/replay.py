@@ -39,7 +39,9 @@ class NoHistoryError(ValueError):
 
 
 class ReplayResult(NamedTuple):
-    """``problem`` says in one line why the run does not replay; None if it does. ``events`` is the length of its
+    """The result of replaying one history.
+
+    ``problem`` says in one line why the run does not replay; None if it does. ``events`` is the length of its
     history.
     """
 

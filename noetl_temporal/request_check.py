@@ -34,7 +34,7 @@ def check_payload(payload: Mapping[str, Json], limit: int) -> None:
 
 
 def _broken(value: Json, place: str) -> Iterator[str]:
-    """Places of the texts, and of the mappings with a name, that are not Unicode."""
+    """Yield places of the texts, and of the mappings with a name, that are not Unicode."""
     if isinstance(value, str) and not is_unicode(value):
         yield place
     elif isinstance(value, Mapping):

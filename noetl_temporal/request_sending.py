@@ -119,7 +119,7 @@ def check_reason(reason: str) -> None:
 
 
 def _check_types(request: Request) -> None:
-    """The run could not read a request of other types. Raises RequestRefusedError."""
+    """Check the types of a request, as the run could not read others. Raises RequestRefusedError."""
     try:
         msgspec.json.decode(msgspec.json.encode(request), type=type(request))
     except UnicodeEncodeError as error:
@@ -129,8 +129,8 @@ def _check_types(request: Request) -> None:
 
 
 async def _sent(workflow: WorkflowHandle[Any, Any], update: str, request: Request) -> Any:
-    """Temporal aborts requests if many reach a run at the same time, or it continues as new: they are repeated, which
-    is harmless, as a request has an id.
+    """Send a request. Temporal aborts requests if many reach a run at the same time, or it continues as new: they are
+    repeated, which is harmless, as a request has an id.
     """
     clock = asyncio.get_running_loop().time
     until = clock() + WITHIN.total_seconds()

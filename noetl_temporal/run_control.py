@@ -68,7 +68,7 @@ class RunControl:
             await unpause_calls(self._temporal, self.workflow_id)
 
     async def resume(self, *, by: str = "", reason: str = "") -> None:
-        """Go on with a paused run. Raises RequestRefusedError with the reason, DeploymentError, RPCError."""
+        """Resume a paused run. Raises RequestRefusedError with the reason, DeploymentError, RPCError."""
         try:
             await self._send(RESUME_UPDATE, PauseRequest(new_execution_id(), by, reason))
         except RequestRefusedError:

@@ -38,8 +38,9 @@ class AmbiguousIdError(LookupError):
 
 
 def chosen(text: str, matches: Matches) -> int | None:
-    """The execution id of the run that the text names; None without any. A whole ID names its run, also where others
-    begin with it. Raises AmbiguousIdError."""
+    """Return the execution id of the run that the text names; None without any. A whole ID names its run, also where
+    others begin with it. Raises AmbiguousIdError.
+    """
     whole = [id_ for id_, workflow in matches.items() if text in (str(id_), workflow)]
     if len(whole) == 1 or len(matches) == 1:
         return whole[0] if whole else next(iter(matches))
@@ -52,7 +53,7 @@ def chosen(text: str, matches: Matches) -> int | None:
 
 
 async def named_run(text: str, client: Client, dsn: str | None) -> int | None:
-    """The execution id of the run that an ID names; None if neither Temporal nor the event log has such a run.
+    """Return the execution id of the run that an ID names; None if neither Temporal nor the event log has such a run.
 
     Raises AmbiguousIdError, RPCError, asyncpg's errors, OSError."""
     whole = exact_id(text)

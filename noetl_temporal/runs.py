@@ -90,10 +90,11 @@ class Runs:
         return cls(await connect_temporal(address, namespace, dsn), dsn or dsn_from_environment())
 
     async def find(self, run: int | str) -> RunHandle:
-        """The handle of a run that was submitted before, by its execution id, its workflow id, or the first characters
-        of either, at least six.
+        """Return the handle of a run that was submitted before, by its execution id, its workflow id, or the first
+        characters of either, at least six.
 
-        Raises UnknownRunError, AmbiguousIdError where several runs have such an ID, DeploymentError."""
+        Raises UnknownRunError, AmbiguousIdError where several runs have such an ID, DeploymentError.
+        """
         try:
             execution_id = run if isinstance(run, int) else await named_run(run, self.temporal, self.dsn)
         except RPCError as error:
@@ -143,7 +144,7 @@ class Runs:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def handle(self, workflow_id: str) -> RunHandle:
-        """The handle of a run by its workflow id. Raises UnknownRunError, DeploymentError."""
+        """Return the handle of a run by its workflow id. Raises UnknownRunError, DeploymentError."""
         workflow = self._workflow(workflow_id)
         try:
             found = await workflow.describe()
@@ -161,7 +162,7 @@ class Runs:
 
 
 class RunHandle(RunControl):
-    """One run. ``is_new`` unless it was there before it was submitted or looked up."""
+    """One run. ``is_new``: this submission has started it."""
 
     def __init__(
         self,

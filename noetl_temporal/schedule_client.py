@@ -113,7 +113,7 @@ class PlaybookSchedules:
         await self._temporal.backfill(name, start, end, overlap)
 
     async def delete(self, name: str) -> None:
-        """Its runs continue."""
+        """Delete a schedule; its runs continue."""
         await self._temporal.delete(name)
 
     async def follow(self, registered: Iterable[Registered]) -> Sequence[MovedSchedule]:

@@ -26,11 +26,13 @@ CATCH_UP = timedelta(minutes=10)
 
 
 class ScheduleError(Exception):
-    """There is no such schedule, there is one already, or Temporal refuses what it is to be."""
+    """There is no such schedule, it exists already, or Temporal refuses it."""
 
 
 class ScheduleTimes(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``cron`` are expressions of five fields, ``every`` is in seconds from the Unix epoch. Each run starts up to
+    """When a schedule starts runs.
+
+    ``cron`` are expressions of five fields, ``every`` is in seconds from the Unix epoch. Each run starts up to
     ``jitter`` seconds later. ``time_zone`` is that of cron, UTC by default.
     """
 
@@ -40,7 +42,7 @@ class ScheduleTimes(msgspec.Struct, frozen=True, omit_defaults=True):
     jitter: float = 0
 
     def spec(self) -> ScheduleSpec:
-        """The schedule spec of Temporal."""
+        """Return the schedule spec of Temporal."""
         return ScheduleSpec(
             cron_expressions=list(self.cron),
             intervals=[] if self.every is None else [ScheduleIntervalSpec(timedelta(seconds=self.every))],
@@ -50,7 +52,9 @@ class ScheduleTimes(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScheduleMemo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What Temporal does not return as it was written. ``follows`` if the schedule was given no version."""
+    """Facts about a schedule that Temporal does not return as they were written. ``follows`` if the schedule was given
+    no version.
+    """
 
     path: str
     times: ScheduleTimes
@@ -58,7 +62,10 @@ class ScheduleMemo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScheduledRun(msgspec.Struct, frozen=True):
-    """``execution_id`` is None while the run has not begun, and when Temporal has removed it."""
+    """A run that a schedule has started.
+
+    ``execution_id`` is None while the run has not begun, and when Temporal has removed it.
+    """
 
     scheduled: datetime
     workflow_id: str
@@ -66,7 +73,9 @@ class ScheduledRun(msgspec.Struct, frozen=True):
 
 
 class PlaybookSchedule(msgspec.Struct, frozen=True):
-    """``version`` is the catalog's; with ``follows`` it changes with the path. ``next`` are the next times. ``missed``
+    """A schedule of a playbook.
+
+    ``version`` is the catalog's; with ``follows`` it changes with the path. ``next`` are the next times. ``missed``
     counts runs that came too late to catch up, ``skipped`` those that met an earlier run. ``payload`` is None where it
     cannot be read: it is stored elsewhere, or not signed.
     """

@@ -82,7 +82,7 @@ class TemporalSchedules:
         catch_up: timedelta,
         is_paused: bool,
     ) -> None:
-        """The schedule named ``run.schedule``. Raises ScheduleError, DeploymentError."""
+        """Add the schedule named ``run.schedule``. Raises ScheduleError, DeploymentError."""
         name = run.schedule
         if not _is_valid_name(name):
             raise ScheduleError(f"the name of a schedule has 1 to {MOST_NAME_CHARACTERS} printable characters")
@@ -107,7 +107,7 @@ class TemporalSchedules:
                 ) from None
 
     async def _action(self, given: ScheduleInput) -> ScheduleActionStartWorkflow:
-        """Encoded here, where all arguments are signed together: the SDK would encode them one by one."""
+        """Return the action with encoded arguments, which are signed together: the SDK would encode them one by one."""
         graph, id_ = given.playbook.graph, scheduled_workflow_id(given.run.schedule)
         converter = schedule_converter(self._temporal.data_converter, self._temporal.namespace, id_)
         return ScheduleActionStartWorkflow(
@@ -240,7 +240,7 @@ class TemporalSchedules:
         await self._call(name, self._handle(name).backfill(ScheduleBackfill(start, end, _policy(overlap))))
 
     async def delete(self, name: str) -> None:
-        """Its runs continue. Raises ScheduleError, DeploymentError."""
+        """Delete a schedule; its runs continue. Raises ScheduleError, DeploymentError."""
         await self._call(name, self._handle(name).delete())
 
     async def _call(self, name: str, request: Awaitable[None]) -> None:
@@ -266,7 +266,7 @@ class TemporalSchedules:
 
 
 class _NoScheduleError(ScheduleError):
-    """There is none of the name."""
+    """There is no schedule of that name."""
 
 
 def _is_valid_name(name: str) -> bool:

@@ -80,7 +80,7 @@ async def _wait_until_taken(client: Client) -> None:
 
 
 def commands_by_hand(namespace: str) -> list[str]:
-    """The commands to run if the API refuses: for a self-hosted server (as operator) and for Temporal Cloud."""
+    """Return the commands to run if the API refuses: for a self-hosted server (as operator) and for Temporal Cloud."""
     self_hosted = " ".join(f"--name {name} --type {type_}" for name, type_ in SEARCH_ATTRIBUTES.items())
     cloud = " ".join(f"--search-attribute '{name}={type_}'" for name, type_ in SEARCH_ATTRIBUTES.items())
     return [

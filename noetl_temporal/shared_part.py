@@ -20,7 +20,7 @@ class SharedPart(msgspec.Struct, frozen=True):
 
 
 def mark(payload: Payload) -> Payload:
-    """Say in the payload's metadata that its value is a shared part."""
+    """Mark the payload, in its metadata, as a shared part."""
     payload.metadata[_MARK] = _SHARED
     return payload
 

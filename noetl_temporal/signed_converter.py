@@ -68,7 +68,10 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class SignedConverter(PayloadConverter, WithSerializationContext):
-    """``is_strict`` for workers, which check what comes without a type hint as well."""
+    """Signs values, and refuses values without a valid signature.
+
+    ``is_strict`` for workers, which check what comes without a type hint as well.
+    """
 
     def __init__(
         self, inner: PayloadConverter, signer: Signer, *, is_strict: bool, place: PayloadPlace = NOWHERE
@@ -96,7 +99,7 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         raise ApplicationError(why, type=REFUSED, non_retryable=True)
 
     def with_context(self, context: SerializationContext) -> Self:
-        """The same for what belongs to one workflow or activity."""
+        """Return the converter for one workflow or activity."""
         return type(self)(self._inner, self._signer, is_strict=self._is_strict, place=place_of(context))
 
     def _problem(self, payloads: Sequence[Payload], hint: Any) -> str | None:
@@ -183,9 +186,9 @@ class SignedConverters:
     place: PayloadPlace = NOWHERE
 
     def __call__(self) -> PayloadConverter:
-        """One converter."""
+        """Return a converter."""
         return SignedConverter(self.inner(), self.signer, is_strict=self.is_strict, place=self.place)
 
     def at(self, place: PayloadPlace) -> SignedConverters:
-        """The same for another place."""
+        """Return the converters for another place."""
         return SignedConverters(self.inner, self.signer, self.is_strict, place)

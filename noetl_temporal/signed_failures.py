@@ -55,7 +55,7 @@ class SignedFailureConverter(PlainFailureConverter):
 
 
 class ConfidentialFailureConverter(SignedFailureConverter):
-    """The same where values are encrypted: the texts are among what is encrypted (encrypted_failures.py)."""
+    """Signs failures if values are encrypted: their texts are encrypted too (encrypted_failures.py)."""
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
         """See temporalio.converter.FailureConverter. Raises DecryptionError."""

@@ -81,7 +81,7 @@ class Spans:
 
     @contextmanager
     def submission(self, given: RunInput) -> Generator[None]:
-        """Around the start of a run. It is linked with the span in which the caller submits."""
+        """Trace the submission of a run. Its span is linked with the current span of the caller."""
         caller = trace.get_current_span().get_span_context()
         links = [Link(caller)] if caller.is_valid else []
         own = _submission(given.execution_id)
@@ -96,7 +96,7 @@ class Spans:
 
     @contextmanager
     def attempt(self, call: ToolCall, log: CallLog) -> Generator[None]:
-        """Around an attempt of a call, which ``log`` records. Outside of an activity there is no span."""
+        """Trace an attempt of a call, which ``log`` records. Outside of an activity there is no span."""
         if not activity.in_activity():
             yield
             return
@@ -153,7 +153,7 @@ class Spans:
 
 
 def exporting_spans() -> Spans:
-    """Spans that are exported as the environment says."""
+    """Return spans that are exported as the environment says."""
     named = _SERVICE_VARIABLE in os.environ or f"{SERVICE_NAME}=" in os.environ.get(_RESOURCE_VARIABLE, "")
     resource = Resource.create({} if named else {SERVICE_NAME: SERVICE})
     provider = TracerProvider(resource=resource, id_generator=_Ids(), shutdown_on_exit=False)

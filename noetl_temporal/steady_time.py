@@ -34,8 +34,8 @@ database may be away for long."""
 
 
 def steady_end(began: int, ended: int) -> int:
-    """The time to note for the end of a local activity, of which the workflow learns at ``ended``; all in milliseconds
-    since the epoch.
+    """Return the time to note for the end of a local activity, of which the workflow learns at ``ended``; all in
+    milliseconds since the epoch.
     """
     return began if ended - began < SOON_MS else ended
 

@@ -27,7 +27,7 @@ class KeyTakenError(Exception):
 
 
 class Submission(NamedTuple):
-    """What is submitted, and under which key. ``playbook`` and ``payload`` are digests."""
+    """A submission with a key. ``playbook`` and ``payload`` are digests."""
 
     namespace: str
     path: str
@@ -44,7 +44,7 @@ class Claim(NamedTuple):
 
 
 def digest_of(value: Json) -> str:
-    """The same for equal JSON, in any order of its names."""
+    """Return the digest of JSON, the same for any order of its names."""
     return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
 
 
@@ -75,7 +75,7 @@ async def claim(dsn: str, given: Submission, execution_id: int) -> Claim:
 
 
 async def note_started(dsn: str, given: Submission) -> None:
-    """Temporal has confirmed the run of the key. Raises asyncpg's errors, OSError."""
+    """Record that Temporal has confirmed the run of the key. Raises asyncpg's errors, OSError."""
 
     async def update(connection: Connection) -> None:
         await connection.execute(sql.query("note_started"), given.namespace, given.path, given.key)

@@ -164,7 +164,7 @@ class TaskOutput:
             _log.warning("the output of tasks is not stored for %g s: %s", AWAY_SECONDS, type(error).__name__)
 
     def _log_to_worker(self, texts: list[PrintedText]) -> None:
-        """Every line is indented, so that it cannot be mistaken for a line of the log itself."""
+        """Write the lines to the worker's log, indented, so that they differ from lines of the log itself."""
         left = MOST_CHARACTERS - self._logged_characters
         if left <= 0:
             return

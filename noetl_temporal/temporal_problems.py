@@ -14,12 +14,13 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from noetl_activities.errors import CONNECTION_REFUSED
 from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError
 
 __all__ = ["check_namespace", "rpc_problem", "temporal_problem"]
 
 _CONNECT_REASONS = {
-    "Connection refused": "connection refused: nothing listens there",
+    "Connection refused": CONNECTION_REFUSED,
     "dns error": "unknown host",
     "InvalidContentType": "the server does not speak TLS: set TEMPORAL_TLS=false (an API key switches TLS on)",
     "certificate": "its TLS certificate was not accepted: set TEMPORAL_TLS_SERVER_CA_CERT_PATH and, where the name "

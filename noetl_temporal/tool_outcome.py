@@ -46,7 +46,7 @@ class Deadline:
         self.at: float | None = None
 
     def begin(self) -> None:
-        """The time runs from now."""
+        """Start the time of the attempt."""
         self.at = None if self.seconds is None else asyncio.get_running_loop().time() + self.seconds
 
 
@@ -167,5 +167,5 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 
 def _readable(text: str) -> str:
-    """Text that JSON can carry: lone surrogates are replaced."""
+    """Replace lone surrogates, which JSON cannot represent."""
     return text.encode("utf-8", "replace").decode()

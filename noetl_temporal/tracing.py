@@ -59,7 +59,7 @@ def submission_span(given: RunInput) -> AbstractContextManager[None]:
 
 
 def attempt_span(call: ToolCall, log: CallLog) -> AbstractContextManager[None]:
-    """The span of one attempt of a call."""
+    """Return the span of one attempt of a call."""
     found = _spans()
     return nullcontext() if found is None else found.attempt(call, log)
 

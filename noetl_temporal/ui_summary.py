@@ -24,9 +24,12 @@ _MARKS = {
 
 
 class UiSummary:
-    """``rows``: step -> {status, reused?, seconds?, error?}, by first start; those of the run before, if given.
+    """The table of steps in Temporal's UI.
 
-    The table has only the latest steps, so its cost does not depend on the number of steps."""
+    ``rows``: step -> {status, reused?, seconds?, error?}, by first start; those of the run before, if given.
+
+    The table has only the latest steps, so its cost does not depend on the number of steps.
+    """
 
     def __init__(self, rows: dict[str, dict[str, Any]] | None = None) -> None:
         self.rows = rows or {}

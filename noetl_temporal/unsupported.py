@@ -15,16 +15,14 @@ from noetl_compiler.language import sinks
 from noetl_compiler.language.scripts import code_in
 from noetl_compiler.language.tools import IN_WORKFLOW, KINDS
 from noetl_compiler.language.unsupported import (
-    CURSOR,
-    CURSOR_REGION,
-    CURSORS,
-    HELD_REGION,
     RESULT_REFERENCE,
+    cursor_over,
     fetches_result,
 )
 from noetl_compiler.value_merge import names_in
+from noetl_temporal.machine.loops.frames import NO_STORE
 
-__all__ = ["UnsupportedError", "check_calls", "tools_for", "unsupported"]
+__all__ = ["UnsupportedError", "check_calls", "tools_for", "unframed", "unsupported"]
 
 
 _UNFETCHED = "the code lies in another file and was not fetched: submit the playbook as a file"
@@ -49,33 +47,39 @@ def tools_for(*graphs: Graph) -> Collection[str]:
     return BUILT_IN if kinds <= BUILT_IN else tool_names()
 
 
-def unsupported(graph: Graph, tools: Collection[str], *, has_store: bool = True) -> list[str]:
+def unsupported(graph: Graph, tools: Collection[str]) -> list[str]:
     """``file:line:col: error: ...`` for each tool without executor, each unknown sink, each loop over a cursor of
-    another database than Postgres or over several steps, each frame that cannot run, and code in other files, in
-    the order of the text. ``has_store`` when large values can be kept in Postgres."""
-    found = sorted({*_in_steps(graph, tools), *_frames(graph, has_store)})
+    another database than Postgres, and code in other files, in the order of the text."""
+    found = sorted({*_in_steps(graph, tools)})
     return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in found]
+
+
+def unframed(graph: Graph, calls: PinnedCalls) -> list[str]:
+    """``file:line:col: warning: ...`` for each frame in a playbook, or in those to which its literal calls lead, of a
+    run that is submitted without Postgres.
+    """
+    frames = (
+        (one.source.file, step.loop.frame.span)
+        for one in calls.closure(graph)
+        for step in one.steps.values()
+        if step.loop is not None and step.loop.frame is not None
+    )
+    return [f"{file}:{span.line}:{span.col}: warning: {NO_STORE}" for file, span in frames]
 
 
 def check_calls(
     graph: Graph, calls: PinnedCalls, tools: Collection[str], *, has_store: bool = True
 ) -> tuple[PinnedCalls, list[str]]:
     """The problems of a playbook and of those to which its literal calls lead; and ``calls`` with the problems of the
-    others, which count when they are called.
+    others, which count when they are called. ``has_store`` if large values can be stored in Postgres.
     """
     closure = calls.closure(graph)
-    found = [
-        problem
-        for one in closure
-        for problem in (*unsupported(one, tools, has_store=has_store), *_missing_playbooks(one, calls))
-    ]
+    found = [problem for one in closure for problem in (*unsupported(one, tools), *_missing_playbooks(one, calls))]
     if not has_store and (size := len(msgspec.json.encode(calls))) > INLINE_CALLS_BYTES:
         message = f"the playbooks that it may call have {size:,} bytes, over {INLINE_CALLS_BYTES:,}"
         found.append(f"{graph.source.file}:1:1: error: {message}: set NOETL_POSTGRES, to store them there")
     called = {one.digest for one in closure}
-    others = {
-        one.digest: unsupported(one, tools, has_store=has_store) for one in calls.graphs if one.digest not in called
-    }
+    others = {one.digest: unsupported(one, tools) for one in calls.graphs if one.digest not in called}
     missing = {digest: problems[0] for digest, problems in others.items() if problems}
     return (replace(calls, problems=missing) if missing else calls), found
 
@@ -91,35 +95,18 @@ def _missing_playbooks(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
 
 
 def _in_steps(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
-    inside = _inside_regions(graph)
     for step in graph.steps.values():
-        yield from _in_loop(step, is_inside=step.name in inside)
-        if step.name in inside and step.hold is not None:
-            yield step.hold.span, str(HELD_REGION)
+        yield from _in_loop(step)
         for task in step.tasks:
             yield from _in_task(task, tools)
 
 
-def _in_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, str]]:
+def _in_loop(step: Step) -> Iterator[tuple[Span, str]]:
     if step.loop is None or step.loop.cursor is None:
         return
-    if step.loop.cursor.kind not in CURSORS:
-        yield step.loop.span, str(CURSOR)
-    if is_inside or step.loop.region:
-        yield step.loop.cursor.span, str(CURSOR_REGION)
-
-
-def _inside_regions(graph: Graph) -> set[str]:
-    """The names of the steps that loops over several steps repeat."""
-    return {name for step in graph.steps.values() if step.loop is not None for name in step.loop.region}
-
-
-def _frames(graph: Graph, has_store: bool) -> Iterator[tuple[Span, str]]:
-    """A frame needs a store for its segments."""
-    for step in graph.steps.values():
-        frame = step.loop.frame if step.loop is not None else None
-        if frame is not None and not has_store:
-            yield frame.span, "a frame stores its progress in Postgres: set NOETL_POSTGRES, or remove the frame"
+    part = cursor_over(step.loop.cursor.kind)
+    if part is not None:
+        yield step.loop.span, str(part)
 
 
 def _missing(kind: str, tools: Collection[str]) -> str:

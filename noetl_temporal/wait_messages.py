@@ -50,7 +50,7 @@ class WaitMessages:
         self._send(workflow_id, command.wait_id, ANSWER_SIGNAL, handed, back)
 
     def tell_paused(self, workflow_id: str, notice: PauseNotice) -> None:
-        """To a chunk or a called playbook: one that is over has nothing to pause."""
+        """Send a pause to a chunk or a called playbook; ignored if it has ended."""
         self._send(workflow_id, PAUSE_SIGNAL, PAUSE_SIGNAL, notice)
 
     def _send(self, workflow_id: str, subject: str, name: str, value: Any, otherwise: WaitClosed | None = None) -> None:

@@ -92,7 +92,7 @@ def tool_worker(
 def shared_worker(
     client: Client, tools: Mapping[str, Activity], others: list[Activity], options: WorkerOptions
 ) -> Worker:
-    """Interprets playbooks; what these call on the same queue starts here at once."""
+    """Return the worker that runs playbooks. Calls on the same queue start on it immediately."""
     prepare_structs()
     return Worker(
         _reading_later(client),
@@ -152,7 +152,9 @@ def _workers(
     source: CredentialSource,
     options: WorkerOptions,
 ) -> list[Worker]:
-    """One activity of a tool serves both queues, so that its limit (ToolSpec.at_once) holds for them together."""
+    """Return the workers. One activity of a tool serves both queues, so that its limit (ToolSpec.at_once) holds for
+    them together.
+    """
     unknown = sorted(set(only or ()) - set(tools))
     if unknown:
         raise UnknownToolsError(f"no tool {', '.join(map(repr, unknown))}: there are {', '.join(sorted(tools))}")

@@ -44,7 +44,9 @@ _BETWEEN = timedelta(milliseconds=10)
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """``grace`` is the time that calls have to end when the worker stops. A ``build`` (versioning.py) serves its own
+    """Options of a worker.
+
+    ``grace`` is the time that calls have to end when the worker stops. A ``build`` (versioning.py) serves its own
     runs alone. ``interceptors`` are added to those that every worker has.
 
     ``at_once`` are the calls that this worker takes at once, by kind of tool. ``per_second`` are those that all workers

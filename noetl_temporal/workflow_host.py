@@ -28,6 +28,7 @@ when one of them wakes it: the timer fires again in the new run.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -81,12 +82,19 @@ NEXT_TASK_SECONDS = 0.001
 
 
 class WorkflowHost:
-    """``limit`` is the bytes that a value of this run may have."""
+    """``limit`` is the bytes that a value of this run may have. ``on_turn`` is called when facts have been fed."""
 
-    def __init__(self, machine: Machine | LoopMachine, performer: Performer, limit: int) -> None:
+    def __init__(
+        self,
+        machine: Machine | LoopMachine,
+        performer: Performer,
+        limit: int,
+        on_turn: Callable[[], None] = lambda: None,
+    ) -> None:
         self._machine = machine
         self._performer = performer
         self._limit = limit
+        self._on_turn = on_turn
         self._requests: list[str] = []
         self._accepted = 0
         self._is_cancel_fed = False
@@ -135,6 +143,7 @@ class WorkflowHost:
             self._turn()
             is_to_continue = self._performer.finish is None and self._is_to_continue()
             self._feed_news()
+            self._on_turn()
             self._performer.start()
             if self._machine.waits_for_people:
                 self._performer.record_events()

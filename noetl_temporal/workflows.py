@@ -23,7 +23,6 @@ from noetl_temporal.control_requests import (
     ClosedWait,
     DecisionRequest,
     HandedAnswer,
-    HeldStep,
     OpenWaits,
     PauseNotice,
     SignalRequest,
@@ -44,7 +43,6 @@ from noetl_temporal.machine.events import (
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.starting import Observer
-from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
 from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.naming import (
@@ -101,7 +99,7 @@ class PlaybookWorkflow(ControlledWorkflow):
             self._machine.move_slots(UUID(info.first_execution_run_id).int)
         caller = Caller(given.execution_id, info.workflow_id, playbook.graph.digest, given.depth, playbook.calls)
         self._performer = Performer(self.trail, given.queues, given.limit, caller, self._emitted)
-        self._host = WorkflowHost(self._machine, self._performer, given.limit)
+        self._host = WorkflowHost(self._machine, self._performer, given.limit, self._show_status)
         self._is_shown_paused = self._machine.is_suspended
 
     @workflow.run
@@ -137,6 +135,10 @@ class PlaybookWorkflow(ControlledWorkflow):
     def _emitted(self, emit: Emit) -> None:
         if self._overview.take(emit.event):
             workflow.set_current_details(self._overview.markdown())
+        self._show_status()
+
+    def _show_status(self) -> None:
+        """Show in lists whether the run is paused, or waits for a decision about a held step."""
         if self._is_shown_paused != self._machine.is_suspended:
             self._is_shown_paused = self._machine.is_suspended
             status = STATUS.value_set("paused" if self._is_shown_paused else "running")
@@ -212,13 +214,7 @@ class PlaybookWorkflow(ControlledWorkflow):
     @workflow.query(name=WAITS_QUERY)
     def open_waits(self) -> OpenWaits:
         """What the run waits for."""
-        held = [
-            HeldStep(run.id, run.step, message_of(run.held.outcome) or "failed", run.held.due)
-            for run in self._machine.held_runs
-            if run.held is not None
-        ]
-        waits = sorted(self._machine.state.waits.values(), key=lambda wait: wait.age)
-        return OpenWaits(waits, held, self._machine.state.pause)
+        return OpenWaits.of(self._machine.state)
 
     @workflow.query
     def progress(self) -> Json:

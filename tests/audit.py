@@ -236,8 +236,8 @@ def _is_of_loop(log: _Log, row: Row) -> bool:
 
 
 def _failures(log: _Log, status: str) -> Iterable[str]:
-    """A completed run has no failed step from which no arc led on, unless a person had it repeated, or the final step
-    gave the status.
+    """A completed run, or a completed iteration, has no failed step from which no arc led on, unless a person had it
+    repeated, or the final step gave the status.
     """
     if status != "COMPLETED" or _given_status(log) is not None:
         return
@@ -247,8 +247,10 @@ def _failures(log: _Log, status: str) -> Iterable[str]:
         if (row["event_type"] == "next.evaluated" and row["meta"].get("chosen"))
         or (row["event_type"] == "step.released" and row["meta"].get("action") == "retry")
     }
+    done = {row["meta"].get("iteration_id") for row in log.rows if row["event_type"] == "loop.iteration.done"}
     for row in log.rows:
-        if row["event_type"] == "step.failed" and row["meta"].get("step_run_id") not in handled:
+        is_failed = row["event_type"] == "step.failed" and row["meta"].get("step_run_id") not in handled
+        if is_failed and row["meta"].get("iteration_id") in (None, *done):
             yield f"{_named(row)} failed unhandled in a run that completed"
 
 

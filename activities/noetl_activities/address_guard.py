@@ -20,14 +20,16 @@ import msgspec
 
 from noetl_activities.address_ranges import Address, Network, is_public, never_called, plain, platform_range
 from noetl_activities.errors import RefusedError
+from noetl_activities.variables import HTTP_ALLOW_VARIABLE as ALLOW_VARIABLE
 
 __all__ = ["ALLOW_VARIABLE", "AddressGuard"]
 
-ALLOW_VARIABLE = "NOETL_HTTP_ALLOW"
-
 
 class AddressGuard(msgspec.Struct, frozen=True):
-    """``hosts`` and ``networks`` that are allowed although they are not public."""
+    """The addresses that calls may connect to.
+
+    ``hosts`` and ``networks`` that are allowed although they are not public.
+    """
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()

@@ -48,7 +48,10 @@ _MISSING = ("no such image", "not found", "manifest unknown", "pull access denie
 
 
 class ContainerTool:
-    """``image, command, args, script, env, input, resources``, or the same below ``runtime``."""
+    """The tool container. Its fields:
+
+    ``image, command, args, script, env, input, resources``, or the same below ``runtime``.
+    """
 
     spec = built_in("container", at_once=AT_ONCE)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from noetl_activities.errors import ConfigError
+from noetl_activities.program_arguments import as_argument, variable_name
 from noetl_activities.tool import Json, Request
 from noetl_compiler.language.scripts import code_in
 
@@ -17,7 +17,6 @@ __all__ = ["ContainerCall", "container_call"]
 _IMAGE = re.compile(r"[a-z0-9][\w.-]*(?::\d+)?(?:/[\w.-]+)*(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?", re.ASCII)
 """The name of an image, which must not start with a dash like an option of the engine."""
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)", re.ASCII)
 _MEMORY: Mapping[str, int] = MappingProxyType(
     {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -26,8 +25,11 @@ _CPU: Mapping[str, float] = MappingProxyType({"": 1.0, "m": 0.001})
 
 
 class ContainerCall(NamedTuple):
-    """``words`` is the command with its arguments, empty for that of the image. ``memory`` in bytes; limits are None if
-    not set."""
+    """A call of the tool container.
+
+    ``words`` is the command with its arguments, empty for that of the image. ``memory`` in bytes; limits are None if
+    not set.
+    """
 
     image: str
     words: list[str]
@@ -81,7 +83,7 @@ def _listed(field: str, given: Json) -> list[str]:
         return ["sh", "-c", given] if field == "command" else [given]
     if not isinstance(given, list):
         raise ConfigError(f'"{field}" must be text or a list of texts')
-    return [_passed(one, f'"{field}"') for one in cast("list[Json]", given)]
+    return [as_argument(one, f'"{field}"') for one in cast("list[Json]", given)]
 
 
 def _variables(field: str, given: Json) -> Iterator[tuple[str, str]]:
@@ -90,22 +92,12 @@ def _variables(field: str, given: Json) -> Iterator[tuple[str, str]]:
         pairs = [(_mapping(field, one).get("name"), _mapping(field, one).get("value")) for one in cast("Any", given)]
     else:
         pairs = list(_mapping(field, given).items())
-    for name, value in pairs:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ConfigError(
-                f'"{field}" has an invalid variable name: use letters, digits and _, not beginning with a digit'
-            )
-        text = _passed(value, f'the variable {name} of "{field}"')
+    for given_name, value in pairs:
+        name = variable_name(field, given_name)
+        text = as_argument(value, f'the variable {name} of "{field}"')
         if "\n" in text:
             raise ConfigError(f'the variable {name} of "{field}" has several lines, which container engines reject')
         yield name, text
-
-
-def _passed(value: Json, what: str) -> str:
-    text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
-    if "\0" in text:
-        raise ConfigError(f"{what} has a NUL character, which cannot be passed to a program")
-    return text
 
 
 def _quantity(field: str, given: Json, units: Mapping[str, float]) -> float:

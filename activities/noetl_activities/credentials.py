@@ -26,6 +26,7 @@ from noetl_activities.secrets.entries import fields_of_entry
 from noetl_activities.secrets.fetched import FetchedSecrets
 from noetl_activities.secrets.resolve import part_at, refers, values_in, with_values
 from noetl_activities.tool import Credential, Json
+from noetl_activities.variables import CREDENTIAL_PREFIX
 from noetl_compiler.secret_references import SecretReference, references_in, written
 
 __all__ = ["BESIDE_A_NAME", "NAMES", "CredentialSource", "Credentials", "credential_name"]
@@ -57,7 +58,7 @@ class CredentialSource:
             if problem:
                 raise CredentialError(f"the credential {name!r} of {self._file} {problem}")
             return found
-        variable = "NOETL_CREDENTIAL_" + re.sub(r"\W", "_", name).upper()
+        variable = CREDENTIAL_PREFIX + re.sub(r"\W", "_", name).upper()
         if variable not in self.environment:
             where = f"the file {self._file}" if self._file else "the file named by --credentials or NOETL_CREDENTIALS"
             raise CredentialError(
@@ -67,8 +68,8 @@ class CredentialSource:
 
     def _hint(self, name: str) -> str:
         """Return a hint with names, never values: `` (did you mean 'pg_local'?)``, else the known names."""
-        prefix = "NOETL_CREDENTIAL_"
-        named = {one.removeprefix(prefix).lower() for one in self.environment if one.startswith(prefix)}
+        variables = (one for one in self.environment if one.startswith(CREDENTIAL_PREFIX))
+        named = {one.removeprefix(CREDENTIAL_PREFIX).lower() for one in variables}
         known = sorted({*self._from_file(), *named})
         near = difflib.get_close_matches(name, known, n=1)
         if near:

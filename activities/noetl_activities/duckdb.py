@@ -23,7 +23,10 @@ __all__ = ["TOOL", "DuckdbTool"]
 
 
 class DuckdbTool:
-    """``command|query`` (several statements by ``;``), ``params`` for ``?`` of the one statement, ``database``."""
+    """The tool duckdb. Its fields:
+
+    ``command|query`` (several statements by ``;``), ``params`` for ``?`` of the one statement, ``database``.
+    """
 
     spec = built_in("duckdb")
 

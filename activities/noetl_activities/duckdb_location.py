@@ -33,7 +33,10 @@ _EXECUTION = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class DatabaseFile(NamedTuple):
-    """``database``: an absolute path without links, or MEMORY. ``folder``: the base of relative paths."""
+    """The file of a database, and what its SQL may access.
+
+    ``database``: an absolute path without links, or MEMORY. ``folder``: the base of relative paths.
+    """
 
     database: str
     folder: str
@@ -41,7 +44,7 @@ class DatabaseFile(NamedTuple):
 
 
 def place_of(config: dict[str, Json], execution_id: str) -> DatabaseFile:
-    """The database file of a call; creates the folder of the execution. Raises ConfigError, RefusedError."""
+    """Return the database file of a call; creates the folder of the execution. Raises ConfigError, RefusedError."""
     folder = _folder_of(execution_id)
     named = _named()
     own = (str(folder), *named)

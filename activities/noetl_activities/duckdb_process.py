@@ -62,7 +62,7 @@ _HINTS = {
 
 
 def failed(reply: Failed, place: DatabaseFile) -> Outcome:
-    """The outcome of a call that failed in DuckDB. Raises ConfigError if the call is invalid."""
+    """Return the outcome of a call that failed in DuckDB. Raises ConfigError if the call is invalid."""
     if reply.code is None:
         raise ConfigError(reply.message)
     hints = {_OUTSIDE: allowed_directories_hint(place.directories), **_HINTS}
@@ -132,7 +132,7 @@ class DuckdbProcess:
         return Failed(number, await self._end(), PROCESS_ENDED)
 
     async def _next(self, number: int) -> Reply | None:
-        """The next reply to a call; None if the process has ended."""
+        """Return the next reply to a call; None if the process has ended."""
         queue = self._replies[number]
         return None if self.is_over and queue.empty() else await queue.get()
 

@@ -46,7 +46,7 @@ def run_statements(
 
 
 def outcome_of(results: list[Statement], database: str) -> Outcome:
-    """The outcome of a call with these results, as JSON for the worker."""
+    """Return the outcome of a call with these results, as JSON for the worker."""
     result = {**sql_result(results), "database_path": database}
     return Outcome("ok", result, meta=replace_non_finite(result))
 

@@ -16,7 +16,19 @@ from typing import ClassVar
 
 from noetl_activities.outcome import Outcome
 
-__all__ = ["ConfigError", "CredentialError", "FailedError", "RefusedError", "SecretError", "SinkError", "ToolError"]
+__all__ = [
+    "CONNECTION_REFUSED",
+    "ConfigError",
+    "CredentialError",
+    "FailedError",
+    "RefusedError",
+    "SecretError",
+    "SinkError",
+    "ToolError",
+]
+
+CONNECTION_REFUSED = "connection refused: nothing listens there"
+"""The message for all connections that are refused."""
 
 
 class ToolError(Exception):

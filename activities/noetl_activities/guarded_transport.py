@@ -15,7 +15,7 @@ import httpx
 
 from noetl_activities.address_guard import AddressGuard
 from noetl_activities.address_ranges import Address
-from noetl_activities.errors import RefusedError
+from noetl_activities.errors import CONNECTION_REFUSED, RefusedError
 from noetl_activities.name_lookup import addresses_of
 from noetl_activities.stack_ports import StackPorts
 
@@ -54,7 +54,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             return await self._inner.handle_async_request(_pinned(request, host, addresses[-1]))
         except httpx.ConnectError as error:
             if is_caused_by(error, ConnectionRefusedError):
-                raise httpx.ConnectError("connection refused: nothing listens there") from error
+                raise httpx.ConnectError(CONNECTION_REFUSED) from error
             raise
 
     async def aclose(self) -> None:

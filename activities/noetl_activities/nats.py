@@ -29,7 +29,10 @@ _USER, _PASSWORD = ("nats_user", "user", "username"), ("nats_password", "passwor
 
 
 class NatsTool:
-    """``operation, bucket, key, value, ttl, encoding, stream, subject, payload``, and ``auth``."""
+    """The tool nats. Its fields:
+
+    ``operation, bucket, key, value, ttl, encoding, stream, subject, payload``, and ``auth``.
+    """
 
     spec = built_in("nats")
 

@@ -41,7 +41,10 @@ _REFUSES = (asyncpg.ActiveSQLTransactionError, asyncpg.InvalidTransactionTermina
 
 
 class PostgresTool:
-    """``command|query`` (several statements by ``;``), ``params`` bound to $1, $2 ... of one statement, ``auth``."""
+    """The tool postgres. Its fields:
+
+    ``command|query`` (several statements by ``;``), ``params`` bound to $1, $2 ... of one statement, ``auth``.
+    """
 
     spec = built_in("postgres")
 

@@ -39,7 +39,10 @@ _NOTHING_RAISED: dict[str, Json] = {"exception": None, "traceback": None}
 
 
 class PythonTool:
-    """``code`` (or ``script``, ``code_b64``), ``input``/``args``, ``libs``, ``env``."""
+    """The tool python. Its fields:
+
+    ``code`` (or ``script``, ``code_b64``), ``input``/``args``, ``libs``, ``env``.
+    """
 
     spec = built_in("python", at_once="cores")
 

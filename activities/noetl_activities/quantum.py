@@ -30,7 +30,10 @@ _MAX_MESSAGE = 2_000
 
 
 class QuantumTool:
-    """``provider, backend, circuit, shots, params, seed, tags``; ``auth`` for machines of IBM."""
+    """The tool quantum. Its fields:
+
+    ``provider, backend, circuit, shots, params, seed, tags``; ``auth`` for machines of IBM.
+    """
 
     spec = built_in("quantum", at_once="cores")
 

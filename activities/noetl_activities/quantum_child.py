@@ -129,7 +129,7 @@ def sampler(call: dict[str, Any], backend: Any) -> Any:
 
 
 def facts(call: dict[str, Any], backend: Any) -> dict[str, Any]:
-    """The metadata needed to reproduce and compare the run."""
+    """Return the metadata needed to reproduce and compare the run."""
     properties = backend.properties()
     return {
         "provider": call["provider"],

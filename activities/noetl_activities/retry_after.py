@@ -16,7 +16,7 @@ _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def retry_after(header: str | None) -> float | None:
-    """Seconds from now, 0 to MAX_RETRY_AFTER. None if the header is neither a number nor a date. Never raises."""
+    """Return seconds from now, at most MAX_RETRY_AFTER; None for a header without a number or date. Never raises."""
     text = (header or "").strip()
     if not text or len(text) > _MAX_CHARS:
         return None

@@ -38,7 +38,9 @@ Span: TypeAlias = tuple[int, int]
 
 
 class SecretPattern(NamedTuple):
-    """``whole`` are the secrets themselves, ``short`` those that are matched only as a whole. ``folded`` is searched in
+    """Patterns that find secrets in text.
+
+    ``whole`` are the secrets themselves, ``short`` those that are matched only as a whole. ``folded`` is searched in
     the lower-case text, ``exact`` in the original; ``suspect`` matches both and the start of escapes.
     """
 

@@ -36,7 +36,10 @@ class _End(NamedTuple):
 
 
 class ShellTool:
-    """``cmds`` or ``command``, ``env``, ``input``/``args``, ``cwd``, ``shell``."""
+    """The tool shell. Its fields:
+
+    ``cmds`` or ``command``, ``env``, ``input``/``args``, ``cwd``, ``shell``.
+    """
 
     spec = built_in("shell", at_once=AT_ONCE)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from noetl_activities.credential_fields import METADATA
 from noetl_activities.errors import ConfigError
+from noetl_activities.program_arguments import as_argument, variable_name
 from noetl_activities.tool import Credential, Json, Request
 from noetl_compiler.language.tool_fields import DEFAULT_SHELL, SHELLS
 
@@ -16,8 +16,6 @@ __all__ = ["LONGEST_TEXT", "ShellCall", "shell_call"]
 
 LONGEST_TEXT = 128 * 1024 - 1
 """Maximum bytes of a command, or of a variable with its name: the limit of Linux (MAX_ARG_STRLEN)."""
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class ShellCall(NamedTuple):
@@ -53,7 +51,7 @@ def _commands(config: Mapping[str, Json]) -> list[str]:
 
 
 def _environment(request: Request, credential: Credential | None) -> dict[str, str]:
-    """The variables of the call. Later ones override earlier ones."""
+    """Return the variables of the call. Later ones override earlier ones."""
     named = [
         *_variables_of(credential or {}),
         *_items("input", request.input),
@@ -76,22 +74,17 @@ def _items(field: str, given: Json) -> Iterator[tuple[str, str]]:
     if not isinstance(given, dict):
         raise ConfigError(f'"{field}" must be a mapping of variables')
     for name, value in cast("dict[Any, Json]", given).items():
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ConfigError(
-                f'"{field}" has an invalid variable name: use letters, digits and _, not beginning with a digit'
-            )
-        yield name, _passed(value, f'the variable {name} of "{field}"', f"{name}=")
+        checked = variable_name(field, name)
+        yield checked, _passed(value, f'the variable {checked} of "{field}"', f"{checked}=")
 
 
 def _passed(value: Json, what: str, beside: str = "") -> str:
     """Return the value as text for a program, with lists and mappings as JSON. ``beside`` is added to its size."""
-    text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
+    text = as_argument(value, what)
     try:
         size = len(text.encode()) + len(beside)
     except UnicodeEncodeError:
         raise ConfigError(f"{what} has a lone surrogate, which is not a character") from None
-    if "\0" in text:
-        raise ConfigError(f"{what} has a NUL character, which cannot be passed to a program")
     if size > LONGEST_TEXT:
         raise ConfigError(f"{what} has {size:,} bytes, over {LONGEST_TEXT:,}: write it to a file, or pass less")
     return text

@@ -21,7 +21,10 @@ MAX_ROWS = 100_000
 
 
 class SnowflakeTool:
-    """``command|query`` (several statements by ``;``), ``params`` for ``%s`` of the one statement, ``auth``."""
+    """The tool snowflake. Its fields:
+
+    ``command|query`` (several statements by ``;``), ``params`` for ``%s`` of the one statement, ``auth``.
+    """
 
     spec = built_in("snowflake", at_once=AT_ONCE)
 

@@ -62,7 +62,7 @@ class Session:
         self._connection: Any = None
 
     async def call(self, make: Callable[[Any], Found]) -> Found:
-        """The result of ``make`` for the driver's connection. Raises FailedError. Cancellation ends the query."""
+        """Return the result of ``make`` for the connection. Raises FailedError. Cancellation ends the query."""
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._thread, self._made, make)
         try:

@@ -21,11 +21,10 @@ from noetl_activities.address_ranges import Address, is_public, plain
 from noetl_activities.errors import RefusedError
 from noetl_activities.name_lookup import addresses_of
 from noetl_activities.postgres_dsn import DsnError, dsn_servers
-from noetl_activities.variables import DSN_VARIABLE, PORTS_VARIABLE
+from noetl_activities.variables import ADDRESS_VARIABLE, DSN_VARIABLE, PORTS_VARIABLE
 
 __all__ = ["StackPorts"]
 
-_TEMPORAL = "TEMPORAL_ADDRESS"
 _TEMPORAL_PORT = 7233
 """The default port if the address has none."""
 
@@ -52,8 +51,8 @@ class StackPorts(msgspec.Struct, frozen=True):
         listed = [one.strip() for one in os.environ.get(PORTS_VARIABLE, "").split(",") if one.strip()]
         if not all(one.isdecimal() for one in listed):
             raise RefusedError(f"{PORTS_VARIABLE} of the worker must be a list of port numbers, such as 7233, 8233")
-        temporal = os.environ.get(_TEMPORAL, "").strip()
-        services = [*([_service(_TEMPORAL, temporal, _TEMPORAL_PORT)] if temporal else []), *_of_postgres()]
+        temporal = os.environ.get(ADDRESS_VARIABLE, "").strip()
+        services = [*([_service(ADDRESS_VARIABLE, temporal, _TEMPORAL_PORT)] if temporal else []), *_of_postgres()]
         return cls(frozenset(map(int, listed)), tuple(services))
 
     async def check(self, host: str, address: Address, port: int) -> None:

@@ -30,7 +30,7 @@ _TYPES: Mapping[str, FieldType] = MappingProxyType(
 
 
 def read_fields(model: type[Model], request: Request) -> Model:
-    """The validated fields of a call. Null counts as absent.
+    """Return the validated fields of a call. Null counts as absent.
 
     Raises ConfigError, which names the fields and what is expected, but no value: it may be a secret.
     """

@@ -18,7 +18,9 @@ _KIND = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """``summary`` is a sentence about what a call does.
+    """The description of a tool.
+
+    ``summary`` is a sentence about what a call does.
 
     ``fields`` is a model of the fields of a call: the compiler checks and editors display their names, types, defaults
     and descriptions; with None a call may have any fields. ``result`` is a model of the result if it is a mapping.

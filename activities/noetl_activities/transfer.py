@@ -27,7 +27,10 @@ they cannot deadlock by all waiting for their second one."""
 
 
 class TransferTool:
-    """``source, target, chunk_size, mode, mapping``; older playbooks have a ``direction`` instead of types."""
+    """The tools transfer and snowflake_transfer. Their fields:
+
+    ``source, target, chunk_size, mode, mapping``; older playbooks have a ``direction`` instead of types.
+    """
 
     def __init__(self, kind: str) -> None:
         self.spec = built_in(kind, at_once=AT_ONCE)

@@ -28,7 +28,10 @@ class TransferEnd(NamedTuple):
 
 
 class TransferCall(NamedTuple):
-    """``size`` is the number of rows per batch; ``mode`` is one of the modes of sinks."""
+    """A call of the tool transfer.
+
+    ``size`` is the number of rows per batch; ``mode`` is one of the modes of sinks.
+    """
 
     source: TransferEnd
     target: TransferEnd
@@ -54,7 +57,7 @@ def transfer_call(config: Mapping[str, Json], auth: Json) -> TransferCall:
 
 
 def _fields(config: Mapping[str, Json], name: str, kind: str | None) -> dict[str, Json]:
-    """The fields of an end. ``kind`` is its default type, from the direction of the transfer."""
+    """Return the fields of an end. ``kind`` is its default type, from the direction of the transfer."""
     given: Json = config.get(name)
     if not isinstance(given, dict):
         raise ConfigError(f"a transfer needs a {name}: a mapping with a type")
@@ -72,7 +75,7 @@ def _end(name: str, fields: dict[str, Json], kinds: tuple[str, ...], auth: Json)
 
 
 def _shared(name: str, kind: str, auth: Json) -> Json:
-    """The credential of the task for one end: by its alias, or the only one."""
+    """Return the credential of the task for one end: by its alias, or the only one."""
     if not isinstance(auth, dict):
         return auth
     named = cast("dict[str, Json]", auth)

@@ -5,16 +5,25 @@ without importing the modules that use them.
 from __future__ import annotations
 
 __all__ = [
+    "ADDRESS_VARIABLE",
     "CREDENTIALS_VARIABLE",
+    "CREDENTIAL_PREFIX",
     "DEFAULT_CREDENTIAL_VARIABLE",
     "DSN_VARIABLE",
     "DUCKDB_DIRECTORIES_VARIABLE",
     "HOME_VARIABLE",
+    "HTTP_ALLOW_VARIABLE",
     "PORTS_VARIABLE",
 ]
 
+ADDRESS_VARIABLE = "TEMPORAL_ADDRESS"
+"""The HOST:PORT of Temporal."""
+
 CREDENTIALS_VARIABLE = "NOETL_CREDENTIALS"
 """The file with the credentials that playbooks name."""
+
+CREDENTIAL_PREFIX = "NOETL_CREDENTIAL_"
+"""The beginning of a variable with one credential; its name follows, in capital letters."""
 
 DEFAULT_CREDENTIAL_VARIABLE = "NOETL_DEFAULT_CREDENTIAL"
 """The name of the credential of postgres tasks and sinks that name none."""
@@ -27,6 +36,9 @@ DUCKDB_DIRECTORIES_VARIABLE = "NOETL_DUCKDB_DIRECTORIES"
 
 HOME_VARIABLE = "NOETL_HOME"
 """The folder of the stack, which also has the files of executions."""
+
+HTTP_ALLOW_VARIABLE = "NOETL_HTTP_ALLOW"
+"""Hosts and networks that are not public, and to which http calls may connect, separated by commas."""
 
 PORTS_VARIABLE = "NOETL_STACK_PORTS"
 """The ports of the stack: numbers separated by commas."""

@@ -23,7 +23,9 @@ __all__ = ["CompileError", "Result", "compile_file", "compile_or_raise", "compil
 
 
 class Result(msgspec.Struct, frozen=True):
-    """``graph`` is None when any diagnostic is an error. Diagnostics are in reading order. ``source`` is the text that
+    """The result of compiling a playbook.
+
+    ``graph`` is None when any diagnostic is an error. Diagnostics are in reading order. ``source`` is the text that
     was read, empty when it could not be; ``scripts`` are the texts that were fetched for it, of which findings may be.
     """
 

@@ -27,7 +27,9 @@ Moment: TypeAlias = Literal["enter", "call", "loop"]
 
 
 class Condition(NamedTuple):
-    """``on`` is the outcome it needs, ``cause`` what the response or the error has to be (``429/5xx``), ``rest`` all
+    """The parts of a condition.
+
+    ``on`` is the outcome it needs, ``cause`` what the response or the error has to be (``429/5xx``), ``rest`` all
     else that it asks. Both are empty texts where nothing is asked.
     """
 
@@ -64,7 +66,7 @@ _WEAKER = {"and": ("or", "if"), "or": ("if",)}
 
 @lru_cache(maxsize=4096)
 def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment = "call") -> Condition:
-    """The condition of what is asked at a moment of a step, after the outcome ``on`` only."""
+    """Return the condition of what is asked at a moment of a step, after the outcome ``on`` only."""
     if when is None:
         return Condition(on)
     expression = bare(when.source)

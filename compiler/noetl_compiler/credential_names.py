@@ -32,7 +32,10 @@ _NAMES = ("credential", "key", "name")
 
 
 class CredentialName(NamedTuple):
-    """``name`` is None where only a run knows it; ``template`` is the expression that gives it, if any."""
+    """A credential that a playbook names.
+
+    ``name`` is None where only a run knows it; ``template`` is the expression that gives it, if any.
+    """
 
     name: str | None
     template: str | None = None

@@ -132,7 +132,7 @@ def _masked(text: str, line: int, hidden: Collection[Span]) -> str:
 
 
 def columns(text: str) -> int:
-    """Columns in a terminal: wide characters take two, those that join the one before them none."""
+    """Return columns in a terminal: wide characters take two, those that join the one before them none."""
     return sum(
         0 if unicodedata.category(char) in _JOINED else 2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text

@@ -55,7 +55,7 @@ def parse_playbook(source: SourceFile, tools: Tools | None = None) -> ParsedPlay
 
 
 def lowered(found: ParsedPlaybook) -> Result:
-    """The graph of what was understood."""
+    """Return the graph of what was understood."""
     wrong = any(one.severity is Severity.ERROR for one in found.diagnostics)
     with CollectorPause():
         graph = None if found.playbook is None or wrong else lower(found.playbook, found.source.file)

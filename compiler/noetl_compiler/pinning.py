@@ -27,7 +27,10 @@ __all__ = ["Pinned", "pin_calls", "pin_file", "pin_graphs"]
 
 
 class Pinned(NamedTuple):
-    """``problems`` has one entry a playbook whose calls are wrong: its diagnostics, with at least one error."""
+    """The result of pinning calls.
+
+    ``problems`` has one entry a playbook whose calls are wrong: its diagnostics, with at least one error.
+    """
 
     calls: PinnedCalls
     problems: tuple[Result, ...]
@@ -61,7 +64,7 @@ def pin_graphs(graphs: Iterable[tuple[str, Graph]]) -> PinnedCalls:
 
 
 class _Pinning:
-    """What is pinned so far."""
+    """The playbooks pinned so far."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

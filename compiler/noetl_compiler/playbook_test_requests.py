@@ -25,8 +25,8 @@ _TAKES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "reject": ("step", "iteration", "form", *_WHO),
         "pause": ("step", *_WHO),
         "resume": _WHO,
-        "retry": ("step", *_WHO),
-        "skip": ("step", "data", *_WHO),
+        "retry": ("step", "iteration", *_WHO),
+        "skip": ("step", "iteration", "data", *_WHO),
         "cancel": ("step", "reason"),
     }
 )

@@ -62,7 +62,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True)
 class StubError:
-    """How a call fails. ``retry_after`` in seconds."""
+    """The error of a call. ``retry_after`` in seconds."""
 
     message: str
     kind: str = "exception"
@@ -99,7 +99,7 @@ class ExpectedCalls:
 
 @dataclass(frozen=True)
 class PlaybookTest:
-    """One test. ``expected`` has what it says about the run, by key; ``calls`` what it says about calls."""
+    """One test. ``expected`` are the expectations about the run, by key; ``calls`` those about calls."""
 
     name: str
     span: Span

@@ -33,8 +33,11 @@ class Crossing(msgspec.Struct, frozen=True):
 
 
 class Regions(msgspec.Struct):
-    """``ends``: loop -> the step that ends it. ``owner``: step -> the innermost loop around it. ``closed``: loops whose
-    steps do lead to their end. ``excess``: the loop at which the budget was spent; then nothing else is known."""
+    """The loops over steps of a playbook, and the steps that they repeat.
+
+    ``ends``: loop -> the step that ends it. ``owner``: step -> the innermost loop around it. ``closed``: loops whose
+    steps do lead to their end. ``excess``: the loop at which the budget was spent; then nothing else is known.
+    """
 
     ends: dict[str, Step]
     owner: dict[str, str] = msgspec.field(default_factory=dict[str, str])

@@ -35,7 +35,10 @@ class Candidate(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """``playbooks`` in the order in which they become versions, ``results`` of each file."""
+    """The playbooks that can be registered together.
+
+    ``playbooks`` in the order in which they become versions, ``results`` of each file.
+    """
 
     playbooks: tuple[Candidate, ...]
     results: tuple[Result, ...]

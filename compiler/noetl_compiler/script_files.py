@@ -65,7 +65,7 @@ def read_script(playbook: str, address: str) -> str:
 
 
 def decoded_script(data: bytes, name: str) -> str:
-    """The text of what was read, of at most MAX_BYTES. Raises ScriptError."""
+    """Return the text of what was read, of at most MAX_BYTES. Raises ScriptError."""
     if len(data) > MAX_BYTES:
         raise ScriptError(f'"{name}" is longer than {MAX_BYTES:,} bytes')
     try:

@@ -66,7 +66,7 @@ def written(reference: SecretReference, key: str) -> str:
 
 
 def references_in(text: str, key: str) -> Iterator[FoundReference]:
-    """The references of the run with this key, in reading order. What only looks like one is text."""
+    """Yield the references of the run with this key, in reading order. What only looks like one is text."""
     for match in _SHAPE.finditer(text) if MARK in text else ():
         body, mac = match.groups()
         if not hmac.compare_digest(mac, _encoded(_mac(body, key))):

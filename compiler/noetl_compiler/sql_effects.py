@@ -30,7 +30,9 @@ Answer: TypeAlias = Literal["reads", "commits", "outside", "unknown"]
 
 
 class SqlEffect(NamedTuple):
-    """``reads``: nothing is written. ``commits``: all of it in one transaction. ``outside``: ``statement`` begins one
+    """The effect of the SQL of a call.
+
+    ``reads``: nothing is written. ``commits``: all of it in one transaction. ``outside``: ``statement`` begins one
     that takes effect outside of the transaction, or refuses one. ``unknown``: that is known only when it runs.
     """
 
@@ -39,7 +41,7 @@ class SqlEffect(NamedTuple):
 
 
 class _Words(NamedTuple):
-    """How statements of a database begin that only read, that a transaction does not hold, and that are not known."""
+    """The first words of statements that only read, that cannot run in a transaction, and that are unknown."""
 
     reads: re.Pattern[str]
     outside: re.Pattern[str]

@@ -42,7 +42,7 @@ _Place = tuple[int, int]
 
 
 class SqlProblem(NamedTuple):
-    """Where a parser stopped, which is at nothing for a quote or a comment that is never closed."""
+    """Where a parser stopped; empty for a quote or a comment that is never closed."""
 
     start: int
     end: int

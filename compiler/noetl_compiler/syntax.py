@@ -127,7 +127,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class CallDefaults(msgspec.Struct, frozen=True):
-    """What the specs around a task say for its calls, where its own says nothing."""
+    """Defaults for the calls of a task, from the specs around it."""
 
     policy: Policy | None = None
     timeout: Timeout | None = None
@@ -141,7 +141,7 @@ NO_DEFAULTS = CallDefaults()
 
 
 class Reducer(NamedTuple):
-    """What the iterations of a loop set under this name is reduced: ``mark`` is the operation, as in graph.Assign."""
+    """Reduces the values that iterations set under a name; ``mark`` is the operation, as in graph.Assign."""
 
     name: Name
     target: str
@@ -149,7 +149,9 @@ class Reducer(NamedTuple):
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """``body`` as the author wrote it; its mode, limits and region are settled by lowering. ``timeout`` is that of the
+    """The loop of a step, as the author wrote it.
+
+    ``body`` as the author wrote it; its mode, limits and region are settled by lowering. ``timeout`` is that of the
     loop as a whole. ``defaults`` and ``reducers`` are in the step's tasks already. ``place`` is that of what the loop
     goes over. ``next`` has the routes of each item, which are taken when the step's tasks have ended for it.
     """
@@ -193,7 +195,7 @@ class Next(msgspec.Struct, frozen=True):
 
 
 class OnFailure(msgspec.Struct, frozen=True):
-    """What follows when a step has failed; ``seconds`` is how long it is held at most, None where it does not say."""
+    """What happens after a step has failed; ``seconds`` is the maximum time that it is held, None if not given."""
 
     action: FailureAction
     span: Span

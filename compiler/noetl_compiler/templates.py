@@ -135,7 +135,7 @@ def hint_for(source: str, scope: Mapping[str, Any], path: str) -> str:
 
 
 def paths(source: str) -> tuple[str, ...]:
-    """The sorted dotted paths of the scope a template names (``workload.api_url``); TemplateFailure for bad
+    """Return the sorted dotted paths of the scope a template names (``workload.api_url``); TemplateFailure for bad
     syntax.
     """
     try:

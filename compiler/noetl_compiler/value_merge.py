@@ -26,7 +26,7 @@ def overlay(under: Value, over: Value) -> Value:
 
 
 def names_in(value: Value) -> dict[str, Json]:
-    """A copy of the names a value binds, none when it is no mapping."""
+    """Return a copy of the names a value binds, none when it is no mapping."""
     data: Json = value.data
     return dict(cast("dict[str, Json]", data)) if isinstance(data, dict) else {}
 

@@ -5,6 +5,7 @@
     python -m dev.killing --items 500 --minutes 3              a shorter loop; no kill after so many minutes
     python -m dev.killing --framed --kills 20                  the items run in frames, many in one activity
     python -m dev.killing --cursor --kills 20                  the items are rows that the loop claims
+    python -m dev.killing --cursor --steps --kills 20          each row runs several steps
     python -m dev.killing --cursor --freeze --kills 3          a worker is frozen past its leases, and goes on
     python -m dev.killing --sub-playbooks --items 100          each item is a call of a playbook
     python -m dev.killing --pauses --kills 10                  the run is paused, killed at, and resumed
@@ -61,7 +62,8 @@ class Killing:
 
     def _text(self) -> str:
         if self.given.cursor:
-            return cursor.cursor_loop(SHORT_LEASE_SECONDS if self.given.freeze else LEASE_SECONDS)
+            lease = SHORT_LEASE_SECONDS if self.given.freeze else LEASE_SECONDS
+            return cursor.cursor_loop(lease, over_steps=self.given.steps)
         return plain_loop(framed=self.given.framed)
 
     async def go(self) -> None:
@@ -196,6 +198,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--pause", type=float, nargs=2, default=(2.0, 6.0), metavar="S", help="between two kills")
     parser.add_argument("--framed", action="store_true", help="run the items in frames")
     parser.add_argument("--cursor", action="store_true", help="claim the items as rows of a table")
+    parser.add_argument("--steps", action="store_true", help="with --cursor: each row runs several steps")
     parser.add_argument("--sub-playbooks", action="store_true", help="call a playbook for each item")
     parser.add_argument("--pauses", action="store_true", help="pause the run, kill, and resume it")
     parser.add_argument("--freeze", action="store_true", help="freeze a worker past its leases, and let it go on")

@@ -48,10 +48,21 @@ LOOP = """    loop:
 """
 
 
-def cursor_loop(lease_seconds: int) -> str:
-    """Over the rows of a table that a run fills itself."""
+STEPS = """    next: {arcs: [{step: call}]}
+  - step: call
+CALL    next: {arcs: [{step: check}]}
+  - step: check
+    tool: {kind: postgres, auth: pg_local, query: "SELECT pg_sleep(0.1), {{ iter.job.item }} AS item"}
+    next: {arcs: [{step: met}]}
+  - {step: met, spec: {end_loop: each}}
+"""
+
+
+def cursor_loop(lease_seconds: int, *, over_steps: bool) -> str:
+    """Over the rows of a table that a run fills itself; ``over_steps``: each row runs several steps."""
     loop = LOOP.replace("LEASE", str(lease_seconds))
-    return playbook(SETUP, loop + calls_item("{{ execution_id }}", "{{ iter.job.item }}", stores=False))
+    call = calls_item("{{ execution_id }}", "{{ iter.job.item }}", stores=False)
+    return playbook(SETUP, loop + (STEPS.replace("CALL", call) if over_steps else call))
 
 
 async def judged_rows(addresses: Addresses, execution_id: int, items: int, calls: Counter[int]) -> Verdict:

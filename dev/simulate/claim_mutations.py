@@ -22,10 +22,6 @@ def _no(*_: Any) -> bool:
     return False
 
 
-def _loads_as_others(self: Any, _: Any) -> bool:
-    return self.state.stop is None
-
-
 def _as_many_as_a_claim_may(self: Any) -> int:
     return int(self._limits.max_rows)
 
@@ -38,9 +34,9 @@ def _whatever_runs(self: Any) -> bool:
     return bool(self._may_claim() and self._rows_to_ask() > 0)
 
 
-def _stays_drained(row_over: Any, self: Any, run: Any, end: Any) -> None:
+def _stays_drained(row_over: Any, self: Any, run: Any, end: Any, cause: Any) -> None:
     was_drained = self._progress.is_drained
-    row_over(self, run, end)
+    row_over(self, run, end, cause)
     self._progress.is_drained = was_drained
 
 
@@ -61,7 +57,7 @@ CLAIM_MUTATIONS = (
     Mutation("24: a refused acknowledgement fails the row", cursor, "has_changed_rows", replaced_by(_yes)),
     Mutation("24: an acknowledgement that held is one", cursor, "has_changed_rows", replaced_by(_no)),
     Mutation("24: a stop gives rows back", CursorMachine, "_is_exempt", replaced_by(_no)),
-    Mutation("24: rows of a claim that is stored", CursorMachine, "_may_load_for", replaced_by(_loads_as_others)),
+    Mutation("24: rows of a claim that is stored", CursorMachine, "_claims", replaced_by(_no)),
     Mutation("24: every row is settled", CursorMachine, "_action", replaced_by(_nothing)),
     Mutation("24: what was cut off is released", CursorMachine, "_action", wrapped_by(_acknowledges_what_was_cut_off)),
     Mutation("24: limit counts claimed rows", CursorMachine, "_rows_to_ask", replaced_by(_as_many_as_a_claim_may)),

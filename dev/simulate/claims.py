@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from dev.simulate.leases import leases_of
 from dev.simulate.statements import is_statement
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.tables import Deed
-from noetl_compiler.graph import Cursor
+from noetl_compiler.graph import Cursor, Loop
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.commands import CallTool, Cancel
+from noetl_temporal.machine.commands import CallTool, Cancel, ClaimLimits
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import CancelRequested, LimitReached, RestRequested, ToolFinished
+from noetl_temporal.machine.loops.claims import claim_limits
+from noetl_temporal.machine.loops.items import in_flight
 
 __all__ = ["check_claims"]
 
@@ -25,15 +28,31 @@ ENDS = {"loop.iteration.done": "ok", "loop.iteration.failed": "error", "loop.ite
 
 
 class Claimed(NamedTuple):
-    """Of one chunk that claims rows: its statements that ended, with what they returned (None for an error), the deeds
-    of its tokens, and the ends of its iterations in the log.
+    """Of one chunk that claims rows, or of a loop inside the iterations of one: its statements that ended, with what
+    they returned (None for an error), the deeds of its tokens, which begin with ``prefix``, and the ends of its
+    iterations in the log. ``claimers`` is how many it may have at once.
     """
 
     tale: Tale
-    cursor: Cursor
+    loop: Loop
+    loop_id: str
+    prefix: str
+    limits: ClaimLimits
+    claimers: int
+    is_inside: bool
     calls: list[tuple[ToolCall, dict[str, Any] | None]]
     deeds: list[Deed]
     ends: dict[int, DomainEvent]
+
+    @property
+    def cursor(self) -> Cursor:
+        """That of the loop."""
+        assert self.loop.cursor is not None
+        return self.loop.cursor
+
+    def has(self, token: str) -> bool:
+        """Whether a token is of a claim of this loop."""
+        return token.startswith(self.prefix) and "/" not in token[len(self.prefix) :]
 
     @property
     def doubtful(self) -> set[int | None]:
@@ -48,29 +67,60 @@ class Claimed(NamedTuple):
 def check_claims(story: Story) -> None:
     """Raises Finding."""
     for tale in story.tales.values():
-        if tale.name and tale.given.claims is not None and not tale.terminated:
-            found = _claimed(story, tale)
+        for found in () if tale.terminated else _loops(story, tale):
             for law in (_all_told, _settled_once, _as_they_ended, _none_is_kept, _given_back, _until_none_is_left):
                 law(found)
             _in_bounds(found)
     _within_limit(story)
 
 
-def _claimed(story: Story, tale: Tale) -> Claimed:
+def _loops(story: Story, tale: Tale) -> Iterator[Claimed]:
+    """The loop of a chunk, and those inside its iterations, where they claim rows."""
+    if not tale.name:
+        return
+    given = tale.given
+    if given.claims is not None:
+        place = given.step.loop, given.loop_id, given.chunk_id, given.claims, given.max_in_flight, False
+        yield _claimed(story, tale, *place)
+    for event in tale.events:
+        loop = story.graph.steps[event.node].loop if event.type == "loop.started" else None
+        if loop is not None and loop.cursor is not None:
+            id_: str = event.meta["loop_id"]
+            yield _claimed(story, tale, loop, id_, id_, claim_limits(loop, {}), in_flight(loop, {}), True)
+
+
+def _claimed(
+    story: Story,
+    tale: Tale,
+    loop: Loop,
+    loop_id: str,
+    chunk_id: str,
+    limits: ClaimLimits,
+    claimers: int,
+    is_inside: bool,
+) -> Claimed:
+    found = Claimed(
+        tale, loop, loop_id, f"{tale.given.execution_id}/{chunk_id}/", limits, claimers, is_inside, [], [], {}
+    )
     asked = {one.call.id: one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)}
     calls: list[tuple[ToolCall, dict[str, Any] | None]] = []
     for turn in tale.turns:
         fact: Any = turn.fact
-        if isinstance(fact, ToolFinished) and is_statement(asked[fact.call_id]):
+        if isinstance(fact, ToolFinished) and found.has(_token_of(asked[fact.call_id])):
             outcome: Any = fact.report.outcome
             if fact.report.stored is not None:
                 outcome = {**outcome, "result": story.store.load(fact.report.stored)}
             is_ok = outcome["status"] == "ok" and not fact.cancelled
             calls.append((asked[fact.call_id], outcome["result"] if is_ok else None))
-    prefix = f"{tale.given.execution_id}/{tale.given.chunk_id}/"
-    deeds = [deed for deed in story.deeds if deed.token.startswith(prefix) and "/" not in deed.token[len(prefix) :]]
-    ends = {one.meta["iteration"]: one for one in tale.events if one.type in ENDS}
-    return Claimed(tale, tale.given.step.loop.cursor, calls, deeds, ends)
+    deeds = [deed for deed in story.deeds if found.has(deed.token)]
+    own = (one for one in tale.events if one.type in ENDS and one.meta["loop_id"] == loop_id)
+    return found._replace(calls=calls, deeds=deeds, ends={one.meta["iteration"]: one for one in own})
+
+
+def _token_of(call: ToolCall) -> str:
+    """The token of a statement, empty for any other call."""
+    given: Any = call.config.get("params")
+    return str(given[0 if call.task == "claim" else 1]) if is_statement(call) else ""
 
 
 def _all_told(found: Claimed) -> None:
@@ -145,33 +195,42 @@ def _given_back(found: Claimed) -> None:
         if deed.action == "claim"
         for row, count in zip(deed.rows, deed.attempts, strict=True)
     }
-    most = found.tale.given.claims.max_attempts
+    most = found.limits.max_attempts
     releases = found.cursor.on_row_error == "release"
     is_told = releases and found.cursor.process == "row"
     for deed in found.deeds:
         counts = [claimed[deed.token, row] for row in deed.rows]
         if deed.action == "ack" and deed.said == "error" and is_told and counts and counts[0] < most:
             raise Finding("a failed row is not given back", f"{deed}, claimed {counts[0]} of {most} times")
-        if deed.action == "release" and not _is_stopped(found.tale) and counts and (not releases or counts[0] >= most):
+        if deed.action == "release" and not _is_stopped(found) and counts and (not releases or counts[0] >= most):
             raise Finding("a row is given back too often", f"{deed}, claimed {counts[0]} of {most} times")
 
 
-def _is_stopped(tale: Tale) -> bool:
-    loop = tale.given.step.loop
-    failed = any(one.type == "loop.iteration.failed" for one in tale.events)
+def _is_stopped(found: Claimed) -> bool:
+    loop, tale = found.loop, found.tale
+    failed = any(end.type == "loop.iteration.failed" for end in found.ends.values())
     asked = any(isinstance(turn.fact, CancelRequested | LimitReached) for turn in tale.turns)
-    return asked or (loop.on_error == "fail_fast" and failed)
+    return asked or (loop.on_error == "fail_fast" and failed) or (found.is_inside and _is_cut_off(found))
+
+
+def _is_cut_off(found: Claimed) -> bool:
+    """Whether a loop inside an iteration was stopped with it, or because its time was over."""
+    ends = ("loop.done", "loop.failed")
+    own = [one for one in found.tale.events if one.type in ends and one.meta["loop_id"] == found.loop_id]
+    return not own or "timed out" in str(own[0].error)
 
 
 def _until_none_is_left(found: Claimed) -> None:
     """The last claim found nothing, after the last row was given back; or as many rows came as may."""
     tale = found.tale
-    ended_early = _is_stopped(tale) or any(isinstance(turn.fact, RestRequested) for turn in tale.turns)
-    if ended_early or tale.report is None or tale.report.failure is not None:
+    ended_early = _is_stopped(found) or any(isinstance(turn.fact, RestRequested) for turn in tale.turns)
+    if ended_early or tale.report is None or (tale.report.failure is not None and not found.is_inside):
+        return
+    if any(call.task == "claim" and result is None for call, result in found.calls):
         return
     claims = [(call, result) for call, result in found.calls if call.task == "claim" and result is not None]
     taken = sum(len(result["rows"]) for _, result in claims)
-    if taken == tale.given.claims.rows:
+    if taken == found.limits.rows:
         return
     own = [deed for deed in found.deeds if deed.action in ("claim", "release")]
     if not claims or claims[-1][1]["rows"] or (own and own[-1].action == "release" and own[-1].rows):
@@ -183,24 +242,27 @@ def _until_none_is_left(found: Claimed) -> None:
 
 def _in_bounds(found: Claimed) -> None:
     """max_rows of a claim; max_in_flight claimers; row_concurrency rows of a claim at once."""
-    tale = found.tale
-    limits, claimers = tale.given.claims, tale.given.max_in_flight
+    limits, claimers = found.limits, found.claimers
     for call, result in found.calls:
         if call.task == "claim" and result is not None and len(result["rows"]) > limits.max_rows:
             raise Finding("a claim takes more than max_rows", f"{len(result['rows'])} of {limits.max_rows}")
-    for tokens, claiming in _running(tale):
-        if len(set(tokens.values()) | claiming) > claimers:
-            raise Finding("more claimers than max_in_flight", f"{set(tokens.values()) | claiming} of {claimers}")
-        most = Counter(tokens.values()).most_common(1)
+    for tokens, claiming in _running(found):
+        rows = set(tokens.values())
+        at_work = {token for token, _ in rows} | claiming
+        if len(at_work) > claimers:
+            raise Finding("more claimers than max_in_flight", f"{at_work} of {claimers}")
+        most = Counter(token for token, _ in rows).most_common(1)
         if most and most[0][1] > limits.row_concurrency:
             raise Finding("more rows of a claim at once than row_concurrency", str(most[0]))
 
 
-def _running(tale: Tale) -> Iterator[tuple[dict[str, str], set[str]]]:
-    """After each turn: the calls that run under a lease, with its token, and the tokens of claims that run."""
-    tokens: dict[str, str] = {}
+def _running(found: Claimed) -> Iterator[tuple[dict[str, tuple[str, str]], set[str]]]:
+    """After each turn: the calls that run under a lease, with its token and its row, and the tokens of claims that run.
+    Several calls may work on one row, in branches of a region.
+    """
+    tokens: dict[str, tuple[str, str]] = {}
     claiming: dict[str, str] = {}
-    for turn in tale.turns:
+    for turn in found.tale.turns:
         fact: Any = turn.fact
         if isinstance(fact, ToolFinished):
             tokens.pop(fact.call_id, None)
@@ -211,10 +273,11 @@ def _running(tale: Tale) -> Iterator[tuple[dict[str, str], set[str]]]:
             if not isinstance(command, CallTool):
                 continue
             call: Any = command.call
-            if call.task == "claim" and is_statement(call):
-                claiming[call.id] = call.config["params"][0]
-            elif call.lease is not None:
-                tokens[call.id] = call.lease.config["params"][1]
+            if call.task == "claim" and found.has(_token_of(call)):
+                claiming[call.id] = _token_of(call)
+            for lease in leases_of(call):
+                row, token, *_ = cast("list[Any]", lease.config["params"])
+                tokens |= {call.id: (token, str(row))} if found.has(token) else {}
         yield tokens, set(claiming.values())
 
 
@@ -223,10 +286,9 @@ def _within_limit(story: Story) -> None:
     taken: Counter[str] = Counter()
     limits: dict[str, int] = {}
     for tale in story.tales.values():
-        if tale.name and tale.given.claims is not None:
-            loop = tale.given.loop_id
-            limits.setdefault(loop, tale.given.claims.rows)
-            taken[loop] += sum(len(result["rows"]) for _, result in _claimed(story, tale).calls if result)
+        for found in _loops(story, tale):
+            limits.setdefault(found.loop_id, found.limits.rows)
+            taken[found.loop_id] += sum(len(result["rows"]) for _, result in found.calls if result)
     for loop, count in taken.items():
         if count > limits[loop]:
             raise Finding("a loop claims more rows than its limit", f"{count} of {limits[loop]}, by {loop[:80]}")

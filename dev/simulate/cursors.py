@@ -11,7 +11,7 @@ from typing import Any
 
 from dev.simulate.tasks import Chance, an_amount, some_seconds
 
-__all__ = ["with_cursors"]
+__all__ = ["a_cursor_loop", "with_cursors"]
 
 LIKELY = 0.2
 """Of a playbook: that some of its steps claim rows."""
@@ -21,7 +21,7 @@ TABLES = ("jobs", "jobs", "mails")
 
 
 def with_cursors(text: str, seed: int) -> str:
-    """The playbook with cursors in some of its steps. Inside of a region there are none: they are refused there."""
+    """The playbook with cursors in some of its steps; those of playbooks with regions are in region_cursors.py."""
     source = random.Random(f"{seed}/cursors")
     if source.random() >= LIKELY or not text.startswith("{"):
         return text
@@ -32,11 +32,12 @@ def with_cursors(text: str, seed: int) -> str:
         return text
     for step in steps:
         if step["step"] != "end" and isinstance(step.get("tool"), list) and chance.once(0.5):
-            step["loop"] = _a_loop(chance)
+            step["loop"] = a_cursor_loop(chance)
     return json.dumps(made, ensure_ascii=False, indent=1)
 
 
-def _a_loop(chance: Chance) -> dict[str, Any]:
+def a_cursor_loop(chance: Chance) -> dict[str, Any]:
+    """A loop that claims rows."""
     spec: dict[str, Any] = {"mode": "cursor", "frame": _a_frame(chance)}
     if chance.once(0.8):
         spec["max_in_flight"] = an_amount(chance, 1, 4)

@@ -6,6 +6,7 @@ from dev.simulate.again import check_again
 from dev.simulate.breakers import check_breakers
 from dev.simulate.budgets import check_budgets
 from dev.simulate.claims import check_claims
+from dev.simulate.holds import check_holds
 from dev.simulate.ids import check_ids
 from dev.simulate.loops import check_loops
 from dev.simulate.pauses import check_pauses
@@ -25,6 +26,7 @@ LAWS = (
     check_breakers,
     check_stops,
     check_pauses,
+    check_holds,
     check_budgets,
     check_ids,
     check_again,

@@ -15,7 +15,7 @@ from dev.simulate.tables import Tables
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import AttemptRecord, LeaseRenewal, PlainOutcome, ToolCall, ToolReport
 
-__all__ = ["SegmentWriter", "frozen"]
+__all__ = ["Renewals", "frozen", "leases_of"]
 
 FROZEN = 0.1
 """How likely a worker is frozen during a call."""
@@ -33,6 +33,16 @@ class World(Protocol):
     def later(self, ms: int, act: Callable[[], None]) -> object: ...
 
 
+def leases_of(call: ToolCall) -> list[LeaseRenewal]:
+    """The leases that a call renews: of its row, and of those that the loops around it process."""
+    found: list[LeaseRenewal] = []
+    lease = call.lease
+    while lease is not None:
+        found.append(lease)
+        lease = lease.outer
+    return found
+
+
 def frozen(world: World, lease: LeaseRenewal, done: Performed) -> tuple[Performed, bool]:
     """The call, and whether its worker is frozen in it, for longer than the lease holds: then it ends so much later."""
     if world.chance.random() >= FROZEN:
@@ -40,7 +50,7 @@ def frozen(world: World, lease: LeaseRenewal, done: Performed) -> tuple[Performe
     return done._replace(ms=done.ms + int(lease.seconds * world.chance.choice((1100, 1500, 4000)))), True
 
 
-class SegmentWriter:
+class Renewals:
     """Renews the lease while ``is_running``; ``lost`` is told the report of a call that finds its lease lost."""
 
     def __init__(

@@ -50,7 +50,7 @@ def _all_done(story: Story) -> None:
         is_cut = loop is not None and loop.on_error == "fail_fast" and stats["failed"]
         if loop is not None and not is_cut:
             items = begun.get(str(event.meta["step_run_id"]), Counter())
-            if event.node in retried:
+            if event.node in retried and loop.cursor is None:  # one over a cursor claims rows anew
                 _all_succeeded(story, event, {loop for loop, run in runs.items() if runs_of[run] == event.node})
                 continue
             if sorted(items) != list(range(stats["total"])):

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from dev.simulate.breaker_mutations import BREAKER_MUTATIONS
 from dev.simulate.claim_mutations import CLAIM_MUTATIONS
+from dev.simulate.hold_mutations import HOLD_MUTATIONS
 from dev.simulate.mutation import Mutation, replaced_by, wrapped_by
 from noetl_compiler import templates
 from noetl_temporal.call_log import CallLog
@@ -21,7 +22,6 @@ from noetl_temporal.machine import playbook, protocol, quantities
 from noetl_temporal.machine.budget import Budget, ResultSizes
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.failure_log import FailureLog
-from noetl_temporal.machine.holding import Holding
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -207,8 +207,7 @@ ENGINE: Any = Engine
 
 MUTATIONS = (
     Mutation("41: a paused run begins nothing", Timing, "is_paused", replaced_by(property(_no))),
-    Mutation("41: timeouts count unpaused time only", Timing, "_is_stopped_clock", replaced_by(_no)),
-    Mutation("42: a stop lets held steps go", Holding, "_end_all_holds", replaced_by(_no)),
+    Mutation("41: timeouts count unpaused time only", Timing, "_adjust_deadlines", replaced_by(_nothing)),
     Mutation("19a: the check where calls begin", ENGINE, "_is_stopped", replaced_by(_no)),
     Mutation("19a: the stop of a machine", ENGINE, "_is_stopped", replaced_by(_ignore_machine_stop)),
     Mutation("21: the stop of a late step", ENGINE, "_is_stopped", replaced_by(_ignore_run_stop)),
@@ -255,6 +254,7 @@ MUTATIONS = (
     Mutation("counts are checked", quantities, "count", replaced_by(_int)),
     Mutation("what is pending is typed", protocol, "ANSWERED", _untyped),
     Mutation("an error of the protocol is for good", ENGINE, "feed", wrapped_by(_forgets_errors)),
+    *HOLD_MUTATIONS,
     *CLAIM_MUTATIONS,
     *BREAKER_MUTATIONS,
 )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dev.simulate.paused_calls import PausedCalls
 from noetl_temporal.machine.control import pause_problem, resume_problem, retry_problem
 from noetl_temporal.machine.events import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
+from noetl_temporal.machine.held_steps import held_steps
 from noetl_temporal.machine.playbook import Machine
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ LIKELY = 0.25
 
 PAUSED_NOW = 0.4
 """Of a pause: that it interrupts the calls in flight."""
+
+PAUSED_MEANWHILE = 0.3
+"""Of a retry: that the run is paused while a loop of it has not heard of the retry yet."""
 
 FIRST_REQUEST = 1_000_000
 """Ids of their requests are above those of others."""
@@ -59,6 +63,7 @@ class Operators:
         self._later = later
         self._requests = FIRST_REQUEST
         self._now = random.Random(f"{seed}/pause --now")
+        self._meanwhile = random.Random(f"{seed}/pause while a decision is on its way")
         self._paused = PausedCalls()
 
     def pause_now_and_then(self, host: Host) -> None:
@@ -90,13 +95,16 @@ class Operators:
 
     def _decide(self, host: Host) -> None:
         machine = _playbook_of(host)
-        if machine is None or not machine.held_runs:
+        held = [] if machine is None else held_steps(machine.state.waits.values())
+        if machine is None or not held:
             return
-        run, at = self._chance.choice(machine.held_runs).id, host.world.now
+        run, at = self._chance.choice(held).run, host.world.now
         if self._chance.random() < 0.3:
             host.feed(SkipRequested(at, self._id(), run, {"n": 1}, "ann"))
         elif retry_problem(machine.state, []) is None:
             host.feed(RetryRequested(at, self._id(), run, "ann"))
+            if self._meanwhile.random() < PAUSED_MEANWHILE:
+                self._later(self._meanwhile.randint(0, 20), partial(self._pause, host))
 
     def _id(self) -> int:
         self._requests += 1

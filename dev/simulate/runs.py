@@ -14,6 +14,7 @@ from dev.simulate.limits import patched_limits
 from dev.simulate.operators import with_holds
 from dev.simulate.pauses import check_same_without_pauses
 from dev.simulate.playbooks import playbook
+from dev.simulate.region_cursors import with_region_cursors
 from dev.simulate.regions import with_branches
 from dev.simulate.story import Finding, Story
 from dev.simulate.sub_playbooks import with_sub_playbooks
@@ -30,6 +31,7 @@ ADDED = (
     with_waits,
     with_sub_playbooks,
     with_cursors,
+    with_region_cursors,
     with_tool_sinks,
     with_breakers,
     with_holds,

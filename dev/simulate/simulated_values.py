@@ -26,10 +26,13 @@ PAGE_ROWS = 7
 
 
 class SimulatedValues:
-    """``limit`` is the maximum size of a value in bytes; INLINE_BYTES means that no payload store is available."""
+    """``limit`` is the maximum size of a value in bytes; INLINE_BYTES means that no payload store is available. Frames
+    need one.
+    """
 
-    def __init__(self, chance: random.Random) -> None:
-        self.limit = chance.choice((INLINE_BYTES, STORED_BYTES, STORED_BYTES))
+    def __init__(self, chance: random.Random, *, has_frames: bool = False) -> None:
+        limit = chance.choice((INLINE_BYTES, STORED_BYTES, STORED_BYTES))
+        self.limit = STORED_BYTES if has_frames else limit
         self._kept_from = chance.choice((1, 40, offload.STORE_RESULTS_FROM_BYTES))
         self._stored_from = chance.choice((1, 200, STORE_FROM_BYTES))
         self._likely = chance.choice((0.0, 0.3, 1.0)) if self.limit > INLINE_BYTES else 0.0

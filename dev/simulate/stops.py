@@ -101,7 +101,9 @@ def _nothing_begins(tale: Tale, first: tuple[int, int, str] | None, final: str) 
     if first is None:
         return
     number, place, why = first
-    settles = bool(tale.name) and tale.given.claims is not None
+    settles = bool(tale.name) and any(
+        one.loop and one.loop.cursor for one in (tale.given.step, *tale.given.steps.values())
+    )
     for later, turn in enumerate(tale.turns[number:], number):
         for command in turn.commands[place:] if later == number else turn.commands:
             begun = _begun(command, final)

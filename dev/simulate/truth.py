@@ -159,7 +159,7 @@ def _raising(story: Story, finish: Finish) -> None:
             continue
         end = ends.get(run)
         if event.status == "FAILED":
-            _failed_by_its_way(event, end, finish)
+            _failed_by_its_way(story, event, end, finish)
         elif end is not None and _asked_raises(step.route, end.type == "step.failed", event.meta["chosen"]):
             raise Finding("a condition that raises reads as no match", event.node)
 
@@ -176,7 +176,7 @@ def _asked_raises(route: Route, is_failed: bool, chosen: list[str]) -> bool:
     return False
 
 
-def _failed_by_its_way(event: DomainEvent, end: DomainEvent | None, finish: Finish) -> None:
+def _failed_by_its_way(story: Story, event: DomainEvent, end: DomainEvent | None, finish: Finish) -> None:
     """The end of the run is its failure, told before; both failures are among those of the run."""
     if end is None or end.type != "step.failed" or "source" not in event.meta or event.meta["chosen"]:
         raise Finding("a way that raises fails no step", f"{event.node}: {end and end.type}, {event.meta}")
@@ -185,7 +185,9 @@ def _failed_by_its_way(event: DomainEvent, end: DomainEvent | None, finish: Fini
         return
     told = [one for one in finish.failures.kept if one.run == run and not one.handled]
     missing = {event.error, end.error}.difference(one.message[:500] for one in told)
-    if end.error != event.error and any(one.iteration is not None for one in told):
+    inside = inside_of(story.graph, event.node)
+    of_items = any(one.iteration is not None and one.step in inside for one in finish.failures.kept if not one.handled)
+    if end.error != event.error and of_items:
         missing.discard(end.error)  # the failures of the items say more than that there were some
     if missing:
         raise Finding("a failure is not told", f"{run}: {missing}, told are {told}")
@@ -211,8 +213,9 @@ def _counts(tale: Tale, store: SimulatedValues) -> None:
 
 
 def _begun(tale: Tale) -> int:
-    """How many rows, or claims of rows, became iterations."""
-    return sum(event.type == "loop.iteration.started" for event in tale.events)
+    """How many rows, or claims of rows, became iterations of the chunk's own loop."""
+    begun = (event for event in tale.events if event.type == "loop.iteration.started")
+    return sum(event.meta["loop_id"] == tale.given.loop_id for event in begun)
 
 
 def _results_of(tale: Tale, store: SimulatedValues) -> list[Any]:

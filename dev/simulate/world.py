@@ -15,7 +15,7 @@ from dev.simulate.answers import Answers
 from dev.simulate.calls import CALM, Performed, Weather, perform
 from dev.simulate.frames import Frame, FrameWorld, in_processes
 from dev.simulate.host import Host
-from dev.simulate.leases import SegmentWriter, frozen
+from dev.simulate.leases import Renewals, frozen, leases_of
 from dev.simulate.operators import Operators
 from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.statements import Statement, is_statement
@@ -80,7 +80,9 @@ class World:
         self.chance = random.Random(f"{story.seed}/world/{calm or 0}")
         self._answers = Answers(story.seed)
         self._weather = _weather(self.chance) if calm is None else CALM
-        self.store = story.store = SimulatedValues(self.chance)
+        loops = [step.loop for step in story.graph.steps.values() if step.loop is not None]
+        has_frames = any(loop.frame is not None for loop in loops)
+        self.store = story.store = SimulatedValues(self.chance, has_frames=has_frames)
         self._longest_start = self.chance.choice((0, 30))
         self._queue: list[tuple[int, int, Alarm]] = []
         self._count = 0
@@ -121,9 +123,9 @@ class World:
         if call.lease is not None and not self._is_calm:
             done, is_frozen = frozen(self, call.lease, done)
         alarm = self.later(done.ms, lambda: ended(done.report))
-        if call.lease is not None and not is_frozen:
-            until = self.now + done.ms
-            SegmentWriter(self, self.tables, call, call.lease, lambda: self.now < until and not alarm.off, ended)
+        until = self.now + done.ms
+        for lease in () if is_frozen else leases_of(call):
+            Renewals(self, self.tables, call, lease, lambda: self.now < until and not alarm.off, ended)
         return alarm
 
     def _stored(self, report: ToolReport) -> ToolReport:

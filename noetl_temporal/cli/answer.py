@@ -103,7 +103,7 @@ def _decide(
 
 
 def _form_value(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, Any]:
-    """``amount=3`` as the form has it: a field of type string takes the text, others take YAML, as ``--set`` does."""
+    """Convert ``amount=3``: a field of type string takes the text, others take YAML, as ``--set`` does."""
     filled: dict[str, Any] = {}
     for field in fields:
         name, equals, value = field.partition("=")
@@ -118,5 +118,5 @@ def _form_value(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, A
 
 
 def _type_of(field: Any) -> str:
-    """The word for a type is short for a mapping."""
+    """Return the type of a field; a word is short for a mapping with the type."""
     return str(cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else field)

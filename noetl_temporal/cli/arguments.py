@@ -92,7 +92,7 @@ LONGEST_DURATION = timedelta(days=3650)
 
 
 class _Duration(click.ParamType[Any]):
-    """``15m`` or ``1h`` as a timedelta, at most ten years."""
+    """Converts ``15m`` or ``1h`` to a timedelta of at most ten years."""
 
     name = "duration"
 

@@ -41,7 +41,7 @@ _THEME = Theme(
 
 
 def echo_coloured(text: str) -> None:
-    """To stdout; without colours where NO_COLOR is set or the terminal has none."""
+    """Print to stdout; without colours if NO_COLOR is set or the terminal has none."""
     terminal = console(highlighter=_Preview(), theme=_THEME, soft_wrap=True)
     for line in printable(text).splitlines():
         terminal.print(line)
@@ -51,7 +51,7 @@ _SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
 
 
 def echo_finding(text: str, found: Diagnostic) -> None:
-    """A rendered finding to stderr; without colours where the terminal has none."""
+    """Print a rendered diagnostic to stderr; without colours if the terminal has none."""
     word = f"{found.severity.value}[{found.code.value}]"
     before, _, after = text.partition(f": {word}: ")
     line = styled(f"{before}: ", (word, _SEVERITIES[found.severity]), f": {after}")

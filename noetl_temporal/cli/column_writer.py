@@ -24,7 +24,10 @@ _LEAST_WIDTH = 20
 
 
 class Column(NamedTuple):
-    """``width`` in cells of a terminal."""
+    """A column of a table.
+
+    ``width`` in cells of a terminal.
+    """
 
     title: str
     width: int

@@ -24,7 +24,9 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 
 class LazyCommand(NamedTuple):
-    """``target`` is ``module:name`` in this package, ``help`` the first sentence of the command's own help: to list
+    """A command that is imported when it is called.
+
+    ``target`` is ``module:name`` in this package, ``help`` the first sentence of the command's own help: to list
     the commands none is imported.
     """
 

@@ -30,7 +30,7 @@ class PrintableConsole(Console):
         super().__init__(markup=False, emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Before it is measured, so that columns are as wide as what is shown."""
+        """Escape the text before it is measured, so that columns have the width of what is shown."""
         return super().render_str(printable(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -46,7 +46,7 @@ def console(**options: Any) -> PrintableConsole:
 
 
 def print_table(table: Table) -> None:
-    """On standard output. Rich fills each line up to the width of the table; in a pipe nobody wants these spaces."""
+    """Print a table to stdout, without the trailing spaces with which Rich pads lines."""
     output = console()
     if output.is_terminal:
         output.print(table)

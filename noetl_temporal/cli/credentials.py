@@ -56,12 +56,12 @@ def check_names(graphs: Iterable[Graph], source: CredentialSource) -> None:
 
 
 async def check_names_of_workers(graphs: Iterable[Graph], client: Client) -> None:
-    """The same where the workers are other processes: ask them."""
+    """Check the names by asking the workers, which are other processes."""
     refuse_to_start(await missing_credentials(client, graphs))
 
 
 def warn_of_ignored_credentials(deployment: Deployment) -> None:
-    """Say that NOETL_CREDENTIALS has no effect on a run that this process does not serve."""
+    """Warn if NOETL_CREDENTIALS has no effect because this process does not serve the run."""
     named = os.environ.get(CREDENTIALS_VARIABLE)
     if named and not deployment.serve and named != deployment.credentials:
         click.echo(

@@ -122,7 +122,7 @@ dev_group.add_command(rm_command)
 
 
 def _show(home: Home, addresses: Addresses, shown: Callable[[str], str]) -> None:
-    """``up`` may be called by a script whose output is kept, so only ``status`` prints the passwords."""
+    """Print the addresses. Only ``status`` prints passwords, because the output of ``up`` may be logged by a script."""
     rows = {
         "web ui": addresses.ui,
         "temporal": f"{addresses.temporal} (namespace default)",

@@ -22,7 +22,7 @@ LONGEST = 80
 
 
 def event_details(row: Event) -> str:
-    """``page 2, attempt 1``, the error, and of a route where it led and why."""
+    """Return the details of an event: ``page 2, attempt 1``, its error, the targets of a route and why."""
     if row.event_type == "warning":
         return warning_text(row)
     meta = {**row.meta, **row.meta.get("retry", {}), **row.meta.get("sink", {})}

@@ -30,7 +30,9 @@ class EventLog:
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[asyncpg.Connection]:
-        """Exclusive use of the connection inside the block. Raises DeploymentError, also for errors of the block."""
+        """Yield the connection for exclusive use inside the block. Raises DeploymentError, also for errors of the
+        block.
+        """
         async with self._turn:
             try:
                 yield await self._connected()
@@ -57,7 +59,7 @@ class EventLog:
 
 @asynccontextmanager
 async def open_event_log(dsn: str | None) -> AsyncGenerator[EventLog | None]:
-    """The event log at ``dsn``, closed at the end of the block; None if ``dsn`` is None."""
+    """Yield the event log at ``dsn``, and close it at the end of the block; yields None if ``dsn`` is None."""
     if dsn is None:
         yield None
         return
@@ -70,7 +72,7 @@ async def open_event_log(dsn: str | None) -> AsyncGenerator[EventLog | None]:
 
 @asynccontextmanager
 async def log_connection(dsn: str) -> AsyncGenerator[asyncpg.Connection]:
-    """A connection to the event log at ``dsn``, for the block. Raises DeploymentError, also for errors of the block."""
+    """Yield a connection to the event log at ``dsn``. Raises DeploymentError, also for errors of the block."""
     log = EventLog(dsn)
     try:
         async with log.connection() as connection:

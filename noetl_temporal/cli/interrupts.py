@@ -13,7 +13,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """``count`` is how many came so far."""
+    """Counts SIGINT and SIGTERM.
+
+    ``count`` is how many came so far.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -29,7 +32,7 @@ class Interrupts:
             self._acts = None
 
     def arrived(self) -> None:
-        """One more."""
+        """Count one more signal."""
         self.count += 1
         if self._acts is not None:
             self._acts()

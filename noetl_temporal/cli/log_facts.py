@@ -17,7 +17,9 @@ _TERMINATED = "the workflow was terminated: "
 
 
 class LogFacts:
-    """``warnings`` has each text once, ``reason`` is what who stopped the run said. A rerun is one of the execution
+    """Facts about a run from the rows of its event log.
+
+    ``warnings`` has each text once, ``reason`` is why a person stopped the run. A rerun is one of the execution
     ``rerun_of`` from the step ``rerun_from`` on; both are empty for any other run.
     """
 

@@ -37,7 +37,7 @@ class EventPage(NamedTuple):
 
 
 async def logged_events(dsn: str, execution_id: int | None, last: int | None = None) -> AsyncGenerator[EventPage]:
-    """The rows of a run, or of the latest, page by page; only the ``last``. No page where the log has none.
+    """Yield the rows of a run, or of the latest, page by page; only the ``last``. No page where the log has none.
 
     Only the rows that exist at the start: a running playbook may write faster than a reader reads. Raises
     DeploymentError. Between two pages no query runs, however long the reader takes.

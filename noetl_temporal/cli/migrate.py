@@ -65,7 +65,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, output: Path | None,
 
 
 def _report_notes(migration: Migration) -> None:
-    """What is wrong with a playbook, else what its new form leaves out or says with words of ours."""
+    """Print the errors of a playbook, else the notes about what its new form drops or writes as extensions."""
     file = migration.source.file
     if migration.compiled.graph is None:
         show_findings(migration.compiled, _NOTHING)

@@ -12,7 +12,7 @@ from noetl_temporal.stack.errors import NoSuchRunError
 if TYPE_CHECKING:
     from noetl_temporal.runs import RunHandle, Runs
 
-__all__ = ["execution_of", "find_run", "latest_in_temporal"]
+__all__ = ["execution_of", "find_run", "latest_in_temporal", "unknown_run"]
 
 
 @overload
@@ -65,6 +65,11 @@ async def find_run(runs: Runs, execution_id: int | None) -> RunHandle:
     except RPCError as error:
         raise rpc_problem(error, runs.temporal.namespace) or error from error
     raise UnknownRunError("nothing has run here yet")
+
+
+def unknown_run(execution_id: int) -> NoSuchRunError:
+    """Return the error for a run that neither Temporal nor the event log has."""
+    return NoSuchRunError(f"neither Temporal nor the event log has a run {execution_id}")
 
 
 async def latest_in_temporal() -> int | None:

@@ -24,12 +24,12 @@ class Text(NamedTuple):
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal that stdout is, None where it is none."""
+    """Return columns of the terminal that stdout is, None where it is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def print_texts(texts: Sequence[Text], *, titled: bool, coloured: bool = False) -> None:
-    """One after the other, each below the name of its file when ``titled``; ``coloured`` on a terminal."""
+    """Print the texts, each below the name of its file if ``titled``; ``coloured`` on a terminal."""
     echo = _echo_coloured if coloured and sys.stdout.isatty() else click.echo
     for index, (file, text) in enumerate(texts):
         if titled:
@@ -44,7 +44,7 @@ def _echo_coloured(text: str) -> None:
 
 
 def write_texts(texts: Sequence[Text], output: Path, suffix: str, *, into_folder: bool) -> None:
-    """To the file, or into the folder, each under its own path there. Raises click.UsageError."""
+    """Write the texts to the file, or into the folder, each under its own path. Raises click.UsageError."""
     for file, text in texts:
         if into_folder or output.is_dir():
             write_text(below(output, file).with_suffix(f".{suffix}"), f"{text}\n", output)

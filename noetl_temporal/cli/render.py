@@ -28,7 +28,7 @@ FORMATS = tuple(_SUFFIXES)
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """What to show of a graph: ``steps`` explained, else its cost, else its guarantees, else the whole in a format.
+    """What to print of a graph: ``steps`` explained, else its cost, else its guarantees, else the whole in a format.
 
     ``tools`` are those that the graph may call. Text for people is broken at ``width`` columns if given. Raises
     click.UsageError for what cannot be had together.

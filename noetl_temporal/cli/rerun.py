@@ -66,7 +66,7 @@ def rerun_command(execution: int | str, step: str, as_json: bool) -> None:
 
 
 async def _rerun(run: int | str, step: str) -> tuple[RunHandle, EarlierRun] | None:
-    """The new run; None where it was interrupted, and the run cancelled."""
+    """Start the new run. Returns None if interrupted; the run is cancelled then."""
     from noetl_temporal.cli.credentials import check_names_of_workers
     from noetl_temporal.client import NoetlClient, UnsupportedError
 

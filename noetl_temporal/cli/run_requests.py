@@ -26,7 +26,7 @@ __all__ = ["json_argument", "send_request", "user_name"]
 
 
 def send_request(execution: int | str, request: Callable[[RunHandle], Awaitable[Any]]) -> tuple[int, Any]:
-    """The execution id of the run and what the request returns. Raises StackError with the reason of a refusal,
+    """Return the execution id of the run and what the request returns. Raises StackError with the reason of a refusal,
     NoSuchRunError."""
     running_deployment()
     with importing():
@@ -59,7 +59,7 @@ def send_request(execution: int | str, request: Callable[[RunHandle], Awaitable[
 
 
 async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
-    """A worker that fails over the run answers as little as one that is not there: what blocks the run, if anything."""
+    """Return why no worker has answered: what blocks the run, if that is known, else the error."""
     from temporalio.service import RPCError
 
     from noetl_temporal.cli.run_problems import problems_of_run
@@ -85,7 +85,7 @@ def json_argument(text: str, where: str) -> Any:
 
 
 def user_name() -> str:
-    """Who asks, where they do not say it."""
+    """Return the default name of the person who sends a request."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

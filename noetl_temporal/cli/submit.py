@@ -93,7 +93,7 @@ def leave_running(
 async def _submit(
     playbook: Playbook, request: dict[str, Json], tools: Collection[str], key: str | None
 ) -> RunHandle | None:
-    """The run; None where it was interrupted, and the run cancelled."""
+    """Submit the run. Returns None if interrupted; the run is cancelled then."""
     from noetl_temporal.cli.credentials import check_names_of_workers
     from noetl_temporal.client import KeyTakenError, NoetlClient, NoEventLogError
 
@@ -141,7 +141,7 @@ async def started_run(
 
 
 class _UnknownStartError(click.ClickException):
-    """Whether the run has started is not known."""
+    """It is unknown whether the run has started."""
 
     exit_code = 3
 

@@ -139,7 +139,9 @@ async def _explain_no_output(log: EventLog, execution_id: int, step: str | None)
         if not is_known:
             await (await Runs.connect()).find(execution_id)
     except UnknownRunError:
-        raise NoSuchRunError(f"neither Temporal nor the event log has a run {execution_id}") from None
+        from noetl_temporal.cli.named_run import unknown_run
+
+        raise unknown_run(execution_id) from None
     what = f"step {step!r} of run {execution_id}" if step else f"run {execution_id}"
     click.echo(f"{what} has printed nothing", err=True)
 

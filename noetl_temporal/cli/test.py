@@ -169,7 +169,7 @@ def _show_errors(loaded: LoadedSuite) -> None:
 
 
 def _report(found: Tested, junit: Path | None, *, coverage: bool) -> None:
-    """The summary after the tests."""
+    """Print the summary after the tests."""
     from noetl_temporal.playbook_tests.junit import junit as junit_xml
     from noetl_temporal.playbook_tests.report import summary
 

@@ -73,7 +73,7 @@ def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
 
 
 class _UnknownRunError(click.ClickException):
-    """There is no such run, or several: the exit status of a run that failed would say something else."""
+    """There is no such run, or several. Its exit status differs from that of a failed run."""
 
     exit_code = WRONG
 

@@ -153,7 +153,7 @@ class _Frame:
 
 @contextmanager
 def _fail_if_missing(what: str) -> Generator[None]:
-    """A frame that lacks a stored value ends for good, since no later attempt would find it: its loop is lost."""
+    """Fail the frame for good if a stored value is missing, as later attempts would not find it: its loop is lost."""
     try:
         yield
     except LookupError as error:

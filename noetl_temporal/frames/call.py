@@ -22,7 +22,10 @@ __all__ = ["FrameCall", "FrameContext"]
 
 
 class _Log(CallLog):
-    """``reason`` is why the call is interrupted."""
+    """The attempts of one call of a frame.
+
+    ``reason`` is why the call is interrupted.
+    """
 
     def __init__(self, records: Sequence[AttemptRecord]) -> None:
         super().__init__(records)
@@ -64,7 +67,9 @@ class FrameContext:
 
 
 class FrameCall:
-    """``scheduled`` in milliseconds since the epoch. ``report`` is there once it has ended, ``cancelled`` if it was cut
+    """A call of a frame, with all its attempts.
+
+    ``scheduled`` in milliseconds since the epoch. ``report`` is there once it has ended, ``cancelled`` if it was cut
     off because it was asked to end.
     """
 
@@ -146,7 +151,7 @@ class FrameCall:
         return ToolReport(outcome, attempts=self._log.latest, counts=self._log.counts, is_decided=False)
 
     def _remaining_delay(self) -> float:
-        """Seconds of the delay in which an earlier attempt of the frame left the call."""
+        """Return seconds of the delay in which an earlier attempt of the frame left the call."""
         last = self._log.latest[-1:]
         if not last or last[0].ended is None or last[0].delay is None:
             return 0.0

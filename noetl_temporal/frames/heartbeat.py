@@ -14,7 +14,10 @@ __all__ = ["FrameHeartbeat"]
 
 
 class FrameHeartbeat:
-    """``details`` are those of the next heartbeat, at first those that the attempt before left."""
+    """Sends the heartbeats of a frame.
+
+    ``details`` are those of the next heartbeat, at first those that the attempt before left.
+    """
 
     def __init__(self) -> None:
         found = activity.info().heartbeat_details

@@ -63,7 +63,10 @@ STORE_SECONDS = 5.0
 
 
 class FrameHost:
-    """``make_keeper`` is given what wakes the host once a segment is stored."""
+    """Hosts the machine of a frame.
+
+    ``make_keeper`` is given what wakes the host once a segment is stored.
+    """
 
     def __init__(
         self, machine: LoopMachine, around: FrameContext, make_keeper: Callable[[Callable[[], None]], SegmentWriter]
@@ -134,7 +137,7 @@ class FrameHost:
             self._wake()
 
     async def _worker_stops(self) -> None:
-        """A worker that stops finishes the items that have started."""
+        """Finish the items that have started, because the worker stops."""
         await activity.wait_for_worker_shutdown()
         self._is_stopping = True
         self._wake()
@@ -239,7 +242,7 @@ class FrameHost:
         task.add_done_callback(lambda done: self._value_task_ended(command.id, done))
 
     def _value_task_ended(self, id_: str, task: asyncio.Task[None]) -> None:
-        """A load that was cancelled may have been started again."""
+        """Remove an ended task, unless the load was cancelled and started again."""
         if self._tasks.get(id_) is task:
             del self._tasks[id_]
 

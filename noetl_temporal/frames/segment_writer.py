@@ -61,11 +61,11 @@ class SegmentWriter:
     # ---- events and calls of the frame ------------------------------------------------------------------------------
 
     def event(self, event: DomainEvent) -> None:
-        """The machine wrote an event."""
+        """Add an event of the machine."""
         self._add({"event": event})
 
     def call(self, call: ToolCall, scheduled: int, closed: int, report: ToolReport) -> None:
-        """A call ended; times in milliseconds since the epoch."""
+        """Add a call that ended; times in milliseconds since the epoch."""
         self._add({"call": call, "scheduled": scheduled, "closed": closed, "worker": worker_name(), "report": report})
 
     def _add(self, entry: dict[str, object]) -> None:

@@ -34,7 +34,9 @@ class InFlight(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``results`` and ``assigns`` are those since the segment before; they are not in ``state``, the machine's
+    """A part of the progress of a frame, as it is stored.
+
+    ``results`` and ``assigns`` are those since the segment before; they are not in ``state``, the machine's
     snapshot, so that it stays as small as what is in flight. ``report`` is there once the frame has ended.
     """
 

@@ -20,14 +20,20 @@ FRAME_ACTIVITY = activity_type(FRAME_KIND)
 
 
 class FrameInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``limit`` is the bytes that one value may have."""
+    """The argument of the activity that runs a frame.
+
+    ``limit`` is the bytes that one value may have.
+    """
 
     input: ChunkInput
     limit: int = INLINE_BYTES
 
 
 class FrameEnd(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``segments`` is the key of the last segment in the payload store; each names the one before it."""
+    """The result of the activity that runs a frame.
+
+    ``segments`` is the key of the last segment in the payload store; each names the one before it.
+    """
 
     report: ChunkReport
     segments: str

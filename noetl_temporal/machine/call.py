@@ -77,7 +77,7 @@ class SinkCall(msgspec.Struct, frozen=True, omit_defaults=True):
 class LeaseRenewal(msgspec.Struct, frozen=True, omit_defaults=True):
     """How to renew the lease of the row that a call processes: by a call of the tool ``kind`` every ``interval``
     seconds. A lease lasts ``seconds``; this one began at ``since``, in milliseconds since the epoch. If a renewal
-    changes no row, the lease is lost.
+    changes no row, the lease is lost. ``outer`` is the lease of the row that a loop around this one processes.
     """
 
     kind: str
@@ -86,6 +86,7 @@ class LeaseRenewal(msgspec.Struct, frozen=True, omit_defaults=True):
     interval: float
     since: int
     auth: Json = None
+    outer: LeaseRenewal | None = None
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -18,7 +18,9 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CircuitState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``failures`` are the times of the failures that count, oldest first. The circuit has been open since ``opened``,
+    """The state of one circuit breaker.
+
+    ``failures`` are the times of the failures that count, oldest first. The circuit has been open since ``opened``,
     which is 0 while it is closed; ``probing`` is the id of the probe in flight. The last call that counts ``ended`` at
     this time. ``limits`` are those of the call that began last.
     """

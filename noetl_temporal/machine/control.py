@@ -11,8 +11,9 @@ import msgspec
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.machine.events import Event, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
-from noetl_temporal.machine.state import PlaybookState, StepRun
-from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES
+from noetl_temporal.machine.held_steps import HeldStep, held_steps
+from noetl_temporal.machine.state import PlaybookState
+from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES, known_waits
 
 __all__ = [
     "RefusedError",
@@ -22,6 +23,10 @@ __all__ = [
     "retry_problem",
     "skip_problem",
 ]
+
+
+MOST_NAMED = 10
+"""Of the held runs that a refusal lists."""
 
 
 class RefusedError(ValueError):
@@ -59,30 +64,36 @@ def skip_problem(data: Json) -> str | None:
     )
 
 
-def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Event]) -> StepRun:
-    """The held run that ``step`` names: ``load`` for the run of a step, ``load#2`` for one of several, "" for the only
-    held run. Raises RefusedError.
+def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Event]) -> HeldStep:
+    """The held run that ``step`` names: ``load`` for the run of a step, ``load[3]`` for that of the loop item with
+    index 3, ``load#2`` for one of several, "" for the only held run. Raises RefusedError.
     """
     if state.phase == "ended":
         raise RefusedError("the run has ended")
     decided = {fact.run for fact in unfed if isinstance(fact, RetryRequested | SkipRequested)}
-    held = [run for run in state.runs.values() if run.held is not None and run.id not in decided]
-    named = [run for run in held if step in ("", run.step, run.id)]
+    held = [one for one in held_steps(known_waits(state, unfed).values()) if one.run not in decided]
+    named = [one for one in held if step in ("", one.step, one.run, f"{one.step}[{one.iteration}]")]
     if len(named) == 1:
         return named[0]
     if named:
-        raise RefusedError(f"several runs of steps are held, name one: {', '.join(run.id for run in named)}")
+        raise RefusedError(f"several runs of steps are held, name one: {_listed(named)}")
     raise RefusedError(_not_held(graph, held, step))
 
 
-def _not_held(graph: Graph, held: Sequence[StepRun], step: str) -> str:
+def _not_held(graph: Graph, held: Sequence[HeldStep], step: str) -> str:
     if not step:
         return "no step is held"
-    if step.partition("#")[0] not in graph.steps:
+    of_run = step.partition("#")[0].rpartition("/")[2]
+    if not {step, of_run, step.partition("[")[0]} & graph.steps.keys():
         hint = nearest(step, graph.steps)
         return f"the playbook has no step {step!r}{f': {hint}' if hint else ''}"
-    there_are = f"held are {', '.join(run.id for run in held)}" if held else "no step is"
-    return f"step {step!r} is not held: {there_are}"
+    return f"step {step!r} is not held: {f'held are {_listed(held)}' if held else 'no step is'}"
+
+
+def _listed(held: Sequence[HeldStep]) -> str:
+    more = len(held) - MOST_NAMED
+    names = ", ".join(one.run for one in held[:MOST_NAMED])
+    return f"{names} and {more:,} more" if more > 0 else names
 
 
 def _is_paused(state: PlaybookState, unfed: Sequence[Event]) -> bool:

@@ -12,7 +12,7 @@ __all__ = ["Deferred", "Names", "taken"]
 
 
 class Deferred:
-    """``take`` returns the value, or raises."""
+    """A value that ``take`` computes or loads when it is read. ``take`` may raise."""
 
     __slots__ = ("take",)
 

@@ -58,6 +58,7 @@ from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.pipeline import End, Pipeline
 from noetl_temporal.machine.tasks.waits import end_at_due_time
+from noetl_temporal.machine.waits.wait import Answer, Wait
 from noetl_temporal.machine.waits.waiting import Waiting
 
 __all__ = ["Engine"]
@@ -320,6 +321,16 @@ class Engine(Waiting[S, R], Generic[S, R]):
             self.state.stop = msgspec.convert({"kind": kind, "at": self._journal.at, "reason": reason}, Stop)
             self._ask_to_end()
 
+    def _stop_with(self, outer: Stop | None) -> None:
+        """Stop together with the machine around this one, or because a run of it has timed out. If the ``outer`` stop
+        skips the cleanup, so does this one.
+        """
+        self._stop("cancel")
+        stop = self.state.stop
+        if stop is not None and outer is not None and outer.cancels > stop.cancels:
+            stop.cancels = outer.cancels
+            self._ask_to_end()
+
     def _ask_to_end(self) -> None:
         for run in self._runs.all_mutable():
             if self._is_stopped(run):
@@ -378,6 +389,10 @@ class Engine(Waiting[S, R], Generic[S, R]):
             found = self._pipelines[run.id] = Pipeline(self._host(run), run.pipeline)
         return found
 
+    def _answered(self, wait: Wait, answer: Answer) -> None:
+        """End a wait of this machine by its answer."""
+        self._end_wait(wait, "done", {"status": "ok", "result": answer.result})
+
     # ---- machines inside this one (regions/) ----------------------------------------------------------------------
 
     def _inside(self) -> Iterable[tuple[str, Engine[Any, Any]]]:
@@ -400,6 +415,22 @@ class Engine(Waiting[S, R], Generic[S, R]):
                     self._runs[owner]  # its state is about to change: a checkpoint copies it
                     return inner._with_run(id_)
         return self
+
+    def _runs_with_holds(self) -> set[str]:
+        """The runs that are held, or inside of which a step is held: their timeouts are suspended."""
+        found = set[str]()
+        if any(wait.kind == "held" for wait in self.state.waits.values()):
+            for id_, inner in self._inside():
+                below = inner._runs_with_holds()
+                found |= {id_, *below} if below else below
+        return found
+
+    def _may_load_for(self, event: Event) -> bool:
+        """The rows of a claim are needed under a stop, too: they are given back."""
+        if super()._may_load_for(event):
+            return True
+        found = self.state.pending.get(event.call_id) if isinstance(event, ToolFinished) else None
+        return found is not None and self._with_run(found.owner)._claims(found.owner)
 
     # ---- what each machine decides --------------------------------------------------------------------------------
 
@@ -440,6 +471,11 @@ class Engine(Waiting[S, R], Generic[S, R]):
 
     @abstractmethod
     def _warn(self, message: str) -> None: ...
+
+    def _claims(self, run_id: str) -> bool:
+        """Whether the run claims rows, also while the machine stops."""
+        del run_id
+        return False
 
     def _hold_ended(self, run: R) -> None:
         """A held run has timed out."""

@@ -55,7 +55,9 @@ class FailureCount(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``counts`` counts every failure, sorted by step and kind. ``first`` and ``last`` are kept in full, in order;
+    """The failures of a run or a loop.
+
+    ``counts`` counts every failure, sorted by step and kind. ``first`` and ``last`` are kept in full, in order;
     ``last`` is empty until there are more than KEPT. ``cause`` is the first one that was not handled.
     """
 
@@ -80,15 +82,15 @@ class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.first + self.last
 
     def with_failure(self, failure: Failure) -> FailureLog:
-        """This log with one more failure at its end."""
+        """Return this log with one more failure at its end."""
         return self.followed_by(_of(failure))
 
     def with_item_failure(self, failure: Failure) -> FailureLog:
-        """This log with the failure of one more item."""
+        """Return this log with the failure of one more item."""
         return self.merged_by_index(_of(failure))
 
     def followed_by(self, later: FailureLog) -> FailureLog:
-        """This log, followed by ``later``."""
+        """Return this log, followed by ``later``."""
         return _joined(self, later, self.kept + later.kept, self.cause or later.cause)
 
     def merged_by_index(self, other: FailureLog) -> FailureLog:
@@ -100,7 +102,7 @@ class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
         return _joined(self, other, kept, min(causes, key=_index, default=None))
 
     def as_handled(self) -> FailureLog:
-        """The same failures, all marked as handled."""
+        """Return the same failures, all marked as handled."""
         return FailureLog(
             counts=tuple(msgspec.structs.replace(one, handled=one.count) for one in self.counts),
             first=_handled(self.first),

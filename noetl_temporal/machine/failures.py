@@ -8,7 +8,7 @@ from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failure_log import Failure
 
-__all__ = ["cancelled_outside", "error_outcome", "failed_by_rule", "failure_at", "template_outcome"]
+__all__ = ["cancelled_outside", "error_outcome", "failed_by_rule", "failure_at", "kind_of", "template_outcome"]
 
 MESSAGE_LENGTH = 1000
 KIND_LENGTH = 40
@@ -35,6 +35,12 @@ def failed_by_rule(outcome: PlainOutcome, message: str) -> PlainOutcome:
     return {**outcome, **error_outcome("policy", message)}
 
 
+def kind_of(outcome: PlainOutcome) -> str:
+    """The kind of the error of an outcome, empty if there is none."""
+    error: dict[str, Json] = outcome.get("error") or {}
+    return str(error.get("kind") or "")
+
+
 def failure_at(
     source: SourceRef,
     step: str,
@@ -54,7 +60,7 @@ def failure_at(
         file=source.file,
         line=span.line,
         col=span.col,
-        kind=str(error.get("kind") or "")[:KIND_LENGTH],
+        kind=kind_of(outcome)[:KIND_LENGTH],
         iteration=iteration,
         run=run,
     )

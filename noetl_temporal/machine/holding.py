@@ -2,22 +2,28 @@
 decides (semantics.md 41, 42).
 
 A held run counts as running: joins wait for it, and the other branches continue, including those that its failure would
-stop. The timeout of the playbook is suspended meanwhile.
+stop. The timeouts of the playbook, and of the loops around the step, are suspended meanwhile.
+
+A held run is a wait of its machine. One inside a loop is thus a wait of the playbook's machine too, which passes the
+decision about it to the loop's chunk (waits/answering.py).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 
-from noetl_compiler.graph import Graph, Json, Step
+from msgspec.structs import replace
+
+from noetl_compiler.graph import Graph, Step
 from noetl_temporal.machine.events import Event, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
-from noetl_temporal.machine.state import Held, Pending, StepRun
+from noetl_temporal.machine.state import Held, StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.exits import leave_to_next_run
-from noetl_temporal.machine.steps.holds import begin_hold, end_hold, forgive, hold_id, result_given
+from noetl_temporal.machine.steps.holds import begin_hold, end_hold, forgive, hold_id, result_given, wait_for_decision
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.waits.answering import Answering
 from noetl_temporal.machine.waits.refusals import is_repeated, remember
+from noetl_temporal.machine.waits.wait import Answer, HeldDecision, Wait
 
 __all__ = ["Holding"]
 
@@ -42,17 +48,12 @@ class Holding(Answering):
     @property
     def is_suspended(self) -> bool:
         """Whether the run is paused, or a step of it is held: its status is ``paused``."""
-        return self.is_paused or bool(self.held_runs)
+        return self.is_paused or any(wait.kind == "held" for wait in self.state.waits.values())
 
     @property
     def waits_for_people(self) -> bool:
         """Whether the run waits for a person, also to retry or skip a held step."""
         return super().waits_for_people or self.is_suspended
-
-    @property
-    def held_runs(self) -> list[StepRun]:
-        """The held runs, in the order in which they began."""
-        return [run for run in self.state.runs.values() if run.held is not None]
 
     def _emit_pause(self, type_: str, status: str, by: str, reason: str) -> None:
         path, parent = self.graph.source.path, self.state.playbook_id
@@ -64,39 +65,66 @@ class Holding(Answering):
         return end.status == "error" and step.hold is not None and self.state.stop is None
 
     def _begin_hold(self, step: Step, run: StepRun, end: End, kind: str) -> None:
-        seconds = begin_hold(self._execution, step, run, end, kind)
+        held, seconds = begin_hold(self._execution, step, run, end, kind)
         self._start_timer(hold_id(run), "hold", run.id, seconds, f"{step.name} is held")
+        wait = wait_for_decision(self._execution, run, held)
+        self.state.waits[wait.id] = wait
         self._adjust_deadlines()
+        self._wait_opened(wait)
 
-    def _is_stopped_clock(self, timer: Pending) -> bool:
-        is_of_playbook = timer.kind == "deadline" and not timer.owner
-        return super()._is_stopped_clock(timer) or (is_of_playbook and bool(self.held_runs))
+    def _runs_with_holds(self) -> set[str]:
+        """Also "" for the playbook itself."""
+        found, runs = super()._runs_with_holds(), self.state.runs.values()
+        chunks = {wait.chunk for wait in self.state.waits.values() if wait.kind == "held" and wait.chunk}
+        found |= {run.id for run in runs if run.held or (run.loop and chunks & run.loop.chunks.keys())}
+        return {"", *found} if found else found
 
     # ---- decisions ------------------------------------------------------------------------------------------------
 
     def _decide_held(self, event: RetryRequested | SkipRequested) -> None:
         """Apply a decision. One that is late or repeated has no effect."""
-        run = self._runs.get_mutable(event.run)
-        if run is None or run.held is None or is_repeated(event.request_id, self.state, ()):
+        waits = self.state.waits.values()
+        wait = next((one for one in waits if one.kind == "held" and one.run == event.run), None)
+        if wait is None or is_repeated(event.request_id, self.state, ()):
             return
         remember(event.request_id, self.state)
         if isinstance(event, RetryRequested):
-            self._retry(run, run.held, event)
+            decision = HeldDecision("retry", by=event.by, reason=event.reason)
         else:
-            self._skip(run, run.held, event.data, event)
+            decision = HeldDecision("skip", event.data, event.by, event.reason)
+        self._answer(wait, Answer(decision=decision))
 
-    def _retry(self, run: StepRun, held: Held, event: RetryRequested) -> None:
+    def _answered(self, wait: Wait, answer: Answer) -> None:
+        run, decision = self._runs.get_mutable(wait.run), answer.decision
+        if decision is None or run is None or run.held is None:
+            super()._answered(wait, answer)
+        elif decision.action == "skip":
+            self._skip(run, run.held, decision)
+        elif self.is_paused:
+            run.held = replace(run.held, retry=decision)
+            self._drop_timer(hold_id(run))
+        else:
+            self._retry(run, run.held, decision)
+
+    def _retry_decided(self) -> None:
+        """Repeat the runs about which somebody decided while the machine was paused."""
+        for run in [one for one in self.state.runs.values() if one.held is not None and one.held.retry is not None]:
+            held = self._runs[run.id].held
+            if held is not None and held.retry is not None:
+                self._retry(run, held, held.retry)
+
+    def _retry(self, run: StepRun, held: Held, decision: HeldDecision) -> None:
         step = self.graph.steps[run.step]
-        end = self._end_hold(run, held, "retry", event)
+        end = self._end_hold(run, held, "retry", decision)
         forgive(self._execution, step, run, end)
         self._remove_run(run)
         leave_to_next_run(self._execution, step, run, end, held.kind)
         self._repeat(step, run)
 
-    def _skip(self, run: StepRun, held: Held, data: Json, event: SkipRequested) -> None:
+    def _skip(self, run: StepRun, held: Held, decision: HeldDecision) -> None:
         step = self.graph.steps[run.step]
-        failed = self._end_hold(run, held, "skip", event)
-        end = result_given(self._execution, step, run, held, data)
+        failed = self._end_hold(run, held, "skip", decision)
+        end = result_given(self._execution, step, run, held, decision.data)
         if self._is_to_hold(step, end):
             self._begin_hold(step, run, end, held.kind)
             return
@@ -117,13 +145,13 @@ class Holding(Answering):
         """End the hold: the run has failed."""
         self._end_run(run, self._end_hold(run, held, action), held.kind)
 
-    def _end_hold(
-        self, run: StepRun, held: Held, action: str, event: RetryRequested | SkipRequested | None = None
-    ) -> End:
-        by, reason = ("", "") if event is None else (event.by, event.reason)
+    def _end_hold(self, run: StepRun, held: Held, action: str, decision: HeldDecision | None = None) -> End:
+        by, reason = ("", "") if decision is None else (decision.by, decision.reason)
         end = end_hold(self._execution, self.graph.steps[run.step], run, held, action, by, reason)
         self._drop_timer(hold_id(run))
+        wait = self.state.waits.pop(hold_id(run))
         self._adjust_deadlines()
+        self._wait_closed(wait, "cancelled" if decision is None else "done")
         return end
 
     # ---- what a playbook's machine does ---------------------------------------------------------------------------

@@ -29,7 +29,10 @@ _PLAIN = " .-_!@$&'()*+,;=[]{}|~^<>?\""
 
 
 class EventIds(msgspec.Struct):
-    """``slot`` distinguishes this machine from others of the run; ids start above ``after``."""
+    """Assigns the ids of events.
+
+    ``slot`` distinguishes this machine from others of the run; ids start above ``after``.
+    """
 
     slot: int = 0
     own: IdClock = msgspec.field(default_factory=IdClock)
@@ -37,7 +40,7 @@ class EventIds(msgspec.Struct):
 
     @classmethod
     def above(cls, slot: int, after: int) -> EventIds:
-        """Ids of a slot that another machine may have used up to the millisecond ``after``."""
+        """Return ids of a slot that another machine may have used up to the millisecond ``after``."""
         return cls(slot, IdClock(after, DERIVED), IdClock(after, DERIVED))
 
     @property
@@ -59,7 +62,7 @@ class EventIds(msgspec.Struct):
         self.rise(self.derived.ms)
 
     def begin_run(self) -> None:
-        """The workflow continued as new: rows derived from the new run get ids above all earlier ones."""
+        """Raise the ids above all earlier ones, because the workflow has continued as new."""
         self.derived = IdClock(self.last, DERIVED)
 
     def rise(self, ms: int) -> None:

@@ -46,7 +46,7 @@ class Journal:
         self._meta = _NO_META
 
     def within(self, meta: Mapping[str, Any]) -> Journal:
-        """The same journal, which adds ``meta`` to each event."""
+        """Return a journal that adds ``meta`` to each event."""
         inner = Journal(self._ids, self._file, self._budget)
         inner._feed = self._feed
         inner._meta = {**self._meta, **meta}

@@ -119,7 +119,7 @@ def _at(state: PlaybookState, paths: Iterable[str]) -> Iterable[tuple[str, Json]
 
 
 def _may_be_large(value: Json) -> bool:
-    """A cheap test without measuring the value."""
+    """Whether the value may be large: a cheap test without measuring it."""
     if isinstance(value, str):
         return len(value) * _BYTES_A_CHARACTER >= LARGE_BYTES
     return isinstance(value, list | dict)

@@ -32,9 +32,12 @@ class RuleError(TemplateFailure):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """``rule`` is the index of the rule that matched, None if none did. Only ``do`` retry has a ``delay``, in seconds.
+    """What to do after an attempt.
+
+    ``rule`` is the index of the rule that matched, None if none did. Only ``do`` retry has a ``delay``, in seconds.
     ``exhausted``: a retry matched without attempts left, and ``do`` is ``fail``. ``mistakes`` are those of rules that
-    did not match after a success because of an undefined name."""
+    did not match after a success because of an undefined name.
+    """
 
     do: str | None = None
     rule: int | None = None
@@ -115,8 +118,8 @@ def is_last_page(rules: Sequence[CallRule], decision: Decision, scope: Mapping[s
 
 
 def delay_of(rule: CallRule, attempt: int, jitter: float = 0.0, scope: Mapping[str, Any] | None = None) -> float:
-    """Seconds to wait after the ``attempt``-th call: constant, linear or exponential, capped, then with jitter of 50 to
-    150 %. Raises TemplateFailure if a value is not a duration.
+    """Return seconds to wait after the ``attempt``-th call: constant, linear or exponential, capped, then with jitter
+    of 50 to 150 %. Raises TemplateFailure if a value is not a duration.
     """
     factor = {"linear": float(attempt), "exponential": _power(rule.multiplier, attempt - 1)}
     seconds = _seconds_of(rule.delay, "delay", scope or {}) or 0.0

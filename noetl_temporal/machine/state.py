@@ -19,13 +19,13 @@ from noetl_temporal.machine.circuit_state import CircuitState
 from noetl_temporal.machine.commands import ClaimLimits, FrameLimits
 from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.events import ChunkReport, Event, PayloadRef
-from noetl_temporal.machine.failure_log import FailureLog
+from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
 from noetl_temporal.machine.pause import Pause
 from noetl_temporal.machine.records import StepRecord, TaskRecord
 from noetl_temporal.machine.tally import StepTally
-from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
+from noetl_temporal.machine.waits.wait import Answer, HeldDecision, Signal, Wait
 
 __all__ = [
     "FOLLOWING_PHASES",
@@ -162,7 +162,8 @@ class Stop(msgspec.Struct, omit_defaults=True):
 
 class Held(msgspec.Struct, frozen=True, omit_defaults=True):
     """The failure of a held step run (steps/holds.py): the fields of End, with the tool's ``kind``. ``since`` and
-    ``due`` are in milliseconds since the epoch: at ``due`` the run fails.
+    ``due`` are in milliseconds since the epoch: at ``due`` the run fails. ``retry`` is set once somebody has decided to
+    repeat the run, until its machine is no longer paused.
     """
 
     outcome: PlainOutcome
@@ -171,6 +172,7 @@ class Held(msgspec.Struct, frozen=True, omit_defaults=True):
     due: int
     task: str | None = None
     kind: str = ""
+    retry: HeldDecision | None = None
 
 
 class Run(msgspec.Struct):
@@ -255,7 +257,8 @@ class StepRun(Run, omit_defaults=True, kw_only=True):
 
 class Settlement(msgspec.Struct, frozen=True):
     """Whether a claimed row is acknowledged or released, and how its iteration ended: ``status``, ``outcome``, ``task``
-    and ``span`` as in pipeline.End, ``kind`` that of its last tool.
+    and ``span`` as in pipeline.End, ``kind`` that of its last tool. ``cause`` is what failed first in an iteration of
+    several steps.
     """
 
     action: RowError
@@ -264,6 +267,7 @@ class Settlement(msgspec.Struct, frozen=True):
     kind: str
     task: str | None
     span: Span
+    cause: Failure | None = None
 
 
 class Claimer(msgspec.Struct, omit_defaults=True):

@@ -183,7 +183,7 @@ def logged_in(outcome: PlainOutcome, row: int) -> PlainOutcome:
 
 
 def without_row(outcome: PlainOutcome) -> PlainOutcome:
-    """The outcome of another run, whose rows are in the log of that run."""
+    """Return the outcome of another run, whose rows are in the log of that run."""
     return {name: value for name, value in outcome.items() if name != "row"}
 
 

@@ -15,7 +15,9 @@ _BY_WEIGHT: tuple[StepStatus, ...] = ("running", "skipped", "completed", "cancel
 
 
 class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``status`` is the most severe of the last runs of all iterations. ``attempts``, the ``retries`` among them, the
+    """The sum over the runs of a step inside a loop over steps.
+
+    ``status`` is the most severe of the last runs of all iterations. ``attempts``, the ``retries`` among them, the
     ``iterations`` of its own loops ({total, success, failed, skipped}) and ``duration`` in seconds are sums. All runs
     were ``reused`` where those of an earlier run were.
     """

@@ -61,7 +61,7 @@ class Timing(Intake[S, R], Generic[S, R]):
     def _start_timer(self, id_: str, kind: TimerKind, owner: str, seconds: float, summary: str) -> None:
         due = self._journal.at + round(seconds * 1000)
         self.state.timers[id_] = timer = Pending(kind, owner, due)
-        if self._is_stopped_clock(timer):
+        if self.is_paused and kind == "deadline":
             timer.stopped_at = self._journal.at
         else:
             self._journal.send(StartTimer(id_, seconds, summary))
@@ -73,9 +73,9 @@ class Timing(Intake[S, R], Generic[S, R]):
 
     def _adjust_deadlines(self) -> None:
         """Suspend and resume deadlines according to the state."""
-        at = self._journal.at
+        at, holds = self._journal.at, self._runs_with_holds()
         for id_, timer in self.state.timers.items():
-            is_to_stop = self._is_stopped_clock(timer)
+            is_to_stop = timer.kind == "deadline" and (self.is_paused or timer.owner in holds)
             if is_to_stop and timer.stopped_at is None:
                 timer.stopped_at = at
                 self._journal.send(Cancel(id_))
@@ -91,6 +91,6 @@ class Timing(Intake[S, R], Generic[S, R]):
             if timer.stopped_at is None:
                 self._journal.send(StartTimer(id_, max(0, timer.due - at) / 1000, "continues in a new run"))
 
-    def _is_stopped_clock(self, timer: Pending) -> bool:
-        """Whether the timer is a deadline that is suspended now."""
-        return timer.kind == "deadline" and self.is_paused
+    @abstractmethod
+    def _runs_with_holds(self) -> set[str]:
+        """The owners of deadlines that are suspended because a step is held."""

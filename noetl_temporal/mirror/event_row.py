@@ -155,7 +155,7 @@ class RowWriter:
 
 
 def iso(at: int) -> str:
-    """Milliseconds since the Unix epoch as ISO 8601."""
+    """Return milliseconds since the Unix epoch as ISO 8601."""
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -31,7 +31,7 @@ FRAME = "noetl.frame"
 
 
 class _Segment(msgspec.Struct):
-    """What is read of one (frames/segments.py)."""
+    """The fields of a segment that the mirror reads (frames/segments.py)."""
 
     older: str | None
     entries: list[msgspec.Raw]

@@ -60,12 +60,12 @@ _STORAGE = re.compile(r"temporalio[/\\]converter[/\\]_extstore\.py")
 
 
 def task_scheduled(writer: RowWriter) -> None:
-    """Remember which attempt comes."""
+    """Record the number of the next attempt."""
     writer.state.task_attempt = writer.event.workflow_task_scheduled_event_attributes.attempt
 
 
 def task_started(writer: RowWriter) -> None:
-    """Remember when: what the machine writes in the task has that time."""
+    """Record the time of the task, which is that of the events that the machine writes in it."""
     writer.state.task_began = writer.at
 
 

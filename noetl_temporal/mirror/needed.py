@@ -46,7 +46,10 @@ class BlockingRun(msgspec.Struct, frozen=True, order=True):
 
 
 class Needed(NamedTuple):
-    """``executions`` have runs at the server, schedules refer to ``keys``; ``blocked_by`` blocks the most."""
+    """What a Temporal namespace still needs.
+
+    ``executions`` have runs at the server, schedules refer to ``keys``; ``blocked_by`` blocks the most.
+    """
 
     executions: set[int]
     keys: set[str]
@@ -54,7 +57,7 @@ class Needed(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """How many events of a run the mirror has read, whether the last is among them, and the time of the first."""
+    """The number of events of a run that the mirror has read, whether all are read, and the time of the first."""
 
     position: int = 0
     is_read: bool = False
@@ -97,7 +100,7 @@ async def _batches(client: Client) -> AsyncIterator[list[WorkflowExecution]]:
 
 
 async def _executions(client: Client, connection: Connection, runs: Sequence[WorkflowExecution]) -> set[int]:
-    """The executions of the runs; for a run unknown to the mirror, that of its parent or root workflow."""
+    """Return the executions of the runs; for a run unknown to the mirror, that of its parent or root workflow."""
     workflows = {name for run in runs for name in (run.id, run.parent_id, run.root_id) if name}
     names = list(map(storable_text, workflows))
     found = await connection.fetch(sql.query("executions_of_workflows"), client.namespace, names)
@@ -148,7 +151,7 @@ def _is_idle(described: WorkflowExecutionDescription, position: int) -> bool:
 
 
 async def _scheduled(client: Client) -> set[str]:
-    """The keys of the payloads in the input of scheduled runs."""
+    """Return the keys of the payloads in the input of scheduled runs."""
     keys: set[str] = set()
     async for schedule in await client.list_schedules():
         described = await client.get_schedule_handle(schedule.id).describe()

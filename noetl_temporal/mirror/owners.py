@@ -48,7 +48,7 @@ def keys_in(message: Message) -> frozenset[str]:
 
 
 def keys_in_json(text: bytes) -> frozenset[str]:
-    """The same of JSON."""
+    """Return the keys of the payloads that JSON refers to."""
     return frozenset(key.decode() for key in _KEY.findall(text))
 
 

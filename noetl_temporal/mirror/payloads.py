@@ -85,7 +85,7 @@ def first(payloads: Sequence[Payload]) -> Json:
 
 
 def input_of(event: HistoryEvent) -> dict[str, Json] | None:
-    """The arguments of the run that begins with this event, as one map; None when one is stored elsewhere.
+    """Return the arguments of the run that begins with this event, as one map; None when one is stored elsewhere.
 
     They are a run_input.RunInput and a Playbook, or a loop_run.LoopRun and a LoopBody. The input of a schedule has no
     execution id: each of its runs has its own."""

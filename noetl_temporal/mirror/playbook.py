@@ -14,7 +14,10 @@ __all__ = ["Playbook", "playbook_of"]
 
 
 class Playbook(msgspec.Struct, frozen=True):
-    """``started`` is naive UTC, as upstream's tables have it; ``schedule`` is the one that has started the run."""
+    """The playbook of a run, for the catalog and the table of executions.
+
+    ``started`` is naive UTC, as upstream's tables have it; ``schedule`` is the one that has started the run.
+    """
 
     execution_id: int
     parent_execution_id: int | None

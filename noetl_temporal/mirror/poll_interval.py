@@ -33,5 +33,7 @@ class PollInterval:
             self._seconds = QUICK_SECONDS
 
     def reset(self) -> None:
-        """Rows are about to arrive: end the current wait, or else the next one, and restart at the shortest."""
+        """End the current wait, or else the next one, and restart with the shortest interval, as rows are about to
+        arrive.
+        """
         self._was_reset.set()

@@ -43,7 +43,7 @@ _CLOSES = _CLOSED_BY_ITSELF | {
 
 
 class WorkflowRun(NamedTuple):
-    """One run of one workflow: what has a history of its own."""
+    """One run of one workflow, which has its own history."""
 
     namespace: str
     workflow_id: str
@@ -52,12 +52,12 @@ class WorkflowRun(NamedTuple):
 
 
 def milliseconds(time: Timestamp) -> int:
-    """Since the Unix epoch."""
+    """Return the milliseconds since the Unix epoch."""
     return time.seconds * 1000 + time.nanos // 1_000_000
 
 
 def to_row(event: HistoryEvent) -> tuple[int, str, datetime, bytes]:
-    """(event_id, event_type, event_time, proto) as in noetl.history."""
+    """Return the row of noetl.history: (event_id, event_type, event_time, proto)."""
     name = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_")
     time = _EPOCH + timedelta(seconds=event.event_time.seconds, microseconds=event.event_time.nanos // 1000)
     return event.event_id, name, time, event.SerializeToString(deterministic=True)
@@ -120,7 +120,7 @@ def is_reset(event: HistoryEvent) -> bool:
 
 
 def links(run: WorkflowRun, events: Iterable[HistoryEvent]) -> list[WorkflowRun]:
-    """Runs of this project that the events mention: children, and the run that continues this one."""
+    """Return runs of this project that the events mention: children, and the run that continues this one."""
     found = [link for event in events for link in _links(run, event)]
     return [link for link in found if link.workflow_type in (PLAYBOOK, LOOP)]
 

@@ -16,7 +16,7 @@ BATCH = 1000
 
 
 class RebuildResult(NamedTuple):
-    """How many rows noetl.event has, and how many executions were left as they are because they are pruned."""
+    """The number of rows in noetl.event, and of pruned executions whose rows were left unchanged."""
 
     rows: int
     frozen: int

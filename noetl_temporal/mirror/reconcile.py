@@ -33,7 +33,7 @@ class Gap(NamedTuple):
 
 
 async def reconcile(client: Client, store: Store, since: datetime | None = None) -> list[Gap]:
-    """Runs to be read, from their start where something is missing. ``since`` leaves out what closed before."""
+    """Return runs to be read, from their start where something is missing. ``since`` leaves out what closed before."""
     gaps: list[Gap] = []
     async for lengths in _closed(client, since):
         stored = await store.stored(list(lengths))

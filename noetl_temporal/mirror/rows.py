@@ -96,7 +96,7 @@ def _workload(given: dict[str, Json]) -> dict[str, Json]:
 
 
 def needs(events: Iterable[HistoryEvent]) -> set[int]:
-    """Ids of the events to which these refer back and which ``fold`` therefore asks for."""
+    """Return ids of the events to which these refer back and which ``fold`` therefore asks for."""
     return {id_ for event in events for id_ in references(event) or () if id_}
 
 

@@ -21,7 +21,7 @@ _REFUSED = re.compile("[\0\ud800-\udfff]")
 
 
 def storable(json: bytes) -> bytes:
-    """JSON that jsonb takes."""
+    """Return JSON text that jsonb can store."""
     return _ESCAPE.sub(_replace_nul, json) if b"\\u" in json else json
 
 

@@ -111,7 +111,7 @@ class Clocks:
         return False
 
     async def _has_moved(self, before: WorkflowClock) -> bool:
-        """One that has moved as often as it may stands again. One that has not must not move later."""
+        """Whether the clock has moved as often as allowed, and so stands still again; otherwise it is stopped."""
         after = await self._of(before.handle.id)
         if after is None or not after.moves:
             self._caused[before.handle.id] += 1

@@ -24,7 +24,7 @@ Reached = frozenset[Part]
 
 
 def parts_of(graph: Graph) -> list[Part]:
-    """Everything that tests can reach, in the order of the text. What the compiler added is left out."""
+    """Return everything that tests can reach, in the order of the text. What the compiler added is left out."""
     steps = [step for step in graph.steps.values() if not step.injected]
     found = [part for step in steps for part in (_of_step(step), *_routes(step), *_admissions(step), *_rules(step))]
     return sorted(dict.fromkeys(found), key=lambda one: one.span)

@@ -50,7 +50,7 @@ def place_of(graph: Graph, step: str, task: str | None = None) -> str:
 
 
 def failed_expectations(test: PlaybookTest, graph: Graph, run: TrialRun, world: StubbedWorld) -> Iterator[TrialProblem]:
-    """Everything that is not as expected."""
+    """Yield everything that is not as expected."""
     expected = test.expected
     yield from _status(test, graph, run)
     for key, got in _whole(expected, run, world).items():

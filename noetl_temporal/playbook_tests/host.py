@@ -62,7 +62,7 @@ class World(Protocol):
     """The surroundings of a run: its clock, and what its calls return."""
 
     def now(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         ...
 
     async def wait(self, seconds: float, *, is_timeout: bool) -> None:
@@ -93,8 +93,9 @@ class MadeCall:
 
 @dataclass
 class TrialRun:
-    """What a run came to. ``delays`` are the seconds waited before retries, pages and jumps, and of waits that came to
-    their time; ``results`` are the last result of each step, ``untaken`` the signals that no step took.
+    """A run in memory, as far as it got. ``delays`` are the seconds waited before retries, pages and jumps, and of
+    waits that came to their time; ``results`` are the last result of each step, ``untaken`` the signals that no step
+    took.
     """
 
     finish: Finish = field(default_factory=lambda: Finish("failed"))
@@ -127,7 +128,7 @@ class _Log(CallLog):
         self._world = world
 
     def now(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         return self._world.now()
 
 

@@ -46,7 +46,9 @@ class RecordedCall:
 
 @dataclass
 class RecordedRun:
-    """``calls`` by key, in the order in which they were scheduled; ``started`` in milliseconds since the epoch. A
+    """A run, read from its histories.
+
+    ``calls`` by key, in the order in which they were scheduled; ``started`` in milliseconds since the epoch. A
     rerun continues what the run ``rerun_of`` had done before the step ``rerun_from``.
     """
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
@@ -23,7 +24,7 @@ from noetl_temporal.naming import (
     SKIP_UPDATE,
 )
 
-__all__ = ["RecordedRequest", "recorded_requests"]
+__all__ = ["RecordedRequest", "held_place", "recorded_requests"]
 
 _KINDS: Mapping[str, type[Any]] = {
     SIGNAL_UPDATE: SignalRequest,
@@ -84,8 +85,8 @@ def _keys(update: str, request: Any, graph: Graph) -> dict[str, Json]:
             found = {"do": "approve" if request.approved else "reject", **_place(request.wait_id, graph)}
             return _without_empty({**found, "by": request.by, "reason": request.reason, "form": request.form})
         case HeldRequest():
-            step = request.step.partition("#")[0]
-            found = {"do": update, "step": step, "data": request.data if update == SKIP_UPDATE else None}
+            data = request.data if update == SKIP_UPDATE else None
+            found = {"do": update, **held_place(request.step, graph), "data": data}
         case _:
             found = {"do": update}
     return _without_empty({**found, "by": request.by, "reason": request.reason})
@@ -96,6 +97,18 @@ def _place(wait_id: str, graph: Graph) -> dict[str, Json]:
     steps = [name for name in graph.steps if wait_id.startswith((f"{name}#", f"{name}/"))]
     item = _ITEM.search(wait_id)
     return {"step": max(steps, key=len, default=None), "iteration": int(item[1]) if item else None}
+
+
+def held_place(step: str, graph: Graph) -> dict[str, Json]:
+    """Return the held step, and the item of its loop, from what the request named: ``load``, ``load#2``, ``load[3]``,
+    or ``each/1/3/load#1``.
+    """
+    if step in graph.steps:
+        return {"step": step}
+    around, _, own = step.partition("#")[0].rpartition("/")
+    name, _, item = own.rstrip("]").partition("[")
+    found = item or around.rpartition("/")[2]
+    return {"step": unquote(name), "iteration": int(found) if found.isdigit() else None}
 
 
 def _without_empty(keys: dict[str, Json]) -> dict[str, Json]:

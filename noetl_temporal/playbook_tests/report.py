@@ -29,7 +29,7 @@ def verdict_lines(file: str, verdict: TrialResult) -> Iterator[str]:
 
 
 def problem_lines(file: str, problem: TrialProblem) -> Iterator[str]:
-    """What is wrong, at its place in the test and in the playbook."""
+    """Yield the lines about the problems, with their places in the test and in the playbook."""
     yield printable_line(f"{file}:{problem.span.line}:{problem.span.col}: {problem.message}")
     if problem.is_comparison:
         yield printable_line(f"  expected  {_shown(problem.expected)}")

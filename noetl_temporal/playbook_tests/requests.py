@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from noetl_compiler.playbook_test_requests import UNAWAITED, Request
-from noetl_temporal.control_requests import HeldStep, OpenWaits
+from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.machine.control import (
     RefusedError,
     chosen_held,
@@ -32,12 +32,12 @@ from noetl_temporal.machine.events import (
     SkipRequested,
     UnpauseRequested,
 )
+from noetl_temporal.machine.held_steps import HeldStep
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
 from noetl_temporal.machine.waits.wait import Signal, Wait
 
-__all__ = ["Due", "Refusal", "Requests", "Situation", "fact_of", "situation_of"]
+__all__ = ["Due", "Refusal", "Requests", "Situation", "fact_of", "name_of_held", "situation_of"]
 
 
 class Due(NamedTuple):
@@ -155,7 +155,8 @@ def _is_for(request: Request, step: str) -> bool:
 
 
 def _is_held(request: Request, held: HeldStep) -> bool:
-    return request.step is None or request.step.text in (held.step, held.run)
+    is_there = request.step is None or request.step.text in (held.step, held.run)
+    return is_there and request.iteration in (None, held.iteration)
 
 
 def _is_signalled(request: Request, wait: Wait) -> bool:
@@ -174,13 +175,7 @@ def _is_decided(request: Request, wait: Wait) -> bool:
 
 def situation_of(machine: Machine, started: Iterable[str], *, is_busy: bool, seconds: float) -> Situation:
     """Return the situation of a run in memory."""
-    held = [
-        HeldStep(run.id, run.step, message_of(run.held.outcome) or "failed", run.held.due)
-        for run in machine.held_runs
-        if run.held is not None
-    ]
-    standing = OpenWaits(list(machine.state.waits.values()), held, machine.state.pause)
-    return Situation(standing, frozenset(started), is_busy, seconds)
+    return Situation(OpenWaits.of(machine.state), frozenset(started), is_busy, seconds)
 
 
 def fact_of(due: Due, machine: Machine, at: int) -> Event:
@@ -204,16 +199,23 @@ def fact_of(due: Due, machine: Machine, at: int) -> Event:
             return UnpauseRequested(at, number, *who)
         case "retry":
             _accept(retry_problem(state, []))
-            return RetryRequested(at, number, _held(request, machine), *who)
+            return RetryRequested(at, number, _held(due, machine), *who)
         case "cancel":
             return CancelRequested(at, request.reason)
         case _:
             _accept(skip_problem(request.data))
-            return SkipRequested(at, number, _held(request, machine), request.data, *who)
+            return SkipRequested(at, number, _held(due, machine), request.data, *who)
 
 
-def _held(request: Request, machine: Machine) -> str:
-    return chosen_held(machine.graph, machine.state, request.step.text if request.step else "", []).id
+def _held(due: Due, machine: Machine) -> str:
+    return chosen_held(machine.graph, machine.state, name_of_held(due), []).run
+
+
+def name_of_held(due: Due) -> str:
+    """Return the name of the held step that a request is for, as ``noetl retry --step`` takes it."""
+    step, iteration = due.request.step, due.request.iteration
+    named = "" if step is None else step.text if iteration is None else f"{step.text}[{iteration}]"
+    return due.target or named
 
 
 def _accept(why: str | None) -> None:

@@ -107,7 +107,10 @@ class _TakesTime(Exception):  # noqa: N818 - it is no error
 
 @dataclass
 class _StubbedCall:
-    """``taking`` is the stub that takes its time now, ``due`` when the next attempt may begin, in seconds."""
+    """A call with its attempts so far.
+
+    ``taking`` is the stub that takes its time now, ``due`` when the next attempt may begin, in seconds.
+    """
 
     made: MadeCall
     log: CallLog = field(default_factory=CallLog)
@@ -144,7 +147,7 @@ def _in_time(stub: Stub, call: ToolCall, world: StubbedWorld) -> tuple[Stub, flo
 
 
 def stubbed_worker(client: Client, runs: StubbedRuns, kinds: Mapping[str, Any]) -> Worker:
-    """The worker of these runs, and of all kinds of tools."""
+    """Return the worker of these runs, and of all kinds of tools."""
     activities = {kind: _activity(kind, runs) for kind in kinds}
     return shared_worker(client, activities, [], WorkerOptions(interceptors=[_Watching(runs)]))
 

@@ -67,7 +67,9 @@ def is_named(calls: Calls, call: ToolCall) -> bool:
 
 @dataclass
 class StubbedWorld:
-    """``used`` counts the attempts that each stub has answered, ``stored`` has the rows of sinks by table. ``last`` is
+    """The surroundings of a run in memory: the stubs of its test, and a virtual clock.
+
+    ``used`` counts the attempts that each stub has answered, ``stored`` has the rows of sinks by table. ``last`` is
     the run when nothing was to be done the last time.
     """
 
@@ -124,7 +126,7 @@ class StubbedWorld:
         return False
 
     def _fact(self, due: Due, machine: Machine) -> Event | None:
-        """None where the run refuses the request."""
+        """Return the fact of a request; None if the run refuses it."""
         try:
             return fact_of(due, machine, self.now())
         except RefusedError as error:
@@ -236,6 +238,6 @@ class _Sinks:
     async def find(
         self, kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext
     ) -> str | None:
-        """Nothing is lost in a test, so nothing is looked for."""
+        """Return None, as no outcome is lost in a test."""
         del kind, config, auth, key, n, context
         return None

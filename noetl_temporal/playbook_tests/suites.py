@@ -86,7 +86,7 @@ def _playbook_of(suite: Suite, file: Path) -> Path:
 
 
 def _unknown_names(suite: Suite, graph: Graph) -> Iterator[Diagnostic]:
-    """Steps and tasks that the playbook does not have."""
+    """Yield steps and tasks that the playbook does not have."""
     for test in suite.tests:
         for calls in (*(stub.calls for stub in test.stubs), *(one.calls for one in test.calls)):
             yield from _unknown_call(suite, graph, calls)

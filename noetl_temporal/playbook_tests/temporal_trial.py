@@ -39,7 +39,7 @@ from noetl_temporal.naming import (
 from noetl_temporal.playbook_tests.clocks import Clocks, SkippingTime, WorkflowClock
 from noetl_temporal.playbook_tests.expectations import TrialProblem
 from noetl_temporal.playbook_tests.host import TrialRun
-from noetl_temporal.playbook_tests.requests import Due, Requests, Situation
+from noetl_temporal.playbook_tests.requests import Due, Requests, Situation, name_of_held
 from noetl_temporal.playbook_tests.stubbed_worker import StubbedRun, StubbedRuns, stubbed_worker
 from noetl_temporal.playbook_tests.stubs import StubbedWorld
 from noetl_temporal.playbook_tests.timers import delays_of_timers
@@ -264,7 +264,7 @@ async def _is_paused(handle: WorkflowHandle[Any, Any]) -> bool | None:
 
 def _update_of(due: Due) -> tuple[str, SignalRequest | DecisionRequest | PauseRequest | HeldRequest]:
     _, request, target = due
-    id_, step = new_execution_id(), request.step.text if request.step else ""
+    id_ = new_execution_id()
     match request.do:
         case "signal":
             name = request.name.text if request.name else ""
@@ -278,4 +278,4 @@ def _update_of(due: Due) -> tuple[str, SignalRequest | DecisionRequest | PauseRe
             return update, PauseRequest(id_, request.by, request.reason)
         case _:
             update = RETRY_UPDATE if request.do == "retry" else SKIP_UPDATE
-            return update, HeldRequest(id_, target or step, request.data, request.by, request.reason)
+            return update, HeldRequest(id_, name_of_held(due), request.data, request.by, request.reason)

@@ -48,7 +48,7 @@ def run_test(test: PlaybookTest, graph: Graph, tools: Tools) -> TrialResult:
 
 
 def problems_of(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: TrialRun) -> list[TrialProblem]:
-    """What is wrong with a run that has ended."""
+    """Return the problems of a run that has ended."""
     return [
         *_unused(test, graph, world),
         *request_problems(graph, world.requests, run.untaken),

@@ -28,13 +28,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         super().__init__(_Selector(self))
 
     def time(self) -> float:
-        """Seconds since it began."""
+        """Return seconds since it began."""
         return self._seconds
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Do the work now: a thread would take real time."""
+        """Do the work immediately, as a thread would take real time."""
         del executor
         done = self.create_future()
         try:
@@ -56,7 +56,7 @@ class _Selector(selectors.BaseSelector):
         self._files = selectors.DefaultSelector()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What is ready now."""
+        """Return what is ready now; if nothing is, advance the clock."""
         ready = self._files.select(0)
         if ready or timeout == 0 or self._loop.idle():
             return ready

@@ -9,7 +9,14 @@ from urllib.parse import quote
 
 import msgspec
 
-from noetl_activities.variables import DEFAULT_CREDENTIAL_VARIABLE, DSN_VARIABLE, PORTS_VARIABLE
+from noetl_activities.variables import (
+    ADDRESS_VARIABLE,
+    CREDENTIAL_PREFIX,
+    DEFAULT_CREDENTIAL_VARIABLE,
+    DSN_VARIABLE,
+    HTTP_ALLOW_VARIABLE,
+    PORTS_VARIABLE,
+)
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
 from noetl_temporal.stack.files import read_text, write_whole
@@ -75,11 +82,14 @@ many of them would keep calls of other tools waiting for a place in the worker."
 
 
 class Addresses(msgspec.Struct, frozen=True):
-    """``pid`` is the owner's. The embedded Postgres has one password for each of its accounts.
+    """The addresses, accounts and passwords of a running stack.
+
+    ``pid`` is the owner's. The embedded Postgres has one password for each of its accounts.
 
     ``sockets`` is the folder of Postgres's Unix socket. ``ports`` are all TCP ports on which the servers listen, of
     which Temporal chooses some by itself: what reaches one of them can command the stack. ``credentials`` is what
-    NOETL_CREDENTIALS named when it started."""
+    NOETL_CREDENTIALS named when it started.
+    """
 
     pid: int
     mode: Mode
@@ -124,11 +134,11 @@ class Addresses(msgspec.Struct, frozen=True):
         given = {_variable(name): playbooks for name in PLAYBOOKS}
         given[_variable(LOG)] = self._login("reader", self.reader_password, "noetl")
         given[DEFAULT_CREDENTIAL_VARIABLE] = PLAYBOOKS[0]
-        given["NOETL_HTTP_ALLOW"] = LOOPBACK
+        given[HTTP_ALLOW_VARIABLE] = LOOPBACK
         given[TOOL_QUEUES_VARIABLE] = OWN_QUEUES
         chosen = {name: os.environ.get(name, value) for name, value in given.items()}
         own = {
-            "TEMPORAL_ADDRESS": self.temporal,
+            ADDRESS_VARIABLE: self.temporal,
             DSN_VARIABLE: self.postgres,
             SIGNING_KEY_VARIABLE: self.signing_key_file,
             PORTS_VARIABLE: ",".join(map(str, self.ports)),
@@ -169,4 +179,4 @@ def without_password(dsn: str) -> str:
 
 
 def _variable(credential: str) -> str:
-    return f"NOETL_CREDENTIAL_{credential.upper()}"
+    return f"{CREDENTIAL_PREFIX}{credential.upper()}"

@@ -46,7 +46,7 @@ OF_A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class UnsafeFileError(OSError):
-    """It is not a regular file or folder, or others can change it."""
+    """The path is not a regular file or folder, or others can change it."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(errno.EPERM, problem, str(path))
@@ -67,7 +67,7 @@ def check_folder(folder: Path) -> None:
 
 
 def check_entries(folder: Path) -> None:
-    """The same for the entries of a folder, which must be folders or regular files without hard links."""
+    """Check the entries of a folder, which must be folders or regular files without hard links."""
     with _opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):  # its owner may be at work
@@ -196,7 +196,7 @@ def _refuse_unless_ours(path: Path, found: os.stat_result) -> None:
 
 @contextmanager
 def _full_name(path: Path) -> Generator[None]:
-    """Errors of calls relative to a folder name the whole path."""
+    """Put the whole path into errors of calls that are relative to a folder."""
     try:
         yield
     except OSError as error:

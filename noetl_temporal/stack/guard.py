@@ -57,11 +57,11 @@ class Guard:
         self._send("service" if server.service else "server", server)
 
     def forget(self, server: Server) -> None:
-        """``server``, a service, has ended: its process id may soon be that of another."""
+        """Stop guarding a service that has ended: its process id may be reused."""
         self._send("ended", server)
 
     def dismiss(self) -> None:
-        """The servers have been stopped; there is nothing to guard."""
+        """End the guard, because the servers have been stopped."""
         self._shell.kill()
         self._shell.wait()
         os.close(self._pipe)

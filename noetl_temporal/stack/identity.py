@@ -16,8 +16,11 @@ ENDED = ("Z", "X")
 
 
 class Identity(NamedTuple):
-    """``uid`` is the real one. ``started`` is when it began, as the system writes it: no other process with its id has
-    the same. ``command`` is its command line; a process may change that, but only its own."""
+    """The identity of a process.
+
+    ``uid`` is the real one. ``started`` is when it began, as the system writes it: no other process with its id has
+    the same. ``command`` is its command line; a process may change that, but only its own.
+    """
 
     uid: int
     started: str

@@ -88,7 +88,7 @@ def _record_of(server: Server, process: Identity) -> ProcessRecord:
 
 
 def _working_in(folder: Path) -> Iterator[ProcessRecord]:
-    """Programs of Postgres that run as the owner of the data; a person's shell may be in the folder too."""
+    """Yield programs of Postgres that run as the owner of the data; a person's shell may be in the folder too."""
     owner = folder.stat().st_uid
     for process in PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):

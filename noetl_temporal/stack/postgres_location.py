@@ -38,7 +38,10 @@ COPY_SECONDS = 120.0
 
 
 class PostgresLocation(NamedTuple):
-    """``accounts`` is None if Postgres runs as the current user."""
+    """How the server processes reach the programs and the data of Postgres.
+
+    ``accounts`` is None if Postgres runs as the current user.
+    """
 
     binaries: Path
     accounts: ServerAccounts | None
@@ -62,7 +65,7 @@ class PostgresLocation(NamedTuple):
         _give(what, self.account)
 
     def own_for_initdb(self, what: Path | int) -> None:
-        """The same for ``initdb``."""
+        """Give the data to the account of ``initdb``."""
         _give(what, self.initdb_account)
 
 

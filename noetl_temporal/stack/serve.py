@@ -69,7 +69,7 @@ def _has_logged(server: Server, word: str) -> bool:
 
 
 class _Service:
-    """One that is started again when it ends, later each time unless it has lasted a while."""
+    """A service that is started again when it ends, with growing delays unless it has run for a while."""
 
     def __init__(self, stack: Stack, name: str, begin: Callable[[str], Server]) -> None:
         self._stack, self._name, self._begin = stack, name, begin

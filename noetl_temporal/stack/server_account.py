@@ -30,7 +30,10 @@ PROC = Path("/proc/self")
 
 
 class ServerAccounts(NamedTuple):
-    """``former`` are the accounts from which a cluster is taken over."""
+    """The accounts that Postgres runs as under root.
+
+    ``former`` are the accounts from which a cluster is taken over.
+    """
 
     server: Account
     initdb: Account

@@ -19,9 +19,25 @@ pytestmark = pytest.mark.stack
 Json = dict[str, Any]
 
 DESIGNS = ROOT / "tests/acceptance/playbooks/designs"
-ENVELOPE = {"event_id", "event_type", "timestamp", "execution_id", "playbook_id", "workflow_run_id", "step_run_id"}
-ENVELOPE |= {"tool_run_id", "loop_id", "iteration_id", "parent_event_id", "status", "duration_sec", "input", "output"}
-ENVELOPE |= {"error", "metadata"}
+ENVELOPE = {
+    "event_id",
+    "event_type",
+    "timestamp",
+    "execution_id",
+    "playbook_id",
+    "workflow_run_id",
+    "step_run_id",
+    "tool_run_id",
+    "loop_id",
+    "iteration_id",
+    "parent_event_id",
+    "status",
+    "duration_sec",
+    "input",
+    "output",
+    "error",
+    "metadata",
+}
 """Technical Whitepaper, 9.1."""
 
 CONTEXT = {"execution_id", "job_id", "catalog_id", "workload", "vars", "_step_results"}
@@ -53,7 +69,7 @@ async def _told(site: Site, log: asyncpg.Connection, name: str, *settings: str, 
 # ---- Distributed Loop and Retry Architecture -------------------------------------------------------------------------
 
 
-async def test_a_loop_tells_what_it_loops_over(site: Site, api: Api, log: asyncpg.Connection) -> None:
+async def test_a_loop_logs_its_collection(site: Site, api: Api, log: asyncpg.Connection) -> None:
     """Loop Event Lifecycle; Loop With Retry (Nested)."""
     told = await _told(site, log, "fetch_all_endpoints", f"server_url={api.url}")
     assert told.status == "completed", told.failures
@@ -90,7 +106,7 @@ async def test_a_loop_tells_what_it_loops_over(site: Site, api: Api, log: asyncp
     assert pages == [1, 2, 3, 4, 1, 2, 3]
 
 
-async def test_a_loop_with_failed_items_tells_all_results(site: Site, log: asyncpg.Connection) -> None:
+async def test_a_loop_with_failed_items_logs_all_results(site: Site, log: asyncpg.Connection) -> None:
     """Loop Event Lifecycle, step 4: 98 of 100; Event Metadata: total_iterations, completed_iterations, success_rate."""
     told = await _told(site, log, "some_items_fail")
     assert told.status == "failed"
@@ -218,7 +234,7 @@ async def test_every_row_has_the_context(site: Site, log: asyncpg.Connection) ->
 # ---- Failure Handling Architecture -----------------------------------------------------------------------------------
 
 
-async def test_a_failure_leads_to_the_end_which_tells_of_all_steps(site: Site, log: asyncpg.Connection) -> None:
+async def test_a_failure_leads_to_the_end_which_summarises_all_steps(site: Site, log: asyncpg.Connection) -> None:
     """Failure Path (Single Step); "end" Step Aggregation; Implicit "end" Step Injection."""
     told = await _told(site, log, "context")
     failed = told.one("step_failed")
@@ -289,7 +305,7 @@ async def test_all_predicates_of_a_retry_must_hold(
     assert all(row["duration_sec"] is not None for row in told.of("ToolFinished"))
 
 
-async def test_a_sink_tells_its_rows(site: Site, log: asyncpg.Connection, playbooks: asyncpg.Connection) -> None:
+async def test_a_sink_logs_its_rows(site: Site, log: asyncpg.Connection, playbooks: asyncpg.Connection) -> None:
     """8.2 Sink placement and 8.3 Sink events."""
     told = await _told(site, log, "sink", view="event_domain")
     assert told.status == "completed", told.failures

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.stack
 PLAYBOOK = ROOT / "tests/acceptance/playbooks/many_failures.yaml"
 
 
-def test_a_thousand_items_that_fail_are_counted_and_the_first_and_last_are_told(site: Site, api: Api) -> None:
+def test_a_thousand_failed_items_are_counted_and_the_first_and_last_are_kept(site: Site, api: Api) -> None:
     told = site.run(PLAYBOOK, "--set", f"api_url={api.url}")
     assert told["status"] == "failed"
     assert told["failure_counts"] == [

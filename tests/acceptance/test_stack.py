@@ -227,7 +227,7 @@ def test_a_stack_that_stays_has_its_ports_again(home: Home, monkeypatch: pytest.
     assert home.ports() == {}
 
 
-def test_a_cluster_of_another_postgres_is_told_at_once(home: Home) -> None:
+def test_a_cluster_of_another_postgres_version_is_reported(home: Home) -> None:
     home.prepare()
     data = home.postgres / "data"
     data.mkdir(parents=True)

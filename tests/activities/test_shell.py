@@ -95,7 +95,7 @@ async def test_a_status_other_than_0_is_an_error_that_keeps_the_output() -> None
         ("kill -9 $PPID; sleep 60", "the command was ended by SIGKILL", "137"),
     ],
 )
-async def test_how_a_command_has_ended_is_told(command: str, message: str, code: str) -> None:
+async def test_the_exit_status_of_a_command_is_reported(command: str, message: str, code: str) -> None:
     outcome = await run(command)
     assert outcome.error == ErrorInfo("exception", message, code=code)
     assert outcome.result["exit_code"] == int(code)

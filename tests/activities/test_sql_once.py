@@ -184,7 +184,7 @@ async def test_statements_that_refuse_a_transaction_run_again(base: Base) -> Non
         "do $$ begin perform 1; end $$",
     ],
 )
-async def test_the_compiler_tells_before_what_postgres_tells_then(base: Base, sql: str) -> None:
+async def test_the_compiler_predicts_the_effects_that_postgres_reports(base: Base, sql: str) -> None:
     """What the compiler calls exactly once is kept by the transaction, and nothing else is."""
     await base.owner.execute("create procedure p() language plpgsql as 'begin commit; end'")
     answer = await base.run(f"insert into t values (1); {sql}")

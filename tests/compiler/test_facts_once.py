@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import noetl_compiler
 import noetl_temporal
 from noetl_activities.sinks import PLACES
 from noetl_activities.tool import BUILT_IN
+from noetl_compiler.language.constructs import CONSTRUCTS
 from noetl_compiler.language.sinks import STORES
 from noetl_compiler.language.tools import IN_WORKFLOW, KINDS
 from tests.compiler.declarations import declared_again
@@ -107,3 +109,14 @@ def test_workers_have_the_stores_and_the_tools_that_the_language_says_can_run() 
     """The registry of tools is imported by each of their processes, so it has a list of its own."""
     assert PLACES.keys() == STORES
     assert {name for name, kind in KINDS.items() if kind.has_executor} == BUILT_IN | IN_WORKFLOW
+
+
+def test_descriptions_of_keys_stand_in_the_tables_alone() -> None:
+    described = {key.about for construct in CONSTRUCTS.values() for key in construct.keys if len(key.about) > 28}
+    literals = {
+        (path.name, node.value)
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert {(name, text) for name, text in literals if text in described} == set()

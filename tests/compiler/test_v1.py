@@ -32,7 +32,7 @@ def task_of(fields: str, rest: str = "") -> Task:
         ("  - {step: start, tool: {kind: python, code: pass}}\n", "v10"),
     ],
 )
-def test_the_dialect_is_told_by_the_shape(workflow: str, dialect: str) -> None:
+def test_the_shape_decides_the_dialect(workflow: str, dialect: str) -> None:
     assert graph_of(workflow).source.dialect == dialect
 
 

@@ -45,7 +45,7 @@ class Controlled(Waited):
         return self.feed(SkipRequested, self.requests, self.held(step), data, "ann")
 
     def held(self, step: str = "") -> str:
-        return chosen_held(self.graph, self.machine.state, step, []).id
+        return chosen_held(self.graph, self.machine.state, step, []).run
 
     def ends(self, report: Any = None, step: str = "") -> list[Command]:
         """The call of the step in flight, or the last one, ends."""

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from noetl_compiler import compile_or_raise
-from noetl_temporal.machine.call import Part, StoredRef, ToolCall, ToolReport
-from noetl_temporal.machine.commands import CallTool, Cancel, ChunkInput, Command, Finish, RunChunk
+from noetl_temporal.machine.call import AttemptRecord, Part, StoredRef, ToolCall, ToolReport
+from noetl_temporal.machine.commands import CallTool, RunChunk
 from noetl_temporal.machine.events import (
     CancelRequested,
-    Continued,
     RestRequested,
     Resumed,
     Started,
-    ToolFinished,
     ValueLoaded,
 )
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.stored import load_id
+from tests.machine.claiming import Claiming, Table
 from tests.machine.driver import Run, error, ok, report_of, run_text
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\nworkflow:\n"
@@ -45,41 +43,6 @@ STEP = """
 
 def drain(settings: str = "limit: 100", more: str = "on_row_error: ack") -> str:
     return HEAD + STEP.replace("SETTINGS", settings).replace("MORE", more)
-
-
-class Table:
-    """A table of so many rows: who claims them, and what is said of them."""
-
-    def __init__(self, rows: int, *, fails: Callable[[int, int], bool] = lambda _id, _attempt: False) -> None:
-        self.pending = list(range(rows))
-        self.attempts = dict.fromkeys(range(rows), 0)
-        self.fails = fails
-        self.said: list[tuple[str, ...]] = []
-        self.claims: list[tuple[str, int, int]] = []
-        self.lost: set[int] = set()
-
-    def answer(self, call: ToolCall) -> Any:
-        if call.kind == "noop":
-            number = int(call.input["n"])
-            return error("boom", "exception") if self.fails(number, self.attempts[number]) else ok({"n": number})
-        word, *_ = call.config["query"].split()
-        return self._claim(call.config["params"]) if word == "CLAIM" else self._settle(word, call.config["params"])
-
-    def _claim(self, params: list[Any]) -> Any:
-        token, most = params
-        rows, self.pending = self.pending[:most], self.pending[most:]
-        self.claims.append((token, most, len(rows)))
-        for row in rows:
-            self.attempts[row] += 1
-        found = [{"id": row, "attempts": self.attempts[row]} for row in rows]
-        return ok({"rows": found, "columns": ["id", "attempts"], "row_count": len(rows)})
-
-    def _settle(self, word: str, params: list[Any]) -> Any:
-        row = int(params[0])
-        self.said.append((word, *map(str, params)))
-        if word == "RELEASE":
-            self.pending.append(row)
-        return ok({"rows": [], "columns": [], "row_count": 0 if row in self.lost else 1})
 
 
 def stats(run: Run) -> dict[str, int]:
@@ -119,6 +82,17 @@ def test_a_failed_row_is_acknowledged_as_failed() -> None:
     run = run_text(drain(), table.answer)
     assert run.finish.status == "failed"
     assert ("ACK", "1", "error") in table.said
+
+
+def test_retries_of_rows_are_counted() -> None:
+    attempts = (AttemptRecord(1, 1_000, "error", do="retry"), AttemptRecord(2, 1_010, "ok"))
+
+    def answer(call: ToolCall) -> Any:
+        return ToolReport({"status": "ok"}, attempts=attempts) if call.kind == "noop" else table.answer(call)
+
+    table = Table(2)
+    run = run_text(drain(), answer)
+    assert run.finish.steps["drain"]["retries"] == 2
 
 
 def test_a_row_that_went_on_after_an_error_is_acknowledged_as_done() -> None:
@@ -211,7 +185,7 @@ def test_a_claim_alone() -> None:
 @pytest.mark.parametrize("restored", [False, True])
 def test_a_claim_that_looked_before_a_row_was_given_back_does_not_end_the_loop(restored: bool) -> None:
     table = Table(1, fails=lambda _row, attempt: attempt == 1)
-    claiming = Claiming("spec: {max_in_flight: 2}", table, "on_row_error: release")
+    claiming = Claiming(drain("spec: {max_in_flight: 2}", "on_row_error: release"), table)
     claiming.answer("claim")
     looked = report_of(table.answer(claiming.calls["claim-2:claim:1"]))
     claiming.answer("drain_task")
@@ -242,57 +216,10 @@ def test_a_claim_that_fails_fails_the_loop(answer: Any, message: str) -> None:
 # ---- stops and chunks ----
 
 
-class Claiming:
-    """The machine of a chunk, fed by hand. ``calls`` are in flight, by id; some are ``done`` and not reported yet."""
-
-    def __init__(self, settings: str, table: Table, more: str = "on_row_error: ack") -> None:
-        machine = Machine(compile_or_raise(drain(settings, more)), execution_id=7)
-        commands = machine.feed(Started(1_000, {}))
-        self.given: ChunkInput = next(one.input for one in commands if isinstance(one, RunChunk))
-        self.machine = loop_machine(self.given)
-        self.table = table
-        self.calls: dict[str, ToolCall] = {}
-        self.done: dict[str, ToolReport] = {}
-        self.cancelled: list[str] = []
-        self.at = 2_000
-        self._take(self.machine.feed(Started(self.at)))
-
-    def _take(self, commands: list[Command]) -> None:
-        self.calls |= {one.call.id: one.call for one in commands if isinstance(one, CallTool)}
-        self.cancelled += [one.id for one in commands if isinstance(one, Cancel)]
-        self.is_over = any(isinstance(one, Finish) for one in commands)
-
-    def feed(self, event: Any) -> None:
-        self._take(self.machine.feed(event))
-
-    def answer(self, word: str, report: ToolReport | None = None, *, cancelled: bool = False) -> None:
-        """Answer the first call of the ``word``, or of the tool."""
-        id_ = next(id_ for id_ in self.calls if word in id_)
-        call = self.calls.pop(id_)
-        self.at += 10
-        report = report or self.done.pop(id_, None) or report_of(self.table.answer(call))
-        self.feed(ToolFinished(self.at, id_, report, cancelled=cancelled))
-
-    def do(self, id_: str) -> None:
-        """The call takes effect; its report comes later."""
-        if id_ not in self.done:
-            self.done[id_] = report_of(self.table.answer(self.calls[id_]))
-
-    def go_on(self) -> None:
-        """In the next workflow task."""
-        if self.machine.has_work:
-            self.at += 1
-            self.feed(Continued(self.at))
-
-    def restore(self) -> None:
-        """Go on from the snapshot."""
-        self.machine = loop_machine(self.given, self.machine.snapshot())
-
-
 @pytest.mark.parametrize("restored", [False, True])
 def test_a_cancelled_run_gives_its_rows_back(restored: bool) -> None:
     """Those that are worked on, those that wait, and those that a claim in flight brings."""
-    claiming = Claiming("spec: {max_in_flight: 2, frame: {max_rows: 3}}", Table(6))
+    claiming = Claiming(drain("spec: {max_in_flight: 2, frame: {max_rows: 3}}"), Table(6))
     claiming.answer("claim")
     claiming.feed(CancelRequested(claiming.at + 1, "enough"))
     if restored:
@@ -310,7 +237,7 @@ def test_a_cancelled_run_gives_its_rows_back(restored: bool) -> None:
 
 
 def test_a_row_that_is_done_when_the_run_is_cancelled_is_acknowledged() -> None:
-    claiming = Claiming("limit: 1", Table(1))
+    claiming = Claiming(drain("limit: 1"), Table(1))
     claiming.answer("claim")
     claiming.answer("drain_task")
     claiming.feed(CancelRequested(claiming.at + 1))
@@ -320,7 +247,7 @@ def test_a_row_that_is_done_when_the_run_is_cancelled_is_acknowledged() -> None:
 
 
 def test_a_second_cancel_waits_for_no_release() -> None:
-    claiming = Claiming("limit: 1", Table(1))
+    claiming = Claiming(drain("limit: 1"), Table(1))
     claiming.answer("claim")
     claiming.feed(CancelRequested(claiming.at + 1))
     claiming.feed(CancelRequested(claiming.at + 2))
@@ -331,7 +258,7 @@ def test_a_second_cancel_waits_for_no_release() -> None:
 
 def test_a_long_chunk_leaves_the_rest_to_the_next() -> None:
     """It finishes what it has claimed, and says how many rows may still be."""
-    claiming = Claiming("limit: 10\n      spec: {frame: {max_rows: 2}}", Table(10))
+    claiming = Claiming(drain("limit: 10\n      spec: {frame: {max_rows: 2}}"), Table(10))
     claiming.answer("claim")
     claiming.feed(RestRequested(claiming.at + 1))
     while not claiming.is_over:
@@ -373,7 +300,7 @@ def stored() -> ToolReport:
 @pytest.mark.parametrize("restored", [False, True])
 def test_rows_that_lie_elsewhere_are_given_back_by_a_run_that_stops(restored: bool) -> None:
     """A stopped run loads no values, but for the rows of a claim that was in flight."""
-    claiming = Claiming("spec: {frame: {max_rows: 2}}", Table(2))
+    claiming = Claiming(drain("spec: {frame: {max_rows: 2}}"), Table(2))
     rows = claiming.table.answer(claiming.calls["claim-1:claim:1"]).outcome["result"]
     claiming.feed(CancelRequested(claiming.at + 1))
     claiming.answer("claim", stored())
@@ -388,7 +315,7 @@ def test_rows_that_lie_elsewhere_are_given_back_by_a_run_that_stops(restored: bo
 
 
 def test_a_second_cancel_loads_no_rows() -> None:
-    claiming = Claiming("limit: 1", Table(1))
+    claiming = Claiming(drain("limit: 1"), Table(1))
     for _ in range(2):
         claiming.feed(CancelRequested(claiming.at + 1))
     claiming.answer("claim", stored())
@@ -398,7 +325,7 @@ def test_a_second_cancel_loads_no_rows() -> None:
 @pytest.mark.parametrize(("word", "ends"), [("ack", 1), ("release", 0)])
 def test_a_settlement_that_returns_many_rows_loads_none(word: str, ends: int) -> None:
     """It has changed those that it returns."""
-    claiming = Claiming("limit: 1", Table(1))
+    claiming = Claiming(drain("limit: 1"), Table(1))
     claiming.answer("claim")
     if word == "ack":
         claiming.answer("drain_task")
@@ -418,7 +345,7 @@ def test_whatever_happens_each_claimed_row_is_settled_once(seed: int) -> None:
     table = Table(chance.randrange(12), fails=lambda row, attempt: (row * 7 + attempt + seed) % 5 == 0)
     spec = f"max_in_flight: {chance.randrange(1, 5)}, frame: {{max_rows: {chance.randrange(1, 4)}, row_concurrency: 2}}"
     more = f"on_row_error: {chance.choice(['ack', 'release'])}"
-    claiming = Claiming(f"limit: {chance.choice([3, 100])}\n      spec: {{{spec}}}", table, more)
+    claiming = Claiming(drain(f"limit: {chance.choice([3, 100])}\n      spec: {{{spec}}}", more), table)
     stops = chance.choice([0, 0, 1])
     for _ in range(1_000):
         if claiming.is_over:
@@ -452,7 +379,7 @@ def test_a_loop_leaves_no_row_that_was_given_back(seed: int) -> None:
     chance = random.Random(seed)
     table = Table(chance.randrange(1, 6), fails=lambda _row, _attempt: chance.random() < 0.5)
     spec = f"max_in_flight: {chance.randrange(2, 5)}, frame: {{max_rows: {chance.randrange(1, 3)}, max_attempts: 5}}"
-    claiming = Claiming(f"spec: {{{spec}}}", table, "on_row_error: release")
+    claiming = Claiming(drain(f"spec: {{{spec}}}", "on_row_error: release"), table)
     while not claiming.is_over:
         call = chance.choice(list(claiming.calls))
         claiming.do(call) if chance.random() < 0.5 else claiming.answer(call)

@@ -32,7 +32,7 @@ def test_every_dialect_gets_its_end(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", ONE_AFTER_ANOTHER)
-def test_a_failure_meets_the_end_in_every_dialect_and_is_told_there(dialect: str) -> None:
+def test_a_failure_leads_to_the_end_in_every_dialect_and_is_reported_there(dialect: str) -> None:
     run = run_text(ONE_AFTER_ANOTHER[dialect], lambda _call: error())
     assert steps_run(run) == ["start", "end"]
     began = run.of("step.started")[-1].meta

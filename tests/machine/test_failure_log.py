@@ -152,7 +152,7 @@ def number_of(call: Any) -> int:
     return int(call.config["url"].rsplit("/", 1)[1])
 
 
-def test_failures_of_items_are_told_in_their_order_whatever_order_they_came_in() -> None:
+def test_failures_of_items_are_in_the_order_of_the_items() -> None:
     def answer(call: Any) -> ToolReport:
         return error(f"no {number_of(call)}", "http" if number_of(call) % 3 else "timeout")
 

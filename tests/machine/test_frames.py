@@ -8,9 +8,19 @@ import pytest
 
 from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph
+from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.call import ToolReport
-from noetl_temporal.machine.commands import CallTool, ChunkInput, Command, Finish, FrameLimits, RunChunk
-from noetl_temporal.machine.events import CancelRequested, RestRequested, Started, ToolFinished
+from noetl_temporal.machine.commands import (
+    CallTool,
+    ChunkInput,
+    Command,
+    Emit,
+    Finish,
+    FrameLimits,
+    KeepValues,
+    RunChunk,
+)
+from noetl_temporal.machine.events import CancelRequested, PayloadRef, RestRequested, Started, ToolFinished, ValuesKept
 from noetl_temporal.machine.loops.frames import MAX_ROWS
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
@@ -29,8 +39,16 @@ def graph_of(frame: str, spec: str = "mode: parallel, max_in_flight: 32") -> Gra
 
 
 def sent(frame: str, spec: str = "mode: parallel, max_in_flight: 32") -> ChunkInput:
-    commands = Machine(graph_of(frame, spec), execution_id=1).feed(Started(NOW))
-    return next(one.input for one in commands if isinstance(one, RunChunk))
+    return begun(Machine(graph_of(frame, spec), execution_id=1, limit=STORED_BYTES))[0]
+
+
+def begun(machine: Machine) -> list[ChunkInput]:
+    """The first chunks of a run, whose items are stored where they are several."""
+    commands = machine.feed(Started(NOW))
+    for keep in [one for one in commands if isinstance(one, KeepValues)]:
+        refs = tuple(PayloadRef(f"key {n}", 10) for n, _ in enumerate(keep.values))
+        commands += machine.feed(ValuesKept(NOW, keep.id, refs))
+    return [one.input for one in commands if isinstance(one, RunChunk)]
 
 
 @pytest.mark.parametrize(
@@ -59,14 +77,23 @@ def test_the_limits_of_a_frame_are_rendered(frame: str, limits: FrameLimits) -> 
 )
 def test_a_loop_is_cut_into_frames(frame: str, ranges: list[tuple[int, int]]) -> None:
     """As many run at once as ``max_in_flight`` has places for their items."""
-    machine = Machine(graph_of(frame), execution_id=1)
-    commands = machine.feed(Started(NOW))
-    begun = [one.input for one in commands if isinstance(one, RunChunk)]
+    machine = Machine(graph_of(frame), execution_id=1, limit=STORED_BYTES)
+    chunks = begun(machine)
     [run] = machine.state.runs.values()
     assert run.loop is not None
-    found = [(one.first, len(one.items)) for one in begun]
-    assert found == ranges[: 32 // begun[0].max_in_flight]
+    found = [(one.first, one.size) for one in chunks]
+    assert found == ranges[: 32 // chunks[0].max_in_flight]
     assert [*found, *run.loop.ranges] == ranges
+
+
+def test_a_loop_has_no_frames_where_there_is_no_store() -> None:
+    machine = Machine(graph_of("frame: {max_rows: 2}"), execution_id=1)
+    commands = machine.feed(Started(NOW))
+    [chunk] = [one.input for one in commands if isinstance(one, RunChunk)]
+    assert (chunk.frame, chunk.items, chunk.max_in_flight) == (None, [0, 1, 2, 3, 4], 32)
+    [warning] = [one.event for one in commands if isinstance(one, Emit) and one.event.type == "warning"]
+    assert "submitted without NOETL_POSTGRES" in str(warning.error)
+    assert warning.meta["source"]["line"] == 7
 
 
 def test_a_sequential_loop_has_one_item_at_a_time_in_its_frame() -> None:

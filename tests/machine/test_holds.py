@@ -164,7 +164,7 @@ def test_what_cannot_be_is_refused() -> None:
     assert refused("lfet") == "the playbook has no step 'lfet': did you mean \"left\"?"
     run.ends(error(), step="left")
     assert refused("right") == "step 'right' is not held: held are left#1"
-    assert chosen_held(graph, state, "left#1", []).id == "left#1"
+    assert chosen_held(graph, state, "left#1", []).run == "left#1"
     assert refused("left", RetryRequested(run.now, 9, "left#1")) == "step 'left' is not held: no step is"
     assert retry_problem(state, []) is None
     run.pause()

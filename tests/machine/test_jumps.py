@@ -55,7 +55,7 @@ def test_a_call_again_waits_for_its_delay() -> None:
     assert (run.delays, len(run.calls)) == ([0.5, 0.5], 3)
 
 
-def test_attempts_are_counted_anew_after_a_jump() -> None:
+def test_attempts_are_counted_from_one_after_a_jump() -> None:
     retry = "{when: \"{{ output.status == 'error' }}\", then: {do: retry, attempts: 2}}"
     back = "{when: '{{ output.data < 8 }}', then: {do: jump, to: first}}"
     text = playbook(

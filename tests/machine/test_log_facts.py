@@ -32,7 +32,7 @@ LOOP = """
 """
 
 
-def test_a_loop_tells_its_items_and_what_is_done_with_each() -> None:
+def test_a_loop_logs_its_items_and_the_nested_task() -> None:
     text = _legacy(LOOP.replace("COLLECTION", "[a, bad]").replace("MODE", "mode: async, concurrency: 3"))
     run = run_text(text, _echo)
     [started] = run.of("loop.started")
@@ -56,7 +56,7 @@ def test_a_loop_tells_its_items_and_what_is_done_with_each() -> None:
     assert run.of("loop.failed")[0].result == ["a", None], "of all items, though one failed"
 
 
-def test_a_large_collection_is_not_told() -> None:
+def test_a_large_collection_is_not_logged() -> None:
     text = _legacy(LOOP.replace("COLLECTION", '"{{ range(6000) | list }}"').replace("MODE", "mode: async"))
     [started] = run_text(text, _echo).of("loop.started")
     assert started.context["collection"] == {"_truncated": True}
@@ -68,7 +68,7 @@ def test_chunks_are_counted_beside_their_items() -> None:
     assert (facts["collection_size"], facts["chunks"], facts["chunk_size"]) == (3, 2, 2)
 
 
-def test_an_update_tells_the_values_that_it_leaves() -> None:
+def test_an_update_logs_the_new_values() -> None:
     workflow = """
   - step: start
     tool: python
@@ -78,7 +78,7 @@ def test_an_update_tells_the_values_that_it_leaves() -> None:
     assert run_text(_legacy(workflow), _echo).of("ctx.updated")[0].context == {"vars": {"n": 1, "deep": {"er": 2}}}
 
 
-def test_what_the_items_of_a_loop_set_is_told_at_its_end() -> None:
+def test_values_set_by_items_are_logged_at_the_end_of_the_loop() -> None:
     text = """
 metadata: {name: t, path: tests/t}
 workflow:
@@ -95,12 +95,12 @@ workflow:
     ("workload", "told"),
     [("{a: 1}", {}), ('{a: "{{ 1 + 1 }}"}', {"workload": {"a": 2}})],
 )
-def test_a_workload_is_told_as_it_was_rendered(workload: str, told: dict[str, object]) -> None:
+def test_a_workload_is_logged_as_rendered(workload: str, told: dict[str, object]) -> None:
     run = run_text(_legacy('  - {step: start, tool: python, code: "def main(): return 1"}\n', workload), _echo)
     assert run.of("playbook.request.evaluated")[0].context == told
 
 
-def test_an_end_that_was_added_tells_of_all_steps() -> None:
+def test_an_added_end_summarises_all_steps() -> None:
     workflow = """
   - {step: start, tool: python, code: "def main(): return 1", next: fails}
   - {step: fails, tool: python, args: {item: bad}, code: "def main(item): return 1"}

@@ -144,7 +144,7 @@ def test_a_cancel_ends_the_pause_and_the_cleanup_runs() -> None:
     assert run.finish.status == "cancelled"
 
 
-def test_fail_fast_waits_with_its_cleanup_until_the_run_goes_on() -> None:
+def test_fail_fast_delays_its_cleanup_until_the_run_resumes() -> None:
     run = Controlled(BRANCHES, head=FAIL_FAST)
     run.pause()
     left, right = (one.call for one in run.of(CallTool))

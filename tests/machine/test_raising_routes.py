@@ -65,7 +65,7 @@ def test_a_way_that_raises_fails_the_step_that_went_well(dialect: str) -> None:
     assert [event.ends for event in run.of("step.failed")] == began
 
 
-def test_what_failed_before_its_way_raised_is_told_beside_it() -> None:
+def test_a_failure_before_a_route_that_raises_is_reported_too() -> None:
     text = v10(f'tool: {{kind: noop}}, next: {{arcs: [{{step: a, when: "{AFTER_FAILURE}"}}]}}')
     run = run_text(text, lambda call: error("no service", "http") if call.step == "start" else None)
     assert [(one.kind, one.handled) for one in run.finish.failures.kept] == [("http", False), ("template", False)]

@@ -266,7 +266,7 @@ def test_a_cycle_without_calls_ends_with_an_error() -> None:
     assert "cycle" in run.finish.failures.kept[0].message
 
 
-def test_a_denied_step_is_skipped_and_its_arcs_go_on() -> None:
+def test_a_denied_step_is_skipped_and_its_arcs_are_followed() -> None:
     text = playbook(
         """
   - step: start

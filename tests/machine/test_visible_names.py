@@ -59,7 +59,7 @@ def test_the_final_step_sees_what_the_table_says() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_way_on_sees_what_the_table_says(fails: bool) -> None:
+def test_a_route_sees_the_names_in_the_table(fails: bool) -> None:
     when = "{{ event.name is defined }}"
     text = playbook(
         "  - step: start\n    tool: {kind: http, url: u}\n"

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
-import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl_compiler import compile_or_raise
-from noetl_temporal.event_ids import EPOCH_MS
-from noetl_temporal.machine.commands import AnswerWait, CloseWait, Command, Emit, Finish, OpenWait, RunChunk, StartTimer
+from noetl_temporal.machine.commands import AnswerWait
 from noetl_temporal.machine.events import (
-    Answered,
     CancelRequested,
-    ChunkFinished,
-    Continued,
-    Event,
-    Resumed,
-    Signalled,
-    Started,
-    TimerFired,
     WaitClosed,
-    WaitOpened,
 )
-from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.machine.waits.wait import Signal
 
-from .playbooks import playbook
+from .paired import Pair
 
 ITEMS = """\
   - step: start
@@ -42,114 +26,6 @@ ITEMS = """\
   - {step: after, tool: {kind: wait, signal: paid}, next: {arcs: [{step: then}]}}
   - {step: then, tool: {kind: wait, signal: paid}}
 """
-
-
-class Pair:
-    """Both machines. Messages wait in order until they are delivered; facts are fed one at a time."""
-
-    def __init__(self) -> None:
-        self.graph = compile_or_raise(playbook(ITEMS))
-        self.parent = Machine(self.graph, execution_id=7)
-        self.child: LoopMachine | None = None
-        self.input: Any = None
-        self.up: deque[OpenWait | CloseWait] = deque()
-        self.down: deque[AnswerWait] = deque()
-        self.timers: dict[str, str] = {}
-        self.now, self.requests = EPOCH_MS, 0
-        self.events: list[str] = []
-        self.finish: Finish | None = None
-        self.feed(Started, {})
-
-    def feed(self, event: type[Event], *args: Any) -> None:
-        self.now += 1000
-        self._perform(self.parent.feed(event(self.now, *args)))
-        while self.parent.has_work and self.finish is None:
-            self._perform(self.parent.feed(Continued(self.now)))
-
-    def feed_child(self, event: type[Event], *args: Any) -> None:
-        assert self.child is not None
-        self.now += 1000
-        self._perform(self.child.feed(event(self.now, *args)), chunk=True)
-        while self.child.has_work:
-            self._perform(self.child.feed(Continued(self.now)), chunk=True)
-
-    def _perform(self, commands: list[Command], *, chunk: bool = False) -> None:
-        for command in commands:
-            match command:
-                case Emit(event):
-                    self.events.append(event.type)
-                case StartTimer(timer_id) if chunk:
-                    self.timers[timer_id] = timer_id
-                case RunChunk(chunk_id, given_):
-                    self.chunk_id, self.input = chunk_id, given_
-                    self.child = LoopMachine(given_)
-                    self.feed_child(Started)
-                case OpenWait() | CloseWait():
-                    self.up.append(command)
-                case AnswerWait():
-                    self.down.append(command)
-                case Finish():
-                    if not chunk:
-                        self.finish = command
-                case _:
-                    pass
-
-    # ---- what may happen, in any order ---------------------------------------------------------------------------
-
-    def signal(self, key: int | None) -> None:
-        if self.finish is None:
-            self.requests += 1
-            self.feed(Signalled, self.requests, Signal("paid", self.requests, None if key is None else str(key)))
-
-    def deliver_up(self) -> None:
-        if self.up and self.finish is None:
-            match self.up.popleft():
-                case OpenWait(wait):
-                    self.feed(WaitOpened, wait)
-                case CloseWait(wait_id, is_answered, returned):
-                    self.feed(WaitClosed, wait_id, is_answered, returned)
-
-    def deliver_down(self) -> None:
-        """A chunk that is over gives back what it is handed."""
-        if not self.down:
-            return
-        command = self.down.popleft()
-        answered = Answered(self.now, command.wait_id, command.answer)
-        if self.child is not None and self.child.report is None:
-            self.feed_child(Answered, command.wait_id, command.answer)
-        elif self.child is not None:
-            self.up.append(self.child.returned(answered))
-
-    def time_out(self, index: int) -> None:
-        """An item's wait has its time over."""
-        waits = list(self.child.state.waits.values()) if self.child is not None and not self.child.report else []
-        if index < len(waits):
-            self.feed_child(TimerFired, f"{waits[index].id}:timer")
-
-    def restore(self) -> None:
-        """Both continue as new; the chunk tells of its waits again."""
-        state = msgspec.json.decode(msgspec.json.encode(self.parent.snapshot()))
-        if self.finish is None:
-            self.parent = Machine(self.graph, execution_id=7, state=state)
-            self.feed(Resumed)
-        if self.child is not None and self.child.report is None:
-            kept = msgspec.json.decode(msgspec.json.encode(self.child.snapshot()))
-            self.child = LoopMachine(self.input, kept)
-            self.feed_child(Resumed)
-
-    def end_chunk(self) -> None:
-        """Its end arrives after all that it sent."""
-        if self.child is not None and self.child.report is not None and not (self.up or self.down):
-            report, self.child = self.child.report, None
-            self.feed(ChunkFinished, self.chunk_id, report)
-
-    def settle(self) -> None:
-        while self.up or self.down:
-            self.deliver_up()
-            self.deliver_down()
-            if self.finish is not None:
-                return
-        self.end_chunk()
 
 
 ACTIONS = st.one_of(
@@ -165,7 +41,7 @@ ACTIONS = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(ACTIONS, max_size=25))
 def test_no_signal_is_lost_or_taken_twice(actions: list[tuple[Any, ...]]) -> None:
-    pair = Pair()
+    pair = Pair(ITEMS)
     for name, *args in actions:
         getattr(pair, name)(*args)
     for _ in range(12):  # enough for whatever still waits
@@ -185,7 +61,7 @@ def test_no_signal_is_lost_or_taken_twice(actions: list[tuple[Any, ...]]) -> Non
 
 
 def test_a_signal_that_comes_too_late_for_an_item_is_the_next_waits() -> None:
-    pair = Pair()
+    pair = Pair(ITEMS)
     for _ in range(3):
         pair.deliver_up()
     pair.signal(0)
@@ -201,7 +77,7 @@ def test_a_signal_that_comes_too_late_for_an_item_is_the_next_waits() -> None:
 
 
 def test_a_chunk_that_tells_of_its_waits_again_is_handed_no_second_answer() -> None:
-    pair = Pair()
+    pair = Pair(ITEMS)
     pair.restore()
     pair.signal(0)
     pair.signal(0)
@@ -211,11 +87,12 @@ def test_a_chunk_that_tells_of_its_waits_again_is_handed_no_second_answer() -> N
 
 
 def test_a_message_of_a_chunk_that_somebody_repeats_makes_no_signal() -> None:
-    pair = Pair()
+    pair = Pair(ITEMS)
     for _ in range(3):
         pair.deliver_up()
     pair.signal(0)
     [handed] = pair.down
+    assert isinstance(handed, AnswerWait)
     wait_id = f"{handed.chunk_id} {handed.wait_id}"
     pair.settle()
     pair.down.append(handed)
@@ -226,7 +103,7 @@ def test_a_message_of_a_chunk_that_somebody_repeats_makes_no_signal() -> None:
 
 
 def test_a_loop_that_is_cancelled_while_it_waits_ends() -> None:
-    pair = Pair()
+    pair = Pair(ITEMS)
     pair.settle()
     pair.feed(CancelRequested)
     pair.feed_child(CancelRequested)

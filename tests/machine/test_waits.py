@@ -8,7 +8,7 @@ import pytest
 
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.commands import CallTool, Cancel, StartTimer
-from noetl_temporal.machine.events import CancelRequested, Decided, Event, Signalled, TimerFired
+from noetl_temporal.machine.events import CancelRequested, Decided, Event, Signalled, TimerFired, WaitOpened
 from noetl_temporal.machine.waits.refusals import (
     KEPT_SIGNALS,
     MAX_REQUESTS,
@@ -261,7 +261,7 @@ KEYED = """\
     ("key", "left"),
     [("1", ["b", "c"]), ("two", ["a", "c"]), ("other", ["a", "b"]), (None, ["b", "c"])],
 )
-def test_a_key_tells_waits_apart(key: str | None, left: list[str]) -> None:
+def test_a_key_distinguishes_waits(key: str | None, left: list[str]) -> None:
     run = Waited(KEYED)
     run.call_ends()
     run.signal("paid", key=key)
@@ -345,6 +345,16 @@ def test_two_approvals_at_once_are_one() -> None:
     assert "it was decided" in (decision_problem(run.machine.state, second, [first]) or "")
     run.decide(wait, form={"note": "x"})
     assert "it was decided" in (decision_problem(run.machine.state, second, []) or "")
+
+
+def test_an_approval_that_a_chunk_has_just_reported_can_be_decided() -> None:
+    """As where a worker died with the report, and the next one gets both in one workflow task."""
+    run = Waited(REVIEW, head="workload: {boss: eve}\n")
+    [wait] = run.waits
+    reported = wait.seen_from_outside("each/1")
+    decided = Decided(run.now, 5, reported.id, True, "ann", form={"note": "x"})
+    assert decision_problem(run.machine.state, decided, []) is not None
+    assert decision_problem(run.machine.state, decided, [WaitOpened(run.now, reported)]) is None
 
 
 @pytest.mark.parametrize(

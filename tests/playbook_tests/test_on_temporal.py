@@ -25,6 +25,15 @@ from .test_requests import HELD, PAID, REVIEW, STEPS, TIMED
 from .test_trial import CURSOR, FETCH, LOOP, PAGES
 from .trials import HEAD, file_of, loaded
 
+HELD_ITEMS = """
+workflow:
+  - step: start
+    loop: {in: [a, b, c], iterator: x, mode: parallel}
+    next: {arcs: [{step: load}]}
+  - {step: load, on_failure: hold, tool: {kind: noop, result: "{{ x }}"}, next: {arcs: [{step: met}]}}
+  - {step: met, spec: {end_loop: start}}
+"""
+
 
 class Case(NamedTuple):
     playbook: str
@@ -159,6 +168,21 @@ CASES = {
         stubs: [{step: start, error: broken}]
         requests: [{do: retry, step: start, by: ann}, {do: skip, step: start, data: {rows: 0}, by: ann}]
         expect: {route: [start, start, after], result: {rows: 0}, calls: [{step: start, times: 2}]}
+        """,
+    ),
+    "held items": Case(
+        HELD_ITEMS,
+        """
+        stubs:
+          - {step: load, iteration: 0, error: broken, times: 1}
+          - {step: load, iteration: 2, error: broken}
+          - {step: load, result: 4}
+        requests:
+          - {do: skip, step: load, iteration: 2, data: 0, by: bob}
+          - {do: retry, step: load, iteration: 0, by: ann, at: 1d}
+        expect:
+          results: {start: {results: [{load: 4}, {load: 4}, {load: 0}], stats: ...}}
+          events: [step.held, step.released]
         """,
     ),
     "a held step that nobody helps": Case(HELD, "stubs: [{step: start, error: broken}]\nexpect: {status: failed}"),

@@ -21,7 +21,6 @@ from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.frames.wire import FRAME_ACTIVITY
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.unsupported import UnsupportedError
 from noetl_temporal.worker import frame_worker, tool_worker, workflow_worker
 from tests.audit import audit_execution
 from tests.shell.conftest import Shell, history_of
@@ -203,15 +202,20 @@ async def test_a_cancelled_run_ends_its_frame_and_tells_of_it(
     assert await audit_execution(servers.postgres, handle.execution_id) == []
 
 
-async def test_a_frame_is_refused_where_nothing_could_be_stored(
+async def test_a_framed_loop_runs_without_frames_where_nothing_can_be_stored(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NOETL_POSTGRES", raising=False)
     shell = Shell(servers.temporal)
-    step = f"  - step: many\n    loop: {{in: [1], iterator: item, frame: {{}}}}\n    {TASK}\n"
-    async with shell.client(lambda _request, _context: 1) as client:
-        with pytest.raises(UnsupportedError, match="NOETL_POSTGRES"):
-            await shell.submit(client, step)
+    step = f"  - step: many\n    loop: {{in: [1, 2], iterator: item, frame: {{}}}}\n    {TASK}\n"
+    async with shell.client(lambda request, _context: request.input["n"]) as client:
+        handle = await shell.submit(client, step)
+        report = await handle.wait()
+        warnings = [event.error async for event in handle.events() if event.event_type == "warning"]
+    assert report.status == "completed"
+    assert report.result["results"] == [1, 2]
+    [told] = warnings
+    assert "submitted without NOETL_POSTGRES" in str(told)
 
 
 async def test_a_worker_that_stops_leaves_its_items_to_another(

@@ -225,7 +225,7 @@ async def test_a_worker_that_stops_finishes_what_has_begun_and_gives_back_the_re
 
 
 @pytest.mark.parametrize(("why", "status"), [("worker_shutdown", "shutdown"), ("paused", "paused")])
-async def test_an_interrupted_frame_goes_on_where_it_was(why: str, status: str, servers: Addresses) -> None:
+async def test_an_interrupted_frame_continues_where_it_was(why: str, status: str, servers: Addresses) -> None:
     gate = Gate(5)
     frame = Frame(input_of(looped(20, at_once=1)), servers.postgres, gate)
     running = frame.start()
@@ -291,7 +291,7 @@ async def test_a_store_that_is_unavailable_stops_the_frame_from_beginning_more_a
     assert len(frame.called) == 2000
 
 
-async def test_a_frame_interrupted_while_its_last_segment_waits_tells_all(
+async def test_a_frame_interrupted_while_its_last_segment_waits_reports_everything(
     servers: Addresses, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with proxy_to(servers.postgres) as proxy:

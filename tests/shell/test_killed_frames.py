@@ -157,7 +157,7 @@ async def test_a_worker_that_is_killed_while_it_stores_a_batch_stores_nothing_of
     await audited(servers, handle)
 
 
-async def test_no_item_that_a_heartbeat_told_is_called_again(servers: Addresses) -> None:
+async def test_no_item_in_a_heartbeat_is_called_again(servers: Addresses) -> None:
     async with site() as web:
         frames = Frames(servers, web, "spec: {}")
         await frames.run(frames.in_the_middle)

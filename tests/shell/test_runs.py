@@ -312,10 +312,10 @@ async def test_the_log_stands_in_headers_whole_and_in_order(shell: Shell) -> Non
     [
         ("tool: {kind: http, url: 'http://x'}", "x.yaml:6:11: error: there is no tool 'http' here: the tools are noop"),
         (
-            "loop: {cursor: {kind: duckdb, auth: pg, claim: select 1}, iterator: row}\n    tool: {kind: noop}",
+            "loop: {cursor: {kind: mysql, auth: pg, claim: select 1}, iterator: row}\n    tool: {kind: noop}",
             (
                 "x.yaml:6:11: error: a cursor claims rows of postgres only: "
-                "write kind: postgres, or loop over a collection"
+                "write kind: postgres, or read the rows in a step and loop over them"
             ),
         ),
     ],

@@ -16,11 +16,6 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
 TOOLS = ("artifact", "http", "noop", "postgres", "python")
 CURSOR = '{cursor: {kind: duckdb, auth: a, claim: "SELECT 1"}, iterator: row}'
-REGION = """\
-  next: {arcs: [{step: inside}]}
-- {step: inside, tool: {kind: noop}, next: {arcs: [{step: done}]}}
-- {step: done, spec: {end_loop: start}}
-"""
 
 
 REFUSED = [
@@ -28,10 +23,13 @@ REFUSED = [
         "- step: start\n  tool: {kind: rhai, code: x}\n",
         '6:9: error: tool kind "rhai" is not supported: there is no maintained interpreter',
     ),
-    (f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n", "6:9: error: a cursor claims rows of postgres only"),
     (
-        f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}".replace("tool:", "on_failure: hold, tool:"),
-        "8:30: error: a step inside of a loop over several steps cannot be held",
+        f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n",
+        "6:9: error: a cursor cannot claim rows of duckdb: only one process at a time can open the file",
+    ),
+    (
+        f"- step: start\n  loop: {CURSOR.replace('duckdb', 'mysql')}\n  tool: {{kind: noop}}\n",
+        "6:9: error: a cursor claims rows of postgres only: write kind: postgres, or read the rows",
     ),
     (
         "- step: start\n  tool: {kind: noop, sink: {kind: gcs, url: u}}\n",
@@ -63,16 +61,6 @@ def test_secrets_of_the_keychain_run(read: str) -> None:
     result = compile_text(f"{HEAD}workflow:\n{workflow}", "p")
     assert result.graph is not None
     assert (result.diagnostics, unsupported(result.graph, TOOLS)) == ((), [])
-
-
-FRAMED = "- step: start\n  loop: {in: [1], iterator: i, frame: {}}\n  tool: {kind: noop, spec: SPEC}\n"
-
-
-def test_a_frame_needs_a_store() -> None:
-    graph = compile_or_raise(f"{HEAD}workflow:\n{FRAMED.replace('SPEC', '{}')}", "p")
-    assert unsupported(graph, TOOLS) == []
-    [found] = unsupported(graph, TOOLS, has_store=False)
-    assert found.startswith("p:6:39: error: a frame stores its progress in Postgres: set NOETL_POSTGRES")
 
 
 def test_the_built_in_tools_are_those_that_this_distribution_registers() -> None:
@@ -111,13 +99,3 @@ def test_a_playbook_that_only_a_template_may_name_is_refused_when_it_is_called()
     calls, problems = check_calls(graph, pin_graphs([("c", child)]), TOOLS)
     assert problems == []
     assert "there is no tool 'shell' here" in calls.problems[child.digest]
-
-
-def test_a_cursor_does_not_span_several_steps() -> None:
-    loop = '{cursor: {kind: postgres, claim: "SELECT 1"}, iterator: i}'
-    over_steps = f"- step: start\n  loop: {loop}\n{REGION}"
-    inside = f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}".replace("tool:", f"loop: {loop}, tool:")
-    for steps in (over_steps, inside):
-        graph = compile_or_raise(f"{HEAD}workflow:\n{steps}")
-        [told] = [line.partition("error: ")[2] for line in unsupported(graph, TOOLS)]
-        assert told.startswith("a loop over a cursor cannot span several steps, or be inside a loop that does")

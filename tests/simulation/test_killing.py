@@ -13,7 +13,14 @@ from noetl_compiler import compile_text
 
 
 @pytest.mark.parametrize(
-    "text", [plain_loop(framed=False), plain_loop(framed=True), cursor_loop(4)], ids=["plain", "framed", "cursor"]
+    "text",
+    [
+        plain_loop(framed=False),
+        plain_loop(framed=True),
+        cursor_loop(4, over_steps=False),
+        cursor_loop(4, over_steps=True),
+    ],
+    ids=["plain", "framed", "cursor", "steps"],
 )
 def test_a_playbook_to_kill_at_compiles(text: str) -> None:
     found = compile_text(text, "killing.yaml")

@@ -37,7 +37,9 @@ _CHOWN, _OVERRIDE, _READ_ANY, _KILL, _SETGID, _SETUID = (1 << bit for bit in (0,
 
 
 class TaskAccount:
-    """``held``: a description. ``counted``: a limit on processes counts only those of the task. ``shared_memory``:
+    """The account of a task.
+
+    ``held``: a description. ``counted``: a limit on processes counts only those of the task. ``shared_memory``:
     /dev/shm is separate. ``keeps_attributes``: the task cannot change permissions, owners, times and extended
     attributes of files that it does not own.
     """

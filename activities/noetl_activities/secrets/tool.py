@@ -14,7 +14,10 @@ _FIELD = "value"
 
 
 class SecretsTool:
-    """``provider, secret_name|name, version``."""
+    """The tool secrets. Its fields:
+
+    ``provider, secret_name|name, version``.
+    """
 
     spec = built_in(SECRETS_TOOL)
 

@@ -48,7 +48,7 @@ def _statements(config: dict[str, Json], entry: Entry) -> Callable[[int], Store]
 
 
 async def find_duckdb(config: dict[str, Json], key: str, n: int) -> str | None:
-    """The outcome of a call in the ledger of this sink, None if there is none."""
+    """Return the outcome of a call in the ledger of this sink, None if there is none."""
     place = await _place(config, key)
     if not await asyncio.to_thread(has_file, place):
         return None

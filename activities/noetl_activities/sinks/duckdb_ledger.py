@@ -21,7 +21,7 @@ def ensure(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def find(connection: duckdb.DuckDBPyConnection, key: str, n: int) -> str | None:
-    """The outcome of a call, None if the ledger has none."""
+    """Return the outcome of a call, None if the ledger has none."""
     try:
         found = connection.execute(_OUTCOME, [key, n]).fetchone()
     except duckdb.CatalogException:

@@ -39,7 +39,7 @@ async def store_postgres(
 
 
 async def find_postgres(config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext) -> str | None:
-    """The outcome of a call in the ledger of this sink, None if there is none or no ledger."""
+    """Return the outcome of a call in the ledger of this sink, None if there is none or no ledger."""
     try:
         async with connected(auth, config, context) as connection:
             return await ledger.find(connection, key, n)

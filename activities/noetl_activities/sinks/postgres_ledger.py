@@ -98,7 +98,10 @@ delete from noetl_ledger.outcome where ctid = any(array(
 
 
 class RecordedOutcome(NamedTuple):
-    """``is_kept``: the outcome is in the ledger. ``rival`` is another one that was there before."""
+    """The result of writing an outcome to the ledger.
+
+    ``is_kept``: the outcome is in the ledger. ``rival`` is another one that was there before.
+    """
 
     is_kept: bool = False
     rival: str | None = None
@@ -147,12 +150,12 @@ async def warn(connection: Connection) -> None:
 
 
 async def find(connection: Connection, key: str, n: int) -> str | None:
-    """The outcome of a call; None if the ledger lacks it or cannot be read."""
+    """Return the outcome of a call; None if the ledger lacks it or cannot be read."""
     return await outcome(connection, key, n) if await access(connection) == "usable" else None
 
 
 async def outcome(connection: Connection, key: str, n: int) -> str | None:
-    """The outcome of a call in a usable ledger; None if there is none."""
+    """Return the outcome of a call in a usable ledger; None if there is none."""
     found = await connection.fetchval(_OUTCOME, key, n)
     return None if found is None else str(found)
 
@@ -193,7 +196,7 @@ async def claim_all(connection: Connection, entries: Iterable[tuple[str, int, st
 
 
 async def find_all(connection: Connection, calls: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
-    """The stored outcomes of these calls ``(key, n)``; empty if the ledger cannot be read."""
+    """Return the stored outcomes of these calls ``(key, n)``; empty if the ledger cannot be read."""
     if await access(connection) != "usable":
         return {}
     keys, ns = zip(*calls, strict=True)

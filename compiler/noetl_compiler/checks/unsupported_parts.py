@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl_compiler.codes import Code
-from noetl_compiler.framing import repeated_steps, unframed_loops
+from noetl_compiler.framing import unframed_loops
 from noetl_compiler.graph import Span
 from noetl_compiler.language.unsupported import (
-    CURSOR,
-    CURSOR_REGION,
-    CURSORS,
-    HELD_REGION,
     RESULT_REFERENCE,
     Unsupported,
+    cursor_over,
     fetches_result,
 )
 from noetl_compiler.report import Report
@@ -38,22 +35,16 @@ def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
 
 
 def _unsupported_parts(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupported]]:
-    inside = repeated_steps(playbook)
     for step in playbook.steps:
         if not report.has_error_in(step.name.span):
-            yield from _parts_of_loop(step, is_inside=step.name.text in inside)
-            held = step.on_failure or playbook.on_failure
-            if step.name.text in inside and held is not None and held.action == "hold":
-                yield held.span, HELD_REGION
+            yield from _parts_of_loop(step)
     for task in all_tasks(playbook):
         if fetches_result(task.kind.text, names_in(task.config), names_in(task.input)):
             yield task.span, RESULT_REFERENCE
 
 
-def _parts_of_loop(step: Step, *, is_inside: bool) -> Iterator[tuple[Span, Unsupported]]:
+def _parts_of_loop(step: Step) -> Iterator[tuple[Span, Unsupported]]:
     cursor = step.loop.body.cursor if step.loop is not None else None
-    if cursor is not None and cursor.kind not in CURSORS:
-        yield cursor.span, CURSOR
-    has_region = step.item_routes is not None or not (step.tasks or step.sinks)
-    if cursor is not None and (is_inside or has_region):
-        yield cursor.span, CURSOR_REGION
+    part = None if cursor is None else cursor_over(cursor.kind)
+    if cursor is not None and part is not None:
+        yield cursor.span, part

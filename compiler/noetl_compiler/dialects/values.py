@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import kind_of
@@ -107,16 +108,10 @@ def _text(node: Node | None, report: Report, expected: str) -> ScalarNode | None
 
 def amount(node: Node | None, report: Report) -> Value | None:
     """Read a number, or a template that renders to one."""
-    if node is None:
-        return None
-    if isinstance(node, ScalarNode):
-        if node.template_span or _is_number(node.value):
-            forbid_negative(node, report)
-            return value_of(node)
-        if (found := numeral(node.text)) is not None:
-            return Value(found)
-    report.error(Code.WRONG_TYPE, node.span, f"expected a number or a template, not {kind_of(node)}")
-    return None
+    found = _number(node, report, numeral)
+    if found is None and node is not None:
+        report.error(Code.WRONG_TYPE, node.span, f"expected a number or a template, not {kind_of(node)}")
+    return found
 
 
 def count(node: Node | None, report: Report) -> Value | None:
@@ -129,17 +124,22 @@ def count(node: Node | None, report: Report) -> Value | None:
 
 def seconds(node: Node | None, report: Report) -> Value | None:
     """Read a duration as seconds: ``30``, ``"30s"``, ``"500ms"``, ``"5m"``, or a template that renders to one."""
-    if node is None:
+    found = _number(node, report, duration)
+    if found is None and node is not None:
+        message = 'expected a duration such as 30 or "30s"'
+        report.error(Code.WRONG_VALUE, node.span, message, "units are " + list_units('"'))
+    return found
+
+
+def _number(node: Node | None, report: Report, parse: Callable[[str], float | None]) -> Value | None:
+    """Read a number, a template, or a text that ``parse`` converts; None for anything else."""
+    if not isinstance(node, ScalarNode):
         return None
-    if isinstance(node, ScalarNode):
-        if node.template_span or _is_number(node.value):
-            forbid_negative(node, report)
-            return value_of(node)
-        if (found := duration(node.text)) is not None:
-            return Value(found)
-    message = 'expected a duration such as 30 or "30s"'
-    report.error(Code.WRONG_VALUE, node.span, message, "units are " + list_units('"'))
-    return None
+    if node.template_span or _is_number(node.value):
+        forbid_negative(node, report)
+        return value_of(node)
+    found = parse(node.text)
+    return None if found is None else Value(found)
 
 
 def timeout(node: Node | None, report: Report) -> Timeout | None:

@@ -30,7 +30,9 @@ class PinnedPlaybook(msgspec.Struct, frozen=True):
 
 
 class PinnedCalls(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``playbooks`` has all that may be called, by digest. ``pins`` maps the digest of a caller and the name in a
+    """The playbooks that a run may call.
+
+    ``playbooks`` has all that may be called, by digest. ``pins`` maps the digest of a caller and the name in a
     literal call to the digest of the called playbook. ``names`` maps names for the templated calls of any caller, and
     is empty if there are none. ``problems`` says why a playbook cannot run here, by digest.
     """

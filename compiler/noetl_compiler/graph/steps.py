@@ -132,7 +132,7 @@ class AdmitRule(msgspec.Struct, frozen=True):
 
 
 class EnterRule(msgspec.Struct, frozen=True):
-    """What a step sets on entry, before its loop or its first task."""
+    """The names that a step sets on entry, before its loop or its first task."""
 
     set: tuple[Assign, ...]
     span: Span

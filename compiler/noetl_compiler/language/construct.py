@@ -21,7 +21,9 @@ __all__ = ["Construct", "Extension", "Key", "without_effect"]
 
 
 class Extension(NamedTuple):
-    """What other engines of v10 do not know: the path of the key, and what v10 cannot say without it."""
+    """An extension, which other engines of v10 do not know: the path of the key, and what v10 cannot express without
+    it.
+    """
 
     path: str
     gap: str
@@ -85,6 +87,10 @@ class Construct:
     def by_name(self) -> Mapping[str, Key]:
         """Every spelling -> its key."""
         return MappingProxyType({name: key for key in self.keys for name in key.names})
+
+    def about_of(self, name: str) -> str:
+        """Return the description of a key, for schemas of other dialects that have it too. Raises KeyError."""
+        return self.by_name[name].about
 
     @cached_property
     def spellings(self) -> Mapping[str, tuple[str, ...]]:

@@ -18,7 +18,10 @@ SQL = "sql_"
 
 
 class ErrorKind(NamedTuple):
-    """``when`` it is the kind of an error. Where only errors with some codes are retryable, ``codes`` has them."""
+    """A kind of error.
+
+    ``when`` it is the kind of an error. Where only errors with some codes are retryable, ``codes`` has them.
+    """
 
     when: str
     is_retryable: bool = False

@@ -6,15 +6,13 @@ Kinds of tools are not among them: whether one can run is part of its descriptio
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 __all__ = [
-    "CURSOR",
-    "CURSORS",
-    "CURSOR_REGION",
-    "HELD_REGION",
     "RESULT_REFERENCE",
     "Unsupported",
+    "cursor_over",
     "fetches_result",
 ]
 
@@ -29,15 +27,20 @@ class Unsupported(NamedTuple):
         return f"{self.problem}: {self.remedy}"
 
 
-CURSOR = Unsupported("a cursor claims rows of postgres only", "write kind: postgres, or loop over a collection")
-CURSOR_REGION = Unsupported(
-    "a loop over a cursor cannot span several steps, or be inside a loop that does", "give the loop a task of its own"
-)
-CURSORS = frozenset({"postgres"})
-"""The databases that rows can be claimed from."""
+def cursor_over(database: str) -> Unsupported | None:
+    """Why rows of this kind of database cannot be claimed; None if they can (dev/decisions/0083)."""
+    if database == "postgres":
+        return None
+    problem = _UNCLAIMED.get(database, "a cursor claims rows of postgres only")
+    return Unsupported(problem, "write kind: postgres, or read the rows in a step and loop over them")
 
-HELD_REGION = Unsupported(
-    "a step inside of a loop over several steps cannot be held", "write on_failure: fail in the step"
+
+_UNCLAIMED: Mapping[str, str] = MappingProxyType(
+    {
+        "duckdb": "a cursor cannot claim rows of duckdb: only one process at a time can open the file, and rows of a "
+        "worker that hangs would not come back",
+        "snowflake": "a cursor cannot claim rows of snowflake: its UPDATE does not return the rows that it changes",
+    }
 )
 RESULT_REFERENCE = Unsupported(
     "a result has no reference by which an artifact task could fetch it",

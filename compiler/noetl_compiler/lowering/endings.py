@@ -27,7 +27,10 @@ _OF_THE_RUN = (START | WORKLOAD) - {"now", "keychain"}
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """``arrival`` is inside of the region. ``args``, ``result`` and ``set`` are those of the end itself."""
+    """The lowered end of a loop over steps.
+
+    ``arrival`` is inside of the region. ``args``, ``result`` and ``set`` are those of the end itself.
+    """
 
     arrival: Step
     args: Value

@@ -24,9 +24,9 @@ __all__ = ["RouteLowering", "passed_names", "routers_of"]
 
 
 class RouteLowering(msgspec.Struct, frozen=True):
-    """How the ways of one level are lowered.
+    """Lowers the routes of one level of steps.
 
-    ``last`` is where a path ends that names no way on. ``end`` is the end of the loop around, which is called ``last``
+    ``last`` is where a path without ``next`` ends. ``end`` is the end of the loop around, which is called ``last``
     inside.
     """
 

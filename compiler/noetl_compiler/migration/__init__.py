@@ -42,7 +42,9 @@ _CRLF = re.compile(r"[^\r\n]*\r\n")
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """``compiled`` is the playbook as it was, ``text`` as it is now: None when it has errors or ``defect`` says
+    """The result of migrating a playbook.
+
+    ``compiled`` is the playbook as it was, ``text`` as it is now: None when it has errors or ``defect`` says
     where the result would mean something else, which is a fault of ours. ``notes`` are in reading order.
     """
 

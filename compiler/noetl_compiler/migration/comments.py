@@ -26,7 +26,10 @@ _BLANK_LINE = re.compile(rf"{_BREAK}[ \t]*{_BREAK}[ \t]*\Z")
 
 
 class Comment(msgspec.Struct, frozen=True):
-    """``text`` with its ``#``. ``trailing``: something precedes it on its line. ``apart``: a blank line does."""
+    """A comment in the text.
+
+    ``text`` with its ``#``. ``trailing``: something precedes it on its line. ``apart``: a blank line does.
+    """
 
     text: str
     offset: int

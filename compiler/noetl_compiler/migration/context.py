@@ -22,7 +22,10 @@ class Note(msgspec.Struct, frozen=True, order=True):
 
 
 class MigrationContext(msgspec.Struct, frozen=True):
-    """``notes`` grows while the playbook is emitted."""
+    """The playbook that is migrated, the nodes of its text, and the notes so far.
+
+    ``notes`` grows while the playbook is emitted.
+    """
 
     playbook: Playbook
     origins: SourceLookup

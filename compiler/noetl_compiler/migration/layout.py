@@ -36,7 +36,7 @@ class _MovedPlace(msgspec.Struct, frozen=True, order=True):
 
 
 class _Margin(msgspec.Struct):
-    """What goes before each line and to the end of it."""
+    """The comments before each line and at its end."""
 
     before: dict[int, list[Comment]] = msgspec.field(default_factory=lambda: defaultdict[int, list[Comment]](list))
     behind: dict[int, list[Comment]] = msgspec.field(default_factory=lambda: defaultdict[int, list[Comment]](list))

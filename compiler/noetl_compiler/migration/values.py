@@ -38,7 +38,7 @@ def emit_condition(when: Template | None) -> ScalarNode | None:
 
 
 def emit_duration(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
-    """Seconds as the author wrote them; a fraction that he did not write gets its unit."""
+    """Return seconds as the author wrote them; a fraction that he did not write gets its unit."""
     if value is None or not isinstance(value.data, float) or region.kept(value.data, name, *older):
         return emit_value(region, value, name, *older)
     own = region.text(name, *older)
@@ -51,7 +51,7 @@ def _with_unit(seconds: float) -> str | float:
 
 
 def emit_timeout(region: Region, limit: Timeout | None) -> Node | None:
-    """Seconds as a whole, or ``{connect, read, total}``."""
+    """Return seconds as a whole, or ``{connect, read, total}``."""
     if limit is None:
         return None
     total = emit_duration(region, limit.total, "timeout", "total", "timeout_seconds", "timeout_s", "deadline_s")

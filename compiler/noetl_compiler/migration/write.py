@@ -51,7 +51,7 @@ def write(document: MappingNode, source: SourceFile, root: Node | None = None) -
 
 
 class _SourceStyle:
-    """How the author wrote what is written again."""
+    """The styles of the author's text, for the parts that are written again."""
 
     def __init__(self, source: SourceFile, root: Node | None) -> None:
         self._source = source

@@ -55,7 +55,7 @@ TOO_MANY_LEVELS = f"there are more than {MAX_DEPTH} levels"
 
 
 class Size(NamedTuple):
-    """What a node has in it with its aliases written out; ``height`` is 0 for a scalar."""
+    """The size of a node with its aliases expanded; ``height`` is 0 for a scalar."""
 
     nodes: int
     chars: int
@@ -67,7 +67,7 @@ class Size(NamedTuple):
 
 
 class Budget:
-    """What was used so far. What uses more says of what there is too much, ``""`` while all is well."""
+    """The budget used so far. Methods that use more return what exceeds the budget, ``""`` if nothing does."""
 
     __slots__ = ("_chars", "_merged", "_nodes", "_repeated_chars", "_repeated_nodes")
 

@@ -30,8 +30,8 @@ __all__ = ["DIALECTS", "Schema", "json_schema", "models_of", "schema_of_all"]
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """What a dialect has of its own. ``usual`` are older names that are its usual ones, so not deprecated. Where it
-    ``binds`` fields, see Calls.
+    """The parts of a schema that differ by dialect. ``usual`` are older names that are usual there, so not deprecated.
+    Where it ``binds`` fields, see Calls.
     """
 
     steps: Callable[[Calls], Models]
@@ -53,7 +53,7 @@ DIALECTS: tuple[Dialect, ...] = tuple(_OWN)
 
 
 def models_of(dialect: Dialect, kinds: ToolKinds = KNOWN_KINDS) -> Models:
-    """Everything that has a name of its own in a dialect's schema; no two have the same."""
+    """Return everything that has a name of its own in a dialect's schema; no two have the same."""
     own = _OWN[dialect]
     calls = Calls(own.binds, kinds)
     return (*SHARED, *RETRIES, *routes(loose=dialect == "v1"), *tasks(calls), *workbook(calls), *own.steps(calls))

@@ -50,7 +50,7 @@ _SPEC_WORDS = tuple(key.name for key in tables.TASK_SPEC.keys if key.name not in
 
 
 class Calls(msgspec.Struct, frozen=True):
-    """How a dialect writes calls, and of which ``kinds`` they may be.
+    """The form of calls in a dialect, and their ``kinds``.
 
     Where it ``binds`` fields, what a tool needs may be among the names bound for it.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.language import keys
 from noetl_compiler.language.constructs.routes import SET
 from noetl_compiler.language.constructs.sinks import sink_and_save
-from noetl_compiler.language.constructs.steps import STEP_SPEC
+from noetl_compiler.language.constructs.steps import STEP, STEP_SPEC
 from noetl_compiler.language.words import CASE_ON_ERROR, ROUTE_MODES
 from noetl_compiler.schema.calls import CALLED, DESC, Calls, by_kind
 from noetl_compiler.schema.case_actions import case_actions
@@ -39,7 +39,7 @@ _STEP = Model(
     "any_step",
     "Keys of every step.",
     (
-        Property("step", "The name of the step, as routes and templates use it.", NAME, required=True),
+        Property("step", STEP.about_of("step"), NAME, required=True),
         DESC,
         Property(
             "case", "Rules about the events of the step, tried in order at each event.", list_of(ref("case_rule"))
@@ -48,7 +48,7 @@ _STEP = Model(
         Property("input", "Names and values for the tool.", NAMES, older=keys.INPUT[1:]),
         Property("vars", "Names to set when the step has ended, usually from its result.", MAPPING),
         *properties(SET),
-        Property("result", "The result of the step, instead of its tool's result."),
+        Property("result", STEP_SPEC.about_of("returns")),
         Property("next", "The next steps when no rule routes.", ref("next")),
         Property("timeout", "How long the step may take.", TIMEOUT),
         Property("retry", "When to call the tool again.", ref("retry")),
@@ -98,7 +98,7 @@ def steps(calls: Calls) -> Models:
             "step",
             "A step: it calls its tool, and its rules decide what follows.",
             (
-                Property("step", "The name of the step, as routes and templates use it.", NAME, required=True),
+                Property("step", STEP.about_of("step"), NAME, required=True),
                 Property("tool", _TOOL, any_of(ref("tool_with_loop"), ref("tool"), kind_words)),
             ),
             open=True,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from noetl_compiler.language import keys
-from noetl_compiler.language.constructs.policies import COLLECT
+from noetl_compiler.language.constructs.policies import ACTION, COLLECT, RULE
+from noetl_compiler.language.constructs.routes import TARGET
+from noetl_compiler.language.constructs.steps import STEP_SPEC
 from noetl_compiler.language.sinks import EVENT_KINDS, STORES
 from noetl_compiler.language.words import BACKOFFS, GATHERINGS
 from noetl_compiler.schema.calls import DESC, Calls, by_kind
@@ -35,7 +37,7 @@ _ACTIONS = (
     Property("next", "The next step or steps.", ref("case_next")),
     Property("set", "Names to set.", _ASSIGNED),
     Property("vars", "Names to set.", _ASSIGNED),
-    Property("result", "The result of the step, instead of its tool's result."),
+    Property("result", STEP_SPEC.about_of("returns")),
     Property("fail", "Fails the step, with this message.", any_of(ref("failure"), {"not": MAPPING})),
     Property("skip", "Whether the rest of the step is skipped.", FLAG),
     Property("retry", "Repeats the call, with changed values if there are any.", any_of(ref("repeat"), ref("calls"))),
@@ -65,8 +67,8 @@ _ACTIONS_OF_RULES: Models = (
                 'The condition, usually about "event.name", or "else".',
                 {**CONDITION, "pattern": rf"{CONDITION['pattern']}|^\s*[Ee]lse\s*$"},
             ),
-            Property("then", "What to do when the condition holds.", one_or_more(ref("case_action"))),
-            Property("else", "What to do when no earlier rule matched.", ref("case_otherwise")),
+            Property("then", RULE.about_of("then"), one_or_more(ref("case_action"))),
+            Property("else", RULE.about_of("else"), ref("case_otherwise")),
         ),
         needs=(("then", "else"),),
     ),
@@ -75,8 +77,8 @@ _ACTIONS_OF_RULES: Models = (
         "leading_action",
         "What a rule does, and the next step.",
         (
-            Property("step", "The step to go on to.", NAME, required=True),
-            Property("input", "Names and values for the next step.", NAMES, older=keys.INPUT[1:]),
+            Property("step", "The next step.", NAME, required=True),
+            Property("input", TARGET.about_of("input"), NAMES, older=keys.INPUT[1:]),
             *_ACTIONS,
         ),
         open=True,
@@ -84,8 +86,8 @@ _ACTIONS_OF_RULES: Models = (
     ),
     Model(
         "otherwise_case",
-        "What to do when no earlier rule matched.",
-        (Property("then", "What to do when no earlier rule matched.", one_or_more(ref("case_action")), required=True),),
+        RULE.about_of("else"),
+        (Property("then", RULE.about_of("else"), one_or_more(ref("case_action")), required=True),),
     ),
     Model(
         "named_task",
@@ -123,7 +125,7 @@ _ACTIONS_OF_RULES: Models = (
             ),
             Property("backoff_multiplier", "The factor by which the delay grows.", NUMBER, older=("multiplier",)),
             Property("backoff", "How the delay grows from call to call.", described_words(BACKOFFS.about)),
-            Property("max_delay", "The upper limit of a growing delay.", SECONDS),
+            Property("max_delay", ACTION.about_of("max_delay"), SECONDS),
             Property("jitter", "Whether delays are randomised.", FLAG),
             Property("args", "The names that change in the next call.", MAPPING, older=("with", "input")),
             Property("url", "The address of the next call.", older=("endpoint",)),

@@ -49,7 +49,7 @@ def _last(path: str) -> str:
 def paths_below(
     starts: Mapping[str, Sequence[Model]], models_in: Callable[[Schema], Sequence[Model]]
 ) -> tuple[str, ...]:
-    """A path to every key below the models of each start, the shortest first; each mapping is entered once."""
+    """Return a path to every key below the models of each start, the shortest first; each mapping is entered once."""
     found: list[str] = []
     waiting, entered = list(starts.items()), set[str]()
     for path, models in waiting:

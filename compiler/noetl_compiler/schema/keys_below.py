@@ -16,7 +16,10 @@ _REF = "#/definitions/"
 
 
 class KeysBelow(NamedTuple):
-    """``known`` keys of the language; ``is_open`` if only the author's own names are there."""
+    """The keys that a mapping may have.
+
+    ``known`` keys of the language; ``is_open`` if only the author's own names are there.
+    """
 
     known: frozenset[str] = frozenset()
     is_open: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from noetl_compiler.language import keys
+from noetl_compiler.language.constructs.steps import STEP, STEP_SPEC
 from noetl_compiler.language.tools import PSEUDO_KINDS
 from noetl_compiler.schema.calls import CALLED, DESC, Calls, by_kind
 from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
@@ -21,12 +22,12 @@ _STEP = Model(
     "any_step",
     "Keys of every step.",
     (
-        Property("step", "The name of the step, as routes and templates use it.", NAME, required=True),
+        Property("step", STEP.about_of("step"), NAME, required=True),
         DESC,
         Property("loop", "Runs the step's tool once for each item of a list.", ref("loop")),
-        Property("next", "The next steps, with their conditions.", ref("next")),
+        Property("next", STEP.about_of("next"), ref("next")),
         Property("vars", "Names to set when the step has ended, usually from its result.", MAPPING),
-        Property("result", "The result of the step, instead of its tool's result."),
+        Property("result", STEP_SPEC.about_of("returns")),
         without_effect("as", _REACHED),
         without_effect("pass", _REACHED),
     ),
@@ -66,14 +67,14 @@ def steps(calls: Calls) -> Models:
         Model(
             "nested_step",
             "A step whose tasks are written as in newer dialects.",
-            (Property("tool", "The task of the step, or the list of its tasks.", ref("tool"), required=True),),
+            (Property("tool", STEP.about_of("tool"), ref("tool"), required=True),),
             borrowed=(_STEP,),
         ),
         Model(
             "step",
             "A step: it calls its tool, and follows the routes in next.",
             (
-                Property("step", "The name of the step, as routes and templates use it.", NAME, required=True),
+                Property("step", STEP.about_of("step"), NAME, required=True),
                 Property(
                     "tool",
                     "The kind of tool to call, with its fields beside it.",

@@ -35,11 +35,11 @@ _TYPES: Mapping[str, str] = {
 
 
 class UnknownPathError(LookupError):
-    """There is no such key; the message names the nearest."""
+    """The key is unknown; the message names the nearest."""
 
 
 class KeyEntry(NamedTuple):
-    """What is known of a key, a construct or a tool kind.
+    """The description of a key, a construct or a tool kind.
 
     ``value`` says in words what it may be, "" for a construct. ``choices`` are allowed words with their meanings,
     ``older`` other names of the key. ``keys`` are those of the mapping that it is or holds, ``shared`` those that every

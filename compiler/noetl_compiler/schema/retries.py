@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.language import defaults
-from noetl_compiler.language.constructs.policies import COLLECT
+from noetl_compiler.language.constructs.policies import ACTION, COLLECT
 from noetl_compiler.language.constructs.sinks import sink_and_save
 from noetl_compiler.language.words import BACKOFFS
 from noetl_compiler.schema.from_table import properties
@@ -71,7 +71,7 @@ _FAILURE = (
 
 _WHILE = Property("while", "There is another call as long as this holds after a success.", CONDITION, older=("when",))
 _REPETITION = (
-    Property("next_call", "The fields of the tool that change in the next call, such as params.", MAPPING),
+    Property("next_call", ACTION.about_of("patch"), MAPPING),
     Property(
         "max_attempts", f"The maximum number of calls, {defaults.PAGES} by default.", AMOUNT, older=("max_iterations",)
     ),

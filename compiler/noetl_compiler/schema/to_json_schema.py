@@ -20,7 +20,7 @@ def definitions(places: Models, own: Collection[str]) -> Schema:
 
 
 def _properties(place: Model, own: Collection[str]) -> Schema:
-    """Every property under each of its names."""
+    """Return every property under each of its names."""
     rendered: Schema = {}
     for one in place.properties:
         rendered[one.name] = _property(one, one.about, deprecated=one.deprecated and one.name not in own)

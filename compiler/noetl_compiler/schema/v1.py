@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.language.constructs.loops import LOOP_KEYS
 from noetl_compiler.language.constructs.sinks import sink_and_save
+from noetl_compiler.language.constructs.steps import STEP, STEP_SPEC
 from noetl_compiler.language.words import V1_ON_ERROR
 from noetl_compiler.schema.calls import DESC, INPUT, Calls
 from noetl_compiler.schema.from_table import properties
@@ -30,7 +31,7 @@ __all__ = ["OWN_WORDS", "steps"]
 OWN_WORDS = frozenset({"with", "collection", "element", "filter", "save", "task"})
 """What newer dialects have other words for."""
 
-_NAME = Property("step", "The name of the step, as routes and templates use it.", NAME)
+_NAME = Property("step", STEP.about_of("step"), NAME)
 _NAMED = (("step", "name"),)
 """A step with a type may have its name in "name"."""
 
@@ -47,9 +48,9 @@ _STEP = Model(
             'Runs the step once for each item; without a call, the steps from here to the one with its "end_loop".',
             ref("loop"),
         ),
-        Property("end_loop", "The step whose loop over steps ends here.", NAME),
+        Property("end_loop", STEP_SPEC.about_of("end_loop"), NAME),
         Property("result", "The result of the step, instead of its call's result.", older=("return",)),
-        Property("next", "The next steps, with their conditions.", ref("next")),
+        Property("next", STEP.about_of("next"), ref("next")),
         Property(
             "on_error",
             'The next step after a failure; "continue" routes as after a success.',
@@ -61,7 +62,7 @@ _STEP = Model(
     open=True,
 )
 _CALL = Property("call", "The call of the step: a name, or a mapping of fields.", ref("called"), required=True)
-_SINKS = properties(sink_and_save("Where the results of the whole loop are stored."))
+_SINKS = properties(sink_and_save(STEP_SPEC.about_of("sink")))
 
 _NOT_FLAT = ("cursor", "policy", "frame", "distribution")
 _ITERATED = tuple(
@@ -120,7 +121,7 @@ def steps(calls: Calls) -> Models:
         Model(
             "nested_step",
             "A step whose tasks are written as in newer dialects.",
-            (Property("tool", "The task of the step, or the list of its tasks.", ref("tool"), required=True), INPUT),
+            (Property("tool", STEP.about_of("tool"), ref("tool"), required=True), INPUT),
             borrowed=(_STEP,),
         ),
         Model(

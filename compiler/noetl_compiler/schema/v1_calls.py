@@ -49,7 +49,7 @@ class Form(msgspec.Struct, frozen=True):
         return (*(place for _, place in self._kinds()), self._saving())
 
     def choice(self, otherwise: Schema) -> Schema:
-        """The place of a call, by the word for its kind or else by what it has."""
+        """Return the place of a call, by the word for its kind or else by what it has."""
         spelled = ((word, place) for kind, place in self._kinds() for word in (kind, *_OLDER_WORDS.get(kind, ())))
         return first_of(
             (self._only_saves(), ref(f"saving_{self.name}")),

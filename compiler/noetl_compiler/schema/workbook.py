@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from noetl_compiler.language.constructs.calls import WORKBOOK_TASK
+from noetl_compiler.language.constructs.calls import TASK, WORKBOOK_TASK
+from noetl_compiler.language.constructs.playbook import PLAYBOOK
 from noetl_compiler.language.constructs.sinks import sink_and_save
 from noetl_compiler.schema.calls import ASSERT, DESC, RETURN_AND_ON_ERROR, Calls, by_kind
 from noetl_compiler.schema.from_table import properties, property_of
@@ -64,13 +65,13 @@ def _around(unfinished: Schema) -> Models:
                 _LABEL,
                 Property("tool", "The call of a tool.", any_of(ref("item"), unfinished), required=True),
                 DESC,
-                *properties(sink_and_save("Where the result is stored, in the same call.")),
+                *properties(sink_and_save(TASK.about_of("sink"))),
                 ASSERT,
             ),
         ),
         Model(
             "workbook_mapping",
-            "Tasks with a name, which steps run with kind: workbook.",
+            PLAYBOOK.about_of("workbook"),
             (Property("tasks", "The tasks, by name or as a list.", any_of(_LISTED, _MAPPED), required=True),),
             open=True,
         ),

@@ -23,6 +23,7 @@ __all__ = [
     "MAX_NODES_PASSED_ON",
     "MAX_STEPS",
     "NODES_A_CONTAINER",
+    "TOO_MANY_BITS",
     "BudgetExceededError",
     "NotDataError",
     "RenderBudget",
@@ -30,6 +31,8 @@ __all__ = [
     "check_text",
     "current_budget",
 ]
+
+TOO_MANY_BITS = "the template yields a number of more than 64 bits"
 
 MAX_STEPS = 2_000_000
 MAX_CHARS = 10_000_000
@@ -83,7 +86,7 @@ def check_number(number: float) -> None:
         if not math.isfinite(number):
             raise NotDataError(f"the template yields {number}, which JSON cannot represent")
     elif not _SMALLEST <= number <= _LARGEST:
-        raise NotDataError("the template yields a number of more than 64 bits")
+        raise NotDataError(TOO_MANY_BITS)
 
 
 class _Weight(NamedTuple):

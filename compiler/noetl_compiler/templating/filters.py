@@ -19,7 +19,7 @@ from jinja2.filters import make_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
 from noetl_compiler.secret_references import MARK
-from noetl_compiler.templating.budget import NotDataError, RenderBudget
+from noetl_compiler.templating.budget import TOO_MANY_BITS, NotDataError, RenderBudget
 from noetl_compiler.templating.formats import percent
 from noetl_compiler.templating.materialise import materialise, text_of
 from noetl_compiler.templating.operation_costs import (
@@ -191,7 +191,7 @@ def _from_json(value: Any) -> Any:
 def _short_integer(digits: str) -> int:
     """Convert digits in time in proportion to their number: those of an integer of 64 bits and some zeros."""
     if len(digits) > _MAX_DIGITS:
-        raise NotDataError("the template yields a number of more than 64 bits")
+        raise NotDataError(TOO_MANY_BITS)
     return int(digits)
 
 

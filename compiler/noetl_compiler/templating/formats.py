@@ -69,7 +69,10 @@ def wide_float(number: float) -> int:
 
 
 class FormatMethod:
-    """``text.format`` or ``text.format_map`` in a template; only the sandbox calls it."""
+    """A method that formats text.
+
+    ``text.format`` or ``text.format_map`` in a template; only the sandbox calls it.
+    """
 
     __slots__ = ("_environment", "_name", "_text")
 

@@ -125,7 +125,7 @@ def _fitting(items: list[Json], first: int, size: int, max_bytes: int) -> Iterat
 
 
 def next_chunk(progress: LoopProgress, slot: int) -> Chunk | None:
-    """The next chunk to run; None while no share is free or nothing is left."""
+    """Return the next chunk to run; None while no share is free or nothing is left."""
     share = _free_share(progress)
     if not progress.ranges or share < 1:
         return None

@@ -14,7 +14,18 @@ from noetl_temporal.machine.commands import ChunkInput, ClaimLimits
 from noetl_temporal.machine.stored import stored_in, whole_result
 from noetl_temporal.machine.tasks.rendering import RenderedTask
 
-__all__ = ["claim_limits", "claimed_rows", "has_changed_rows", "lease_names", "may_be_given_back", "renewal"]
+__all__ = [
+    "LEASE_LOST",
+    "claim_limits",
+    "claimed_rows",
+    "has_changed_rows",
+    "lease_names",
+    "may_be_given_back",
+    "renewal",
+]
+
+LEASE_LOST = "lease_lost"
+"""The kind of error of a row that another claimer has."""
 
 SHORTEST_LEASE = 1.0
 """In seconds: a shorter lease would expire before a call begins."""
@@ -61,14 +72,16 @@ def lease_names(given: ChunkInput, claim: int) -> dict[str, Json]:
     return {LEASE: {"token": f"{given.execution_id}/{given.chunk_id}/{claim}", "seconds": seconds}}
 
 
-def renewal(cursor: Cursor, limits: ClaimLimits, since: int, scope: Mapping[str, Any]) -> LeaseRenewal | None:
-    """How a call renews the lease of its row. Raises TemplateFailure."""
+def renewal(
+    cursor: Cursor, limits: ClaimLimits, since: int, scope: Mapping[str, Any], outer: LeaseRenewal | None
+) -> LeaseRenewal | None:
+    """How a call renews the lease of its row, and the ``outer`` one. Raises TemplateFailure."""
     task = cursor.renew
     if task is None:
-        return None
+        return outer
     rendered = RenderedTask(task, scope, {})
     return LeaseRenewal(
-        task.kind, rendered.config, limits.lease_seconds, limits.renewal_seconds, since, auth=rendered.auth
+        task.kind, rendered.config, limits.lease_seconds, limits.renewal_seconds, since, rendered.auth, outer
     )
 
 

@@ -6,8 +6,10 @@ claims again. A claim that finds nothing *drains* the loop: no claimer is added.
 they are done, since their rows may have been given back, or may have led to others. A claim that was in flight when one
 of them was done is *overtaken*: it may have looked before, so that it drains nothing.
 
-    claim ──► rows ──► iteration: tasks ──► settlement: ack or release ──► over
-                                      └── no statement for it ──────────────┘
+    claim ──► rows ──► iteration: body ──► settlement: ack or release ──► over
+                                     └── no statement for it ──────────────┘
+
+The body are the tasks of the loop's step, with the routes of items, or the steps of its region.
 
 Every row that was claimed gets an iteration, also under a stop: then it is cancelled before its first call. Settling is
 what a stop itself asks for (engine.py, 4), unless a second cancel skips the cleanup; so is the end of a claim in
@@ -27,15 +29,23 @@ from noetl_compiler.language.names import FRAME_MAX_ROWS
 from noetl_compiler.language.words import RowError
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.limits import INLINE_BYTES
-from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome
 from noetl_temporal.machine.commands import ChunkInput, ClaimLimits
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import Event, ToolFinished
-from noetl_temporal.machine.failures import error_outcome, template_outcome
-from noetl_temporal.machine.loops.claims import claimed_rows, has_changed_rows, lease_names, may_be_given_back
+from noetl_temporal.machine.failure_log import Failure
+from noetl_temporal.machine.failures import error_outcome, kind_of, template_outcome
+from noetl_temporal.machine.loops.claims import (
+    LEASE_LOST,
+    claimed_rows,
+    has_changed_rows,
+    lease_names,
+    may_be_given_back,
+    renewal,
+)
 from noetl_temporal.machine.loops.cursor_host import StatementHost, statement_plan
-from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
+from noetl_temporal.machine.loops.host import iteration_ids
 from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.state import Claimer, CursorProgress, Iteration, LoopState, Settlement
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.pipeline import End
@@ -43,9 +53,6 @@ from noetl_temporal.machine.tasks.plan import StepPlan
 from noetl_temporal.machine.views import OutcomeView
 
 __all__ = ["CursorMachine", "loop_machine"]
-
-LEASE_LOST = "lease_lost"
-"""The kind of error of a row that another claimer has."""
 
 
 def loop_machine(given: ChunkInput, state: Json = None, *, limit: int = INLINE_BYTES) -> LoopMachine:
@@ -121,7 +128,8 @@ class CursorMachine(LoopMachine):
         progress.claims += 1
         number = progress.claims
         progress.claimers[number] = Claimer(self._rows_to_ask(), at)
-        run = Iteration(id=f"claim-{number}", event_id=self.input.event_id, started=at, index=-1, claim=number)
+        id_ = self._run_id(f"claim-{number}")
+        run = Iteration(id=id_, event_id=self.input.event_id, started=at, index=-1, claim=number)
         self.state.runs[run.id] = run
         self._begin_pipeline(run)
 
@@ -129,7 +137,7 @@ class CursorMachine(LoopMachine):
         state, progress, claimer = self.state, self._progress, self._progress.claimers[run.claim]
         rows = self._rows_of(end)
         del state.runs[run.id]
-        state.attempts += run.pipeline.attempts if run.pipeline else 0
+        self._take_pipeline(run)
         claimer.is_claiming = False
         if rows:
             progress.found += 1
@@ -167,23 +175,23 @@ class CursorMachine(LoopMachine):
         if run.row is None:
             self._claim_ended(run, end)
         elif run.settlement is None:
-            self._row_processed(run, end, kind)
+            super()._run_ended(run, end, kind)
         else:
-            self._row_over(run, self._end_with_lease(run.settlement, end))
+            self._take_pipeline(run)
+            self._row_over(run, self._end_with_lease(run.settlement, end), run.settlement.cause)
 
-    def _row_processed(self, run: Iteration, end: End, kind: str) -> None:
-        """The row's tasks are done: end its lease, where there is a statement for it."""
+    def _body_ended(self, run: Iteration, end: End, kind: str, cause: Failure | None = None) -> None:
+        """The row is processed: end its lease, where there is a statement for it."""
         action = self._action(run, end)
         if action is None:
-            self._row_over(run, end)
+            self._row_over(run, end, cause)
             return
-        run.settlement = Settlement(action, end.status, end.outcome, kind, end.task, end.span)
-        self.state.attempts += run.pipeline.attempts if run.pipeline else 0
+        run.settlement = Settlement(action, end.status, end.outcome, kind, end.task, end.span, cause)
         self._begin_pipeline(run)
 
     def _action(self, run: Iteration, end: End) -> RowError | None:
         ack, release = self._cursor.ack is not None, self._cursor.release is not None
-        if _kind(end.outcome) == LEASE_LOST or (self.state.stop is not None and self.state.stop.skips_cleanup):
+        if kind_of(end.outcome) == LEASE_LOST or (self.state.stop is not None and self.state.stop.skips_cleanup):
             return None
         if end.status == "cancelled" or (end.status == "error" and self._is_to_release(run)):
             return "release" if release else None
@@ -214,7 +222,7 @@ class CursorMachine(LoopMachine):
             return End(status, error_outcome(LEASE_LOST, message), end.task, end.span)
         return End(given.status, given.outcome, given.task, given.span)
 
-    def _row_over(self, run: Iteration, end: End) -> None:
+    def _row_over(self, run: Iteration, end: End, cause: Failure | None) -> None:
         progress = self._progress
         claimer = progress.claimers[run.claim]
         claimer.running -= 1
@@ -223,16 +231,12 @@ class CursorMachine(LoopMachine):
             progress.is_drained = False
             for other in progress.claimers.values():
                 other.is_overtaken = other.is_claiming
-        super()._run_ended(run, end, "")
+        self._end_iteration(run, end, cause if end.status == "error" else None)
 
     # ---- what the engine asks -------------------------------------------------------------------------------------
 
-    def _may_load_for(self, event: Event) -> bool:
-        """The rows of a claim are needed under a stop, too: they are given back."""
-        if super()._may_load_for(event):
-            return True
-        found = self.state.pending.get(event.call_id) if isinstance(event, ToolFinished) else None
-        run = None if found is None else self.state.runs.get(found.owner)
+    def _claims(self, run_id: str) -> bool:
+        run = self.state.runs.get(run_id)
         return run is not None and run.row is None and self._is_exempt(run)
 
     def _is_exempt(self, run: Iteration) -> bool:
@@ -247,15 +251,19 @@ class CursorMachine(LoopMachine):
             names = {FRAME_MAX_ROWS: self._progress.claimers[run.claim].asked, **lease_names(self.input, run.claim)}
             return self._statement_host(self._plans["claim"], run, names, step)
         if run.settlement is None:
-            since = self._progress.claimers[run.claim].since
-            return IterationHost(self.input, self._plan, self.state, run, self._journal, claimed_at=since)
+            return self.host_of(run)
         plan, meta = self._plans[run.settlement.action], iteration_ids(self.input, run.index)
         return self._statement_host(plan, run, self._statement_scope(run), meta)
 
     def _statement_host(
         self, plan: StepPlan, run: Iteration, names: Mapping[str, Any], meta: dict[str, Any]
     ) -> StatementHost:
-        return StatementHost(self.input, plan, self.state, run, self._journal, names, meta)
+        return StatementHost(self.input, plan, self.state, run, self._journal, names, meta, self._outer_lease())
+
+    def _lease_of(self, iteration: Iteration) -> LeaseRenewal | None:
+        names = {"row": iteration.row, **lease_names(self.input, iteration.claim)}
+        since = self._progress.claimers[iteration.claim].since
+        return renewal(self._cursor, self._limits, since, Chain(names, self.input.scope), self._outer_lease())
 
     def _statement_scope(self, run: Iteration) -> dict[str, Any]:
         names: dict[str, Any] = {"row": run.row, **lease_names(self.input, run.claim)}
@@ -278,11 +286,6 @@ def _iteration_outcome(given: Settlement) -> PlainOutcome:
     if given.status != "ok" or given.outcome["status"] == "ok":
         return given.outcome
     return {**{name: value for name, value in given.outcome.items() if name != "error"}, "status": "ok"}
-
-
-def _kind(outcome: PlainOutcome) -> str | None:
-    error: Mapping[str, Any] = outcome.get("error") or {}
-    return error.get("kind")
 
 
 def _statement_failure(outcome: PlainOutcome, statement: str) -> PlainOutcome:

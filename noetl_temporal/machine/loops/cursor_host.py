@@ -7,6 +7,7 @@ from typing import Any
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Span, Step, Task
+from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.journal import Journal
@@ -27,7 +28,7 @@ def statement_plan(step: Step, task: Task) -> StepPlan:
 
 class StatementHost:
     """See tasks.host.Host. ``plan`` is that of the statement, ``names`` are those that it sees, ``meta`` says where its
-    events belong.
+    events belong, ``outer_lease`` is that of the row that the iteration around the loop processes.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class StatementHost:
         journal: Journal,
         names: Mapping[str, Any],
         meta: dict[str, Any],
+        outer_lease: LeaseRenewal | None,
     ) -> None:
         label = plan.step.tasks[0].label
         self.journal = journal
@@ -48,13 +50,15 @@ class StatementHost:
         self.secrets_key = input_.secrets_key
         self.run_id = run.id
         self.prefix = run.id if run.row is None else f"{run.id}-{label}"
-        self.key = f"{input_.execution_id}/{input_.chunk_id}/{self.prefix}"
+        own = f"claim-{run.claim}" if run.row is None else f"{run.index}-{label}"
+        self.key = f"{input_.execution_id}/{input_.chunk_id}/{own}"
         self.once = self.key
         self.parent_id = run.event_id
         self.iteration: int | None = None if run.row is None else run.index
         self.meta = meta
         self.circuits = loop.circuits
         self._outer = input_.scope
+        self._outer_lease = outer_lease
         self._loop = loop
         self._own = names
 
@@ -62,8 +66,9 @@ class StatementHost:
         """The names of the statement over what the playbook sent along."""
         return Chain(*layers, self._own, {"now": templates.Clock(self.journal.at)}, self._outer)
 
-    def lease(self) -> None:
-        """None: a statement needs no lease."""
+    def lease(self) -> LeaseRenewal | None:
+        """A statement needs no lease of its own row."""
+        return self._outer_lease
 
     def warn(self, message: str, span: Span) -> None:
         """Add a warning to the report."""

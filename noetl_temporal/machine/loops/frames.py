@@ -11,10 +11,14 @@ from noetl_compiler.language import defaults
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.commands import FrameLimits
 
-__all__ = ["MAX_ROWS", "frame_limits"]
+__all__ = ["MAX_ROWS", "NO_STORE", "frame_limits"]
 
 MAX_ROWS = 10_000
 """Maximum number of items of a frame: its items and results are held in the memory of one worker."""
+
+NO_STORE = (
+    '"frame" has no effect: a frame stores its progress in Postgres, and the run was submitted without NOETL_POSTGRES'
+)
 
 
 def frame_limits(loop: Loop, scope: Mapping[str, Any], in_flight: int) -> FrameLimits | None:

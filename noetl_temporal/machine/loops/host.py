@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.journal import RESULT_BYTES, Journal
-from noetl_temporal.machine.loops.claims import lease_names, renewal
+from noetl_temporal.machine.loops.claims import lease_names
 from noetl_temporal.machine.scope import Beside, Chain, Late
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
@@ -38,7 +38,9 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class IterationHost:
-    """See tasks.host.Host. ``plan`` is that of the loop's step, ``claimed_at`` when the iteration's row was."""
+    """See tasks.host.Host. ``plan`` is that of the loop's step, ``lease_of`` returns the lease that the calls of an
+    iteration renew.
+    """
 
     def __init__(
         self,
@@ -47,7 +49,7 @@ class IterationHost:
         loop: LoopState,
         iteration: Iteration,
         journal: Journal,
-        claimed_at: int = 0,
+        lease_of: Callable[[Iteration], LeaseRenewal | None],
     ) -> None:
         self.journal = journal
         self.plan = plan
@@ -63,7 +65,7 @@ class IterationHost:
         self._input = input_
         self._loop = loop
         self._own = iteration
-        self._claimed_at = claimed_at
+        self._lease_of = lease_of
         self.circuits = loop.circuits
         self._names = self._late_names()
 
@@ -73,11 +75,7 @@ class IterationHost:
 
     def lease(self) -> LeaseRenewal | None:
         """The lease of the iteration's row."""
-        given, loop = self._input, self.step.loop
-        if given.claims is None or loop is None or loop.cursor is None:
-            return None
-        names = {"row": self._own.row, **lease_names(given, self._own.claim)}
-        return renewal(loop.cursor, given.claims, self._claimed_at, Chain(names, given.scope))
+        return self._lease_of(self._own)
 
     def scope(self, *layers: Mapping[str, Any], results: Mapping[str, Any] = _NOTHING) -> Mapping[str, Any]:
         """The names of the iteration; they shadow the ``results`` of its region, which shadow the outer names."""

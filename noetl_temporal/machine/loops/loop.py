@@ -13,14 +13,14 @@ stop no iteration starts; cancelled ones count as skipped, like those that never
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import json_merge
-from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome
 from noetl_temporal.machine.commands import Cancel, ChunkInput, CloseWait, Finish, KeepValues, OpenWait
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
@@ -43,7 +43,7 @@ from noetl_temporal.machine.loops.report import chunk_report
 from noetl_temporal.machine.loops.result import too_large
 from noetl_temporal.machine.records import later
 from noetl_temporal.machine.regions.machine import RegionMachine
-from noetl_temporal.machine.regions.region import Region, new_region, region_of, share, without_shared
+from noetl_temporal.machine.regions.region import Region, new_region, region_of, without_shared
 from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import Iteration, LoopState, Pending, PipelineState, restored
 from noetl_temporal.machine.stored import logged, stored_in, whole_result
@@ -55,6 +55,9 @@ from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.matching import may_wait
 from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.shortening import abridged
+
+if TYPE_CHECKING:
+    from noetl_temporal.machine.loops.inner import InnerLoop
 
 __all__ = ["LoopMachine"]
 
@@ -114,7 +117,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         match event:
             case Answered(_, wait_id, answer) if wait_id in self.state.waits:
                 wait = self.state.waits[wait_id]
-                self._with_run(wait.run)._end_wait(wait, "done", {"status": "ok", "result": answer.result})
+                self._with_run(wait.run)._answered(wait, answer)
             case Answered():
                 self._journal.send(self.returned(event))
             case _:
@@ -195,7 +198,9 @@ class LoopMachine(Engine[LoopState, Iteration]):
     @property
     def may_give_back(self) -> bool:
         """Whether there are items that a RestRequested would give back. A chunk that may wait for long keeps them."""
-        return self._has_items_left() and not any(map(may_wait, (self.input.step, *self.input.steps.values())))
+        inside = self.input.steps.values()
+        keeps_items = any(map(may_wait, (self.input.step, *inside))) or any(one.hold is not None for one in inside)
+        return self._has_items_left() and not keeps_items
 
     def _may_start(self) -> bool:
         return not (self.state.holding or self.is_paused or self.budget.is_spent)
@@ -210,7 +215,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         state, index = self.state, self.input.first + position
         state.next = position + 1
         iteration = Iteration(
-            id=self._iteration_id(index), event_id=0, started=self._journal.at, index=index, claim=claim, row=row
+            id=self._run_id(str(index)), event_id=0, started=self._journal.at, index=index, claim=claim, row=row
         )
         iteration.event_id = self._journal.emit(
             "loop.iteration.started",
@@ -226,25 +231,34 @@ class LoopMachine(Engine[LoopState, Iteration]):
             self._begin_pipeline(iteration)
         else:
             iteration.region = new_region(iteration)
-            self._region_machine(iteration, self._region).begin()
+            machine = self._region_machine(iteration, self._region)
+            if self._is_stopped(iteration):
+                machine.stop()
+            machine.begin()
 
     def _element(self, position: int, row: Json) -> Json:
         """The item of an iteration; a claimed row has none."""
         return self.input.items[position] if row is None else row
 
-    def _iteration_id(self, index: int) -> str:
-        return str(index)
+    def _run_id(self, name: str) -> str:
+        """The id of a run of this loop, unique among all runs of the workflow."""
+        return name
 
-    def _run_ended(self, run: Iteration, end: End, kind: str) -> None:
+    def _take_pipeline(self, run: Iteration) -> PipelineState | None:
+        """Count the calls of the run's pipeline, which has ended, and remove it."""
         pipeline, run.pipeline = run.pipeline, None
         if pipeline is not None:
             self.state.attempts += pipeline.attempts
             self.state.retries += pipeline.retries
+        return pipeline
+
+    def _run_ended(self, run: Iteration, end: End, kind: str) -> None:
+        pipeline = self._take_pipeline(run)
         if self._region is None or pipeline is None or end.status == "cancelled":
-            self._end_iteration(run, end)
+            self._body_ended(run, end, kind)
         elif self._is_stopped(run):
             late = error_outcome("cancelled", "cancelled before the route of the item")
-            self._end_iteration(run, end if end.status == "error" else End("cancelled", late, None, end.span))
+            self._body_ended(run, end if end.status == "error" else End("cancelled", late, None, end.span), kind)
         else:
             self._begin_route(run, self._region, pipeline, end, kind)
 
@@ -253,8 +267,20 @@ class LoopMachine(Engine[LoopState, Iteration]):
         run.region = new_region(run)
         ended = self._region_machine(run, region).begin_route(tasks, end, kind)
         if ended is not None:
-            del self._regions[run.id]
-            self._end_iteration(run, ended)
+            self._drop_region(run)
+            self._body_ended(run, ended, kind)
+
+    def _drop_region(self, run: Iteration) -> None:
+        """Remove the machine of an iteration whose region has ended."""
+        del self._regions[run.id]
+        run.region = None
+
+    def _body_ended(self, run: Iteration, end: End, kind: str, cause: Failure | None = None) -> None:
+        """The tasks and the steps of an iteration have ended. ``kind`` is that of its result, ``cause`` as for
+        ``_end_iteration``.
+        """
+        del kind
+        self._end_iteration(run, end, cause)
 
     def _end_iteration(self, run: Iteration, end: End, cause: Failure | None = None) -> None:
         """``cause`` is what failed first where the iteration ran several steps."""
@@ -311,7 +337,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         return False
 
     def _host(self, run: Iteration) -> Host:
-        return IterationHost(self.input, self._plan, self.state, run, self._journal)
+        return self.host_of(run)
 
     def _warn(self, message: str) -> None:
         step, parent = self.input.step.name, self.input.event_id
@@ -353,10 +379,10 @@ class LoopMachine(Engine[LoopState, Iteration]):
             machine.settle()
             if machine.end is not None:
                 ended = True
-                del self._regions[id_]
+                self._drop_region(run)
                 self.state.steps = tallied(self.state.steps, machine.steps)
                 self.state.left = later(self.state.left, {name: (run.index, one) for name, one in machine.left})
-                self._end_iteration(run, machine.end, machine.state.failures.cause)
+                self._body_ended(run, machine.end, machine.kind, machine.state.failures.cause)
         return ended
 
     def _ask_run_to_end(self, run: Iteration) -> None:
@@ -380,12 +406,25 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     def host_of(self, iteration: Iteration) -> IterationHost:
         """The surroundings of an iteration."""
-        return IterationHost(self.input, self._plan, self.state, iteration, self._journal)
+        return IterationHost(self.input, self._plan, self.state, iteration, self._journal, self._lease_of)
+
+    def _lease_of(self, iteration: Iteration) -> LeaseRenewal | None:
+        """The lease of the row that an iteration processes, or that the loop around it does."""
+        del iteration
+        return self._outer_lease()
+
+    def _outer_lease(self) -> LeaseRenewal | None:
+        """The lease of the row that the iteration around this loop processes."""
+        return None
 
     def journal_of(self, iteration: Iteration) -> Journal:
         """The journal of this machine, whose events have the iteration."""
         ids = iteration_ids(self.input, iteration.index)
         return self._journal.within({name: ids[name] for name in ids if name != "step"})
+
+    def adjust_deadlines(self) -> None:
+        """Suspend and resume the deadlines of this workflow."""
+        self._adjust_deadlines()
 
     def wait_opened(self, wait: Wait) -> None:
         """A step of a region waits."""
@@ -397,7 +436,9 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     def inner_loop(self, given: ChunkInput, state: LoopState, inside: RegionMachine) -> InnerLoop:
         """The machine of a loop inside of an iteration."""
-        return InnerLoop(given, state, inside, self)
+        from noetl_temporal.machine.loops.inner import inner_loop  # its classes are subclasses of this one
+
+        return inner_loop(given, state, inside, self)
 
     def _emit_pause(self, type_: str, status: str, by: str, reason: str) -> None:
         """The playbook emits it, for its loops as well."""
@@ -422,54 +463,6 @@ class LoopMachine(Engine[LoopState, Iteration]):
     def _close(self, finish: Finish) -> None:
         self._drop_loads()
         self._journal.send(finish)
-
-
-class InnerLoop(LoopMachine):
-    """A loop inside of an iteration: it has no workflow of its own (regions/machine.py)."""
-
-    def __init__(self, given: ChunkInput, state: LoopState, inside: RegionMachine, outer: LoopMachine) -> None:
-        self._around = inside
-        self._outer = outer
-        super().__init__(given, state, limit=outer.value_limit)
-        self.budget = outer.budget
-
-    def _set_state(self, state: LoopState) -> None:
-        share(state, self._around.state)
-        super()._set_state(state)
-
-    def _new_journal(self, state: LoopState) -> Journal:
-        del state
-        return self._around.journal
-
-    def settle(self) -> None:
-        """Start what may start now."""
-        self.state.holding, self.state.pause = self._around.state.holding, self._around.state.pause
-        self._settle()
-
-    def stop(self) -> None:
-        """Begin nothing any more, and end what is in flight."""
-        self._stop("cancel")
-
-    @property
-    def is_waiting_for_budget(self) -> bool:
-        """Whether something could begin that the budget deferred."""
-        return self._is_waiting_for_budget()
-
-    def _iteration_id(self, index: int) -> str:
-        return f"{self.input.loop_id}/{index}"
-
-    def _results_to_store(self) -> list[Json] | None:
-        """They are part of the result of the outer loop's iteration."""
-        return None
-
-    def _wait_opened(self, wait: Wait) -> None:
-        self._outer.wait_opened(wait)
-
-    def _wait_closed(self, wait: Wait, ending: Ending) -> None:
-        self._outer.wait_closed(wait, ending)
-
-    def _close(self, finish: Finish) -> None:
-        """The machine around finds the report."""
 
 
 def _restored(snapshot: Json, input_: ChunkInput) -> LoopState:

@@ -1,4 +1,4 @@
-"""What a chunk of a loop came to, when it ends."""
+"""The report of a chunk of a loop, when it ends."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def loop_end(
 def loop_result(
     names: NamesProfile, results: list[Json], stats: dict[str, int], stored: StoredRef | None = None
 ) -> PlainOutcome:
-    """Results in index order, with counts unless the profile has only the results."""
+    """Return results in index order, with counts unless the profile has only the results."""
     has_stats, outcome = not names.listed_results, {"status": "ok", "meta": {"stats": stats}}
     if stored is not None:
         return with_stored(outcome, replace(stored, under="results", beside={"stats": stats}) if has_stats else stored)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from noetl_compiler.graph import Json, Span
+from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.loops.host import IterationHost
 from noetl_temporal.machine.names import results_of
 from noetl_temporal.machine.scope import Chain, Late, own_step
@@ -42,6 +43,10 @@ class RegionHost(StepHost):
         outer = self._inside.scope(results=results)
         reserved = Late(partial(_reserved, outer, results))
         return Chain(*layers, self._run.args, own, reserved, outer)
+
+    def lease(self) -> LeaseRenewal | None:
+        """The lease of the row that the iteration processes."""
+        return self._inside.lease()
 
     def write(self, values: Sequence[tuple[str, Json]]) -> None:
         """Apply ``set`` entries. Raises TemplateFailure."""

@@ -23,17 +23,17 @@ from msgspec.structs import replace
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Loop, Route, Step
-from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import ChunkFinished
-from noetl_temporal.machine.failures import error_outcome, failure_at, template_outcome
+from noetl_temporal.machine.failures import error_outcome, failure_at, kind_of, template_outcome
 from noetl_temporal.machine.ids import escaped
 from noetl_temporal.machine.journal import Journal
-from noetl_temporal.machine.loops.chunks import next_chunk
+from noetl_temporal.machine.loops.claims import LEASE_LOST
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.regions.region import Region, share
-from noetl_temporal.machine.state import Iteration, LoopState, PipelineState, PlaybookState, StepRun
+from noetl_temporal.machine.state import Chunk, Iteration, LoopState, PipelineState, PlaybookState, StepRun
 from noetl_temporal.machine.steps.loops import chunk_input
 from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred, enter_region
 from noetl_temporal.machine.steps.summary import tally_of
@@ -44,7 +44,8 @@ from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.wait import Wait
 
 if TYPE_CHECKING:
-    from noetl_temporal.machine.loops.loop import InnerLoop, LoopMachine
+    from noetl_temporal.machine.loops.inner import InnerLoop
+    from noetl_temporal.machine.loops.loop import LoopMachine
 
 __all__ = ["RegionMachine"]
 
@@ -78,6 +79,16 @@ class RegionMachine(Machine):
     def journal(self) -> Journal:
         """The journal that adds the iteration to its events."""
         return self._journal
+
+    @property
+    def kind(self) -> str:
+        """The kind of the result of the loop's own tasks, if it has any."""
+        tasks = self.state.records.get(self._outer.input.step.name)
+        return "" if tasks is None else tasks.kind
+
+    def lease(self) -> LeaseRenewal | None:
+        """The lease of the row that the iteration processes."""
+        return self._outer.host_of(self._iteration).lease()
 
     @property
     def steps(self) -> dict[str, StepTally]:
@@ -139,11 +150,13 @@ class RegionMachine(Machine):
     def settle(self) -> None:
         """Start runs and calls that may start now."""
         self.state.holding, self.state.pause = self._outer.state.holding, self._outer.state.pause
+        if not self.is_paused:
+            self._retry_decided()
         self._settle()
 
     def stop(self) -> None:
         """Stop: begin nothing, and cancel what is in flight."""
-        self._stop("cancel")
+        self._stop_with(self._outer.state.stop)
 
     def _arrive(self, step: str, origin: str) -> None:
         """The final step of the playbook is not in the region: a path that leads there is over."""
@@ -211,22 +224,23 @@ class RegionMachine(Machine):
             step, progress = self.graph.steps[run.step], run.loop
             if step.loop is None or progress is None or run.inner is None:
                 raise ProtocolError(f"{run.id} runs no loop")
-            chunk = progress.chunks[progress.id]
+            [chunk] = progress.chunks.values()
             given = chunk_input(self._execution, step, step.loop, run, progress, chunk)
             found = self._loops[run.id] = self._outer.inner_loop(given, run.inner, self)
         return found
 
     def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
-        """Begin all items as one chunk, a machine inside this one."""
-        del step, loop
+        """Begin a chunk, a machine inside this one: all items, or a range of those that a retry runs."""
         progress = run.loop
-        if progress is None or not progress.ranges:
+        if progress is None or progress.chunks or not progress.ranges:
             return
-        progress.ranges, progress.frame = [(0, progress.total)], None
-        chunk = next_chunk(progress, 0)
-        if chunk is not None:
-            progress.chunks[progress.id] = chunk
-            run.inner = LoopState(phase="running", started=self._journal.at, ctx=progress.ctx)
+        if progress.claims is None and not progress.taken_over:
+            progress.ranges = [(0, progress.total)]
+        (first, size), progress.frame = progress.ranges.pop(0), None
+        chunk = Chunk(first, size, progress.max_in_flight, slot=0)
+        given = chunk_input(self._execution, step, loop, run, progress, chunk)
+        progress.chunks[given.chunk_id] = chunk
+        run.inner = LoopState(phase="running", started=self._journal.at, ctx=progress.ctx)
 
     def _settle_inside(self) -> bool:
         ended = False
@@ -254,9 +268,12 @@ class RegionMachine(Machine):
         return False
 
     def _is_to_hold(self, step: Step, end: End) -> bool:
-        """Never: such playbooks are refused, because the run of the step would have no name."""
-        del step, end
-        return False
+        """A row that another claimer has is not held: no decision would count."""
+        return super()._is_to_hold(step, end) and kind_of(end.outcome) != LEASE_LOST
+
+    def _adjust_deadlines(self) -> None:
+        """Timers are those of the outermost loop."""
+        self._outer.adjust_deadlines()
 
     def _keep_large_values(self) -> None:
         """Nothing to do: the outer loop stores them."""

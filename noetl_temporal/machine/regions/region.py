@@ -23,7 +23,9 @@ _INSIDE = ("region", "inner")
 
 
 class Region(NamedTuple):
-    """``graph`` has the steps of one iteration and of the loops inside it. ``end`` is the step whose arrivals have
+    """The part of a graph that a loop over steps repeats.
+
+    ``graph`` has the steps of one iteration and of the loops inside it. ``end`` is the step whose arrivals have
     results; a region on the routes of items has none.
     """
 

@@ -27,7 +27,7 @@ def new_run(execution: Execution, step: Step) -> StepRun:
 
 
 def deadline_id(run: StepRun) -> str:
-    """The id of the timeout of a step run."""
+    """Return the id of the timeout of a step run."""
     return f"{run.id}:timeout"
 
 

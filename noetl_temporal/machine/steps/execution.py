@@ -44,7 +44,7 @@ class Execution(NamedTuple):
     prefix: str = ""
 
     def host(self, step: Step, run: StepRun) -> StepHost:
-        """The host of a step run."""
+        """Return the host of a step run."""
         plan = self.plans.get(step.name)
         if plan is None:
             plan = self.plans[step.name] = StepPlan(step)

@@ -21,20 +21,21 @@ from noetl_temporal.machine.steps.routes import record_failure
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
+from noetl_temporal.machine.waits.wait import Wait
 
-__all__ = ["begin_hold", "end_hold", "forgive", "hold_id", "result_given"]
+__all__ = ["begin_hold", "end_hold", "forgive", "hold_id", "result_given", "wait_for_decision"]
 
 
 def hold_id(run: StepRun) -> str:
-    """The id of the timer that ends a hold."""
+    """The id of a hold as a wait, and of the timer that ends it."""
     return f"{run.id}:hold"
 
 
-def begin_hold(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> float:
-    """Record the failure of the run and emit its event. Returns the seconds that it may wait."""
+def begin_hold(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> tuple[Held, float]:
+    """Record the failure of the run and emit its event. Returns it with the seconds that it may wait."""
     seconds = _seconds(execution, step, run)
     at = execution.journal.at
-    run.held = Held(end.outcome, end.span, at, at + round(seconds * 1000), end.task, kind)
+    run.held = held = Held(end.outcome, end.span, at, at + round(seconds * 1000), end.task, kind)
     execution.journal.emit(
         "step.held",
         step.name,
@@ -45,9 +46,25 @@ def begin_hold(execution: Execution, step: Step, run: StepRun, end: End, kind: s
         span=end.span,
         step_run_id=run.id,
         task=end.task,
-        due=iso(run.held.due),
+        due=iso(held.due),
     )
-    return seconds
+    return held, seconds
+
+
+def wait_for_decision(execution: Execution, run: StepRun, held: Held) -> Wait:
+    """The wait of a held run for a person."""
+    return Wait(
+        id=hold_id(run),
+        kind="held",
+        run=run.id,
+        step=run.step,
+        task="",
+        since=held.since,
+        due=held.due,
+        iteration=None if execution.inside is None else execution.inside.iteration,
+        message=message_of(held.outcome) or "failed",
+        event_id=run.event_id,
+    )
 
 
 def _seconds(execution: Execution, step: Step, run: StepRun) -> float:

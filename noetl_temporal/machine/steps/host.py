@@ -8,6 +8,7 @@ from typing import Any
 
 from noetl_compiler.graph import Json, NamesProfile, Span, Step
 from noetl_temporal.machine import large_values
+from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.journal import RESULT_BYTES, Journal
 from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.names import assign, playbook_scope
@@ -59,8 +60,9 @@ class StepHost:
             state, self.names, self._keychain, self.execution_id, at, self._run, layers, self._outermost
         )
 
-    def lease(self) -> None:
+    def lease(self) -> LeaseRenewal | None:
         """None: only iterations have rows."""
+        return None
 
     def warn(self, message: str, span: Span) -> None:
         """Warn once per span in the whole run, as repeated steps and pages evaluate the same conditions again."""

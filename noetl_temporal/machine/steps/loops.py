@@ -10,15 +10,16 @@ from msgspec.structs import replace
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Loop, Step, Task
 from noetl_temporal.event_ids import SLOTS
+from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.budget import Budget
 from noetl_temporal.machine.call import StoredRef
-from noetl_temporal.machine.commands import ChunkInput, RunChunk
+from noetl_temporal.machine.commands import ChunkInput, FrameLimits, RunChunk
 from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.journal import COMBINED_BYTES
 from noetl_temporal.machine.loops.chunks import cut, cut_stored, next_chunk
 from noetl_temporal.machine.loops.claims import claim_limits
-from noetl_temporal.machine.loops.frames import frame_limits
+from noetl_temporal.machine.loops.frames import NO_STORE, frame_limits
 from noetl_temporal.machine.loops.items import (
     collection_of,
     in_flight,
@@ -86,7 +87,7 @@ def open_loop(
     run.selection = None
     at_once = in_flight(loop, scope)
     needed = names_around(step, steps_within(execution.graph.steps, loop), scope)
-    frame = frame_limits(loop, scope, at_once)
+    frame = _frame(execution, step, loop, run, scope, at_once, limit)
     ranges = cut(items, at_once, limit // 2, frame, is_whole=is_whole)
     run.loop = LoopProgress(loop_id(run), len(items), items, needed, at_once, ranges, frame=frame)
     emit_loop_started(execution, step, loop, run, run.loop)
@@ -105,7 +106,7 @@ def _open_stored(
     """Open a loop over a stored list, whose items stay where they are. Raises TemplateFailure."""
     at_once = in_flight(loop, scope)
     needed = names_around(step, steps_within(execution.graph.steps, loop), scope)
-    frame = frame_limits(loop, scope, at_once)
+    frame = _frame(execution, step, loop, run, scope, at_once, limit)
     parts = cut_stored(stored, at_once, limit // 2, frame)
     ranges = [(first, part.count) for first, part in parts.items()]
     total = sum(part.count for part in parts.values())
@@ -114,11 +115,24 @@ def _open_stored(
     return run.loop
 
 
+def _frame(
+    execution: Execution, step: Step, loop: Loop, run: StepRun, scope: Mapping[str, Any], at_once: int, limit: int
+) -> FrameLimits | None:
+    """The limits of the loop's frames. There are no frames without a payload store, to which ``limit`` is at most
+    INLINE_BYTES.
+    """
+    limits = frame_limits(loop, scope, at_once)
+    if limits is None or loop.frame is None or limit > INLINE_BYTES:
+        return limits
+    execution.host(step, run).warn(NO_STORE, loop.frame.span)
+    return None
+
+
 def _open_cursor(execution: Execution, step: Step, loop: Loop, run: StepRun, scope: Mapping[str, Any]) -> LoopProgress:
     """Open a loop over a cursor: one range with as many rows as it may claim. Raises TemplateFailure."""
     claims = claim_limits(loop, scope)
     ranges = [(0, claims.rows)] if claims.rows else []
-    needed = names_around(step, {}, scope)
+    needed = names_around(step, steps_within(execution.graph.steps, loop), scope)
     run.loop = LoopProgress(loop_id(run), 0, [], needed, in_flight(loop, scope), ranges, claims=claims)
     emit_loop_started(execution, step, loop, run, run.loop)
     return run.loop

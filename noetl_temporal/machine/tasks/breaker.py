@@ -19,7 +19,7 @@ __all__ = ["cancelled", "ended", "refusal"]
 def refusal(
     host: Host, state: PipelineState, plan: TaskPlan, call_id: str, names: Mapping[str, Any]
 ) -> PlainOutcome | None:
-    """The outcome of a call that is refused because the circuit is open; None if it may be made. Raises
+    """Return the outcome of a call that is refused because the circuit is open; None if it may be made. Raises
     TemplateFailure.
     """
     circuit = plan.circuit

@@ -110,5 +110,5 @@ def with_rule_message(ruling: Ruling, outcome: PlainOutcome, names: Mapping[str,
 
 
 def last_page(names: NamesProfile, task: Task, outcome: PlainOutcome) -> Json:
-    """The outcome of the last call, if rules see that instead of the result of the step."""
+    """Return the outcome of the last call, if rules see that instead of the result of the step."""
     return {"kind": task.kind, **result_alone(outcome)} if names.outcome == "call" else None

@@ -40,7 +40,7 @@ class Caller(Protocol):
 
 
 def call_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
-    """The id of the call, unique in the workflow."""
+    """Return the id of the call, unique in the workflow."""
     return fitted(_place(caller, plan, state))
 
 
@@ -112,7 +112,7 @@ def _key(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
 
 
 def _once(caller: Caller, plan: TaskPlan) -> str:
-    """The key of the task in this step run, the same for all its calls and iterations."""
+    """Return the key of the task in this step run, the same for all its calls and iterations."""
     return f"{caller.once}/{plan.name}"
 
 

@@ -77,7 +77,7 @@ def _rules(policy: Policy | None) -> tuple[CallRule, ...] | None:
 
 
 def call_rule(index: int, rule: Rule) -> CallRule:
-    """The form of a rule in a call; its numbers are rendered when it is applied."""
+    """Return the form of a rule in a call; its numbers are rendered when it is applied."""
     return CallRule(
         index=index,
         do=rule.do if rule.wait_for is None else "wait",

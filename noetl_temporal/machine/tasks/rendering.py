@@ -82,7 +82,7 @@ def delay_of(rule: Rule, scope: Mapping[str, Any]) -> float:
 
 
 def limit_of(rule: Rule, scope: Mapping[str, Any], default: int) -> int:
-    """The number of calls or pages that a rule allows. Raises TemplateFailure."""
+    """Return the number of calls or pages that a rule allows. Raises TemplateFailure."""
     if rule.attempts is None:
         return default
     return quantities.count(templates.render(rule.attempts, scope), "attempts", rule.span)

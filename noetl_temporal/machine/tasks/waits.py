@@ -78,7 +78,7 @@ def _timed_out(wait: Wait) -> PlainOutcome:
 
 
 def still_failed(outcome: PlainOutcome, late: PlainOutcome) -> PlainOutcome:
-    """The failure of a call whose retry did not receive its signal."""
+    """Return the failure of a call whose retry did not receive its signal."""
     error: dict[str, Json] = outcome.get("error") or {}
     message = f"{error.get('message') or 'failed'}; {late['error']['message']}"
     return {**outcome, "status": "error", "error": {**error, "message": message}}

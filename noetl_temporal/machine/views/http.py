@@ -12,7 +12,9 @@ __all__ = ["CallView", "HttpView", "body_view"]
 
 
 class HttpView(ResultView):
-    """``{status_code, headers, url, elapsed, data}``: ``body`` is the data, and the body's own keys can be read
+    """The result of an http call.
+
+    ``{status_code, headers, url, elapsed, data}``: ``body`` is the data, and the body's own keys can be read
     directly.
     """
 

@@ -11,7 +11,10 @@ __all__ = ["RowsView"]
 
 
 class StatementView(ResultView):
-    """``{rows, columns, row_count}`` of one statement; an index is a row."""
+    """The result of one SQL statement.
+
+    ``{rows, columns, row_count}`` of one statement; an index is a row.
+    """
 
     __slots__ = ()
 
@@ -20,7 +23,10 @@ class StatementView(ResultView):
 
 
 class RowsView(ResultView):
-    """``{rows, columns, row_count, ...}``: ``command_<i>`` is the i-th statement, an index a row."""
+    """The result of a SQL call.
+
+    ``{rows, columns, row_count, ...}``: ``command_<i>`` is the i-th statement, an index a row.
+    """
 
     __slots__ = ()
 

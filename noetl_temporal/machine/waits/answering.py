@@ -41,12 +41,13 @@ class Answering(Engine[PlaybookState, StepRun]):
         is_known = wait.id in self.state.waits or wait.id in self.state.handed
         if not is_known and self._is_in_flight(wait):
             self.state.waits[wait.id] = wait
+            self._adjust_if_held(wait)
             self._wait_opened(wait)
 
     def _wait_of_chunk_closed(self, event: WaitClosed) -> None:
         found = self.state.waits.get(event.wait_id)
         if found is not None and found.chunk:
-            del self.state.waits[event.wait_id]
+            self._remove_wait(found)
         handed = self.state.handed.get(event.wait_id)
         if handed is None or not (event.is_answered or event.returned is not None or handed.signal is None):
             return  # the answer is still on its way, and comes back
@@ -57,7 +58,17 @@ class Answering(Engine[PlaybookState, StepRun]):
     def _forget_waits(self, chunk_id: str) -> None:
         """Remove the waits of a chunk that has ended."""
         for wait in [one for one in self.state.waits.values() if one.chunk == chunk_id]:
-            del self.state.waits[wait.id]
+            self._remove_wait(wait)
+
+    def _remove_wait(self, wait: Wait) -> None:
+        """Remove a wait of a chunk."""
+        del self.state.waits[wait.id]
+        self._adjust_if_held(wait)
+
+    def _adjust_if_held(self, wait: Wait) -> None:
+        """Timeouts around a held step are suspended."""
+        if wait.kind == "held":
+            self._adjust_deadlines()
 
     def _is_in_flight(self, wait: Wait) -> bool:
         pending = self.state.pending.get(wait.chunk)
@@ -92,11 +103,11 @@ class Answering(Engine[PlaybookState, StepRun]):
 
     def _answer(self, wait: Wait, answer: Answer) -> None:
         if wait.chunk:
-            del self.state.waits[wait.id]
+            self._remove_wait(wait)
             self.state.handed[wait.id] = answer
             self._journal.send(AnswerWait(wait.chunk, wait.id_in_chunk, answer))
         else:
-            self._end_wait(wait, "done", {"status": "ok", "result": answer.result})
+            self._answered(wait, answer)
 
     def _wait_opened(self, wait: Wait) -> None:
         found = take_kept(self.state.signals, wait) if wait.signal else None

@@ -21,10 +21,11 @@ from noetl_temporal.machine.events import (
     Signalled,
     SkipRequested,
     UnpauseRequested,
+    WaitOpened,
 )
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.waits.matching import signals_of, waiting_for
-from noetl_temporal.machine.waits.wait import Signal
+from noetl_temporal.machine.waits.wait import Signal, Wait
 
 __all__ = [
     "KEPT_BYTES",
@@ -33,6 +34,7 @@ __all__ = [
     "SIGNAL_BYTES",
     "decision_problem",
     "is_repeated",
+    "known_waits",
     "remember",
     "signal_problem",
 ]
@@ -106,9 +108,15 @@ def _keeping_problem(state: PlaybookState, signal: Signal, coming: Iterable[Sign
     return None
 
 
+def known_waits(state: PlaybookState, unfed: Iterable[Event]) -> Mapping[str, Wait]:
+    """The open waits by id, also those that a chunk has reported and the machine has not applied yet."""
+    reported = (fact.wait for fact in unfed if isinstance(fact, WaitOpened))
+    return {**{wait.id: wait for wait in reported if wait.id not in state.handed}, **state.waits}
+
+
 def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Event]) -> str | None:
     """Return why an approval or rejection is refused; None if it is accepted."""
-    wait = state.waits.get(decision.wait_id)
+    wait = known_waits(state, unfed).get(decision.wait_id)
     is_decided = any(isinstance(fact, Decided) and fact.wait_id == decision.wait_id for fact in unfed)
     if wait is None or wait.kind != "approval" or is_decided:
         return "nothing waits for this approval: it was decided, has timed out, or the run has ended"

@@ -1,4 +1,4 @@
-"""A wait that is open, a signal that was sent, and the answer that ends a wait."""
+"""A wait that is open, and what ends it: a signal, an answer, or the decision about a held step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.graph import Json
 
-__all__ = ["Answer", "Signal", "Wait", "timer_id"]
+__all__ = ["Answer", "HeldDecision", "Signal", "Wait", "timer_id"]
 
 
 class Signal(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -20,24 +20,37 @@ class Signal(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str | None = None
 
 
+class HeldDecision(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is done with a held step: another run of it, or ``data`` as its result."""
+
+    action: Literal["retry", "skip"]
+    data: Json = None
+    by: str = ""
+    reason: str = ""
+
+
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The successful end of a wait: the ``result`` of its task, and the ``signal``, if it was one."""
+    """What ends a wait: the ``result`` of its task, and the ``signal``, if it was one; or the ``decision`` about a held
+    step.
+    """
 
     result: Json = None
     signal: Signal | None = None
+    decision: HeldDecision | None = None
 
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A task that waits, or a call that waits to be retried (``kind`` retry).
+    """A task that waits, a call that waits to be retried (``kind`` retry), or a failed step run that is held.
 
     ``id`` is unique in the workflow, ``run`` the run or iteration that waits. ``since`` and ``due`` are in milliseconds
     since the epoch. At ``due``, unless it is 0, the wait ends: successfully if it ``ends_well``, else as timed out
     after ``timeout`` seconds. ``event_id`` is that of its first event. The playbook's machine also has the waits of its
-    loops, with the id of their ``chunk``.
+    loops, with the id of their ``chunk``. ``message`` is that of an approval, or the failure of a held step, which has
+    no task.
     """
 
     id: str
-    kind: Literal["time", "signal", "approval", "retry"]
+    kind: Literal["time", "signal", "approval", "retry", "held"]
     run: str
     step: str
     task: str

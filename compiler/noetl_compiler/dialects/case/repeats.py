@@ -24,7 +24,10 @@ _CONFIG = frozenset({"params", "url", "endpoint", "method", "headers", "body", "
 
 
 class Repeat(msgspec.Struct, frozen=True):
-    """``patch`` changes the call's configuration, ``rebind`` the names that it is rendered with."""
+    """The changes of a call that is repeated.
+
+    ``patch`` changes the call's configuration, ``rebind`` the names that it is rendered with.
+    """
 
     span: Span
     attempts: Value | None = None

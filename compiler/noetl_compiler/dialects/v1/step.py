@@ -45,7 +45,10 @@ _ITERATORS = frozenset({"iterator", "loop"})
 
 
 class _Body(msgspec.Struct, frozen=True):
-    """``args``: bound for the whole step, not just its task. ``sinks``: store all results of the loop together."""
+    """What the body of an iterator sets for the whole step.
+
+    ``args``: bound for the whole step, not just its task. ``sinks``: store all results of the loop together.
+    """
 
     loop: Loop | None
     tasks: tuple[Task, ...]

@@ -92,7 +92,7 @@ REQUEST = Construct(
             "follows.",
             Plain.NAME,
         ),
-        Key("iteration", "The index of the item of the step's loop, for a decision.", Plain.INDEX),
+        Key("iteration", "The index of the loop item, for a decision, a retry or a skip.", Plain.INDEX),
         Key("data", "The payload of the signal, or the result of the skipped step."),
         Key("by", "Who asks, but for a signal; test by default.", Plain.TEXT),
         Key("reason", "Why, but for a signal.", Plain.TEXT),

@@ -106,7 +106,7 @@ SINKS = (GUARD, SINK, SINK_TOOL)
 
 
 def sink_and_save(about: str, *, deprecated: bool = False, extension: Extension | None = None) -> tuple[Key, ...]:
-    """The sink of a call, and the name that it first had."""
+    """Return the sink of a call, and the name that it first had."""
     said = 'An older name of "sink"; it has no effect without a kind of store.'
     return (
         Key("sink", about, Below("sinks"), deprecated=deprecated, extension=extension),

@@ -1,0 +1,42 @@
+"""Loops over a cursor that repeat several steps, or are inside one that does, in random playbooks.
+
+They have a random order of their own, so that a playbook without them is what it was.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+from dev.simulate.cursors import a_cursor_loop
+from dev.simulate.tasks import Chance
+
+__all__ = ["with_region_cursors"]
+
+LIKELY = 0.4
+"""Of a playbook with loops over steps, or with routes of items: that some of its loops claim rows."""
+
+
+def with_region_cursors(text: str, seed: int) -> str:
+    """The playbook in which some loops over steps, loops with routes of items, and steps inside claim rows."""
+    source = random.Random(f"{seed}/region cursors")
+    if source.random() >= LIKELY or not text.startswith("{"):
+        return text
+    made: dict[str, Any] = json.loads(text)
+    chance = Chance(source)
+    steps: list[dict[str, Any]] = made.get("workflow", [])
+    ends = {step["spec"]["end_loop"] for step in steps if "end_loop" in step.get("spec", {})}
+    if not ends and not any("next" in step.get("loop", {}) for step in steps):
+        return text
+    for step in steps:
+        is_around = step["step"] in ends or "next" in step.get("loop", {})
+        is_inside = bool(ends) and step["step"] != "end" and isinstance(step.get("tool"), list)
+        if (is_around and chance.once(0.5)) or (is_inside and chance.once(0.25)):
+            _claim_rows(chance, step)
+    return json.dumps(made, ensure_ascii=False, indent=1)
+
+
+def _claim_rows(chance: Chance, step: dict[str, Any]) -> None:
+    before: dict[str, Any] = step.get("loop", {})
+    step["loop"] = a_cursor_loop(chance) | {key: before[key] for key in ("next", "iterator") if key in before}

@@ -1,0 +1,33 @@
+"""The failed steps of a run that wait for a person, its own and those inside its loops (semantics.md 42).
+
+A held run of a step is one of the waits of its machine: a chunk of a loop reports it to the playbook, and receives the
+decision about it, as it does for any other wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from noetl_temporal.machine.waits.wait import Wait
+
+__all__ = ["HeldStep", "held_steps"]
+
+
+class HeldStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A run of a step that is held because of the failure in ``message``. ``due`` is when it fails, in milliseconds
+    since the epoch; ``iteration`` is the index of the loop item that it belongs to, if any.
+    """
+
+    run: str
+    step: str
+    message: str
+    due: int
+    iteration: int | None = None
+
+
+def held_steps(waits: Iterable[Wait]) -> list[HeldStep]:
+    """Those among the waits of a run, from the oldest on."""
+    found = sorted((wait for wait in waits if wait.kind == "held"), key=lambda wait: wait.age)
+    return [HeldStep(wait.run, wait.step, wait.message, wait.due, wait.iteration) for wait in found]

@@ -1,0 +1,212 @@
+"""The machines of a playbook and of its only chunk, with messages between them that may be late."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import msgspec
+
+from noetl_compiler import compile_or_raise
+from noetl_temporal.event_ids import EPOCH_MS
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.machine.commands import (
+    AnswerWait,
+    CallTool,
+    Cancel,
+    CloseWait,
+    Command,
+    Emit,
+    Finish,
+    OpenWait,
+    PauseChildren,
+    RunChunk,
+    StartTimer,
+)
+from noetl_temporal.machine.control import chosen_held
+from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.machine.events import (
+    Answered,
+    CancelRequested,
+    ChunkFinished,
+    Continued,
+    Event,
+    PauseRequested,
+    Resumed,
+    RetryRequested,
+    Signalled,
+    SkipRequested,
+    Started,
+    TimerFired,
+    ToolFinished,
+    UnpauseRequested,
+    WaitClosed,
+    WaitOpened,
+)
+from noetl_temporal.machine.loops.cursor import loop_machine
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.waits.wait import Signal
+
+from .driver import report_of
+from .playbooks import playbook
+
+__all__ = ["Pair"]
+
+
+class Pair:
+    """Both machines. Messages wait in order until they are delivered; facts are fed one at a time."""
+
+    def __init__(self, steps: str, head: str = "") -> None:
+        self.graph = compile_or_raise(playbook(steps, head))
+        self.parent = Machine(self.graph, execution_id=7)
+        self.child: LoopMachine | None = None
+        self.input: Any = None
+        self.up: deque[OpenWait | CloseWait] = deque()
+        self.down: deque[AnswerWait | PauseChildren] = deque()
+        self.calls: dict[str, ToolCall] = {}
+        self.parent_timers: dict[str, float] = {}
+        self.told: list[DomainEvent] = []
+        self.timers: dict[str, float] = {}
+        self.now, self.requests = EPOCH_MS, 0
+        self.events: list[str] = []
+        self.finish: Finish | None = None
+        self.feed(Started, {})
+
+    def feed(self, event: type[Event], *args: Any) -> None:
+        self.now += 1000
+        self._perform(self.parent.feed(event(self.now, *args)))
+        while self.parent.has_work and self.finish is None:
+            self._perform(self.parent.feed(Continued(self.now)))
+
+    def feed_child(self, event: type[Event], *args: Any) -> None:
+        assert self.child is not None
+        self.now += 1000
+        self._perform(self.child.feed(event(self.now, *args)), chunk=True)
+        while self.child.has_work:
+            self._perform(self.child.feed(Continued(self.now)), chunk=True)
+
+    def _perform(self, commands: list[Command], *, chunk: bool = False) -> None:
+        for command in commands:
+            match command:
+                case Emit(event):
+                    self.events.append(event.type)
+                    self.told.append(event)
+                case CallTool(call) if chunk:
+                    self.calls[call.id] = call
+                case StartTimer() | Cancel():
+                    self._set_timer(command, self.timers if chunk else self.parent_timers)
+                case RunChunk(chunk_id, given_):
+                    self.chunk_id, self.input = chunk_id, given_
+                    self.child = loop_machine(given_)
+                    self.feed_child(Started)
+                case OpenWait() | CloseWait():
+                    self.up.append(command)
+                case AnswerWait() | PauseChildren() if not chunk:
+                    self.down.append(command)
+                case Finish():
+                    if not chunk:
+                        self.finish = command
+                case _:
+                    pass
+
+    def _set_timer(self, command: StartTimer | Cancel, timers: dict[str, float]) -> None:
+        match command:
+            case StartTimer(timer_id, seconds):
+                timers[timer_id] = seconds
+            case Cancel(id_):
+                timers.pop(id_, None)
+
+    def held(self, step: str = "") -> str:
+        """The id of the held run."""
+        return chosen_held(self.graph, self.parent.state, step, []).run
+
+    def retry(self, step: str = "") -> None:
+        self.requests += 1
+        self.feed(RetryRequested, self.requests, self.held(step), "ann")
+
+    def skip(self, step: str, data: Any = None) -> None:
+        self.requests += 1
+        self.feed(SkipRequested, self.requests, self.held(step), data, "ann")
+
+    def pause(self) -> None:
+        self.requests += 1
+        self.feed(PauseRequested, self.requests, "ann")
+
+    def resume(self) -> None:
+        self.requests += 1
+        self.feed(UnpauseRequested, self.requests, "ann")
+
+    def cancel(self) -> None:
+        """The playbook, and its chunk with it."""
+        self.feed(CancelRequested)
+        if self.child is not None and self.child.report is None:
+            self.feed_child(CancelRequested)
+
+    def ends(self, step: str, report: Any = None, iteration: int | None = None) -> None:
+        """The first call of the step, or of this iteration of it, ends."""
+        calls = self.calls.values()
+        call = next(one for one in calls if one.step == step and iteration in (None, one.iteration))
+        del self.calls[call.id]
+        self.feed_child(ToolFinished, call.id, report_of(report))
+
+    # ---- what may happen, in any order ---------------------------------------------------------------------------
+
+    def signal(self, key: int | None) -> None:
+        if self.finish is None:
+            self.requests += 1
+            self.feed(Signalled, self.requests, Signal("paid", self.requests, None if key is None else str(key)))
+
+    def deliver_up(self) -> None:
+        if self.up and self.finish is None:
+            match self.up.popleft():
+                case OpenWait(wait):
+                    self.feed(WaitOpened, wait)
+                case CloseWait(wait_id, is_answered, returned):
+                    self.feed(WaitClosed, wait_id, is_answered, returned)
+
+    def deliver_down(self) -> None:
+        """A chunk that is over gives back what it is handed."""
+        if not self.down:
+            return
+        command = self.down.popleft()
+        if isinstance(command, PauseChildren):
+            if self.child is not None and self.child.report is None:
+                self.feed_child(PauseRequested if command.is_paused else UnpauseRequested)
+            return
+        answered = Answered(self.now, command.wait_id, command.answer)
+        if self.child is not None and self.child.report is None:
+            self.feed_child(Answered, command.wait_id, command.answer)
+        elif self.child is not None:
+            self.up.append(self.child.returned(answered))
+
+    def time_out(self, index: int) -> None:
+        """An item's wait has its time over."""
+        waits = list(self.child.state.waits.values()) if self.child is not None and not self.child.report else []
+        if index < len(waits):
+            self.feed_child(TimerFired, f"{waits[index].id}:timer")
+
+    def restore(self) -> None:
+        """Both continue as new; the chunk tells of its waits again."""
+        state = msgspec.json.decode(msgspec.json.encode(self.parent.snapshot()))
+        if self.finish is None:
+            self.parent = Machine(self.graph, execution_id=7, state=state)
+            self.feed(Resumed)
+        if self.child is not None and self.child.report is None:
+            kept = msgspec.json.decode(msgspec.json.encode(self.child.snapshot()))
+            self.child = loop_machine(self.input, kept)
+            self.feed_child(Resumed)
+
+    def end_chunk(self) -> None:
+        """Its end arrives after all that it sent."""
+        if self.child is not None and self.child.report is not None and not (self.up or self.down):
+            report, self.child = self.child.report, None
+            self.feed(ChunkFinished, self.chunk_id, report)
+
+    def settle(self) -> None:
+        while self.up or self.down:
+            self.deliver_up()
+            self.deliver_down()
+            if self.finish is not None:
+                return
+        self.end_chunk()
