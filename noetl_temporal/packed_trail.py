@@ -89,7 +89,7 @@ def pack(events: Sequence[Any]) -> PackedTrail:
 
 
 def unpack(trail: PackedTrail, mended: Callable[[bytes], bytes] = bytes) -> list[dict[str, Any]]:
-    """Return the events as JSON maps, ``mended`` what their JSON goes through before it is read.
+    """Return the events as JSON mappings. ``mended`` is applied to their JSON before it is parsed.
 
     Raises KeyError for a dictionary that this version does not know, InflateError.
     """

@@ -133,8 +133,10 @@ class PayloadStore(StorageDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """Return the payloads of earlier claims. Raises LookupError for one that is not there, DecryptionError,
-        asyncpg's errors, OSError."""
+        """Return the payloads of earlier claims.
+
+        Raises LookupError if one is missing, DecryptionError, asyncpg's errors, OSError.
+        """
         del context
         keys = [claim.claim_data["key"] for claim in claims]
         found = {key: text for key in keys if (text := _CACHE.get(self._cached_for, key)) is not None}
@@ -171,13 +173,13 @@ class PayloadStore(StorageDriver):
         return {key: data for key, data in found.items() if hashlib.sha256(data).hexdigest() == key}
 
     def _written(self, key: str, text: bytes) -> bytes:
-        """Return the row of a payload's text."""
+        """Return the serialized payload as it is written to a row: encrypted if there are keys."""
         if self._keyring is None:
             return text
         return self._keyring.encrypt(Payload.FromString(text), key.encode()).SerializeToString(deterministic=True)
 
     def _as_stored(self, key: str, data: bytes) -> bytes:
-        """Return the text in a row, encrypted or not. Raises DecryptionError."""
+        """Return the serialized payload in a row, decrypted if necessary. Raises DecryptionError."""
         if ENCRYPTED not in data[:_METADATA_BYTES]:
             return data
         payload = Payload.FromString(data)

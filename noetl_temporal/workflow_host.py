@@ -264,7 +264,7 @@ class WorkflowHost:
 
 
 async def _facts_noted() -> None:
-    """Return when all that this workflow task brought is in the inbox."""
+    """Wait until everything that this workflow task delivered is in the inbox."""
     for _ in range(_STEPS_TO_FACT):
         with suppress(asyncio.CancelledError):  # the turn asks whether there was a cancel
             await asyncio.sleep(0)

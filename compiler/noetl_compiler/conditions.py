@@ -66,7 +66,7 @@ _WEAKER = {"and": ("or", "if"), "or": ("if",)}
 
 @lru_cache(maxsize=4096)
 def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment = "call") -> Condition:
-    """Return the condition of what is asked at a moment of a step, after the outcome ``on`` only."""
+    """Parse a condition that is evaluated at a moment of a step, and only after the outcome ``on``."""
     if when is None:
         return Condition(on)
     expression = bare(when.source)

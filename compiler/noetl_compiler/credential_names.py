@@ -117,7 +117,7 @@ def credentials_without_template(graph: Graph, task: Task | None = None) -> Mapp
 
 
 def credentials_json(graph: Graph) -> str:
-    """Return a JSON list with ``name`` and ``template`` of each, null where there is none."""
+    """Return a JSON list of ``{name, template}``, one for each credential; the fields may be null."""
     return json.dumps([one._asdict() for one in credential_names(graph)], ensure_ascii=False, separators=(",", ":"))
 
 

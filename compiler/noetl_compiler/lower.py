@@ -88,7 +88,7 @@ class _Lowering:
             yield self._ending(loop, step).arrival
 
     def _route_lowering(self, step: syntax.Step) -> RouteLowering:
-        """Return how the ways that a step names are lowered: those of a loop over steps lead into its region."""
+        """Return the lowering of the routes of a step. Those of a loop over steps lead into its region."""
         name = step.name.text
         owner = name if name in self._regions.ends else self._regions.owner.get(name)
         end = self._regions.ends[owner] if owner is not None else None

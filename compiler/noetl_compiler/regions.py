@@ -137,7 +137,7 @@ class _Walk:
         return successors
 
     def _entered(self, name: str, to: str) -> str | None:
-        """Return the loop that a way gets into, or to the end of, without passing the loop itself."""
+        """Return the loop whose region or end a route enters from outside; None if there is none."""
         return next(
             (loop for loop in self._around.get(to, ()) if name != loop and name not in self._reached[loop]), None
         )
@@ -165,7 +165,7 @@ class _Walk:
         return found
 
     def _reach(self, loop: str) -> set[str]:
-        """Return what the ways from a loop reach without passing its end or the loop again."""
+        """Return the steps reachable from a loop on paths that contain neither its end nor the loop itself."""
         border = (loop, self._found.ends[loop].name.text)
         reached: set[str] = set()
         waiting = [arc.to.text for arc in arcs_of(self._steps[loop])]
@@ -177,7 +177,7 @@ class _Walk:
         return reached
 
     def _leading_to_end(self, loop: str) -> set[str]:
-        """Return the part of it from which a way leads on to the end."""
+        """Return those of the reachable steps from which the end is reachable."""
         reached, end = self._reached[loop], self._found.ends[loop].name.text
         before: dict[str, list[str]] = {}
         for name in reached:

@@ -117,7 +117,7 @@ class Following:
     # ---- stopping ---------------------------------------------------------------------------------------------------
 
     async def _wait(self) -> None:
-        """Return when the run has ended or was left; cancel it after its timeout."""
+        """Wait until the run has ended or was left; cancel it after its timeout."""
         ended, left = asyncio.ensure_future(self._handle.result()), asyncio.ensure_future(self._left.wait())
         try:
             if not await self._ends_within(ended, left, self._timeout) and not self._interrupts.count:

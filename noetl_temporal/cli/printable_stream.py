@@ -52,7 +52,7 @@ def _safe(stream: TextIO) -> TextIO:
 
 
 def stream_for_console(stream: TextIO) -> TextIO:
-    """Return the stream beneath, for who makes text printable before it writes."""
+    """Return the underlying stream, for a writer that makes its text printable itself."""
     return stream.beneath if isinstance(stream, PrintableStream) else stream
 
 

@@ -56,7 +56,7 @@ async def submitted(
 
 
 async def _wait_until_given_up(arrived: asyncio.Event, say: Callable[[str], None]) -> None:
-    """Return when there is no point in waiting longer for the response. A signal sets ``arrived``."""
+    """Wait for a signal, which sets ``arrived``, then for the response until a second signal or ANSWER_SECONDS."""
     await arrived.wait()
     say("cancelling as soon as Temporal confirms that the run has started (Ctrl-C again to exit)")
     arrived.clear()

@@ -99,10 +99,10 @@ class Follower:
         self.client, self.store, self.polls, self.found, self.calls = client, store, polls, found, calls
 
     async def follow(self, run: WorkflowRun) -> None:
-        """Return when the run is closed and stored, a loop with the runs that continue it.
+        """Store the history of a run until the run is closed; for a loop, also those of the runs that continue it.
 
-        Resumes where it was after the server or the database was unavailable. Raises whatever else keeps the run from
-        being read, which is noted in noetl.cursor.problem.
+        Retries while the server or the database is unavailable. Raises any other error that prevents reading the run,
+        and notes it in noetl.cursor.problem.
         """
         pauses = chain(PAUSES, repeat(PAUSES[-1]))
         while True:

@@ -51,7 +51,7 @@ class RecordedRequest:
 async def recorded_requests(
     history: WorkflowHistory, converter: DataConverter, graph: Graph
 ) -> AsyncIterator[RecordedRequest]:
-    """Return the requests that this run of the workflow accepted, in order."""
+    """Yield the requests that this run of the workflow accepted, in order."""
     for event in history.events:
         if (reason := await _cancel_reason(event, converter)) is not None:
             keys = _without_empty({"do": "cancel", "reason": reason})

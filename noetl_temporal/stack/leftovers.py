@@ -56,9 +56,9 @@ def record_processes(path: Path, servers: Sequence[Server]) -> None:
 
 
 def recorded_processes(path: Path) -> list[ProcessRecord]:
-    """Return the processes noted at ``path``; none when it is no note.
+    """Return the processes recorded in the file at ``path``; empty if it is missing or invalid.
 
-    Raises OSError when others may have written it.
+    Raises OSError if others may have written it.
     """
     try:
         return msgspec.json.decode(read_text(path), type=list[ProcessRecord])

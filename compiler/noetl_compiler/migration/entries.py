@@ -68,6 +68,6 @@ class Entries:
                 self.node(key.name, found[1], at=found[0].span)
 
     def mapping(self, span: Span = NOWHERE) -> MappingNode:
-        """Return the entries so far; ``span`` is where the author had a mapping for them."""
+        """Return a mapping of the entries so far, in canonical order; ``span`` is that of the original mapping."""
         position = self._construct.position
         return MappingNode(tuple(sorted(self._entries, key=lambda entry: position[entry[0].text])), span)

@@ -100,7 +100,7 @@ def _expanded_anchors(root: MappingNode) -> Iterator[Note]:
 
 
 def _own_names(playbook: Playbook) -> set[str]:
-    """Return what the author calls by a name of his own choice."""
+    """Return the names that the playbook defines: of steps, inputs, arguments and defaults."""
     bound = [playbook.workload]
     for step in playbook.steps:
         bound += (step.args, *(task.input for task in step.tasks), *(arc.args for arc in routes_of(step)))

@@ -71,7 +71,7 @@ def emit_on_failure(
 
 
 def emit_failure(context: MigrationContext, region: Region, failure: BranchFailure | None) -> MappingNode | None:
-    """Return the effect of an unhandled failure on the other branches."""
+    """Return the entry that says how an unhandled failure affects other branches; None for the default."""
     written = Entries(context, FAILURE_MODE, region, region.span)
     written.plain("mode", failure, at=NOWHERE)
     return unless_empty(written.mapping())

@@ -40,9 +40,7 @@ _BLOCK = re.compile(r"\n* *[^ \n\t]")
 
 
 def write(document: MappingNode, source: SourceFile, root: Node | None = None) -> str:
-    """Return the text of a document without comments; ``source`` is the text from which its nodes have their places,
-    ``root`` what that text says.
-    """
+    """Return the text of a document without comments. Its spans refer to ``source``, whose nodes are ``root``."""
     out = StringIO()
     emitter = _Emitter(out, allow_unicode=True, width=sys.maxsize)
     for event in _SourceStyle(source, root).events(document):

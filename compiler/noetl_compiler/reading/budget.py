@@ -62,7 +62,7 @@ class Size(NamedTuple):
     height: int = 0
 
     def since(self, before: Size, height: int) -> Size:
-        """Return what was used since then, by a node of this height."""
+        """Return the size that was added since ``before``, by a node of this height."""
         return Size(self.nodes - before.nodes, self.chars - before.chars, height)
 
 

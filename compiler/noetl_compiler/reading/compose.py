@@ -262,7 +262,7 @@ class Composer:
         return Span(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
     def _without_properties(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, span: Span) -> Span:
-        """Return the place of a node without its anchor and its tag."""
+        """Return the span of a node without its anchor and its tag."""
         text = self._source.text
         start, end = self._source.offset(span.line, span.col), self._source.offset(span.end_line, span.end_col)
         found = _PROPERTIES.match(text, start, end if isinstance(event, yaml.ScalarEvent) else len(text))

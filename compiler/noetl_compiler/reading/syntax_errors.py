@@ -57,7 +57,7 @@ class _Key(NamedTuple):
 
 
 def syntax_error(source: SourceFile, error: yaml.YAMLError) -> Diagnostic:
-    """Return the mistake behind a parser's complaint."""
+    """Return a diagnostic with the likely cause of a parser error."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return _error(source, 0, str(error).splitlines()[0])
     mark = error.problem_mark or error.context_mark

@@ -36,7 +36,7 @@ class ToolKinds:
         return described_words(self.meanings)
 
     def tool(self, kind: str) -> ToolDescription:
-        """Return what a tool of this kind takes; the call of a workbook task takes what its tool may want to know."""
+        """Return the description of a tool of this kind."""
         return self._of[kind]
 
     def fields(self, kind: str) -> tuple[Property, ...]:
