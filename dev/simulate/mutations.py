@@ -101,8 +101,8 @@ def _cancelled_is_success(run_ended: Any, self: Any, run: Any, end: Any, kind: s
     run_ended(self, run, end, kind)
 
 
-def _outside_is_well(chunk_finished: Any, self: Any, run: Any, event: Any, *, was_asked: bool) -> None:
-    chunk_finished(self, run, replace(event, report=replace(event.report, status="ok")), was_asked=was_asked)
+def _outside_is_well(chunk_finished: Any, self: Any, run: Any, event: Any, *, cancelled_here: bool) -> None:
+    chunk_finished(self, run, replace(event, report=replace(event.report, status="ok")), cancelled_here=cancelled_here)
 
 
 def _whole_share(_: Any) -> int:
@@ -211,7 +211,7 @@ MUTATIONS = (
     Mutation("19a: the check where calls begin", ENGINE, "_is_stopped", replaced_by(_no)),
     Mutation("19a: the stop of a machine", ENGINE, "_is_stopped", replaced_by(_ignore_machine_stop)),
     Mutation("21: the stop of a late step", ENGINE, "_is_stopped", replaced_by(_ignore_run_stop)),
-    Mutation("19a: a stop drops delays", ENGINE, "_ask_run_to_end", wrapped_by(_keeps_delays)),
+    Mutation("19a: a stop drops delays", ENGINE, "_cancel_run", wrapped_by(_keeps_delays)),
     Mutation("19a: a stop outlives a snapshot", ENGINE, "snapshot", replaced_by(_snapshot_without_stop)),
     Mutation("what is ready outlives a snapshot", ENGINE, "snapshot", replaced_by(_snapshot_without_ready)),
     Mutation("6a: a cancel meets the final step", ENGINE, "_cancel_requested", replaced_by(_finish_at_once)),

@@ -121,13 +121,13 @@ class Machine(Starting):
     def _record_failure(self, failure: Failure) -> None:
         self.state.failures = self.state.failures.with_failure(failure)
 
-    def _chunk_finished(self, run: StepRun, event: ChunkFinished, *, was_asked: bool) -> None:
+    def _chunk_finished(self, run: StepRun, event: ChunkFinished, *, cancelled_here: bool) -> None:
         step, progress, report = self.graph.steps[run.step], _loop_of(run), event.report
         self.state.idle_starts = 0
         self._forget_waits(event.chunk_id)
         chunk = progress.chunks.pop(event.chunk_id)
         step_loops.record_slot(self._execution, chunk.slot, report)
-        if report.status == "cancelled" and not was_asked:
+        if report.status == "cancelled" and not cancelled_here:
             progress.failure = cancelled_outside("loop")
         goes_on = not self._is_stopped(run) and not _stops_iterations(step, progress, report)
         take_report(progress, chunk, report, goes_on=goes_on)
@@ -135,7 +135,7 @@ class Machine(Starting):
             self._host(run).warn(one.message, one.span)
         is_ready = run.id in self.state.ready
         if not goes_on:
-            self._ask(progress.chunks)
+            self._cancel(progress.chunks)
             if is_ready:
                 self.state.ready.remove(run.id)
         elif progress.ranges and not is_ready:
@@ -423,9 +423,9 @@ class Machine(Starting):
         stop = self.state.stop
         return run.step == self.graph.final and not (stop is not None and stop.skips_cleanup)
 
-    def _ask_to_end(self) -> None:
+    def _cancel_stopped_runs(self) -> None:
         """If the final step runs already, it is the cleanup, with its time limit; no step is held any more."""
-        super()._ask_to_end()
+        super()._cancel_stopped_runs()
         self._end_all_holds()
         for run in self._runs.all_mutable():
             if self._is_exempt(run) and deadline_id(run) not in self.state.timers:

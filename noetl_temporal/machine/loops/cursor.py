@@ -114,9 +114,9 @@ class CursorMachine(LoopMachine):
         progress = self._progress
         claiming = sum(one.is_claiming for one in progress.claimers.values())
         is_free = len(progress.claimers) < self.input.max_in_flight and claiming < max(1, progress.found)
-        return is_free and self._may_claim() and self._rows_to_ask() > 0
+        return is_free and self._may_claim() and self._rows_to_claim() > 0
 
-    def _rows_to_ask(self) -> int:
+    def _rows_to_claim(self) -> int:
         """How many rows the next claim may take."""
         progress = self._progress
         asked = sum(one.asked for one in progress.claimers.values() if one.is_claiming)
@@ -127,7 +127,7 @@ class CursorMachine(LoopMachine):
         progress, at = self._progress, self._journal.at
         progress.claims += 1
         number = progress.claims
-        progress.claimers[number] = Claimer(self._rows_to_ask(), at)
+        progress.claimers[number] = Claimer(self._rows_to_claim(), at)
         id_ = self._run_id(f"claim-{number}")
         run = Iteration(id=id_, event_id=self.input.event_id, started=at, index=-1, claim=number)
         self.state.runs[run.id] = run
