@@ -140,7 +140,7 @@ class SubPlaybooks:
         return found
 
     def _input(self, call: ToolCall, playbook: PinnedPlaybook) -> RunInput:
-        """What the child is asked for: the names bound for the call are its request."""
+        """The input of the child workflow. Its request is the input of the call."""
         graph = playbook.graph
         return RunInput(
             called_execution_id(self._caller.execution_id, call.key),

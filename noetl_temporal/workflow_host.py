@@ -116,7 +116,7 @@ class WorkflowHost:
         self._performer.perform(self._machine.feed(event))
 
     def take(self, fact: Event) -> None:
-        """Note a fact that somebody sent; it is fed with the others."""
+        """Add a fact of a request to the inbox; it is fed with the others."""
         self._accepted += isinstance(fact, _REQUESTS)
         self._performer.note(fact)
 

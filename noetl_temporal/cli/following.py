@@ -42,7 +42,7 @@ SETTLE_SECONDS = 15.0
 """Seconds beyond the cleanup that a run has to stop, and that the event log has to record its end."""
 
 ASK_SECONDS = 2.0
-"""How long who leaves waits until Temporal was asked to cancel the run: three Ctrl-C may come at once."""
+"""How long to wait, when leaving, for the cancel request to reach Temporal: three Ctrl-C may come at once."""
 
 LOOK_SECONDS = 2.0
 """The interval at which problems that block the run are checked."""

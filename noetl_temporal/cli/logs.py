@@ -1,7 +1,7 @@
-"""Where the libraries beneath log to: their warnings are for an operator, not for someone who runs a playbook. What the
-python tasks of a playbook print is logged there as well.
+"""Where libraries log to: their warnings are for operators, not for users who run a playbook. The output of python
+tasks is logged there as well.
 
-Temporal's core, which is not written in Python, would print its own on standard output, in the middle of results.
+Temporal's core, which is written in Rust, would print its log to standard output, between results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A graph in the form that was asked for."""
+"""Renders a graph in the format of ``--format``."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Screen:
         self._progress, self._message = Progress(), ""
         self._warnings: Sequence[str] = ()
         self._spinner = Spinner("dots")
-        # Rich would read the escape sequences of what others print meanwhile, and obey them
+        # Rich would interpret escape sequences in text that is printed meanwhile
         self._live = Live(
             console=console,
             get_renderable=self._layout,

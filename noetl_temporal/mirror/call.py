@@ -14,7 +14,7 @@ from noetl_temporal.mirror.run_state import RunState
 __all__ = ["ActivityTimes", "Call"]
 
 _NAME = re.compile(r"[\w./-]{1,100}")
-"""Of a credential; anything else in its place is not told."""
+"""The name of a credential; other values are not logged."""
 
 _OF_THE_ITERATION = ("step_run_id", "loop_id", "iteration", "iteration_id")
 

@@ -84,8 +84,8 @@ class Page(NamedTuple):
 
 
 class Follower:
-    """Follows runs from one client into one store. ``found`` follows a run to which another links, ``calls`` is told of
-    the calls of all.
+    """Follows runs from one client into one store. ``found`` is called with each run that another run mentions;
+    ``calls`` receives the calls of all runs.
     """
 
     def __init__(

@@ -151,7 +151,7 @@ async def plain(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
 
 
 def _is_foreign(payload: Payload, converter: DataConverter) -> bool:
-    """Whether the converter must be asked: it has a storage for a reference, or a codec for what is not JSON."""
+    """Whether the converter must read it: a reference to its storage, or a value that is not JSON if it has a codec."""
     if payload.metadata.get("messageType") == REFERENCE:
         return converter.external_storage is not None
     is_readable = is_packed(payload) or payload.metadata.get("encoding") in (_PLAIN, b"binary/null")

@@ -27,9 +27,9 @@ POSTGRES = ("postgres", "initdb")
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A process of the stack. ``marker`` is a text of its command line; a ``service`` is killed, a server asked to end.
+    """A process of the stack. ``marker`` is a text in its command line. A ``service`` is killed; a server gets SIGINT.
 
-    An id of 1 means init, one below it a group or all processes: none of them is accepted."""
+    Ids below 2 are rejected: 1 is init, and 0 and below mean groups of processes."""
 
     pid: Annotated[int, msgspec.Meta(gt=1)]
     marker: Annotated[str, msgspec.Meta(min_length=1)]

@@ -75,7 +75,7 @@ def test_a_service_account_signs_for_google(credential: Mapping[str, Any]) -> No
 @pytest.mark.parametrize(
     ("address", "credential", "why"),
     [
-        ("s3://b-1/k", ACCOUNT, "is for gs:// of Google itself"),
+        ("s3://b-1/k", ACCOUNT, "signs only for gs://"),
         (
             "gs://b-1/k",
             {**ACCOUNT, "endpoint": "http://127.0.0.1:1"},

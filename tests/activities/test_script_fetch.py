@@ -148,4 +148,4 @@ async def test_an_endpoint_that_is_no_address_is_refused(object_store: ObjectSto
 async def test_a_credential_that_is_missing_is_one_of_the_process_that_submits() -> None:
     with pytest.raises(ScriptError, match="no credential 'backup'") as raised:
         await asyncio.to_thread(fetch_script, Download("s3://b-1/a.py", auth="backup"), source_of(NONE))
-    assert "its own credentials count" in raised.value.hint
+    assert "with the credentials of that process" in raised.value.hint

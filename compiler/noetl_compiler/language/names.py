@@ -126,8 +126,8 @@ ALL_RESULTS = "loop_results"
 
 
 VARS_CACHE, VARS_MODULE, VARS_FIELD = "_vars", "vars_cache", "vars"
-"""What a run has set in ctx and vars, nothing that lies below; the module of older NoETL that reads it; the field in
-which a python task that imports the module gets it."""
+"""The values that a run has set in ctx and vars; the module of older NoETL that reads them; the field of the config in
+which a python task that imports the module receives them."""
 
 CREDENTIALS_MODULE = "fetch_credential"
 """In code that asks older NoETL for a credential."""

@@ -1,4 +1,4 @@
-"""What a migration leaves out or leaves as it was, for the person who asked for it."""
+"""Notes for the user about what a migration drops or leaves unchanged."""
 
 from __future__ import annotations
 
