@@ -131,7 +131,7 @@ def parse_file(file: Path, tools: Tools = KINDS) -> ParsedPlaybook:
 
 
 def with_calls(found: ParsedPlaybook, catalog: Catalog) -> ParsedPlaybook:
-    """The same with what is wrong with its calls: NT601 to NT606."""
+    """Return the playbook with the diagnostics of its calls: NT601 to NT606."""
     if found.playbook is None:
         return found
     report = Report(found.source, found.diagnostics, found.root)

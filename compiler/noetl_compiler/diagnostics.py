@@ -41,7 +41,7 @@ _MOST_LISTED = 8
 
 
 class Severity(Enum):
-    """An error means there is no graph."""
+    """Errors prevent a graph, warnings do not."""
 
     ERROR = "error"
     WARNING = "warning"

@@ -143,7 +143,7 @@ class _Lowering:
         return replace(lowered, region=region, enter=self._route_lowering(step).route(step), end=arrival_name(end))
 
     def _injected(self, step: syntax.Step) -> Iterator[str]:
-        """The names of what is injected for a step of a region, at its own level."""
+        """Yield the names of the steps that are injected for a step of a region, at the level of that step."""
         if step.sinks:
             yield saving_name(step.name.text)
         if step.name.text not in self._regions.ends:

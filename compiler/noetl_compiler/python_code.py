@@ -44,7 +44,7 @@ _Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.
 
 
 class SyntaxProblem(NamedTuple):
-    """Why code is no Python, and between which characters of it the parser stopped."""
+    """A syntax error in Python code, with the range of characters at which the parser stopped."""
 
     message: str
     hint: str

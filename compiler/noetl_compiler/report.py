@@ -55,7 +55,7 @@ class Report:
         self._add(Severity.ERROR, code, span, message, hint, related)
 
     def warning(self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()) -> None:
-        """The graph is what it says, which may not be what was meant."""
+        """Report a warning: the graph is as written, which may not be intended."""
         self._add(Severity.WARNING, code, span, message, hint, related)
 
     def _add(

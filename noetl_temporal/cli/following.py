@@ -233,6 +233,6 @@ class Following:
 
 @contextlib.contextmanager
 def _already_ended() -> Generator[None]:
-    """A run that ends while it is being stopped is no error."""
+    """Ignore that a run ends while it is being stopped."""
     with contextlib.suppress(RunOverError):
         yield

@@ -52,7 +52,7 @@ def log_to_terminal(form: str = "text", metrics: PrometheusConfig | None = None)
 
 
 class _File(logging.StreamHandler[TextIO]):
-    """Leaves out what it cannot write. A disk that is full is no reason for a traceback on the terminal."""
+    """Drops lines that it cannot write, such as on a full disk, instead of printing tracebacks."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         del record
@@ -66,7 +66,7 @@ class _Printable(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    """An object a line: time, level, logger, message, and what is known of the call."""
+    """One JSON object per line: time, level, logger, message, and the ids of the call, if known."""
 
     def format(self, record: logging.LogRecord) -> str:
         found = {

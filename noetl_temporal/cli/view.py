@@ -48,7 +48,7 @@ class View(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Tell something that is no event."""
+        """Show a message that is not an event."""
         ...
 
     def print_line(self, text: str) -> None:
@@ -80,7 +80,7 @@ class Lines:
             self.say(line)
 
     def say(self, text: str) -> None:
-        """Tell something that is no event."""
+        """Show a message that is not an event."""
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def print_line(self, text: str) -> None:
@@ -123,7 +123,7 @@ class Screen:
         self._progress.feed(row)
 
     def say(self, text: str) -> None:
-        """Tell something that is no event."""
+        """Show a message that is not an event."""
         self._message = text
 
     def print_line(self, text: str) -> None:

@@ -79,7 +79,7 @@ def test_a_service_account_signs_for_google(credential: Mapping[str, Any]) -> No
         (
             "gs://b-1/k",
             {**ACCOUNT, "endpoint": "http://127.0.0.1:1"},
-            "itself, without an endpoint",
+            "without an endpoint",
         ),
         ("gs://b-1/k", {**ACCOUNT, "private_key": "n0t-a-key"}, "the key of the service account cannot be used"),
     ],

@@ -135,7 +135,7 @@ async def test_an_object_that_cannot_be_fetched_is_refused(
 async def test_a_store_that_is_not_public_is_refused(object_store: ObjectStore) -> None:
     with pytest.raises(ScriptError, match="is not a public address") as raised:
         await from_store(object_store, f"s3://{BUCKET}/a.py", {"type": "s3", **KEYS})
-    assert "its own NOETL_HTTP_ALLOW counts" in raised.value.hint
+    assert "set NOETL_HTTP_ALLOW there" in raised.value.hint
 
 
 @pytest.mark.usefixtures("loopback")

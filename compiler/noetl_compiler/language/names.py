@@ -144,6 +144,6 @@ def kept_at(root: str, step: str) -> str:
 
 
 def kept(root: str, step: str) -> str:
-    """The expression that reads what is kept there, a mapping without entries where nothing is."""
+    """The expression that reads the kept values; an empty mapping if there are none."""
     place = kept_at(root, step).removeprefix(root)
     return f"(({root.rstrip('.')} | default({{}})).{place} | default({{}}))"

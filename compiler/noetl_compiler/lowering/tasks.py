@@ -109,7 +109,7 @@ def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str],
 
 
 def _sinks(task: syntax.Task) -> tuple[Sink, ...]:
-    """What the workflow itself performs runs in no activity that could store its result: that is a call of its own."""
+    """Return the sinks. Those of a task that the workflow performs are separate calls, as it has no activity."""
     if task.kind.text not in IN_WORKFLOW:
         return task.sinks
     return tuple(replace(sink, level="task") for sink in task.sinks)

@@ -105,7 +105,7 @@ def _place(kept: Entry, entries: list[Entry], construct: Construct | None) -> in
 
 
 def _in_order_of(own: MappingNode, entries: list[Entry]) -> list[Entry]:
-    """The entries that the author has too, under whatever name, stand in his order; the others stay where they are."""
+    """Return the entries, those also in the original mapping in its order; the others keep their positions."""
     rank = {place: index for index, (key, _) in enumerate(own.entries) for place in (key.text, key.span)}
     found = ((rank.get(key.text, rank.get(key.span)), index) for index, (key, _) in enumerate(entries))
     shared = [(place, index) for place, index in found if place is not None]

@@ -22,7 +22,7 @@ __all__ = ["emit_failure", "emit_on_failure", "emit_step"]
 
 
 def emit_step(context: MigrationContext, step: Step) -> MappingNode:
-    """One step; what it is silent about stays gap."""
+    """Return a step; properties that are not set are omitted."""
     region = context.origins.region(step.span, context.origins.root)
     written = Entries(context, STEP, region, step.span)
     written.node("step", scalar(step.name.text, step.name.span), at=step.span)

@@ -230,7 +230,7 @@ class Composer:
         parent.wants = "key"
 
     def _compare(self, parent: _Open, key: ScalarNode, node: Node) -> None:
-        """A key that is there twice. With the same value both times it is clear what is meant."""
+        """Report a duplicate key: as a warning if both values are the same, else as an error."""
         first, value = parent.entries[key.text]
         is_same = self._source.slice(value.span) == self._source.slice(node.span)
         message = f'duplicate key "{_abbreviated(key.text)}"{" with the same value" if is_same else ""}'

@@ -32,7 +32,7 @@ class ToolKinds:
 
     @property
     def words(self) -> Schema:
-        """One of the kinds."""
+        """The schema of a tool kind, with descriptions."""
         return described_words(self.meanings)
 
     def tool(self, kind: str) -> ToolDescription:

@@ -100,17 +100,17 @@ def ref(place: str) -> Schema:
 
 
 def words(*allowed: str) -> Schema:
-    """One of these words and nothing else."""
+    """The schema of a value that must be one of these words."""
     return {"enum": list(allowed)}
 
 
 def described_words(meanings: Mapping[str, str]) -> Schema:
-    """One of these words, each with what it means."""
+    """The schema of a value that must be one of these words, each with its meaning."""
     return {"enum": list(meanings), "enumDescriptions": list(meanings.values())}
 
 
 def open_words(*known: str) -> Schema:
-    """Any text; editors propose these."""
+    """The schema of any text, for which editors propose these words."""
     return {**NAME, "examples": list(known)}
 
 
