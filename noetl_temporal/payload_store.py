@@ -158,9 +158,9 @@ class PayloadStore(StorageDriver):
         """Keep payloads for another day, as if they had been stored again; the keys of those that are not there.
         Raises asyncpg's errors, OSError.
         """
-        asked = sorted(keys)
-        found = await self._run(lambda connection: connection.fetch(_RENEW, asked))
-        return {*asked} - {record["key"] for record in found}
+        ordered = sorted(keys)
+        found = await self._run(lambda connection: connection.fetch(_RENEW, ordered))
+        return {*ordered} - {record["key"] for record in found}
 
     def _cache(self, keys: Sequence[str], texts: Sequence[bytes], payloads: Sequence[Payload]) -> None:
         found = zip(keys, texts, payloads, strict=True)

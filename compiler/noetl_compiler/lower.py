@@ -150,10 +150,10 @@ class _Lowering:
             yield from routers_of(step)
 
 
-def _hold(said: syntax.OnFailure | None) -> Hold | None:
-    if said is None or said.action == "fail":
+def _hold(on_failure: syntax.OnFailure | None) -> Hold | None:
+    if on_failure is None or on_failure.action == "fail":
         return None
-    return Hold(said.seconds or Value(defaults.HOLD_SECONDS), said.span)
+    return Hold(on_failure.seconds or Value(defaults.HOLD_SECONDS), on_failure.span)
 
 
 def _lower_loop(loop: syntax.Loop) -> graph.Loop:
@@ -168,5 +168,5 @@ def _lower_loop(loop: syntax.Loop) -> graph.Loop:
 
 
 def _lower_frame(frame: graph.Frame) -> graph.Frame:
-    said = {name: getattr(frame, name) or Value(default) for name, default in defaults.FRAME.items()}
-    return graph.Frame(frame.span, **said)
+    values = {name: getattr(frame, name) or Value(default) for name, default in defaults.FRAME.items()}
+    return graph.Frame(frame.span, **values)

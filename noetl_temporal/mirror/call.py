@@ -75,8 +75,8 @@ class Call:
             found["loop_id"] = self._loop_id
         if iteration is not None:
             found |= {"iteration": iteration, "iteration_id": f"{self._loop_id}/{iteration}"}
-        told = self._begun.meta if self._begun else {}
-        return found | {name: told[name] for name in _OF_THE_ITERATION if name in told}
+        meta = self._begun.meta if self._begun else {}
+        return found | {name: meta[name] for name in _OF_THE_ITERATION if name in meta}
 
     def context(self) -> dict[str, Json]:
         """The rendered inputs, for the record of an attempt (whitepaper 7.3)."""

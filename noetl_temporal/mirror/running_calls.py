@@ -111,9 +111,9 @@ class RunningCalls:
     async def _details(self, details: Payloads) -> Json:
         if not details.payloads:
             return None
-        told = first(details.payloads)
-        if told is not None:
-            return told
+        decoded = first(details.payloads)
+        if decoded is not None:
+            return decoded
         [decoded] = await self._store.converter.decode(details.payloads[:1])
         return msgspec.to_builtins(decoded)
 
