@@ -167,7 +167,7 @@ class _PayloadConverter(CompositePayloadConverter):
     """But for its signature, no value is written differently in different places."""
 
     def with_context(self, context: SerializationContext) -> Self:
-        """The same."""
+        """Return this converter, as it ignores the context."""
         del context
         return self
 

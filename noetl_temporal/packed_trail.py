@@ -65,7 +65,7 @@ DICTIONARIES: Mapping[str, bytes] = {
 """Dictionaries by name. Frequent strings are at the end, where references are short. Never change one: add another."""
 
 ENCODINGS: Mapping[str, str] = {name: f"noetl/trail{name}" for name in DICTIONARIES}
-"""Of payloads that are packed trails, by the name of their dictionary."""
+"""The encodings of packed trails, by the name of their dictionary."""
 
 _NAMES = {encoding.encode(): name for name, encoding in ENCODINGS.items()}
 

@@ -251,7 +251,7 @@ class Performer:
     # ---- loops ----------------------------------------------------------------------------------------------------
 
     def _run_chunk(self, command: RunChunk) -> None:
-        """In a child workflow, or as a frame in one activity: both end with the same report."""
+        """Run a chunk in a child workflow, or as a frame in an activity; both end with the same report."""
         size = self.size_of(command.input)
         if size > self._limit:
             report = _loop_failed(command, "too_large", self._too_large("loop", size))

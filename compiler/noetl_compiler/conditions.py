@@ -119,7 +119,7 @@ def _outer_words(expression: str) -> Iterator[re.Match[str]]:
 
 
 def _normalized(part: str) -> str:
-    """For comparing: without brackets around it, quotes and constants in one spelling."""
+    """Normalize for comparison: remove outer brackets, unify quotes and the spelling of constants."""
     while _is_bracketed(part):
         part = part[1:-1].strip()
     return re.sub(r"\b(?:True|False|None)\b", lambda found: found[0].lower(), part.replace('"', "'"))

@@ -141,7 +141,7 @@ class _Defaults:
 
 
 def _auths(part: object, place: Span = _NOWHERE) -> Iterator[tuple[Value, Span]]:
-    """Of tasks, sinks and cursors, with their places."""
+    """Yield the credentials of tasks, sinks and cursors, with their spans."""
     if isinstance(part, tuple):
         for item in cast("tuple[object, ...]", part):
             yield from _auths(item, place)

@@ -71,7 +71,7 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
 
 def sort_and_dedupe(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """In reading order, each once: by file, place, code and text."""
+    """Return the diagnostics sorted by file, place, code and text, without duplicates."""
     return tuple(sorted(set(diagnostics), key=_reading_order))
 
 

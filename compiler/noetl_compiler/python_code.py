@@ -205,7 +205,7 @@ class _Offsets:
         self._starts = [0, *(found.end() for found in _LINE_BREAK.finditer(code))]
 
     def at(self, line: int, col: int) -> int:
-        """Of a line and column from 1 on, as syntax errors have them; the last column of a line is its end."""
+        """The offset of a 1-based line and column, as in syntax errors; a column beyond the line means its end."""
         start, end = self._line(line)
         return max(start, min(start + col - 1, end))
 

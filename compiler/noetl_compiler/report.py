@@ -50,7 +50,7 @@ class Report:
         return index < len(self._errors) and self._errors[index] < (span.end_line, span.end_col)
 
     def error(self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()) -> None:
-        """There will be no graph."""
+        """Report an error, which prevents a graph."""
         insort(self._errors, (span.line, span.col))
         self._add(Severity.ERROR, code, span, message, hint, related)
 

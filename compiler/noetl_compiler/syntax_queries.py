@@ -62,7 +62,7 @@ def set_by_step(step: Step) -> Iterator[Assign]:
 
 
 def set_by_task(task: Task) -> Iterator[Assign]:
-    """By the task itself and by the rules of its policy."""
+    """Yield the assignments of the task and of the rules of its policy."""
     yield from task.set
     for rule in task.policy.rules if task.policy else ():
         yield from rule.body.set

@@ -28,7 +28,7 @@ _WITHIN = datetime.timedelta(seconds=5)
 
 
 class CalledWaits(NamedTuple):
-    """Each with the path of its playbook, and the command for its own run."""
+    """The waits of called runs, each with the path of its playbook and the command that answers it."""
 
     waits: list[OpenWait]
     suspensions: list[Suspension]

@@ -34,7 +34,7 @@ URIS = ("uri", "path")
 """Where a script may say which one it is."""
 
 MAX_BYTES = 1_000_000
-"""Of one script."""
+"""The maximum size of a script."""
 
 _SCHEMES = MappingProxyType({"http": "http", "https": "http", "gs": "gcs", "s3": "s3"})
 

@@ -34,7 +34,7 @@ _QUOTES: Mapping[ScalarStyle | None, str] = MappingProxyType({"single": "'", "do
 
 _NOT_IN_A_BLOCK = re.compile("[^\n\t\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _BREAK = re.compile("[\n\x85\u2028\u2029]")
-"""In single quotes a break is folded away."""
+"""Line breaks, which are folded in single quotes."""
 _BLOCK = re.compile(r"\n* *[^ \n\t]")
 """A first line that begins with a tab would be taken for wrong indentation."""
 

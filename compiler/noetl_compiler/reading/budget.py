@@ -28,13 +28,13 @@ __all__ = [
 ]
 
 MAX_BYTES = 16_000_000
-"""Of a text in UTF-8. A step has 200 to 800."""
+"""The size of a text in UTF-8. A step has 200 to 800 bytes."""
 
 MAX_NODES = 1_500_000
 """Scalars, keys, mappings and sequences written in the text. A step has 20 to 70."""
 
 MAX_ENTRIES = 100_000
-"""Of one mapping or sequence."""
+"""The entries of one mapping or sequence."""
 
 MAX_DENSE_NODES = 100_000
 """So many nodes may be as short as they like. Beyond, there may be one for each CHARS_A_NODE characters of the text

@@ -119,7 +119,7 @@ class _Tables:
         raise UnknownPathError(self.unknown(name, "of a playbook", known))
 
     def entry_of_construct(self, name: str, models: Sequence[Model]) -> KeyEntry:
-        """Of a construct, or of a kind: its own keys apart from those of every call."""
+        """The entry of a construct or a tool kind, whose keys are separate from those of every call."""
         if name in CONSTRUCTS or name not in self._kinds.names:
             return KeyEntry(name, models[0].about, keys=tuple(_described(models)))
         *shared, own = models[0].borrowed
