@@ -65,7 +65,7 @@ async def recorded_requests(
 
 
 async def _cancel_reason(event: HistoryEvent, converter: DataConverter) -> str | None:
-    """The reason of a requested cancel; None for other events. The first is a cancel of Temporal, others are signals."""
+    """The reason of a requested cancel; None for other events. The first is Temporal's cancel, others are signals."""
     if event.HasField("workflow_execution_cancel_requested_event_attributes"):
         return event.workflow_execution_cancel_requested_event_attributes.cause
     signal = event.workflow_execution_signaled_event_attributes
