@@ -184,18 +184,18 @@ def _product(counts: Sequence[Count]) -> Count:
 def _in_flight(step: Step, names: Mapping[str, Json]) -> int:
     if step.loop is None or not step.loop.is_parallel:
         return 1
-    asked: Json = rendered(step.loop.max_in_flight, names)
-    return min(MAX_IN_FLIGHT, max(1, asked if isinstance(asked, int) else defaults.IN_FLIGHT))
+    value: Json = rendered(step.loop.max_in_flight, names)
+    return min(MAX_IN_FLIGHT, max(1, value if isinstance(value, int) else defaults.IN_FLIGHT))
 
 
 def _rows(frame: Frame, in_flight: int, names: Mapping[str, Json]) -> Rows:
-    most, each = _asked(frame, "max_rows", names), _asked(frame, "row_concurrency", names)
+    most, each = _frame_limit(frame, "max_rows", names), _frame_limit(frame, "row_concurrency", names)
     return Rows(most, max(1, in_flight // each))
 
 
-def _asked(frame: Frame, name: str, names: Mapping[str, Json]) -> int:
-    asked: Json = rendered(getattr(frame, name), names)
-    return max(1, asked if isinstance(asked, int) else defaults.FRAME[name])
+def _frame_limit(frame: Frame, name: str, names: Mapping[str, Json]) -> int:
+    value: Json = rendered(getattr(frame, name), names)
+    return max(1, value if isinstance(value, int) else defaults.FRAME[name])
 
 
 def _loops(graph: Graph) -> Iterator[Step]:

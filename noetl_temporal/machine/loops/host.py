@@ -90,7 +90,9 @@ class IterationHost:
         return found
 
     def _ctx_layers(self) -> list[Mapping[str, Any]]:
-        """Where a name of ctx is looked up. The playbook sent what the body's templates name, and nobody sees more."""
+        """The mappings in which a name of ctx is looked up. The playbook sends only the names that the body's templates
+        read.
+        """
         outer = self._input.scope
         return [self._own.ctx, self._loop.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
 

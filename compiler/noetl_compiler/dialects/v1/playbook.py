@@ -37,8 +37,8 @@ def convert_playbook(playbook: Playbook) -> Playbook:
     workbook = {task.label.text: task for task in playbook.workbook}
     playbook = replace(playbook, steps=(*playbook.steps, *_called_steps(playbook, workbook)))
     names = frozenset(step.name.text for step in playbook.steps)
-    asked = _results_asked_for(playbook)
-    steps = (_with_results(_with_sets(step, names), asked) for step in playbook.steps)
+    iterators = _results_asked_for(playbook)
+    steps = (_with_results(_with_sets(step, names), iterators) for step in playbook.steps)
     return replace(
         playbook,
         steps=tuple(replace(step, tasks=tuple(_with_fields(task, workbook) for task in step.tasks)) for step in steps),
@@ -87,9 +87,9 @@ def _with_set(arc: Arc, names: frozenset[str]) -> Arc:
     return replace(arc, set=(*passed, *arc.set)) if passed else arc
 
 
-def _with_results(step: Step, asked: frozenset[str]) -> Step:
+def _with_results(step: Step, iterators: frozenset[str]) -> Step:
     name = step.name
-    if name.text not in asked:
+    if name.text not in iterators:
         return step
     value = Value(f"{{{{ results[{name.text!r}] }}}}", {"": name.span})
     return replace(step, set=(*step.set, Assign(f"ctx.{results_name(name.text)}", value, name.span)))
