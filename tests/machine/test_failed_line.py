@@ -139,3 +139,29 @@ def test_a_line_that_the_code_does_not_have(line: Any) -> None:
     task = failure_of(LITERAL, None)
     assert failure_of(LITERAL, line) == task
     assert task.line < 9
+
+
+SINKS = """  - step: start
+    tool:
+      kind: python
+      code: |
+        result = {"n": 1}
+      sink:
+        - kind: postgres
+          table: a
+        - kind: postgres
+          statement: insert into b values (:n)
+"""
+
+
+@pytest.mark.parametrize(("index", "line"), [(0, 11), (1, 13)])
+def test_a_failed_sink_is_located_at_the_sink_and_not_at_a_line_of_the_code(index: int, line: int) -> None:
+    def answer(call: ToolCall) -> ToolReport:
+        error = {"kind": "sql_42", "message": "sink postgres: no", "retryable": False}
+        facts = {"position": 1, "line": 1}
+        return ToolReport({"status": "error", "error": error, "pg": facts, "meta": {"sink": call.sinks[index].key}})
+
+    run = run_text(HEAD + SINKS, answer)
+    cause = run.finish.failures.cause
+    assert cause is not None
+    assert cause.line == line

@@ -1,4 +1,6 @@
-"""Locates the failure of a task: the failed line of its code or SQL, if that is a line of the YAML."""
+"""Locates the failure of a task: its sink that failed, or the failed line of its code or SQL if that is a line of the
+YAML.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import cast
 from noetl_compiler.graph import Json, Span, Task
 from noetl_compiler.language.tools import SQL_COMMANDS, SQL_KINDS
 from noetl_compiler.value_merge import names_in
-from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.call import PlainOutcome, sink_suffix
 
 __all__ = ["failed_at"]
 
@@ -17,8 +19,14 @@ _CODE, _SQL = ("code", "script"), (*SQL_COMMANDS, "script")
 
 def failed_at(task: Task, outcome: PlainOutcome, called: Mapping[str, Json] | None) -> Span:
     """Return the span of the line, the start of the code if its lines are not those of the YAML (folded, escaped, or
-    changed by templates in ``called``, the configuration of the call), else the span of the task.
+    changed by templates in ``called``, the configuration of the call), else the span of the task. The failure of a
+    sink is located at the sink.
     """
+    failed_sink: Json = outcome.get("meta", {}).get("sink")
+    if isinstance(failed_sink, str):
+        return next(
+            (sink.span for index, sink in enumerate(task.sinks) if failed_sink.endswith(sink_suffix(index))), task.span
+        )
     line, lines, run = _reported_line(outcome), _lines_of(task, names_in(task.config)), _lines_of(task, called or {})
     if task.code is None or line is None or not 1 <= line <= max(len(lines), len(run)):
         return task.span
