@@ -9,7 +9,17 @@ from typing import NamedTuple, cast
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
 
-__all__ = ["ColumnTypes", "Row", "column_type", "content_of", "keys_of", "parts_of", "quoted", "require_keys", "rows_of"]
+__all__ = [
+    "ColumnTypes",
+    "Row",
+    "column_type",
+    "content_of",
+    "keys_of",
+    "parts_of",
+    "quoted",
+    "require_keys",
+    "rows_of",
+]
 
 Row = dict[str, Json]
 
