@@ -87,7 +87,7 @@ def _words(path: str) -> list[str]:
 
 def _older(argument: str) -> list[str]:
     """Older names of the keys below some paths."""
-    return _table("today", "older names", rows=_with_older(argument.split()))
+    return _table("current name", "older names", rows=_with_older(argument.split()))
 
 
 def _with_older(paths: Iterable[str]) -> Iterator[tuple[str, str]]:

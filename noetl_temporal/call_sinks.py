@@ -145,7 +145,8 @@ class CallSinks:
 
     def _name_sink(self, sink: SinkCall, failure: PlainOutcome) -> PlainOutcome:
         message = self._credentials.scrubbed(str(failure["error"]["message"]))
-        return {**failure, "error": {**failure["error"], "message": f"sink {sink.kind}: {message}"}}
+        meta = {**failure.get("meta", {}), "sink": sink.key}
+        return {**failure, "error": {**failure["error"], "message": f"sink {sink.kind}: {message}"}, "meta": meta}
 
 
 def _database(sink: SinkCall) -> tuple[str, ...]:

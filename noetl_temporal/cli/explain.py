@@ -11,6 +11,7 @@ import click
 
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.codes import Code, explanation
+from noetl_compiler.language.names import EVENT, ITERATION, OUTCOME, PIPELINE, RUN
 from noetl_compiler.language.tool_description import EFFECTS, ToolDescription
 from noetl_compiler.language.tools import PSEUDO_KINDS
 from noetl_compiler.reference_pages import page, pages
@@ -24,6 +25,8 @@ _MARKER = re.compile(r"^<!-- .* -->\n\n?", re.MULTILINE)
 """Comments in a page that mark generated tables and blocks that are not playbooks."""
 
 _WIDTH = 100
+
+_TEMPLATE_NAMES = RUN | ITERATION | PIPELINE | EVENT | OUTCOME.keys()
 
 
 @click.command("explain")
@@ -52,6 +55,8 @@ def _entry(path: str, kinds: ToolKinds) -> KeyEntry:
     try:
         return lookup(path, kinds)
     except UnknownPathError as error:
+        if (name := path.partition(".")[0]) in _TEMPLATE_NAMES:
+            raise click.UsageError(f'"{name}" is a name in templates: noetl explain templates') from None
         raise click.UsageError(str(error)) from None
 
 

@@ -47,7 +47,7 @@ def resume_command(execution: int | str, by: str | None, reason: str) -> None:
     """
     who = by or user_name()
     execution_id, _ = send_request(execution, lambda handle: handle.resume(by=who, reason=reason))
-    click.echo(f"run {execution_id}: running")
+    click.echo(f"run {execution_id}: resumed")
 
 
 @click.command("retry")

@@ -52,14 +52,20 @@ class StepLine:
         self.note = ""
         self.is_after_failure = is_after_failure
 
+    def final_counts(self) -> str:
+        """As ``counts``; of a loop without pages and retries, whose last rows may come after its end."""
+        return self._iteration_counts() if self.total is not None else self.counts()
+
     def counts(self) -> str:
         """``12/100 iterations, 3 failed, 40 pages, 2 retries``."""
-        parts: list[str] = []
-        if self.total is not None:
-            parts.append(f"{self.iterations}/{self.total} iterations")
-        parts += [f"{self.failed} failed"] if self.failed else []
+        parts = [self._iteration_counts()]
         parts += [f"{self.pages} pages"] if self.pages > 1 else []
         parts += [f"{self.retries} retr{'y' if self.retries == 1 else 'ies'}"] if self.retries else []
+        return ", ".join(filter(None, parts))
+
+    def _iteration_counts(self) -> str:
+        parts = [] if self.total is None else [f"{self.iterations}/{self.total} iterations"]
+        parts += [f"{self.failed} failed"] if self.failed else []
         return ", ".join(parts)
 
     def pace(self) -> str:
@@ -136,7 +142,7 @@ def _rounded(seconds: float) -> str:
 def _end_line(line: StepLine, status: str, row: Row) -> str:
     line.status, line.note = status, ""
     line.seconds = row.duration or time.monotonic() - line.began
-    counts = f" ({line.counts()})" if line.counts() else ""
+    counts = f" ({final})" if (final := line.final_counts()) else ""
     error = f": {row.error}" if row.error else ""
     after = " (after failure)" if line.is_after_failure else ""
     return f"{line.name}{after} {status} in {line.seconds:.2f} s{counts}{error}"

@@ -104,13 +104,14 @@ class RunSummary(msgspec.Struct, frozen=True):
         if self.result is not None:
             console.print(styled(f"result: {_result_text(self.result)}"), soft_wrap=True)
         colour = STATUS_COLOURS.get(self.status, "cyan")
-        status, time = self.status.replace("_", " "), "for" if self.status in ("running", "paused") else "in"
+        time = f"{self.duration_seconds:.1f} s"
+        times = {"running": f" for {time}", "paused": f", started {time} ago"}
         stopping = f" ({self._stop_reason()})" if self.cancelling or self.reason else ""
         events = f"{self.events} event{'s' * (self.events != 1)}" + (
             f" ({self.superseded} superseded)" if self.superseded else ""
         )
-        totals = f" {time} {self.duration_seconds:.1f} s{stopping}, {events}, execution {self.execution_id}"
-        console.print(styled((status, colour), totals), soft_wrap=True)
+        totals = f"{times.get(self.status, f' in {time}')}{stopping}, {events}, execution {self.execution_id}"
+        console.print(styled((self.status.replace("_", " "), colour), totals), soft_wrap=True)
         if self.rerun_of:
             console.print(f"rerun of {self.rerun_of} from {self.rerun_from}", highlight=False, soft_wrap=True)
         for line in (*self._next_steps(), *self._blocking_lines()):
@@ -149,9 +150,11 @@ class RunSummary(msgspec.Struct, frozen=True):
         yield styled((f"what its tasks printed: {logs}; what happened: noetl events {self.execution_id}", "dim"))
         if step in self.steps:
             rerun = f"noetl rerun {self.execution_id} --from {shlex.quote(step)}"
-            yield styled((f"to run it again from there: {rerun}", "dim"))
+            yield styled((f"to run it again from there, with the same playbook: {rerun}", "dim"))
         if cause is not None and _is_here(cause.file):
-            yield styled((f"to run it again from its start: noetl run {shlex.quote(cause.file)}", "dim"))
+            yield styled(
+                (f"to run it from its start, with the file as it is now: noetl run {shlex.quote(cause.file)}", "dim")
+            )
 
 
 def _is_here(file: str) -> bool:

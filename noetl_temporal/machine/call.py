@@ -31,6 +31,7 @@ __all__ = [
     "StoredRef",
     "ToolCall",
     "ToolReport",
+    "sink_suffix",
 ]
 
 PlainOutcome: TypeAlias = dict[str, Any]
@@ -72,6 +73,11 @@ class SinkCall(msgspec.Struct, frozen=True, omit_defaults=True):
     mode: str = "insert"
     auth: Json = None
     guard: Guard | None = None
+
+
+def sink_suffix(index: int) -> str:
+    """Return the end of the key of the sink at this position among all sinks of the task."""
+    return f"/sink{index}"
 
 
 class LeaseRenewal(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -40,7 +40,13 @@ def test_what_it_says(bare: Site, args: list[str], says: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("path", "says"),
-    [("rule.thn", 'did you mean "then"?'), ("NT999", "unknown code NT999"), ("\x1b[31mred", "unknown key")],
+    [
+        ("rule.thn", 'did you mean "then"?'),
+        ("ctx", '"ctx" is a name in templates: noetl explain templates'),
+        ("iter.page", '"iter" is a name in templates: noetl explain templates'),
+        ("NT999", "unknown code NT999"),
+        ("\x1b[31mred", "unknown key"),
+    ],
 )
 def test_what_is_unknown_is_a_wrong_call(bare: Site, path: str, says: str) -> None:
     done = bare.noetl("explain", path)

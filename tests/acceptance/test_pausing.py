@@ -59,7 +59,7 @@ def test_a_run_is_held_skipped_paused_and_resumed(site: Site) -> None:
     site.noetl("signal", run, "go")
     told = site.noetl("status", run).stdout
     assert f"paused by {getpass.getuser()} (the database moves): noetl resume {run}" in told
-    assert site.noetl("resume", run, "--as", "bob").stdout == f"run {run}: running\n"
+    assert site.noetl("resume", run, "--as", "bob").stdout == f"run {run}: resumed\n"
 
     out, errors = running.communicate(timeout=60)
     assert running.returncode == 0, errors

@@ -85,6 +85,24 @@ def test_what_a_step_has_done(rows: list[Row], told: str) -> None:
     assert progress.steps["fetch"].counts() == told
 
 
+def test_the_end_of_a_loop_has_no_counts_of_rows_that_may_come_later() -> None:
+    progress = Progress()
+    end = row("step.done", duration=1)
+    stats = {"total": 3, "success": 2, "failed": 1, "skipped": 0}
+    lines = [progress.feed(one) for one in [row("step.started"), *LOOP, row("loop.done", stats=stats), end]]
+    assert lines[-1] == "fetch completed in 1.00 s (3/3 iterations, 1 failed)"
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [("running", "running for 2.5 s"), ("paused", "paused, started 2.5 s ago"), ("completed", "completed in 2.5 s")],
+)
+def test_the_time_of_a_run_is_since_its_start(status: str, says: str) -> None:
+    out = io.StringIO()
+    msgspec.structs.replace(ended(), status=status, duration_seconds=2.5).show(PrintableConsole(file=out, width=200))
+    assert f"{says}, " in out.getvalue()
+
+
 def test_a_step_is_waiting_while_one_of_its_items_waits() -> None:
     progress, seen = Progress(), list[str]()
     for event in ("step.started", "wait.started", "approval.requested", "wait.done", "approval.decided", "step.done"):
@@ -313,7 +331,7 @@ def test_where_a_run_stopped_and_how_to_go_on(status: str, steps: dict[str, dict
     logs = f"noetl logs 7 --step {step}" if step else "noetl logs 7"
     told = [f"what its tasks printed: {logs}; what happened: noetl events 7"]
     if step in steps:
-        told.append(f"to run it again from there: noetl rerun 7 --from {step}")
+        told.append(f"to run it again from there, with the same playbook: noetl rerun 7 --from {step}")
     assert lines[-len(told) :] == told
 
 

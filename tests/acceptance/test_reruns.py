@@ -65,7 +65,7 @@ async def test_a_failed_run_continues_once_its_cause_is_cured(
     load: Load, log: asyncpg.Connection, playbooks: asyncpg.Connection
 ) -> None:
     site, failed = load.site, load.fail()
-    hint = f"to run it again from there: noetl rerun {failed} --from load"
+    hint = f"to run it again from there, with the same playbook: noetl rerun {failed} --from load"
     assert hint in site.noetl("status", failed).stdout
     await playbooks.execute(f"CREATE TABLE {load.table} (drawn TEXT, total INT)")
     load.file.unlink()  # the new run has the playbook as it was

@@ -258,6 +258,29 @@ async def test_upsert_needs_a_key(postgres: Context, table: str) -> None:
         await sink(postgres, {"table": table, "data": {"id": 1}}, mode="upsert")
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"data": [{"a": 1}]},
+        {"data": [{"a": 1, "b": 2}, {"a": 3}]},
+        {"data": [{"x": 1, "y": 2}], "mapping": {"a": "x"}},
+    ],
+)
+async def test_an_upsert_of_a_row_without_its_key_stores_nothing(postgres: Context, config: dict[str, Any]) -> None:
+    name = f"keyless_{uuid.uuid4().hex[:8]}"
+    await rows(postgres, f"create table {name} (a int, b int, unique (a, b))")
+    with pytest.raises(ConfigError, match=r'a row lacks the key column "b": its columns are a$'):
+        await sink(postgres, {"table": name, "key": ["a", "b"], **config}, mode="upsert")
+    assert await rows(postgres, f"select * from {name}") == []
+
+
+@pytest.mark.usefixtures("duckdb_files")
+async def test_an_upsert_into_duckdb_of_a_row_without_its_key_is_refused() -> None:
+    config = {"table": "t", "key": "id", "data": [{"a": 1}]}
+    with pytest.raises(ConfigError, match=r'a row lacks the key column "id": its columns are a$'):
+        await store("duckdb", config, "upsert", Entry("keyless"), None, None, Context())
+
+
 @pytest.mark.usefixtures("duckdb_files")
 async def test_duckdb_stores_once_in_its_file(tmp_path: Path) -> None:
     config = {"table": "t", "database": str(tmp_path / "s.duckdb"), "data": [{"id": 1, "v": [1]}]}

@@ -161,3 +161,29 @@ def test_a_template_of_a_sink_that_fails_is_named_by_its_own_place() -> None:
     assert cause is not None
     assert (HEAD + text).splitlines()[cause.line - 1][cause.col - 1 :].startswith("{{ output.data.absent }}")
     assert [event.meta["source"]["line"] for event in run.of("task.failed")] == [cause.line]
+
+
+SINKS = """  - step: start
+    tool:
+      kind: python
+      code: |
+        result = {"n": 1}
+      sink:
+        - kind: postgres
+          table: a
+        - kind: postgres
+          statement: insert into b values (:n)
+"""
+
+
+@pytest.mark.parametrize(("index", "line"), [(0, 11), (1, 13)])
+def test_a_failed_sink_is_located_at_the_sink_and_not_at_a_line_of_the_code(index: int, line: int) -> None:
+    def answer(call: ToolCall) -> ToolReport:
+        error = {"kind": "sql_42", "message": "sink postgres: no", "retryable": False}
+        facts = {"position": 1, "line": 1}
+        return ToolReport({"status": "error", "error": error, "pg": facts, "meta": {"sink": call.sinks[index].key}})
+
+    run = run_text(HEAD + SINKS, answer)
+    cause = run.finish.failures.cause
+    assert cause is not None
+    assert cause.line == line

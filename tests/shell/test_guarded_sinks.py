@@ -1,4 +1,4 @@
-"""A sink with a guard is performed in the tool's activity, and only where the guard allows it."""
+"""A sink is performed in the activity of the tool, only where its guard allows it; its failure names it."""
 
 from __future__ import annotations
 
@@ -69,3 +69,13 @@ async def test_a_guard_that_cannot_be_evaluated_fails_the_attempt(tmp_path: Path
 async def test_the_sink_of_an_aside_sees_what_it_stands_beside(tmp_path: Path) -> None:
     _, rows = await stored(Guard(when=condition("{{ result.n == 7 }}")), tmp_path / "sink.duckdb", aside=True)
     assert rows == 1
+
+
+async def test_a_failed_sink_names_its_key(tmp_path: Path) -> None:
+    config = Value({"database": str(tmp_path / "sink.duckdb"), "table": "not a table"})
+    call = ToolCall("c", "1/k", "step", "task", "noop", 1, sinks=(SinkCall("duckdb", config, "1/k/sink0"),))
+    tool = FakeTool("noop", lambda _request, _context: {"n": 3})
+    activity = tool_activity(tool, CredentialSource(environment={}), ValueStore(data_converter()))
+    report: ToolReport = await ActivityEnvironment().run(activity, call)
+    assert report.outcome["meta"]["sink"] == "1/k/sink0"
+    assert "invalid table 'not a table'" in report.outcome["error"]["message"]

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
 
-__all__ = ["ColumnTypes", "Row", "column_type", "content_of", "keys_of", "parts_of", "quoted", "rows_of"]
+__all__ = [
+    "ColumnTypes",
+    "Row",
+    "column_type",
+    "content_of",
+    "keys_of",
+    "parts_of",
+    "quoted",
+    "require_keys",
+    "rows_of",
+]
 
 Row = dict[str, Json]
 
@@ -63,6 +74,19 @@ def keys_of(config: dict[str, Json], mode: str, what: str = "a sink") -> list[st
     if mode in ("upsert", "merge") and not keys:
         raise ConfigError(f"{what} with mode {mode} needs key: the column that identifies a row")
     return keys
+
+
+def require_keys(rows: Iterable[Row], mode: str, keys: Sequence[str]) -> None:
+    """Check that each row has the key, for upsert and merge: a key that is null never matches a stored row. Raises
+    ConfigError.
+    """
+    if mode not in ("upsert", "merge"):
+        return
+    for row in rows:
+        names = {name.lower() for name in row}
+        if missing := [key for key in keys if key.lower() not in names]:
+            columns = ", ".join(sorted(row)) or "none"
+            raise ConfigError(f'a row lacks the key column "{missing[0]}": its columns are {columns}')
 
 
 def parts_of(table: Json) -> list[str]:

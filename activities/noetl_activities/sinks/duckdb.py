@@ -14,7 +14,7 @@ from noetl_activities.duckdb_process import failed
 from noetl_activities.duckdb_process_pool import duckdb_process
 from noetl_activities.duckdb_wire import Done, Failed, Find, Store
 from noetl_activities.errors import SinkError
-from noetl_activities.sinks.data import keys_of, parts_of, rows_of
+from noetl_activities.sinks.data import keys_of, parts_of, require_keys, rows_of
 from noetl_activities.sinks.ledger import Entry, Stored
 from noetl_activities.sql import has_statement, params_of, statements_of
 from noetl_activities.tool import Json, ToolContext
@@ -37,6 +37,7 @@ async def store_duckdb(
 
 def _rows(config: dict[str, Json], mode: str, entry: Entry, result: Json) -> Callable[[int], Store]:
     rows, keys = rows_of(config, result), keys_of(config, mode)
+    require_keys(rows, mode, keys)
     table = ".".join(f'"{part}"' for part in parts_of(config.get("table")))
     return lambda number: Store(number, table, rows, mode, keys, entry)
 

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.postgres_connect import Connection
-from noetl_activities.sinks.data import Row, quoted
+from noetl_activities.sinks.data import Row, quoted, require_keys
 from noetl_activities.tool import Json
 
 __all__ = ["Table"]
@@ -51,6 +51,7 @@ class Table:
         """Write rows and return their number. Columns that a row does not have get their default, or keep their value
         in an upsert.
         """
+        require_keys(rows, mode, keys)
         if mode == "replace":
             await self._connection.execute(f"delete from {self._identifier}")  # noqa: S608 - the name was checked
         for columns, group in groupby(map(self._fitted, rows), key=_columns_of):

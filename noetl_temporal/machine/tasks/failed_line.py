@@ -1,4 +1,6 @@
-"""Locates the failure of a task: a template that failed in the activity, or the line of its code or SQL in the YAML."""
+"""Locates the failure of a task: a template that failed in the activity, the sink that failed, or the line of its code
+or SQL in the YAML.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import cast
 from noetl_compiler.graph import Json, Span, Task
 from noetl_compiler.language.tools import SQL_COMMANDS, SQL_KINDS
 from noetl_compiler.value_merge import names_in
-from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.call import PlainOutcome, sink_suffix
 
 __all__ = ["failed_at"]
 
@@ -16,12 +18,17 @@ _CODE, _SQL = ("code", "script"), (*SQL_COMMANDS, "script")
 
 
 def failed_at(task: Task, outcome: PlainOutcome, called: Mapping[str, Json] | None) -> Span:
-    """Return the span of the template that failed in the activity, else that of the line. Else the start of the code if
-    its lines are not those of the YAML (folded, escaped, or changed by templates in ``called``, the configuration of
-    the call), or the span of the task.
+    """Return the span of the template that failed in the activity, else that of the sink that failed, else that of the
+    line. If the lines of the code are not those of the YAML (folded, escaped, or changed by templates in ``called``,
+    the configuration of the call), return its start, else the span of the task.
     """
     if "span" in outcome:
         return Span(*outcome["span"])
+    failed_sink: Json = outcome.get("meta", {}).get("sink")
+    if isinstance(failed_sink, str):
+        return next(
+            (sink.span for index, sink in enumerate(task.sinks) if failed_sink.endswith(sink_suffix(index))), task.span
+        )
     line, lines, run = _reported_line(outcome), _lines_of(task, names_in(task.config)), _lines_of(task, called or {})
     if task.code is None or line is None or not 1 <= line <= max(len(lines), len(run)):
         return task.span

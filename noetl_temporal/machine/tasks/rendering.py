@@ -8,7 +8,7 @@ from typing import Any
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Rule, Sink, Splice, Task, Value
 from noetl_temporal.machine import quantities
-from noetl_temporal.machine.call import SinkCall
+from noetl_temporal.machine.call import SinkCall, sink_suffix
 
 __all__ = ["RenderedTask", "delay_of", "limit_of", "seconds_of", "sink_calls"]
 
@@ -56,8 +56,8 @@ def sink_calls(
             SinkCall(
                 kind=sink.kind,
                 config=sink.config,
-                key=f"{key}/sink{index}",
-                once=f"{once}/sink{index}",
+                key=key + sink_suffix(index),
+                once=once + sink_suffix(index),
                 mode=sink.mode,
                 auth=templates.render(sink.auth, scope) if sink.auth is not None else None,
                 guard=sink.guard,
