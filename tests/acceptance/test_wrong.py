@@ -178,7 +178,9 @@ def test_a_folder_without_a_stack_is_named(bare: Site) -> None:
     assert f"no stack is running for {bare.folder.resolve()}: start it with `noetl dev up`, or" in told
 
 
-@pytest.mark.parametrize("args", [["status"], ["wait", "1"], ["register", str(ROOT / "dev/examples/hello.yaml")]])
+@pytest.mark.parametrize(
+    "args", [["status"], ["wait", "769947972797655783"], ["register", str(ROOT / "dev/examples/hello.yaml")]]
+)
 def test_a_command_that_needs_a_stack_ends_with_2_without_one(bare: Site, args: list[str]) -> None:
     done = bare.noetl(*args)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
