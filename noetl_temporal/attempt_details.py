@@ -76,7 +76,7 @@ def split(records: Sequence[AttemptRecord], limit: int = DETAIL_BYTES) -> int:
 
 
 def details_of(details: Details) -> Details:
-    """The same within the limit: records that do not fit are only counted, the last one is shortened if it must be."""
+    """Return the details within the size limit: older records are only counted, the last is shortened if necessary."""
     limit = DETAIL_BYTES - len(msgspec.json.encode(details.first))
     gone = split(details.records, limit)
     records = details.records[gone:] or tuple(map(shortened, details.records[-1:]))

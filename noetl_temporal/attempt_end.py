@@ -37,7 +37,7 @@ LONGEST_DELAY = 365 * 86_400.0
 """Seconds. An exponential backoff without ``max_delay`` soon exceeds the range of dates."""
 
 AT_ONCE = timedelta(milliseconds=1)
-"""The least delay that can be asked for: Temporal treats a delay of zero as not set, and uses its own backoff."""
+"""The shortest delay that Temporal accepts: it treats zero as not set, and uses its own backoff."""
 
 LOCKED_DELAY = timedelta(seconds=5)
 """Before another worker may take a call that one could not decrypt."""

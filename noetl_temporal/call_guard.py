@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class CallGuard(Interceptor):
-    """Every worker that has activities needs it."""
+    """The interceptor that checks activities. Every worker with activities needs it."""
 
     def intercept_activity(
         self,

@@ -62,8 +62,8 @@ async def _follow(dsn: str, entries: Iterable[CatalogEntry], members: dict[str, 
     while fresh := {one.name: one for one in entries if one.name not in members}:
         added = {name: _member(one, tools) for name, one in fresh.items()}
         members |= added
-        asked = [one for member in added.values() for call in member.calls for one in _requested_versions(call)]
-        entries = (await find(dsn, asked)).values() if asked else ()
+        requested = [one for member in added.values() for call in member.calls for one in _requested_versions(call)]
+        entries = (await find(dsn, requested)).values() if requested else ()
 
 
 def _requested_versions(call: Call) -> Iterator[tuple[str, int | None]]:

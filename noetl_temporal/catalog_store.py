@@ -118,12 +118,12 @@ async def _register(connection: Connection, playbook: Candidate) -> Registered:
 
 async def find(dsn: str, names: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], CatalogEntry]:
     """Return the registered entries of these paths and versions; None is the newest. Raises DeploymentError."""
-    asked = list(dict.fromkeys(names))
-    columns = [path for path, _ in asked], [version for _, version in asked]
+    requested = list(dict.fromkeys(names))
+    columns = [path for path, _ in requested], [version for _, version in requested]
     found = [_entry(one) for one in await _fetch(dsn, "registered", *columns)]
     exact = {(one.path, one.version): one for one in found}
     last = {one.path: one for one in sorted(found, key=lambda one: one.version)}
-    by_name = {name: exact.get((name[0], name[1])) if name[1] is not None else last.get(name[0]) for name in asked}
+    by_name = {name: exact.get((name[0], name[1])) if name[1] is not None else last.get(name[0]) for name in requested}
     return {name: one for name, one in by_name.items() if one is not None}
 
 

@@ -167,7 +167,7 @@ class _PayloadConverter(CompositePayloadConverter):
     """But for its signature, no value is written differently in different places."""
 
     def with_context(self, context: SerializationContext) -> Self:
-        """The same."""
+        """Return this converter, as it ignores the context."""
         del context
         return self
 
@@ -182,8 +182,9 @@ def _plain_converter() -> PayloadConverter:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _DataConverter(DataConverter):
-    """A value is written alike whosever it is, unless it is signed; what is encrypted is read differently in
-    activities. The SDK asks three times a payload, which is a tenth of a replay.
+    """Ignores the context of a value unless values are signed or encrypted, which depend on it.
+
+    The SDK sets the context three times per payload, which would take a tenth of a replay.
     """
 
     _is_same_everywhere: bool = dataclasses.field(init=False, repr=False)

@@ -42,7 +42,7 @@ Converted = Callable[[Payload], Awaitable[Payload]]
 
 
 class Access(NamedTuple):
-    """Who may ask: web pages of this ``origin``, and with a ``token`` only who sends it as a bearer token."""
+    """Which clients are allowed: web pages of this ``origin`` and, with a ``token``, only with it as a bearer token."""
 
     origin: str
     token: str | None = None

@@ -51,7 +51,7 @@ class CredentialNames(msgspec.Struct, frozen=True):
 
 
 class CredentialProblems(msgspec.Struct, frozen=True):
-    """Its result: what is wrong, by name."""
+    """The result of the check: problems by the name of the credential."""
 
     problems: dict[str, str]
 

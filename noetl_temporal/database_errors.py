@@ -13,11 +13,11 @@ DATABASE_ERRORS = (asyncpg.PostgresError, *_CLIENT_ERRORS)
 """The database cannot be reached, refuses or fails."""
 
 LOST_CONNECTION_ERRORS = (asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError, *_CLIENT_ERRORS)
-"""The connection cannot be made or is gone: a fresh one may do."""
+"""The connection cannot be made or was lost: a new one may work."""
 
 
 def reason_of(error: BaseException) -> str:
-    """What happened, in words for people: when a connection is lost, asyncpg tells of its own state instead."""
+    """A readable message for the error: when a connection is lost, asyncpg describes its internal state instead."""
     is_closed = isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)
     if is_closed or isinstance(error, asyncpg.InternalClientError):
         return "the connection was lost"

@@ -47,8 +47,9 @@ def stop_reason() -> AttemptStatus | None:
 
 
 async def not_paused(attempt: Coroutine[Any, Any, T], is_called: asyncio.Event) -> T:
-    """Return the result of an attempt that a pause does not interrupt once its tool ``is_called``: that call must not
-    be repeated. Temporal tells an activity once that it is to stop, so a cancel after the pause waits for the call.
+    """Run an attempt that must not be repeated: a pause does not interrupt it once its tool ``is_called``.
+
+    Temporal notifies an activity only once, so a cancel after the pause waits for the call.
     """
     work = asyncio.create_task(attempt)
     try:
@@ -60,10 +61,9 @@ async def not_paused(attempt: Coroutine[Any, Any, T], is_called: asyncio.Event) 
 
 
 async def finished(work: asyncio.Task[T]) -> T:
-    """Return the result of ``work``. When the caller is cancelled, the work has FINISH_SECONDS more and is then
-    cancelled.
+    """Wait for ``work`` and return its result. If the caller is cancelled, the work is cancelled FINISH_SECONDS later.
 
-    Raises CancelledError when it had to be.
+    Raises CancelledError if the work was cancelled.
     """
     try:
         return await asyncio.shield(work)

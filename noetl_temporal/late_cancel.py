@@ -25,8 +25,8 @@ CANCEL_REQUESTED = PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
 
 
 async def until_passed_on(client: Client, workflow_id: str, activity_id: str) -> None:
-    """Return when no cancel is on its way to the activity; immediately if its run was not cancelled. If the server is
-    unavailable, the attempt continues.
+    """Wait until no cancel is on its way to the activity; return immediately if its run was not cancelled, or if the
+    server is unavailable.
     """
     quiet = 0
     try:

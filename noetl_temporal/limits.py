@@ -25,5 +25,5 @@ in flight. Larger ones are refused, as anyone with access to Temporal or the pay
 
 
 def inline_bytes(limit: int) -> int:
-    """Return the most that one value has in history itself, where values may have ``limit`` bytes in all."""
+    """Return the size in bytes up to which a value is kept in history; ``limit`` is the largest value supported."""
     return STORE_FROM_BYTES if limit > INLINE_BYTES else limit

@@ -58,15 +58,15 @@ class LoopEnd(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def parted(given: ChunkInput) -> tuple[ChunkItems, LoopBody]:
-    """Return a chunk's input as what is its own, without its items and its scope, and what it shares with others."""
+    """Split the input of a chunk into its own part, without items and scope, and the part that all chunks share."""
     own: dict[str, Any] = {name: getattr(given, name) for name in ChunkItems.__struct_fields__}
     own |= {"items": [], "scope": {}}
     return ChunkItems(**own), LoopBody(given.source, given.step, given.names, steps=given.steps, failure=given.failure)
 
 
 def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) -> tuple[Any, Any]:
-    """Return the third and the fourth argument: the values, or where they are stored, so that the caller need not load
-    them.
+    """Return the third and the fourth argument: the values, or references to stored ones, which the caller need not
+    load.
     """
     if own.kept_items is None:
         return items, scope
@@ -74,16 +74,14 @@ def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) 
 
 
 def joined(own: ChunkItems, body: LoopBody, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
-    """Return the chunk's input out of all four arguments."""
+    """Return the input of a chunk, assembled from all four arguments."""
     shared = {name: getattr(body, name) for name in ("source", "step", "names", "steps", "failure")}
     given = ChunkInput(**msgspec.structs.asdict(own), **shared)
     return with_items(given, items, scope)
 
 
 def with_items(given: ChunkInput, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
-    """Return the input with its items and its scope; where they lay elsewhere, ``items`` may have others around its
-    own.
-    """
+    """Return the input with its items and its scope. Stored items are cut from ``items``, the whole stored range."""
     part = given.kept_items
     own = items if part is None else items[part.start : part.start + part.count]
     return msgspec.structs.replace(given, items=own, scope=scope, kept_items=None, kept_scope="")

@@ -167,7 +167,7 @@ def keyword(text: str) -> str:
 
 
 def summary(text: str) -> str:
-    """Return a line for a reader of the Temporal UI, at most 199 bytes; the end of a longer one is left out."""
+    """Return a one-line summary for the Temporal UI, truncated to 199 bytes."""
     line = _CONTROL.sub(" ", text)
     return line if len(line.encode()) <= SUMMARY_BYTES else f"{head(line, SUMMARY_BYTES - len('...'))}..."
 

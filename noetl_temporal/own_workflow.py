@@ -18,7 +18,7 @@ def now() -> int:
 
 
 def identified(given: RunInput) -> RunInput:
-    """With an execution id, which the input of a schedule lacks."""
+    """Return the input with an execution id, which the input of a schedule lacks."""
     if given.execution_id:
         return given
     info = workflow.info()

@@ -65,7 +65,7 @@ DICTIONARIES: Mapping[str, bytes] = {
 """Dictionaries by name. Frequent strings are at the end, where references are short. Never change one: add another."""
 
 ENCODINGS: Mapping[str, str] = {name: f"noetl/trail{name}" for name in DICTIONARIES}
-"""Of payloads that are packed trails, by the name of their dictionary."""
+"""The encodings of packed trails, by the name of their dictionary."""
 
 _NAMES = {encoding.encode(): name for name, encoding in ENCODINGS.items()}
 
@@ -89,7 +89,7 @@ def pack(events: Sequence[Any]) -> PackedTrail:
 
 
 def unpack(trail: PackedTrail, mended: Callable[[bytes], bytes] = bytes) -> list[dict[str, Any]]:
-    """Return the events as JSON maps, ``mended`` what their JSON goes through before it is read.
+    """Return the events as JSON mappings. ``mended`` is applied to their JSON before it is parsed.
 
     Raises KeyError for a dictionary that this version does not know, InflateError.
     """

@@ -37,7 +37,7 @@ async def past_run(log: asyncpg.Connection, execution_id: int) -> PastRun | None
 
 
 async def past_report(log: asyncpg.Connection, converter: DataConverter, run: PastRun) -> RunReport | None:
-    """Return what the run said of itself at its end; None where it still runs or was ended from outside."""
+    """Return the report with which the run ended; None if it still runs or was terminated."""
     proto = await log.fetchval(_CLOSING, *run)
     payload = None if proto is None else _payload(HistoryEvent.FromString(proto))
     if payload is None:

@@ -35,7 +35,7 @@ moment after the run does."""
 
 
 async def pause_calls(client: Client, workflow_id: str, *, frames_only: bool) -> int:
-    """Return how many were paused. Raises RPCError."""
+    """Pause the calls in flight in Temporal; return how many were paused. Raises RPCError."""
     total = 0
     for _ in range(_PASSES):
         paused = 0
@@ -50,7 +50,7 @@ async def pause_calls(client: Client, workflow_id: str, *, frames_only: bool) ->
 
 
 async def unpause_calls(client: Client, workflow_id: str) -> int:
-    """Return how many were resumed. Raises RPCError."""
+    """Resume the calls that ``pause_calls`` paused; return how many were resumed. Raises RPCError."""
     unpaused = 0
     async for execution, call in _calls_in_flight(client, workflow_id):
         if call.paused and call.pause_info.manual.reason == PAUSE_REASON:

@@ -133,8 +133,10 @@ class PayloadStore(StorageDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """Return the payloads of earlier claims. Raises LookupError for one that is not there, DecryptionError,
-        asyncpg's errors, OSError."""
+        """Return the payloads of earlier claims.
+
+        Raises LookupError if one is missing, DecryptionError, asyncpg's errors, OSError.
+        """
         del context
         keys = [claim.claim_data["key"] for claim in claims]
         found = {key: text for key in keys if (text := _CACHE.get(self._cached_for, key)) is not None}
@@ -156,9 +158,9 @@ class PayloadStore(StorageDriver):
         """Keep payloads for another day, as if they had been stored again; the keys of those that are not there.
         Raises asyncpg's errors, OSError.
         """
-        asked = sorted(keys)
-        found = await self._run(lambda connection: connection.fetch(_RENEW, asked))
-        return {*asked} - {record["key"] for record in found}
+        ordered = sorted(keys)
+        found = await self._run(lambda connection: connection.fetch(_RENEW, ordered))
+        return {*ordered} - {record["key"] for record in found}
 
     def _cache(self, keys: Sequence[str], texts: Sequence[bytes], payloads: Sequence[Payload]) -> None:
         found = zip(keys, texts, payloads, strict=True)
@@ -171,13 +173,13 @@ class PayloadStore(StorageDriver):
         return {key: data for key, data in found.items() if hashlib.sha256(data).hexdigest() == key}
 
     def _written(self, key: str, text: bytes) -> bytes:
-        """Return the row of a payload's text."""
+        """Return the serialized payload as it is written to a row: encrypted if there are keys."""
         if self._keyring is None:
             return text
         return self._keyring.encrypt(Payload.FromString(text), key.encode()).SerializeToString(deterministic=True)
 
     def _as_stored(self, key: str, data: bytes) -> bytes:
-        """Return the text in a row, encrypted or not. Raises DecryptionError."""
+        """Return the serialized payload in a row, decrypted if necessary. Raises DecryptionError."""
         if ENCRYPTED not in data[:_METADATA_BYTES]:
             return data
         payload = Payload.FromString(data)

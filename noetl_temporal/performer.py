@@ -1,17 +1,17 @@
 """Performs a machine's commands on Temporal and collects what happened as facts.
 
-How it works. A tool call is an activity, a timer a timer, a loop a child workflow, and so is the call of a playbook
-(sub_playbooks.py). Whatever ends puts a fact into the inbox; the host takes the facts one by one and feeds them, and
-then has all calls and loops started, in order. Nothing here decides.
+How it works. A tool call is an activity; a loop and the call of a playbook (sub_playbooks.py) are child workflows. When
+one of them or a timer ends, a fact is put into the inbox. The host feeds the facts one by one, and then starts all
+calls and loops, in order. Nothing here makes decisions.
 
-Temporal drops a call that is cancelled in the workflow task in which it started, and the events in its header with it.
-So one that is cancelled before it is started is not started at all, and one that was started already, by an earlier
-turn of the same workflow task, is cancelled in the next one.
+Temporal drops a call that is cancelled in the workflow task in which it started, and with it the events in its header.
+So a call that is cancelled before it is started is never started, and one that an earlier turn of the same workflow
+task has started is cancelled in the next workflow task.
 
-An activity has its call's id and a child its loop's, so that a replay detects two calls that swapped places.
+The id of an activity is that of its call, the id of a child that of its loop, so a replay detects swapped calls.
 
-A value over Temporal's limit would make the workflow task fail on every retry: its call or loop ends with
-``too_large`` instead.
+A value over Temporal's limit would fail the workflow task on every retry, so its call or loop ends with ``too_large``
+instead.
 """
 
 from __future__ import annotations
@@ -82,9 +82,10 @@ _RETRY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=tim
 
 
 class Performer:
-    """``inbox`` has the facts not yet fed; ``has_news`` when one came since the host looked last. ``finish`` is the
-    machine's last command. ``limit`` is the bytes that one value
-    may have. ``messages`` go to other workflows of the playbook.
+    """Performs commands. ``inbox`` has the facts that are not fed yet; ``has_news`` is set when one arrives.
+
+    ``finish`` is the last command of the machine, ``limit`` the maximum size of a value in bytes. ``messages`` go to
+    other workflows of the playbook.
     """
 
     def __init__(
@@ -114,17 +115,17 @@ class Performer:
         self._latest = 0
 
     def note(self, fact: Event) -> None:
-        """Something happened that is to be fed."""
+        """Add a fact to the inbox."""
         self.inbox.append(fact)
         self.has_news = True
         self._latest = max(self._latest, fact.at)
 
     def record_events(self) -> None:
-        """Have the events recorded that no command carries."""
+        """Record the events that no command carries."""
         self._trail.record()
 
     async def settled(self) -> None:
-        """Wait until everything is recorded and sent that a run must not end without."""
+        """Wait until all events are recorded and all messages are sent, as the run may end only then."""
         await self._trail.recorded()
         await self.messages.sent()
 
@@ -250,7 +251,7 @@ class Performer:
     # ---- loops ----------------------------------------------------------------------------------------------------
 
     def _run_chunk(self, command: RunChunk) -> None:
-        """In a child workflow, or as a frame in one activity: both end with the same report."""
+        """Run a chunk in a child workflow, or as a frame in an activity; both end with the same report."""
         size = self.size_of(command.input)
         if size > self._limit:
             report = _loop_failed(command, "too_large", self._too_large("loop", size))

@@ -12,7 +12,7 @@ __all__ = ["priority_of"]
 
 def priority_of(graph: Graph) -> Priority:
     """Return the priority in the metadata of the playbook. A called playbook inherits unset fields from its caller."""
-    asked = graph.priority
-    if asked is UNSET:
+    declared = graph.priority
+    if declared is UNSET:
         return Priority.default
-    return Priority(asked.number, asked.fairness_key or None, asked.fairness_weight)
+    return Priority(declared.number, declared.fairness_key or None, declared.fairness_weight)

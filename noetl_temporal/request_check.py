@@ -1,4 +1,4 @@
-"""What a run is asked for, checked before anything is sent: errors of Temporal name neither the value nor the limit."""
+"""Checks the request of a run before it is sent: Temporal's errors name neither the value nor the limit."""
 
 from __future__ import annotations
 

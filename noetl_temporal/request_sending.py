@@ -77,7 +77,7 @@ class NoAnswerError(RequestRefusedError):
 
 
 async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request, namespace: str) -> Any:
-    """Return the run's answer when it has accepted the request. Raises RequestRefusedError, DeploymentError."""
+    """Send a request to a run and return its response. Raises RequestRefusedError, DeploymentError."""
     _check_types(request)
     try:
         return await _sent(workflow, update, request)

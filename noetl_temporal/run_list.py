@@ -83,10 +83,10 @@ async def runs_in_log(dsn: str, wanted: RunFilter) -> list[ListedRun]:
     """The latest first, so far as the log has been written. Raises asyncpg's errors, OSError."""
     statuses = [status.upper() for status in wanted.statuses] or None
     since, ended_since = _of_column(wanted.since), _of_column(wanted.ended_since)
-    asked = wanted.exact_path, wanted.path_beginning, statuses, since, wanted.limit, ended_since
+    parameters = wanted.exact_path, wanted.path_beginning, statuses, since, wanted.limit, ended_since
 
     async def fetch(connection: Connection) -> list[asyncpg.Record]:
-        return await connection.fetch(sql.query("executions"), *asked)
+        return await connection.fetch(sql.query("executions"), *parameters)
 
     return [_of_log(record) for record in await run_on_pool(dsn, fetch)]
 

@@ -82,8 +82,8 @@ _log = logging.getLogger(__name__)
 def tool_activity(
     tool: Tool, source: CredentialSource, values: ValueStore, client: Client | None = None
 ) -> Callable[..., Any]:
-    """The activity of a tool: ``noetl.<kind>``. ``values`` takes what is too large for history; ``client`` is asked for
-    a cancel that is on its way.
+    """The activity of a tool: ``noetl.<kind>``. ``values`` stores large results; with ``client`` an attempt
+    checks whether a cancel is on its way.
     """
 
     @activity.defn(name=activity_type(tool.spec.kind))

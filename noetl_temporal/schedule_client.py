@@ -36,7 +36,7 @@ class MovedSchedule(NamedTuple):
 
 
 class PlaybookSchedules:
-    """Every method raises ScheduleError, for a schedule that is not there or cannot be, and DeploymentError."""
+    """The schedules. Methods raise ScheduleError for a missing or invalid schedule, and DeploymentError."""
 
     def __init__(self, temporal: Client, preparation: Preparation) -> None:
         self._preparation = preparation

@@ -103,8 +103,9 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         return type(self)(self._inner, self._signer, is_strict=self._is_strict, place=place_of(context))
 
     def _problem(self, payloads: Sequence[Payload], hint: Any) -> str | None:
-        """Return why the list is refused. One with a value that could not be read is checked when it is read later, and
-        so is one with a value that could not be decrypted.
+        """Return why the list is refused; None if it is accepted.
+
+        A list with a value that could not be read or decrypted is accepted here and checked when that value is read.
         """
         kinds = self._kinds(hint)
         if not payloads or not kinds:
@@ -136,7 +137,7 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         return self._signer.fits(place_of_schedule(self._place.namespace, schedule), RunInput.__name__, payloads)
 
     def _kinds(self, hint: Any) -> Sequence[str]:
-        """Return the kinds of which the value must be one; none where it may be anyone's."""
+        """Return the kinds that the value may have; empty if it need not be signed."""
         kind = _kind_asked_for(hint)
         if kind is not None:
             return (kind,)
@@ -155,7 +156,7 @@ def place_of(context: SerializationContext) -> PayloadPlace:
 
 
 def _kind_of(value: Any) -> str | None:
-    """Return the kind of a value of ours, None for any other."""
+    """Return the kind of a value that NoETL defines; None for any other value."""
     if isinstance(value, msgspec.Struct | msgspec.Raw):
         return type(value).__name__
     if isinstance(value, list) and value:
@@ -165,7 +166,7 @@ def _kind_of(value: Any) -> str | None:
 
 
 def _kind_asked_for(hint: Any) -> str | None:
-    """Return the kind of the values that a type hint asks for, None where it is not one of ours."""
+    """Return the kind of the values that a type hint describes; None if NoETL does not define it."""
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct | msgspec.Raw):
         return hint.__name__
     if get_origin(hint) is list and get_args(hint):

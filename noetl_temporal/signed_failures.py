@@ -65,9 +65,9 @@ class ConfidentialFailureConverter(SignedFailureConverter):
     def _signed_text(self, failure: Failure) -> _SignedText:
         if not is_confidential(failure):
             return super()._signed_text(failure)
-        said = _SignedText(_digest(failure), failure.message, failure.stack_trace)
+        signed = _SignedText(_digest(failure), failure.message, failure.stack_trace)
         hide_texts(failure)
-        return said
+        return signed
 
 
 def _digest(failure: Failure) -> str:
@@ -80,14 +80,14 @@ def _verified(failure: Failure, payload_converter: PayloadConverter) -> Failure 
     if not (failure.HasField("application_failure_info") and failure.HasField("encoded_attributes")):
         return None
     try:
-        said: _SignedText = payload_converter.from_payload(failure.encoded_attributes, _SignedText)
+        signed: _SignedText = payload_converter.from_payload(failure.encoded_attributes, _SignedText)
     except (ApplicationError, KeyError, msgspec.MsgspecError):  # unsigned, none, another's
         return None
     found = Failure()
     found.CopyFrom(failure)
-    if said.message is not None:
-        found.message, found.stack_trace = said.message, said.stack_trace
-    return found if said.digest == _digest(found) else None
+    if signed.message is not None:
+        found.message, found.stack_trace = signed.message, signed.stack_trace
+    return found if signed.digest == _digest(found) else None
 
 
 def _silenced(failure: Failure) -> Failure:

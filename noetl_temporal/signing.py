@@ -62,8 +62,9 @@ _SCHEDULE = "schedule"
 
 
 def place_of_schedule(namespace: str, workflow_id: str) -> PayloadPlace:
-    """Return the place of a schedule's input; ``workflow_id`` is without the time that each of its runs has. It is that
-    of no run, so what is signed for a run starts no other under an id with a time.
+    """Return the place of a schedule's input; ``workflow_id`` is without the time that Temporal appends for each run.
+
+    It differs from the place of every run, so a signature for a run is not valid for a schedule.
     """
     return PayloadPlace(namespace, workflow_id, _SCHEDULE)
 
@@ -90,8 +91,8 @@ class Signer:
 
 
 def _digest(payload: Payload) -> str:
-    """Return the key that the payload has in the payload store, were it stored without any other metadata. A reference
-    comes here only where it is written: what is read are the values.
+    """Return the key that the payload has in the payload store, or would have if stored with its encoding as the only
+    metadata. References occur only when writing; when reading, they are already replaced by their values.
     """
     encoding = payload.metadata.get("encoding", b"")
     if (encoding, payload.metadata.get("messageType")) == _REFERENCE:

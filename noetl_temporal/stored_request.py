@@ -31,8 +31,8 @@ PAGE_BYTES = 1_000_000
 async def with_lists_stored(given: RunInput, graph: Graph, values: ValueStore) -> RunInput:
     """Return the input with references in place of the large lists of its payload. Raises the driver's errors.
 
-    The start of a run waits for no stored value: if the playbook's defaults or its timeout have templates, which are
-    rendered then, the payload stays as it is.
+    A run does not load stored values when it starts: if the playbook's defaults or its timeout have templates, which
+    are rendered then, the payload is left unchanged.
     """
     if not values.is_available or any(templates_in((graph.workload, graph.timeout))):
         return given

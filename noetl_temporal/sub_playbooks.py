@@ -140,7 +140,7 @@ class SubPlaybooks:
         return found
 
     def _input(self, call: ToolCall, playbook: PinnedPlaybook) -> RunInput:
-        """What the child is asked for: the names bound for the call are its request."""
+        """The input of the child workflow. Its request is the input of the call."""
         graph = playbook.graph
         return RunInput(
             called_execution_id(self._caller.execution_id, call.key),
@@ -268,7 +268,7 @@ def _type_of(error: ChildWorkflowError) -> str | None:
 
 
 def _called_run_facts(given: RunInput, workflow_id: str) -> dict[str, Json]:
-    """Of the run that was started; ids that exceed 2^53 are texts."""
+    """The facts about a started run. Ids are text, because they exceed 2^53."""
     return {
         "execution_id": str(given.execution_id),
         "workflow_id": workflow_id,
@@ -297,5 +297,5 @@ def playbook_finished(call: ToolCall, task: asyncio.Task[ToolReport]) -> Event:
 
 
 def _was_cancelled(error: BaseException | None) -> bool:
-    """By a signal, which ends a child as failed."""
+    """Whether the child was cancelled by a signal, which ends it as failed."""
     return isinstance(error, ChildWorkflowError) and _type_of(error) == PLAYBOOK_CANCELLED

@@ -56,8 +56,8 @@ async def claim(dsn: str, given: Submission, execution_id: int) -> Claim:
         raise ValueError(f"a key has 1 to {MOST_KEY_CHARACTERS} printable characters")
 
     async def insert(connection: Connection) -> asyncpg.Record | None:
-        asked = given.namespace, given.path, given.key, execution_id, given.playbook, given.payload
-        return await connection.fetchrow(sql.query("claim_key"), *asked)
+        parameters = given.namespace, given.path, given.key, execution_id, given.playbook, given.payload
+        return await connection.fetchrow(sql.query("claim_key"), *parameters)
 
     try:
         found = await run_on_pool(dsn, insert)

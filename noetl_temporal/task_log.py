@@ -105,8 +105,8 @@ class LogTail:
         """Return the lines of the next rows, at most PAGE_ROWS of them; none when all there are have been read.
 
         Raises asyncpg's errors."""
-        asked = self._execution_id, self._read_to, list(self._recent), self._step, PAGE_ROWS
-        records = await database.fetch(sql.query("log"), *asked)
+        parameters = self._execution_id, self._read_to, list(self._recent), self._step, PAGE_ROWS
+        records = await database.fetch(sql.query("log"), *parameters)
         self._recent |= {record["position"]: record["stored_at"] for record in records}
         if self._recent:
             self._forget(max(self._recent.values()) - LATE)

@@ -68,9 +68,15 @@ async def attempted(
     except ToolError as error:
         return None, refusal(error.kind, str(error) or (type(error).__doc__ or "").strip())
     except TemplateFailure as failure:
-        return None, refusal("template", failure.message)
+        return None, _failed_template(failure)
     except Exception as error:
         return None, refusal("internal", f"{type(error).__name__}: {error}")
+
+
+def _failed_template(failure: TemplateFailure) -> PlainOutcome:
+    """Return the error with the ``span`` of the template, at which its failure is reported."""
+    outcome = refusal("template", failure.message)
+    return outcome if failure.span is None else {**outcome, "span": msgspec.to_builtins(failure.span)}
 
 
 def timed_out(what: str, seconds: float) -> str:

@@ -107,11 +107,11 @@ class ValueStore:
         return [claim.claim_data["key"] for claim in claims]
 
     async def get(self, key: str) -> bytes:
-        """Return what was put. Raises LookupError when it is gone, the driver's errors."""
+        """Return a stored value. Raises LookupError if it is missing, the driver's errors."""
         return (await self.get_all([key]))[key]
 
     async def get_all(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return what was put, by key. Raises LookupError when one is gone, the driver's errors."""
+        """Return stored values by key. Raises LookupError if one is missing, the driver's errors."""
         claims = [StorageDriverClaim({"key": key}) for key in keys]
         payloads = await self._used_driver().retrieve(StorageDriverRetrieveContext(), claims) if claims else []
         if self.converter.payload_codec is not None:

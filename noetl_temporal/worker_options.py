@@ -27,7 +27,7 @@ SLOTS = 100
 """Calls of a tool that a worker takes at once."""
 
 MOST_SLOTS = 500
-"""The same where the resources of the machine decide."""
+"""Calls of a tool that a worker takes at once if the limit depends on the resources of the machine."""
 
 _WORKFLOW_TASKS = 100
 """Workflow tasks, and activities within them, that a worker handles at once: the SDK's own default."""
@@ -69,7 +69,7 @@ class WorkerOptions:
         return {**served, "tuner": self._tuner(list(kinds)), **pollers}
 
     def arguments_of_tool(self, kind: str) -> dict[str, Any]:
-        """The same for the own queue of a kind of tool."""
+        """The arguments of a worker for the queue of a tool kind."""
         rate = self.per_second.get(kind)
         limit = {} if rate is None else {"max_task_queue_activities_per_second": rate}
         return {**self.arguments([kind]), **limit}

@@ -1,28 +1,27 @@
 """Drives one machine inside a workflow: feeds it facts, performs its commands, and decides when to continue as new.
 
-How it works. Each time something happens, the host feeds what happened, stops first, and performs what the machine
-commands. A cancel is asked for, not waited for: Temporal delivers it once, as an exception in whatever the workflow
-awaits, so the host looks at every turn whether one has been requested and feeds it before anything else. It cannot be
-lost to a call that ends at the same time, nor to a continue-as-new. Nor is the end of that call lost: the SDK drops the
-result of an activity that is cancelled before anyone has looked at the result, so after a cancel every result of the
-workflow task becomes a fact before the next turn. Without one they are facts already: the SDK wakes the host only when
-nothing else is left to run.
+How it works. At each turn, the host feeds the new facts, stops first, and performs the commands of the machine. It
+checks at every turn whether a cancel was requested, and feeds it before other facts: Temporal delivers a cancel only
+once, as an exception in whatever the workflow awaits. So neither a call that ends at the same time nor a
+continue-as-new can lose it. The end of such a call is not lost either: the SDK drops the result of an activity that is
+cancelled before its result was read, so after a cancel all results of the workflow task become facts before the next
+turn. Without a cancel they are facts already, because the SDK wakes the host only when nothing else is left to run.
 
 A workflow task has a budget (machine/budget.py). When work is left over, a timer of a millisecond starts the next one.
 
-Continue-as-new. After the soft limit the host feeds facts while the machine *holds*, which begins nothing. If no call
-and no loop is in flight then, the run continues as new from the snapshot: timers are deadlines in it and start again.
-If something is in flight, the machine goes on; only values that are stored or loaded are waited for. A chunk of a loop
-gives back the items that it has not begun first, and so comes to its end; only calls of a single item make it continue
-as new. Only at the hard limit the machine keeps holding until what is in flight has ended, and says so in the log and
-in the details that the Temporal UI shows. A cancelled run never continues as new: it has only its cleanup to do, and
-the request is known to this run alone.
+Continue-as-new. After the soft limit the host makes the machine *hold*: it begins nothing, but applies facts. If no
+call and no loop is in flight then, the run continues as new from the snapshot, in which timers are deadlines, so they
+start again. Otherwise the machine continues; the host waits only for values that are being stored or loaded. A chunk of
+a loop first gives back the items that it has not begun, and so ends; it continues as new only because of the calls of a
+single item. At the hard limit the machine holds until nothing is in flight, with a warning in the log and in the
+details in the Temporal UI. A cancelled run never continues as new: only its cleanup is left, and the new run would not
+know of the cancel.
 
-While a run waits for a signal or a person, its events are recorded at once: nothing else may come that carries them,
-and people learn from them what is waited for.
+While a run waits for a signal or a person, its events are recorded immediately: no command may follow that carries
+them, and they show what the run waits for.
 
-When another build is current (versioning.py), a run that waits for nothing but timers continues as new as well, also
-when one of them wakes it: the timer fires again in the new run.
+When another build is current (versioning.py), a run that waits only for timers continues as new as well, even when a
+timer has just fired: it fires again in the new run.
 """
 
 from __future__ import annotations
@@ -65,24 +64,24 @@ SOFT_EVENTS = 2_000
 
 HARD_EVENTS = 10_000
 HARD_BYTES = 20_000_000
-"""Of history: above either, nothing begins until the run is idle. Temporal ends a run at 51,200 events or 50 MB."""
+"""Limits of history above which nothing begins until the run is idle. Temporal ends a run at 51,200 events or 50 MB."""
 
 HARD_REQUESTS = 800
-"""Accepted by one run, with the same effect: Temporal refuses those after 2,000 (loops/chunks.py)."""
+"""The limit of accepted requests, with the same effect. Temporal refuses more than 2,000 (loops/chunks.py)."""
 
 _REQUESTS = (Signalled, Decided, PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
 _SENT = (*_REQUESTS, WaitOpened, WaitClosed, Answered)
 
 _STEPS_TO_FACT = 4
-"""Steps of the event loop from a result that arrived to its fact: the call's future is set, its task goes on and ends,
-the callback of the task notes the fact. One to spare."""
+"""Steps of the event loop between the arrival of a result and its fact: the future of the call is set, its task resumes
+and ends, and its callback adds the fact. One is spare."""
 
 NEXT_TASK_SECONDS = 0.001
 """Delay of the timer that brings the next workflow task."""
 
 
 class WorkflowHost:
-    """``limit`` is the bytes that a value of this run may have. ``on_turn`` is called when facts have been fed."""
+    """Drives a machine. ``limit``: the maximum size of a value in bytes; ``on_turn`` is called when facts were fed."""
 
     def __init__(
         self,
@@ -116,7 +115,7 @@ class WorkflowHost:
         self._performer.perform(self._machine.feed(event))
 
     def take(self, fact: Event) -> None:
-        """Note a fact that somebody sent; it is fed with the others."""
+        """Add a fact of a request to the inbox; it is fed with the others."""
         self._accepted += isinstance(fact, _REQUESTS)
         self._performer.note(fact)
 
@@ -264,7 +263,7 @@ class WorkflowHost:
 
 
 async def _facts_noted() -> None:
-    """Return when all that this workflow task brought is in the inbox."""
+    """Wait until everything that this workflow task delivered is in the inbox."""
     for _ in range(_STEPS_TO_FACT):
         with suppress(asyncio.CancelledError):  # the turn asks whether there was a cancel
             await asyncio.sleep(0)

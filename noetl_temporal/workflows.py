@@ -104,7 +104,7 @@ class PlaybookWorkflow(ControlledWorkflow):
 
     @workflow.run
     async def run(self, given: RunInput, playbook: Playbook) -> RunReport:
-        """Returns the report of a completed playbook; a failed one fails the workflow with it, a cancelled one
+        """Run the playbook and return its report. A failed playbook fails the workflow with the report, a cancelled one
         cancels it.
         """
         workflow.register_random_seed_callback(self.on_reset)
@@ -259,7 +259,7 @@ class LoopWorkflow:
 
     @workflow.run
     async def run(self, given: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> LoopEnd:
-        """Succeeds whatever the outcome of the iterations: it is in the report."""
+        """Run the chunk. The workflow succeeds even if iterations fail; their outcomes are in the report."""
         self._host.feed(Started(now()) if given.state is None else Resumed(now()))
         finish = await self._host.drive()
         if finish is None or self._machine.report is None:

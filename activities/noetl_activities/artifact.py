@@ -24,7 +24,7 @@ from noetl_compiler.language.error_kinds import http_kind
 __all__ = ["TOOL", "ArtifactTool"]
 
 _ACTIONS: dict[str, Method] = {"get": "GET", "put": "PUT"}
-_ZIPPED = ".gz"
+_GZIP_SUFFIX = ".gz"
 _GZIP = zlib.MAX_WBITS | 16
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -49,60 +49,62 @@ class ArtifactTool:
         content = await asyncio.to_thread(_content, config) if action == "put" else b""
         credential: Credential = await context.credential(request.auth) if request.auth is not None else {}
         where = (str(config.get(name) or "") for name in ("region", "endpoint"))
-        made = object_request(_ACTIONS[action], stored, credential, *where)
-        told = f"{action} {stored}"
+        signed = object_request(_ACTIONS[action], stored, credential, *where)
+        operation = f"{action} {stored}"
         limit = self.spec.timeout if request.timeout is None else request.timeout
         timer = asyncio.timeout(limit)
         try:
             async with timer:
-                answer = await (_put(made, stored, content, request) if action == "put" else _exchange(made, request))
+                received = await (
+                    _put(signed, stored, content, request) if action == "put" else _exchange(signed, request)
+                )
         except TimeoutError:
             if not timer.expired():
                 raise
-            error = ErrorInfo("timeout", f"{told}: the response was not complete after {limit:g} s")
+            error = ErrorInfo("timeout", f"{operation}: the response was not complete after {limit:g} s")
             return Outcome("error", error=error)
         except httpx.HTTPError as error:
             why = str(error) or type(error).__name__
-            return Outcome("error", error=ErrorInfo(failure_kind(error), f"{told}: {why}"))
-        if not answer.response.is_success:
-            return Outcome("error", error=_refusal(told, answer))
-        return Outcome("ok", _facts(stored, content) if action == "put" else await _value(stored, answer))
+            return Outcome("error", error=ErrorInfo(failure_kind(error), f"{operation}: {why}"))
+        if not received.response.is_success:
+            return Outcome("error", error=_error_response(operation, received))
+        return Outcome("ok", _facts(stored, content) if action == "put" else await _value(stored, received))
 
 
-async def _put(made: ObjectRequest, stored: StoredObject, content: bytes, request: Request) -> HttpResponse:
-    body = await asyncio.to_thread(_zipped, content) if stored.key.endswith(_ZIPPED) else content
+async def _put(signed: ObjectRequest, stored: StoredObject, content: bytes, request: Request) -> HttpResponse:
+    body = await asyncio.to_thread(_compressed, content) if stored.key.endswith(_GZIP_SUFFIX) else content
     is_text = isinstance(request.config["data"], str)
     content_type = "text/plain; charset=utf-8" if is_text else "application/json"
-    made = made._replace(headers={**made.headers, "Content-Type": content_type})
-    return await _exchange(made, request, body)
+    signed = signed._replace(headers={**signed.headers, "Content-Type": content_type})
+    return await _exchange(signed, request, body)
 
 
-async def _exchange(made: ObjectRequest, request: Request, body: bytes | None = None) -> HttpResponse:
+async def _exchange(signed: ObjectRequest, request: Request, body: bytes | None = None) -> HttpResponse:
     """Send a GET, or with a body a PUT."""
     timeout = httpx.Timeout(None, connect=request.connect_timeout, read=request.read_timeout)
     async with guarded_client(timeout) as client:
         method = "GET" if body is None else "PUT"
-        sent = client.build_request(method, made.url, headers=made.headers, content=body)
+        sent = client.build_request(method, signed.url, headers=signed.headers, content=body)
         return await exchange(client, sent, follow_redirects=True)
 
 
-async def _value(stored: StoredObject, answer: HttpResponse) -> dict[str, Json]:
-    content = await asyncio.to_thread(_unzipped, bytes(answer.body))
-    data = await data_of(content, answer.response.headers.get("content-type", ""))
+async def _value(stored: StoredObject, received: HttpResponse) -> dict[str, Json]:
+    content = await asyncio.to_thread(_decompressed, bytes(received.body))
+    data = await data_of(content, received.response.headers.get("content-type", ""))
     return {**_facts(stored, content), "data": data}
 
 
 def _facts(stored: StoredObject, content: bytes) -> dict[str, Json]:
-    """Of the value, not of its compressed form."""
+    """Size and digest are those of the value before compression."""
     return {"uri": str(stored), "size_bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def _refusal(told: str, answer: HttpResponse) -> ErrorInfo:
-    response = answer.response
-    said = f"{response.status_code} {response.reason_phrase}".rstrip()
+def _error_response(operation: str, received: HttpResponse) -> ErrorInfo:
+    response = received.response
+    status_line = f"{response.status_code} {response.reason_phrase}".rstrip()
     return ErrorInfo(
         http_kind(response.status_code),
-        f"{told}: the store returned {said}{error_code(answer.body)}",
+        f"{operation}: the store returned {status_line}{error_code(received.body)}",
         code=f"HTTP_{response.status_code}",
         status=response.status_code,
         retry_after=retry_after(response.headers.get("retry-after")),
@@ -110,7 +112,7 @@ def _refusal(told: str, answer: HttpResponse) -> ErrorInfo:
 
 
 def _content(config: dict[str, Json]) -> bytes:
-    """Text as it is, any other value as JSON. Raises ConfigError."""
+    """Return the value to store: text as UTF-8, any other value as JSON. Raises ConfigError."""
     if "data" not in config:
         raise ConfigError("an artifact task with action: put needs data: the value to store")
     value: Json = config["data"]
@@ -121,22 +123,22 @@ def _content(config: dict[str, Json]) -> bytes:
     return content
 
 
-def _zipped(content: bytes) -> bytes:
-    """Without the time, so that the same value is the same object."""
+def _compressed(content: bytes) -> bytes:
+    """Compress without a timestamp, so that equal values give equal objects."""
     return gzip.compress(content, mtime=0)
 
 
-def _unzipped(body: bytes) -> bytes:
-    """Raises ConfigError."""
+def _decompressed(body: bytes) -> bytes:
+    """Return the body, decompressed if it is gzip. Raises ConfigError."""
     if not body.startswith(_GZIP_MAGIC):
         return body
     stream = zlib.decompressobj(_GZIP)
     try:
         content = stream.decompress(body, MAX_BODY_BYTES + 1)
     except zlib.error as error:
-        raise ConfigError(f"the object is no valid gzip: {error}") from error
+        raise ConfigError(f"the object is not valid gzip: {error}") from error
     if len(content) > MAX_BODY_BYTES:
-        raise ConfigError(f"the object is over {MAX_BODY_BYTES // 2**20} MB when it is unpacked: store it in parts")
+        raise ConfigError(f"the object is over {MAX_BODY_BYTES // 2**20} MB when decompressed: store it in parts")
     return content
 
 

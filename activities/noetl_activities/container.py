@@ -32,7 +32,7 @@ ENGINES = ("docker", "podman")
 AT_ONCE = 16
 
 _PROCESSES = 512
-"""Of one container."""
+"""The maximum number of processes in a container."""
 
 _ENVIRONMENT = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST")
 """The variables that the engine's command inherits from the worker. It gets none of the playbook: PATH or LD_PRELOAD

@@ -54,7 +54,7 @@ class StoredObject(NamedTuple):
 
     @classmethod
     def at(cls, address: str) -> StoredObject:
-        """Raises ConfigError."""
+        """Parse an address. Raises ConfigError."""
         scheme, mark, rest = address.partition("://")
         bucket, _, key = rest.partition("/")
         if not mark or scheme not in ("s3", "gs"):
@@ -77,7 +77,7 @@ def _is_key(key: str) -> bool:
 
 
 class ObjectRequest(NamedTuple):
-    """An address, which is secret where it is signed, and headers."""
+    """The URL, which is secret if it is signed, and the headers of a request."""
 
     url: str
     headers: Mapping[str, str] = MappingProxyType({})
@@ -86,8 +86,8 @@ class ObjectRequest(NamedTuple):
 def object_request(
     method: Method, stored: StoredObject, credential: Credential, region: str = "", endpoint: str = ""
 ) -> ObjectRequest:
-    """A request for an object, without a signature if the credential is empty. ``region`` and ``endpoint`` count where
-    the credential has none. Raises ConfigError, CredentialError.
+    """A request for an object, without a signature if the credential is empty. ``region`` and ``endpoint`` apply if the
+    credential has none. Raises ConfigError, CredentialError.
     """
     region = _region(str(credential.get("region") or region))
     base = _base(stored, str(credential.get("endpoint") or endpoint), region)
@@ -95,7 +95,10 @@ def object_request(
         return ObjectRequest(_unsigned(base, stored))
     if account := _service_account(credential):
         if base != GOOGLE:
-            raise CredentialError("the key of a service account is for gs:// of Google itself, without an endpoint")
+            raise CredentialError(
+                "a service account key signs only for gs:// without an endpoint: set access_key_id and "
+                "secret_access_key instead"
+            )
         return ObjectRequest(_signed_by_google(method, stored, account))
     if _first(credential, _KEY_ID) and _first(credential, _SECRET_KEY):
         signing_region = region or ("auto" if stored.scheme == "gs" else DEFAULT_REGION)
@@ -109,7 +112,7 @@ def object_request(
 
 
 def error_code(body: bytes | bytearray) -> str:
-    """`` (NoSuchKey)``: what the body of an error response says."""
+    """The error code in the body of an error response, as `` (NoSuchKey)``; "" if there is none."""
     found = _CODE.search(body)
     return "" if found is None else f" ({found[1].decode()})"
 
@@ -125,7 +128,7 @@ def _region(given: str) -> str:
 
 
 def _base(stored: StoredObject, endpoint: str, region: str) -> str:
-    """Where the bucket's path begins."""
+    """The URL of the store, without the bucket."""
     if not endpoint:
         return GOOGLE if stored.scheme == "gs" else f"https://s3.{region or DEFAULT_REGION}.amazonaws.com"
     try:

@@ -155,7 +155,7 @@ def deep_merge(under: Any, over: Any) -> Any:
 
 
 def compiled(text: str) -> types.CodeType | None:
-    """None for code that returns at top level."""
+    """Compile code; None if it returns at top level."""
     try:
         return compile(text, FILE, "exec")
     except SyntaxError:
@@ -326,7 +326,7 @@ def path_to(part: Any, value: Any, path: str) -> str:
 
 
 def serializable(value: Any) -> Any:
-    """The same without NaN and infinity, and with the text of anything else, for code that writes JSON itself."""
+    """The value for code that writes JSON itself: null for NaN and infinity, text for values without a JSON type."""
     return json.loads(json.dumps(plain(value, str)), parse_constant=lambda _name: None)
 
 

@@ -30,7 +30,7 @@ def fetch_script(download: Download, source: CredentialSource) -> bytes:
     try:
         url, headers = _request(download, source)
     except CredentialError as error:
-        raise ScriptError(f"cannot fetch {shown}: {error}", f"{_OWN}: its own credentials count") from None
+        raise ScriptError(f"cannot fetch {shown}: {error}", f"{_OWN}, with the credentials of that process") from None
     except ToolError as error:
         raise ScriptError(f"cannot fetch {shown}: {error}") from None
     return asyncio.run(_fetched(shown, url, headers, download.timeout))
@@ -52,10 +52,10 @@ async def _fetched(shown: str, url: str, headers: Mapping[str, str], seconds: fl
     except TimeoutError:
         raise ScriptError(f"cannot fetch {shown}: no complete response after {seconds:g} s") from None
     except RefusedError as error:
-        raise ScriptError(f"cannot fetch {shown}: {error}", f"{_OWN}: its own {ALLOW_VARIABLE} counts") from error
+        raise ScriptError(f"cannot fetch {shown}: {error}", f"{_OWN}: set {ALLOW_VARIABLE} there") from error
     except (httpx.HTTPError, httpx.InvalidURL, ToolError, ValueError) as error:
         raise ScriptError(f"cannot fetch {shown}: {str(error) or type(error).__name__}") from error
     if not response.is_success:
-        told = f"{response.status_code} {response.reason_phrase}".rstrip()
-        raise ScriptError(f"cannot fetch {shown}: it returned {told}{error_code(body)}")
+        status_line = f"{response.status_code} {response.reason_phrase}".rstrip()
+        raise ScriptError(f"cannot fetch {shown}: it returned {status_line}{error_code(body)}")
     return bytes(body)

@@ -35,7 +35,7 @@ class Result(msgspec.Struct, frozen=True):
     scripts: tuple[SourceFile, ...] = ()
 
     def source_of(self, found: Diagnostic) -> SourceFile:
-        """Return the text in which a diagnostic has its place."""
+        """Return the source that the span of a diagnostic refers to."""
         return next((one for one in self.scripts if one.file == found.file), self.source)
 
 

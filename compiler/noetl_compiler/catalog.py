@@ -79,7 +79,7 @@ class Catalog:
         return sorted(self._by_path.get(path, ()), key=lambda one: _rank(one.version))
 
     def called(self, edge: Edge) -> Member | None:
-        """Return the playbook that a call means."""
+        """Return the playbook that a call names."""
         asked = (edge.caller.file, edge.call.path, edge.call.version)
         if asked not in self._called:
             self._called[asked] = self._find(edge)
@@ -116,14 +116,14 @@ def is_other_yaml(found: ParsedPlaybook) -> bool:
 
 
 def read_catalog(folder: Path, known: Iterable[ParsedPlaybook] = (), tools: Tools = KINDS) -> Catalog:
-    """Return every playbook below the folder. What is ``known`` already is not read again."""
+    """Return every playbook below the folder. Files in ``known`` are not read again."""
     read = {Path(one.source.file).resolve(): one for one in known}
     found = (read.get(file.resolve()) or parse_file(file, tools) for file in playbook_files(folder))
     return Catalog(folder, [member_of(one) for one in found if not is_other_yaml(one)])
 
 
 def parse_file(file: Path, tools: Tools = KINDS) -> ParsedPlaybook:
-    """Return what a file says; nothing but the reason when it cannot be read."""
+    """Parse a file. If it cannot be read, the result has only the reason."""
     source, unreadable = read_file(file)
     if unreadable:
         return ParsedPlaybook(source, None, None, tuple(unreadable), tools)
@@ -131,7 +131,7 @@ def parse_file(file: Path, tools: Tools = KINDS) -> ParsedPlaybook:
 
 
 def with_calls(found: ParsedPlaybook, catalog: Catalog) -> ParsedPlaybook:
-    """The same with what is wrong with its calls: NT601 to NT606."""
+    """Return the playbook with the diagnostics of its calls: NT601 to NT606."""
     if found.playbook is None:
         return found
     report = Report(found.source, found.diagnostics, found.root)

@@ -66,7 +66,7 @@ _WEAKER = {"and": ("or", "if"), "or": ("if",)}
 
 @lru_cache(maxsize=4096)
 def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment = "call") -> Condition:
-    """Return the condition of what is asked at a moment of a step, after the outcome ``on`` only."""
+    """Parse a condition that is evaluated at a moment of a step, and only after the outcome ``on``."""
     if when is None:
         return Condition(on)
     expression = bare(when.source)
@@ -119,7 +119,7 @@ def _outer_words(expression: str) -> Iterator[re.Match[str]]:
 
 
 def _normalized(part: str) -> str:
-    """For comparing: without brackets around it, quotes and constants in one spelling."""
+    """Normalize for comparison: remove outer brackets, unify quotes and the spelling of constants."""
     while _is_bracketed(part):
         part = part[1:-1].strip()
     return re.sub(r"\b(?:True|False|None)\b", lambda found: found[0].lower(), part.replace('"', "'"))

@@ -117,7 +117,7 @@ def credentials_without_template(graph: Graph, task: Task | None = None) -> Mapp
 
 
 def credentials_json(graph: Graph) -> str:
-    """Return a JSON list with ``name`` and ``template`` of each, null where there is none."""
+    """Return a JSON list of ``{name, template}``, one for each credential; the fields may be null."""
     return json.dumps([one._asdict() for one in credential_names(graph)], ensure_ascii=False, separators=(",", ":"))
 
 
@@ -141,7 +141,7 @@ class _Defaults:
 
 
 def _auths(part: object, place: Span = _NOWHERE) -> Iterator[tuple[Value, Span]]:
-    """Of tasks, sinks and cursors, with their places."""
+    """Yield the credentials of tasks, sinks and cursors, with their spans."""
     if isinstance(part, tuple):
         for item in cast("tuple[object, ...]", part):
             yield from _auths(item, place)

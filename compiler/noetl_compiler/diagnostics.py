@@ -41,7 +41,7 @@ _MOST_LISTED = 8
 
 
 class Severity(Enum):
-    """An error means there is no graph."""
+    """Errors prevent a graph, warnings do not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -71,7 +71,7 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
 
 def sort_and_dedupe(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """In reading order, each once: by file, place, code and text."""
+    """Return the diagnostics sorted by file, place, code and text, without duplicates."""
     return tuple(sorted(set(diagnostics), key=_reading_order))
 
 
@@ -87,9 +87,9 @@ def one_line(diagnostic: Diagnostic) -> str:
 
 
 def render(diagnostic: Diagnostic, source: SourceFile, hidden: Collection[Span] = ()) -> str:
-    """Return the one-line form, the line of the text with a caret below it, the related places and the hint.
+    """Return the diagnostic as text: one line, the source line with a caret, the related places and the hint.
 
-    ``hidden`` are the places of credentials: they are shown as asterisks.
+    ``hidden`` are the spans of credentials, which are shown as asterisks.
     """
     if diagnostic.code is Code.CREDENTIAL_IN_TEXT:
         hidden = (*hidden, diagnostic.span)
@@ -104,9 +104,7 @@ def render(diagnostic: Diagnostic, source: SourceFile, hidden: Collection[Span] 
 
 
 def excerpt(span: Span, source: SourceFile, hidden: Collection[Span]) -> list[str]:
-    """Return the first line of the span with a caret below it, cut around the place when it is long. Nothing of a text
-    that could not be read.
-    """
+    """Return the first line of the span with a caret below it, truncated around it; empty without source text."""
     if not source.text:
         return []
     text = _masked(source.line(span.line), span.line, hidden)
@@ -132,7 +130,7 @@ def _masked(text: str, line: int, hidden: Collection[Span]) -> str:
 
 
 def columns(text: str) -> int:
-    """Return columns in a terminal: wide characters take two, those that join the one before them none."""
+    """Return the width of the text in a terminal: wide characters take two columns, combining characters none."""
     return sum(
         0 if unicodedata.category(char) in _JOINED else 2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text

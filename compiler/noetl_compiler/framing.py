@@ -47,5 +47,5 @@ def _obstacle_of(calls: tuple[Task, ...]) -> str | None:
         return "its items call playbooks"
     if kinds & WAITS or any(rule.wait_for is not None for rule in rules):
         return "its items may wait"
-    said = (task.idempotent for task in calls if task.idempotent is not None)
-    return "it has a call that must not be repeated (idempotent: false)" if next(said, True) is False else None
+    declared = (task.idempotent for task in calls if task.idempotent is not None)
+    return "it has a call that must not be repeated (idempotent: false)" if next(declared, True) is False else None

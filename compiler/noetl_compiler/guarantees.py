@@ -105,7 +105,7 @@ def _of_sql(task: Task) -> Guarantee:
 
 
 def _at_most_once(task: Task) -> Guarantee | None:
-    """Of a call with ``idempotent: false``. A policy may call again all the same, after an error that was reported."""
+    """The guarantee of a call with ``idempotent: false``, else None. Its policy may still repeat it after an error."""
     if task.idempotent:
         return None
     if _retries_errors(task) and task.idempotency_key is None:
@@ -132,7 +132,7 @@ def _config(task: Task) -> Mapping[str, Json]:
 
 
 def _method(task: Task) -> str:
-    """Of a request; what a template makes of it is not known."""
+    """The method of a request; a template is not evaluated."""
     return str(_config(task).get("method") or "GET").upper()
 
 

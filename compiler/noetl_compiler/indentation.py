@@ -35,7 +35,7 @@ class _Key(NamedTuple):
 
 
 def with_indentation_hints(found: Collection[Diagnostic], root: Node | None) -> list[Diagnostic]:
-    """Return the findings, those of unknown and of duplicate keys with the key that they belong below."""
+    """Return the diagnostics, those about unknown and duplicate keys with a hint where the keys belong."""
     wrong = {one.span: one for one in found if one.code in _CODES}
     hints: dict[Span, str] = {}
     also: set[Span] = set()

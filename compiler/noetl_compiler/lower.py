@@ -88,7 +88,7 @@ class _Lowering:
             yield self._ending(loop, step).arrival
 
     def _route_lowering(self, step: syntax.Step) -> RouteLowering:
-        """Return how the ways that a step names are lowered: those of a loop over steps lead into its region."""
+        """Return the lowering of the routes of a step. Those of a loop over steps lead into its region."""
         name = step.name.text
         owner = name if name in self._regions.ends else self._regions.owner.get(name)
         end = self._regions.ends[owner] if owner is not None else None
@@ -143,17 +143,17 @@ class _Lowering:
         return replace(lowered, region=region, enter=self._route_lowering(step).route(step), end=arrival_name(end))
 
     def _injected(self, step: syntax.Step) -> Iterator[str]:
-        """The names of what is injected for a step of a region, at its own level."""
+        """Yield the names of the steps that are injected for a step of a region, at the level of that step."""
         if step.sinks:
             yield saving_name(step.name.text)
         if step.name.text not in self._regions.ends:
             yield from routers_of(step)
 
 
-def _hold(said: syntax.OnFailure | None) -> Hold | None:
-    if said is None or said.action == "fail":
+def _hold(on_failure: syntax.OnFailure | None) -> Hold | None:
+    if on_failure is None or on_failure.action == "fail":
         return None
-    return Hold(said.seconds or Value(defaults.HOLD_SECONDS), said.span)
+    return Hold(on_failure.seconds or Value(defaults.HOLD_SECONDS), on_failure.span)
 
 
 def _lower_loop(loop: syntax.Loop) -> graph.Loop:
@@ -168,5 +168,5 @@ def _lower_loop(loop: syntax.Loop) -> graph.Loop:
 
 
 def _lower_frame(frame: graph.Frame) -> graph.Frame:
-    said = {name: getattr(frame, name) or Value(default) for name, default in defaults.FRAME.items()}
-    return graph.Frame(frame.span, **said)
+    values = {name: getattr(frame, name) or Value(default) for name, default in defaults.FRAME.items()}
+    return graph.Frame(frame.span, **values)

@@ -38,7 +38,7 @@ class ParsedPlaybook(msgspec.Struct, frozen=True):
 
 
 def parse_playbook(source: SourceFile, tools: Tools | None = None) -> ParsedPlaybook:
-    """Return the nodes and the checked syntax tree of a text, as far as it can be understood. ``tools`` as in
+    """Return the nodes and the checked syntax tree of a text, as far as it can be parsed. ``tools`` as in
     compile_text.
     """
     tools = KINDS if tools is None else tools
@@ -55,7 +55,7 @@ def parse_playbook(source: SourceFile, tools: Tools | None = None) -> ParsedPlay
 
 
 def lowered(found: ParsedPlaybook) -> Result:
-    """Return the graph of what was understood."""
+    """Return the result of compilation: the graph unless there are errors, and the diagnostics."""
     wrong = any(one.severity is Severity.ERROR for one in found.diagnostics)
     with CollectorPause():
         graph = None if found.playbook is None or wrong else lower(found.playbook, found.source.file)

@@ -37,7 +37,7 @@ class Pinned(NamedTuple):
 
 
 def pin_calls(root: ParsedPlaybook, catalog: Catalog) -> Pinned:
-    """Return the playbooks that ``root`` calls, with all that they call. A missing input is an error here."""
+    """Return the playbooks that ``root`` calls, with all that they call. A missing input is an error."""
     pinning = _Pinning(catalog)
     caller = catalog.member(root.source.file) or member_of(root)
     problems = [one for member in pinning.follow([caller]) if (one := _problems(member, catalog)) is not None]

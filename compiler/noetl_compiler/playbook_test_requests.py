@@ -67,7 +67,7 @@ class Request:
 
 
 def read_request(fields: ConstructFields) -> Request | None:
-    """The request, None where it does not say what it is."""
+    """Read a request; None if its kind (``do``) is missing or unknown."""
     do = fields.choice("do", REQUESTS)
     data, form = fields.node_of("data"), fields.mapping("form")
     key, at = fields.scalar("key"), seconds_of(fields, "at")
@@ -123,7 +123,7 @@ def number_of(fields: ConstructFields, key: str) -> int | None:
 
 
 def seconds_of(fields: ConstructFields, key: str) -> float | None:
-    """A duration, which is no template."""
+    """Read a duration in seconds; report a template."""
     found = fields.seconds(key)
     if found is None or isinstance(found.data, int | float):
         return float(found.data) if found else None

@@ -121,7 +121,7 @@ class Suite:
 
 
 def read_tests(source: SourceFile) -> Suite:
-    """Return the tests of a text, as far as they can be understood."""
+    """Return the tests in a text, as far as they can be parsed."""
     root, unreadable = read(source)
     report = Report(source, unreadable, root)
     found = Suite(source)

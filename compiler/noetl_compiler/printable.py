@@ -25,7 +25,7 @@ _SPACES = str.maketrans(dict.fromkeys("\t\n\v\f\r", " "))
 
 
 def printable(text: str) -> str:
-    """Return the text with its line breaks and tabs, and an escape for what a terminal would obey."""
+    """Return the text with characters that are not printable escaped, except line breaks and tabs."""
     return _PERHAPS_NOT.sub(_escaped, text)
 
 
@@ -35,7 +35,7 @@ def printable_line(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    """Return a JSON text that has the same value, and nothing in it that a terminal would obey."""
+    """Return equivalent JSON text with characters that are not printable escaped."""
     return _PERHAPS_NOT.sub(_escaped_in_json, text)
 
 

@@ -44,7 +44,7 @@ _Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.
 
 
 class SyntaxProblem(NamedTuple):
-    """Why code is no Python, and between which characters of it the parser stopped."""
+    """A syntax error in Python code, with the range of characters at which the parser stopped."""
 
     message: str
     hint: str
@@ -61,7 +61,7 @@ class UndefinedName(NamedTuple):
 
 
 def parsed(code: str) -> ast.Module | SyntaxProblem | None:
-    """Return the tree of code that the tool would run; None where nothing is certain."""
+    """Parse code as the tool would; None if it cannot be checked."""
     if len(code) > _LONGEST:
         return None
     try:
@@ -98,7 +98,7 @@ def gives_result(tree: ast.Module) -> bool:
 
 
 def with_numbers(code: str, places: Iterable[tuple[int, int]]) -> str:
-    """Return the code with a number in brackets for the text at each place; lines and columns stay as they are."""
+    """Return the code with the text of each span replaced by a number in brackets; other positions stay."""
     for start, end in places:
         code = f"{code[:start]}(0{_VISIBLE.sub(' ', code[start + 2 : end - 1])}){code[end:]}"
     return code
@@ -184,8 +184,8 @@ def _problem(code: str, error: SyntaxError) -> SyntaxProblem:
 
 
 def _place(code: str, error: SyntaxError) -> tuple[int, int]:
-    """Return where the parser stopped. The whole line for an f-string, whose columns are its own before Python 3.12,
-    and for an indentation.
+    """Return the offsets of the error: of the whole line for an indentation error, and for an f-string, whose columns
+    are relative before Python 3.12.
     """
     if error.lineno is None:
         return 0, len(code)
@@ -205,7 +205,7 @@ class _Offsets:
         self._starts = [0, *(found.end() for found in _LINE_BREAK.finditer(code))]
 
     def at(self, line: int, col: int) -> int:
-        """Of a line and column from 1 on, as syntax errors have them; the last column of a line is its end."""
+        """The offset of a 1-based line and column, as in syntax errors; a column beyond the line means its end."""
         start, end = self._line(line)
         return max(start, min(start + col - 1, end))
 

@@ -56,7 +56,7 @@ _TAG_DIRECTIVE = re.compile(r"^%TAG[ \t]", re.MULTILINE)
 
 
 def read_file(path: Path) -> tuple[SourceFile, list[Diagnostic]]:
-    """Return the text of a file. A file that cannot be read gives an empty source and the reason."""
+    """Read a file. If it cannot be read, the source is empty and the diagnostic has the reason."""
     name = str(path)
     try:
         data = read_regular(path, MAX_BYTES + 1)
@@ -87,7 +87,7 @@ def _not_utf8(name: str, data: bytes, offset: int) -> Diagnostic:
 
 
 def _hint(missing: Path) -> str:
-    """Return the file that was meant, where only the ending is missing."""
+    """Return a hint; it names an existing file if only the extension is missing."""
     meant = next((f"{missing}{ending}" for ending in (".yaml", ".yml") if Path(f"{missing}{ending}").is_file()), None)
     return _HINT if meant is None else f'did you mean "{meant}"?'
 
@@ -97,7 +97,7 @@ def _unreadable(name: str, message: str, span: Span = _START, hint: str = _HINT)
 
 
 def read(source: SourceFile) -> tuple[Node | None, list[Diagnostic]]:
-    """Return the nodes of the text and everything found wrong; no node when reading could not go to the end."""
+    """Return the nodes of the text and the diagnostics; no node if the text could not be parsed to its end."""
     if refused := _refused_text(source):
         return None, [refused]
     composer = Composer(source)
@@ -129,7 +129,7 @@ def _compose(source: SourceFile, composer: Composer) -> None:
 
 
 def _refused_text(source: SourceFile) -> Diagnostic | None:
-    """Return what can be said without parsing: too long, not printable, tag directives."""
+    """Return the problem that needs no parsing: the text is too long, not printable, or has tag directives."""
     if len(source.text) > MAX_BYTES or len(source.text.encode(errors="replace")) > MAX_BYTES:
         hint = "keep data in a file, a table or a request, not in the playbook"
         return _error(source, Code.BUDGET_EXCEEDED, 0, f"the text is longer than {MAX_BYTES:,} bytes", hint)

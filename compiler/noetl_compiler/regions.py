@@ -1,12 +1,12 @@
-"""Which steps make up the body of a loop, and which ways cross its border (dev/decisions/0010).
+"""Which steps make up the body of a loop, and which routes cross its border (dev/decisions/0010).
 
 A loop without a task of its own repeats the steps between it and its end, the step with ``end_loop: <loop>``. The
 end itself is outside the region, as the loop is. Regions nest: a step belongs to the innermost loop around it.
 
-How it is found. From the loop on, everything that is reached without passing its end *may* be inside; what also
-reaches the end on from there *is*. Then the levels are walked from the outside in: the workflow first, which sees of
-a loop only its end, then each loop's own steps. A way that meets a step of another level has crossed a border: it
-enters where its target is inside of a loop that it does not come from, else it leaves.
+How it is found. The steps reachable from the loop without passing its end *may* be inside; those from which the end is
+reachable *are*. Then the levels are walked from the outside in: first the workflow, in which a loop leads directly to
+its end, then the steps of each loop. A route to a step of another level crosses a border: it enters a loop if its
+target is inside of a loop that its source is not in; otherwise it leaves one.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class _Walk:
         return successors
 
     def _entered(self, name: str, to: str) -> str | None:
-        """Return the loop that a way gets into, or to the end of, without passing the loop itself."""
+        """Return the loop whose region or end a route enters from outside; None if there is none."""
         return next(
             (loop for loop in self._around.get(to, ()) if name != loop and name not in self._reached[loop]), None
         )
@@ -165,7 +165,7 @@ class _Walk:
         return found
 
     def _reach(self, loop: str) -> set[str]:
-        """Return what the ways from a loop reach without passing its end or the loop again."""
+        """Return the steps reachable from a loop on paths that contain neither its end nor the loop itself."""
         border = (loop, self._found.ends[loop].name.text)
         reached: set[str] = set()
         waiting = [arc.to.text for arc in arcs_of(self._steps[loop])]
@@ -177,7 +177,7 @@ class _Walk:
         return reached
 
     def _leading_to_end(self, loop: str) -> set[str]:
-        """Return the part of it from which a way leads on to the end."""
+        """Return those of the reachable steps from which the end is reachable."""
         reached, end = self._reached[loop], self._found.ends[loop].name.text
         before: dict[str, list[str]] = {}
         for name in reached:

@@ -45,7 +45,7 @@ class Candidates(NamedTuple):
 
     @property
     def problems(self) -> list[Result]:
-        """Of the files with errors."""
+        """The results of the files with errors."""
         return [one for one in self.results if one.graph is None]
 
 
@@ -77,7 +77,7 @@ def _self_contained(found: ParsedPlaybook) -> ParsedPlaybook:
 
 
 def _with_path_checked(member: Member, catalog: Catalog) -> ParsedPlaybook:
-    """Of two files with the same path and version it is unknown which is newer."""
+    """Report another file with the same path and version, as it is unknown which is newer."""
     same = defaultdict[tuple[str, str], list[Member]](list)
     for one in catalog.versions(member.path):
         same[one.identity].append(one)

@@ -28,10 +28,9 @@ _KINDS = {
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """Return the first ``most`` bytes of a regular file; reading one more than allowed shows that there are
-    more.
+    """Return the first ``most`` bytes of a regular file. To detect a file over a limit, pass the limit + 1.
 
-    Raises OSError, whose ``strerror`` has words for what is no regular file.
+    Raises OSError; its ``strerror`` describes a file that is not regular.
     """
     refuse_others(path, path.stat())
     return _read(os.open(path, _FLAGS), path, most)
@@ -65,5 +64,5 @@ def refuse_others(path: Path, status: os.stat_result) -> None:
 
 
 def kind_of(status: os.stat_result) -> str:
-    """Return what it is, in words."""
+    """Return the type of a file in words."""
     return _KINDS.get(stat.S_IFMT(status.st_mode), "something else")

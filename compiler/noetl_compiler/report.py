@@ -50,12 +50,12 @@ class Report:
         return index < len(self._errors) and self._errors[index] < (span.end_line, span.end_col)
 
     def error(self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()) -> None:
-        """There will be no graph."""
+        """Report an error, which prevents a graph."""
         insort(self._errors, (span.line, span.col))
         self._add(Severity.ERROR, code, span, message, hint, related)
 
     def warning(self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()) -> None:
-        """The graph is what it says, which may not be what was meant."""
+        """Report a warning: the graph is as written, which may not be intended."""
         self._add(Severity.WARNING, code, span, message, hint, related)
 
     def _add(

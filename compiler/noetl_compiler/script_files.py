@@ -95,7 +95,7 @@ def _refuse_link(part: str, folder: int) -> None:
 
 
 def _similar(folder: Path, path: PurePosixPath) -> str:
-    """The longest end of the path that is there: scripts were once named from the folder of the whole project."""
+    """Return a hint with the longest suffix of the path that exists: older paths began at the folder of the project."""
     ends = (PurePosixPath(*path.parts[first:]) for first in range(1, len(path.parts)))
     found = next((end for end in ends if (folder / end).is_file()), None)
     return f'did you mean "{found}"?' if found else "paths of scripts begin at the folder of the playbook"

@@ -138,7 +138,7 @@ class _Pinning:
         say(Code.NO_EXECUTOR, _place(task), f"{message}{more}", hint)
 
     def _script(self, task: Task) -> _Script | None:
-        """None for one that is not fetched here."""
+        """Return the script of a task; None if it is not fetched here. Raises ScriptError."""
         field = picked(task.config, ["script"])
         try:
             rendered: Json = templates.render(field, self.names)

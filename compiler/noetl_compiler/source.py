@@ -97,7 +97,7 @@ def expressions(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _end(text: str, opening: re.Match[str]) -> int:
-    """Return where Jinja's lexer ends this expression: not inside of a string literal or an open bracket."""
+    """Return the offset at which Jinja's lexer ends this expression, which is outside of strings and brackets."""
     until_end = _UNTIL_END[opening.group()]
     position, depth = opening.end(), 0
     while token := (_NESTED if depth else until_end).search(text, position):
@@ -132,7 +132,7 @@ def expression_spans(source: SourceFile, span: Span, text: str, style: ScalarSty
 
 
 def _shifted(span: Span, start: int, end: int) -> Span:
-    """Return a part of a scalar that is written as it is meant, which only one of a single line can be."""
+    """Return the span of a part of a scalar that is on one line and without escapes."""
     return Span(span.line, span.col + start, span.line, span.col + end)
 
 

@@ -72,7 +72,7 @@ _DATABASES: Mapping[str, _Words] = MappingProxyType(
 
 
 def sql_effect(kind: str, texts: Iterable[str]) -> SqlEffect:
-    """Of a call of the tool ``kind`` with these texts of SQL."""
+    """Return the effect of a call of the tool ``kind`` with these SQL texts."""
     words = _DATABASES[kind]
     found = [one for text in texts for one in statements(text)]
     outside = next((match for one in found if (match := words.outside.match(one))), None)

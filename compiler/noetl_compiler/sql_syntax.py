@@ -155,7 +155,7 @@ def _parse(text: str, tokens: list[Token], dialect: str) -> SqlProblem | None:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """sqlglot logs what it takes for a command."""
+    """Disable the log of sqlglot, which warns of SQL that it parses as a command."""
     logger = logging.getLogger("sqlglot")
     before, logger.disabled = logger.disabled, True
     try:

@@ -62,7 +62,7 @@ def set_by_step(step: Step) -> Iterator[Assign]:
 
 
 def set_by_task(task: Task) -> Iterator[Assign]:
-    """By the task itself and by the rules of its policy."""
+    """Yield the assignments of the task and of the rules of its policy."""
     yield from task.set
     for rule in task.policy.rules if task.policy else ():
         yield from rule.body.set
@@ -90,7 +90,7 @@ def calls_of(task: Task, workbook: Mapping[str, Task]) -> tuple[Task, ...]:
 
 
 def entry_of(playbook: Playbook) -> str:
-    """Return where a run begins: the executor's entry step, else ``start``, else the first step."""
+    """Return the first step of a run: the executor's entry step, else ``start``, else the first in the text."""
     if playbook.entry:
         return playbook.entry.text
     names = [step.name.text for step in playbook.steps]
@@ -98,7 +98,7 @@ def entry_of(playbook: Playbook) -> str:
 
 
 def final_of(playbook: Playbook) -> str:
-    """Return where all paths meet."""
+    """Return the final step."""
     return final_name(playbook.final, (step.name.text for step in playbook.steps))
 
 

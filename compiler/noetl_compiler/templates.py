@@ -182,7 +182,7 @@ def _syntax_message(error: TemplateSyntaxError) -> str:
 def _failure(
     source: str, scope: Mapping[str, Any], error: Exception, span: Span | None, program: Program | PathProgram
 ) -> TemplateFailure:
-    """Return the failure in words for the person who wrote the template."""
+    """Return the failure with a message for the author of the template."""
     where = f" (line {program.line_of(error)} of the text)" if "\n" in source.strip() else ""
     if isinstance(error, UndefinedNameError):
         path, names = _missing_path(source, scope, error.name)

@@ -26,7 +26,7 @@ def overlay(under: Value, over: Value) -> Value:
 
 
 def names_in(value: Value) -> dict[str, Json]:
-    """Return a copy of the names a value binds, none when it is no mapping."""
+    """Return a copy of the mapping in a value; empty for any other value."""
     data: Json = value.data
     return dict(cast("dict[str, Json]", data)) if isinstance(data, dict) else {}
 
@@ -39,7 +39,7 @@ def picked(value: Value, names: Collection[str]) -> Value:
 
 
 def without(value: Value, names: Collection[str]) -> Value:
-    """Return a mapping that no longer binds some names; what is no mapping is left as it is."""
+    """Return a mapping without some names; any other value unchanged."""
     own = names_in(value).keys()
     return value if own.isdisjoint(names) else picked(value, own - set(names))
 

@@ -173,8 +173,6 @@ class VisibleNames:
         for step in self._playbook.steps:
             if step.loop is not None and (step.loop.next is not None or not step.tasks):
                 names |= ITERATION | {step.loop.element.text}
-            if step.loop is not None and not step.tasks:
-                names |= {results_name(step.name.text), ALL_RESULTS}
             if step.ends is not None:
                 names.update(names_in(step.result) if step.result is not None else ("results",))
         if self._playbook.dialect == "v1":
@@ -232,6 +230,8 @@ class VisibleNames:
             names |= SAVED
         if use.step is not None and use.step.name.text == self._final:
             names |= ENDS
+        if use.step is not None and use.step.ends is not None and use.place is RenderedAt.AFTER:
+            names |= {results_name(use.step.ends.text), ALL_RESULTS}
         return names | EVENT if self._has_event(use) else names
 
     def _has_event(self, use: Use) -> bool:
@@ -288,7 +288,7 @@ class VisibleNames:
         """What is below ``iter``: what is set there, and in a loop the element and the counts."""
         names = _set_under("iter", _set_by(self._steps(use)))
         for loop in self._loops(use):
-            names |= COUNTS | {f"_{name}" for name in COUNTS} | {loop.element.text, "parent"}
+            names |= COUNTS | {f"_{name}" for name in COUNTS} | {loop.element.text}
         return names
 
 

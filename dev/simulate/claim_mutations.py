@@ -31,7 +31,7 @@ def _any_claimer(self: Any) -> int | None:
 
 
 def _whatever_runs(self: Any) -> bool:
-    return bool(self._may_claim() and self._rows_to_ask() > 0)
+    return bool(self._may_claim() and self._rows_to_claim() > 0)
 
 
 def _stays_drained(row_over: Any, self: Any, run: Any, end: Any, cause: Any) -> None:
@@ -60,7 +60,7 @@ CLAIM_MUTATIONS = (
     Mutation("24: rows of a claim that is stored", CursorMachine, "_claims", replaced_by(_no)),
     Mutation("24: every row is settled", CursorMachine, "_action", replaced_by(_nothing)),
     Mutation("24: what was cut off is released", CursorMachine, "_action", wrapped_by(_acknowledges_what_was_cut_off)),
-    Mutation("24: limit counts claimed rows", CursorMachine, "_rows_to_ask", replaced_by(_as_many_as_a_claim_may)),
+    Mutation("24: limit counts claimed rows", CursorMachine, "_rows_to_claim", replaced_by(_as_many_as_a_claim_may)),
     Mutation("24: row_concurrency", CursorMachine, "_next_claimer", replaced_by(_any_claimer)),
     Mutation("24: max_in_flight claimers", CursorMachine, "_can_claim", replaced_by(_whatever_runs)),
     Mutation("24: until no row is left", CursorMachine, "_row_over", wrapped_by(_stays_drained)),

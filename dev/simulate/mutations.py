@@ -18,7 +18,7 @@ from noetl_compiler import templates
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.frames import activity, segments
 from noetl_temporal.frames.segment_writer import SegmentWriter
-from noetl_temporal.machine import playbook, protocol, quantities
+from noetl_temporal.machine import looping, protocol, quantities
 from noetl_temporal.machine.budget import Budget, ResultSizes
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.failure_log import FailureLog
@@ -101,8 +101,8 @@ def _cancelled_is_success(run_ended: Any, self: Any, run: Any, end: Any, kind: s
     run_ended(self, run, end, kind)
 
 
-def _outside_is_well(chunk_finished: Any, self: Any, run: Any, event: Any, *, was_asked: bool) -> None:
-    chunk_finished(self, run, replace(event, report=replace(event.report, status="ok")), was_asked=was_asked)
+def _outside_is_well(chunk_finished: Any, self: Any, run: Any, event: Any, *, cancelled_here: bool) -> None:
+    chunk_finished(self, run, replace(event, report=replace(event.report, status="ok")), cancelled_here=cancelled_here)
 
 
 def _whole_share(_: Any) -> int:
@@ -211,7 +211,7 @@ MUTATIONS = (
     Mutation("19a: the check where calls begin", ENGINE, "_is_stopped", replaced_by(_no)),
     Mutation("19a: the stop of a machine", ENGINE, "_is_stopped", replaced_by(_ignore_machine_stop)),
     Mutation("21: the stop of a late step", ENGINE, "_is_stopped", replaced_by(_ignore_run_stop)),
-    Mutation("19a: a stop drops delays", ENGINE, "_ask_run_to_end", wrapped_by(_keeps_delays)),
+    Mutation("19a: a stop drops delays", ENGINE, "_cancel_run", wrapped_by(_keeps_delays)),
     Mutation("19a: a stop outlives a snapshot", ENGINE, "snapshot", replaced_by(_snapshot_without_stop)),
     Mutation("what is ready outlives a snapshot", ENGINE, "snapshot", replaced_by(_snapshot_without_ready)),
     Mutation("6a: a cancel meets the final step", ENGINE, "_cancel_requested", replaced_by(_finish_at_once)),
@@ -220,17 +220,15 @@ MUTATIONS = (
     Mutation("6: fail_fast of a playbook", Machine, "_stop", wrapped_by(_never_fails_fast)),
     Mutation("22: fail_fast of a loop", LoopMachine, "_stop", wrapped_by(_never_fails_fast)),
     Mutation("19a: failures belong to a run", routes, "_exit_after_failure", wrapped_by(_handled_by_name)),
-    Mutation("22: chunks count what failed", playbook, "take_report", wrapped_by(_counts_the_last_chunk)),
+    Mutation("22: chunks count what failed", looping, "take_report", wrapped_by(_counts_the_last_chunk)),
     Mutation("34: a route that raises is an error", templates, "predicate", wrapped_by(_raising_is_no_match)),
     Mutation("34: a step whose way raises fails", exits, "_emit_and_route", wrapped_by(_done_whatever_the_way)),
     Mutation("34: a way that raises hides no failure", exits, "route", wrapped_by(_fails_by_its_way_alone)),
     Mutation("the delay after a lost call", Pipeline, "_decide", wrapped_by(_decided_at_once)),
     Mutation("cancelled items are no successes", LoopMachine, "_run_ended", wrapped_by(_cancelled_is_success)),
     Mutation("a loop cancelled from outside failed", Machine, "_chunk_finished", wrapped_by(_outside_is_well)),
-    Mutation("22c: what a chunk gives back runs", playbook, "take_report", wrapped_by(_loses_the_rest)),
-    Mutation(
-        "22c: chunks of a sequential loop run in order", playbook, "take_report", wrapped_by(_gives_the_rest_last)
-    ),
+    Mutation("22c: what a chunk gives back runs", looping, "take_report", wrapped_by(_loses_the_rest)),
+    Mutation("22c: chunks of a sequential loop run in order", looping, "take_report", wrapped_by(_gives_the_rest_last)),
     Mutation("22c: chunks share max_in_flight", chunks, "_free_share", replaced_by(_whole_share)),
     Mutation("22d: no segment is forgotten", activity, "resumed", replaced_by(_forgets_older_segments)),
     Mutation("22d: no named item is called again", activity, "resumed", replaced_by(_forgets_all_segments)),

@@ -21,14 +21,14 @@ from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs, UnknownRun
 __all__ = ["CalledWaits", "open_waits", "waits_below"]
 
 MOST_RUNS = 20
-"""The maximum number of called runs that are asked."""
+"""The maximum number of called runs that are queried."""
 
 _WITHIN = datetime.timedelta(seconds=5)
 """Timeout of the query. Without workers a run does not respond."""
 
 
 class CalledWaits(NamedTuple):
-    """Each with the path of its playbook, and the command for its own run."""
+    """The waits of called runs, each with the path of its playbook and the command that answers it."""
 
     waits: list[OpenWait]
     suspensions: list[Suspension]
@@ -65,7 +65,7 @@ async def _open_runs(log: EventLog | None, execution_id: int) -> list[CalledRun]
 
 
 async def open_waits(handle: RunHandle) -> OpenWaits:
-    """What the run waits for; nothing if no worker answers now, or somebody has paused it in Temporal meanwhile."""
+    """What the run waits for; empty if no worker responds in time, or if the workflow is paused in Temporal."""
     try:
         return await handle.suspensions(_WITHIN)
     except (RPCError, RequestRefusedError):

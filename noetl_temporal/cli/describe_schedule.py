@@ -18,7 +18,7 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
 
 
 def table(schedules: Sequence[PlaybookSchedule]) -> Table:
-    """Return a line for each."""
+    """Return a table with one row per schedule."""
     shown = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("schedule", "playbook", "times", "next (UTC)", "last (UTC)", ""):
         shown.add_column(name, no_wrap=True)
@@ -30,7 +30,7 @@ def table(schedules: Sequence[PlaybookSchedule]) -> Table:
 
 
 def described(one: PlaybookSchedule) -> str:
-    """Return all of one."""
+    """Return all facts about a schedule, one per line."""
     return "\n".join(f"{name:<10}{value}".rstrip() for name, value in _lines(one))
 
 

@@ -42,7 +42,7 @@ SETTLE_SECONDS = 15.0
 """Seconds beyond the cleanup that a run has to stop, and that the event log has to record its end."""
 
 ASK_SECONDS = 2.0
-"""How long who leaves waits until Temporal was asked to cancel the run: three Ctrl-C may come at once."""
+"""How long to wait, when leaving, for the cancel request to reach Temporal: three Ctrl-C may come at once."""
 
 LOOK_SECONDS = 2.0
 """The interval at which problems that block the run are checked."""
@@ -117,7 +117,7 @@ class Following:
     # ---- stopping ---------------------------------------------------------------------------------------------------
 
     async def _wait(self) -> None:
-        """Return when the run has ended or was left; cancel it after its timeout."""
+        """Wait until the run has ended or was left; cancel it after its timeout."""
         ended, left = asyncio.ensure_future(self._handle.result()), asyncio.ensure_future(self._left.wait())
         try:
             if not await self._ends_within(ended, left, self._timeout) and not self._interrupts.count:
@@ -233,6 +233,6 @@ class Following:
 
 @contextlib.contextmanager
 def _already_ended() -> Generator[None]:
-    """A run that ends while it is being stopped is no error."""
+    """Ignore that a run ends while it is being stopped."""
     with contextlib.suppress(RunOverError):
         yield

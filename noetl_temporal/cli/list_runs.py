@@ -128,8 +128,8 @@ async def _list_runs(wanted: RunFilter) -> Sequence[ListedRun]:
         except DeploymentError as problem:
             click.echo(f"{problem}\nTemporal has these runs:", err=True)
     runs = await Runs.connect()
-    asked = wanted.path, wanted.statuses, wanted.since, wanted.limit, wanted.ended_since
-    return await Runs(runs.temporal, None).list(*asked)
+    filters = wanted.path, wanted.statuses, wanted.since, wanted.limit, wanted.ended_since
+    return await Runs(runs.temporal, None).list(*filters)
 
 
 async def _list_logged_runs(dsn: str, wanted: RunFilter) -> list[ListedRun]:

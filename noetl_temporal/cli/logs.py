@@ -1,7 +1,7 @@
-"""Where the libraries beneath log to: their warnings are for an operator, not for someone who runs a playbook. What the
-python tasks of a playbook print is logged there as well.
+"""Where libraries log to: their warnings are for operators, not for users who run a playbook. The output of python
+tasks is logged there as well.
 
-Temporal's core, which is not written in Python, would print its own on standard output, in the middle of results.
+Temporal's core, which is written in Rust, would print its log to standard output, between results.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def log_to_terminal(form: str = "text", metrics: PrometheusConfig | None = None)
 
 
 class _File(logging.StreamHandler[TextIO]):
-    """Leaves out what it cannot write. A disk that is full is no reason for a traceback on the terminal."""
+    """Drops lines that it cannot write, such as on a full disk, instead of printing tracebacks."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         del record
@@ -66,7 +66,7 @@ class _Printable(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    """An object a line: time, level, logger, message, and what is known of the call."""
+    """One JSON object per line: time, level, logger, message, and the ids of the call, if known."""
 
     def format(self, record: logging.LogRecord) -> str:
         found = {

@@ -24,7 +24,7 @@ class Text(NamedTuple):
 
 
 def terminal_width() -> int | None:
-    """Return columns of the terminal that stdout is, None where it is none."""
+    """Return the columns of the terminal; None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

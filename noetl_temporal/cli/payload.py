@@ -104,7 +104,7 @@ def read_value(option: str, name: str, raw: str, depth: int = 1) -> Json:
 
 
 def _first_problem(found: list[Diagnostic]) -> str:
-    """Return the first thing that is wrong, and what to do. The remedy for too large a playbook is none here."""
+    """Return the first problem and its hint. The hint for a playbook that is too large does not apply to a payload."""
     first = found[0]
     has_remedy = first.hint and first.code is not Code.BUDGET_EXCEEDED
     return f": {first.message}{f' ({first.hint})' if has_remedy else ''}"

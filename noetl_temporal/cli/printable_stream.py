@@ -1,9 +1,8 @@
-"""Standard output and standard error, on which nothing is written that a terminal would obey.
+"""Standard output and standard error with control characters escaped.
 
-Commands print names, errors and results that they were given by others. So that no command has to remember this, and
-neither click nor logging nor a traceback can write past it, the streams themselves are replaced: each text becomes
-printable as it is written. Only Rich's consoles, which write colours and move the cursor, get the stream beneath; they
-make each piece of text printable themselves (console.py).
+Commands print names, errors and results from untrusted sources. The streams themselves are replaced, so this applies to
+every command, and to click, logging and tracebacks. Only Rich's consoles, which write colours and move the cursor, use
+the underlying stream; they escape each piece of text themselves (console.py).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _HARMLESS = re.compile(r"[\n\t -~]*")
 
 
 class PrintableStream(io.TextIOWrapper):
-    """Writes to the same file as ``beneath``. What its encoding lacks is written as an escape, not refused."""
+    """Writes to the same file as ``beneath``. Characters that its encoding lacks are escaped."""
 
     def __init__(self, beneath: io.TextIOWrapper) -> None:
         beneath.flush()
@@ -52,7 +51,7 @@ def _safe(stream: TextIO) -> TextIO:
 
 
 def stream_for_console(stream: TextIO) -> TextIO:
-    """Return the stream beneath, for who makes text printable before it writes."""
+    """Return the underlying stream, for a writer that makes its text printable itself."""
     return stream.beneath if isinstance(stream, PrintableStream) else stream
 
 

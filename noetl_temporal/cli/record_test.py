@@ -23,7 +23,7 @@ __all__ = ["record_test"]
 
 
 def record_test(execution: int | str) -> tuple[str, tuple[TrialProblem, ...]]:
-    """Return the text of the test, and what of it fails. Raises StackError, NoSuchRunError, DeploymentError."""
+    """Return the text of the test, and its failures. Raises StackError, NoSuchRunError, DeploymentError."""
     return recorded_test(*asyncio.run(_read_recording(execution)), installed_tools())
 
 

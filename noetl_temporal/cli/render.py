@@ -1,4 +1,4 @@
-"""A graph in the form that was asked for."""
+"""Renders a graph in the format of ``--format``."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class RenderOptions:
 
 
 def rendered(graph: Graph, result: Result, options: RenderOptions) -> str:
-    """Return the text, without a line break at the end. Raises click.UsageError for a step that is not there."""
+    """Return the text, without a line break at the end. Raises click.UsageError for a step that does not exist."""
     _check_steps(graph, options)
     text = _render_steps_or_whole(graph, result, options)
     return printable_json(text) if options.form == "json" else text

@@ -252,7 +252,7 @@ def _print(found: Sequence[PlaybookSchedule], *, as_json: bool, describe: bool =
 
 
 def _plain(one: PlaybookSchedule) -> dict[str, Any]:
-    """Return ids as texts, since they exceed what JavaScript keeps exactly; durations in seconds."""
+    """Return the schedule for JSON: ids as text, because they exceed 2^53, and durations in seconds."""
     runs = [
         {**msgspec.structs.asdict(run), "execution_id": run.execution_id and str(run.execution_id)} for run in one.runs
     ]

@@ -18,11 +18,10 @@ __all__ = ["parsed_playbooks", "stdin_source"]
 
 
 def parsed_playbooks(paths: Sequence[str], tools: Tools) -> list[ParsedPlaybook]:
-    """Return what each says, in the given order and each once; below a folder by name, leaving out YAML that is no
-    playbook.
+    """Return the parsed playbooks in the given order, without duplicates; those in a folder sorted by name.
 
-    ``tools`` are those that they may call. Raises click.UsageError for a path that is no file or folder, and for a
-    folder without a playbook.
+    Other YAML files in a folder are ignored. ``tools`` are those that playbooks may call. Raises click.UsageError for a
+    path that is not a file or folder, and for a folder without a playbook.
     """
     for path in paths:
         if path != "-":

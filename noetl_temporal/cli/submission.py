@@ -33,10 +33,9 @@ async def submitted(
 ) -> RunHandle:
     """Submit a run under ``execution_id`` and return its handle.
 
-    After a first signal it still waits for the response, so that the run can be cancelled; a second one, or a timeout,
-    gives up.
-    Raises what ``submit`` does, UnansweredError where the run may have started nevertheless."""
-    await asyncio.sleep(0)  # a signal from before the handlers were there cancels here, when nothing was asked for yet
+    After a first signal it still waits for the response, so that the run can be cancelled; it gives up after a second
+    signal or a timeout. Raises the errors of ``submit``, and UnansweredError if the run may have started anyway."""
+    await asyncio.sleep(0)  # a signal that came before the handlers cancels here, before anything is submitted
     submitting, arrived = asyncio.ensure_future(submit(execution_id)), asyncio.Event()
     leaving = asyncio.create_task(_wait_until_given_up(arrived, say))
     try:
@@ -56,7 +55,7 @@ async def submitted(
 
 
 async def _wait_until_given_up(arrived: asyncio.Event, say: Callable[[str], None]) -> None:
-    """Return when there is no point in waiting longer for the response. A signal sets ``arrived``."""
+    """Wait for a signal, which sets ``arrived``, then for the response until a second signal or ANSWER_SECONDS."""
     await arrived.wait()
     say("cancelling as soon as Temporal confirms that the run has started (Ctrl-C again to exit)")
     arrived.clear()

@@ -77,7 +77,7 @@ async def _latest_in_log(log: EventLog) -> int:
 
 
 async def _print_stored(log: EventLog, tail: LogTail, *, as_json: bool) -> bool:
-    """Print what is there and was not printed before; whether there was anything."""
+    """Print the stored lines that were not printed before; return whether there were any."""
     has_lines = False
     while True:
         async with log.connection() as connection:

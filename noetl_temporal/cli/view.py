@@ -48,7 +48,7 @@ class View(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Tell something that is no event."""
+        """Show a message that is not an event."""
         ...
 
     def print_line(self, text: str) -> None:
@@ -80,7 +80,7 @@ class Lines:
             self.say(line)
 
     def say(self, text: str) -> None:
-        """Tell something that is no event."""
+        """Show a message that is not an event."""
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def print_line(self, text: str) -> None:
@@ -102,7 +102,7 @@ class Screen:
         self._progress, self._message = Progress(), ""
         self._warnings: Sequence[str] = ()
         self._spinner = Spinner("dots")
-        # Rich would read the escape sequences of what others print meanwhile, and obey them
+        # Rich would interpret escape sequences in text that is printed meanwhile
         self._live = Live(
             console=console,
             get_renderable=self._layout,
@@ -123,7 +123,7 @@ class Screen:
         self._progress.feed(row)
 
     def say(self, text: str) -> None:
-        """Tell something that is no event."""
+        """Show a message that is not an event."""
         self._message = text
 
     def print_line(self, text: str) -> None:

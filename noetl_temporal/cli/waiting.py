@@ -32,9 +32,9 @@ class OpenWait(msgspec.Struct, frozen=True):
         until = f" until {self.due}" if self.due else ""
         if self.kind == "time":
             return f"{self.name} waits{until}"
-        asked = f" ({self.message})" if self.message else ""
+        message = f" ({self.message})" if self.message else ""
         what = "an approval" if self.kind == "approval" else f"the signal {self.signal}"
-        return f"{self.name} waits for {what}{asked}{until}: {self.answer}"
+        return f"{self.name} waits for {what}{message}{until}: {self.answer}"
 
 
 def open_wait(execution_id: int, wait: Wait) -> OpenWait:

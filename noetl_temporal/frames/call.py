@@ -37,7 +37,7 @@ class _Log(CallLog):
 
 
 class _NotStored(ValueStore):
-    """A report goes into a segment, so it is not stored by itself."""
+    """Stores nothing, as the reports of a frame are stored in its segments."""
 
     async def keep(self, value: Any) -> None:
         del value
@@ -95,8 +95,8 @@ class FrameCall:
 
     @property
     def in_flight(self) -> InFlight:
-        """The call as the next attempt of the frame has to continue it. An attempt that ended the call counts as lost
-        as long as the machine has not been told: then nobody will have heard of it.
+        """The call as the next attempt of the frame must continue it. If the machine does not have its report yet, its
+        last attempt counts as lost, because the report is lost with this attempt of the frame.
         """
         records = self._log.latest
         if records and records[-1].status in ("ok", "error") and records[-1].do != "retry":

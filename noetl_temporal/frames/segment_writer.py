@@ -77,7 +77,9 @@ class SegmentWriter:
 
     @property
     def is_due(self) -> bool:
-        """There is enough for another segment, or it is time. Another attempt's first says which calls were lost."""
+        """Whether to write a segment: it is full, or it is time. The first of an attempt may be empty, as it lists lost
+        calls.
+        """
         if len(self._entries) >= SEGMENT_ENTRIES or self._bytes >= SEGMENT_BYTES:
             return True
         return (self._is_new or bool(self._entries)) and self._now() - self._taken_at >= SEGMENT_SECONDS

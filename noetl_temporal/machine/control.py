@@ -26,7 +26,7 @@ __all__ = [
 
 
 MOST_NAMED = 10
-"""Of the held runs that a refusal lists."""
+"""The maximum number of held runs that a refusal lists."""
 
 
 class RefusedError(ValueError):

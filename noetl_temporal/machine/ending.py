@@ -61,12 +61,12 @@ def _result(execution: Execution, limit: int) -> tuple[Json, str | None]:
 
 def _status(execution: Execution) -> Status:
     """Return the status of the stop, else that of the final step. A run with status failed has a failure."""
-    state, said = execution.state, execution.graph.steps[execution.graph.final].status
+    state, declared = execution.state, execution.graph.steps[execution.graph.final].status
     if state.stop is not None and state.stop.kind == "cancel":
         return "cancelled"
-    if state.stop is None and state.said is not None and said:
+    if state.stop is None and state.said is not None and declared:
         if state.said == "failed" and not state.failures.unhandled:
-            _fail(execution, "policy", "the status that the final step gives is failed", said.span)
+            _fail(execution, "policy", "the status that the final step gives is failed", declared.span)
         return state.said
     return "failed" if state.failures.unhandled else "completed"
 

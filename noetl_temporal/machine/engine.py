@@ -1,24 +1,13 @@
-"""The engine of both machines: how a fact resumes a run, where calls begin, how a machine stops.
+"""The engine of both machines: how a fact resumes a run, and where calls begin.
 
 How it works. A machine has *runs*: runs of steps in the machine of a playbook, iterations in that of a loop. A run
 executes a pipeline of tasks (tasks/pipeline.py), or waits for its loop. A fact (intake.py) resumes the run that it
 concerns; then the machine *settles*: new runs start (``_proceed``) and calls begin (``_begin_ready``), until nothing
 more can happen without a new fact or the budget of the workflow task is spent. The rest stays in the state.
 
-The rules of stopping
----------------------
-1. Calls begin in one place, ``_begin_ready``. It is the only place where a run checks whether it must stop: every call,
-   every page, every retry that the machine decides, and every separate sink call passes through it.
-2. A stop is state, not a message: once ``state.stop`` or ``run.stop`` is set, it applies to every later fact and is in
-   every snapshot. It cannot be lost, delivered twice, or missed by a call that has just succeeded.
-3. A stop cancels everything in flight (Cancel), drops delays, and begins nothing. The machine still waits for what is
-   in flight and records how it ended.
-4. The work of the stop itself is exempt: the final step of a playbook, as its cleanup (``_is_exempt``).
-5. A call or chunk that ends as cancelled although this machine did not cancel it has failed: it was cancelled from
-   outside.
-
-A paused machine begins nothing either, by a check at the same place, and still applies facts. A cancel ends the pause;
-after any other stop the cleanup waits until the run is resumed.
+Calls begin only in ``_begin_ready``, as the rules of stopping require (stopping.py). A paused machine begins nothing,
+by a check at the same place, and still applies facts. A cancel ends the pause; after any other stop the cleanup waits
+until the run is resumed.
 """
 
 from __future__ import annotations
@@ -27,11 +16,9 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Json
-from noetl_temporal.machine.commands import Cancel
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
     CancelRequested,
@@ -53,13 +40,13 @@ from noetl_temporal.machine.failures import cancelled_outside
 from noetl_temporal.machine.loads import ARRIVALS
 from noetl_temporal.machine.protocol import completed_id
 from noetl_temporal.machine.rollback import Runs
-from noetl_temporal.machine.state import MachineState, Pending, PipelineState, Run, Stop, state_snapshot
+from noetl_temporal.machine.state import MachineState, Pending, PipelineState, Run, state_snapshot
+from noetl_temporal.machine.stopping import Stopping
 from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.pipeline import End, Pipeline
 from noetl_temporal.machine.tasks.waits import end_at_due_time
 from noetl_temporal.machine.waits.wait import Answer, Wait
-from noetl_temporal.machine.waits.waiting import Waiting
 
 __all__ = ["Engine"]
 
@@ -67,7 +54,7 @@ S = TypeVar("S", bound=MachineState)
 R = TypeVar("R", bound=Run)
 
 
-class Engine(Waiting[S, R], Generic[S, R]):
+class Engine(Stopping[S, R], Generic[S, R]):
     """Runs of pipelines under one stop, one budget, one log."""
 
     def _set_state(self, state: S) -> None:
@@ -126,7 +113,7 @@ class Engine(Waiting[S, R], Generic[S, R]):
                 self._with_run(self.state.pending[event.call_id].owner)._tool_finished(event)
             case ChunkFinished():
                 found = self.state.pending.pop(event.chunk_id)
-                self._chunk_finished(self._runs[found.owner], event, was_asked=found.is_asked)
+                self._chunk_finished(self._runs[found.owner], event, cancelled_here=found.is_asked)
             case ValuesKept():
                 kept = self.state.pending.pop(event.keep_id, None)
                 if kept is not None:
@@ -192,14 +179,6 @@ class Engine(Waiting[S, R], Generic[S, R]):
             pipeline = self._pipeline(run)
             pipeline.delay_over()
             self._after(run, pipeline)
-
-    def _cancel_requested(self, event: CancelRequested) -> None:
-        self._unpause("", "cancelled")
-        if self.state.stop is None:
-            self._stop("cancel", event.reason)
-        if self.state.stop is not None:
-            self.state.stop.cancels += 1
-            self._ask_to_end()
 
     def _hold(self, event: HoldRequested) -> None:
         self.state.holding = True
@@ -313,73 +292,6 @@ class Engine(Waiting[S, R], Generic[S, R]):
         else:
             self._ready(run)
 
-    # ---- stopping -------------------------------------------------------------------------------------------------
-
-    def _stop(self, kind: str, reason: str = "") -> None:
-        """Stop the whole machine; no effect if it is stopping already."""
-        if self.state.stop is None:
-            self.state.stop = msgspec.convert({"kind": kind, "at": self._journal.at, "reason": reason}, Stop)
-            self._ask_to_end()
-
-    def _stop_with(self, outer: Stop | None) -> None:
-        """Stop together with the machine around this one, or because a run of it has timed out. If the ``outer`` stop
-        skips the cleanup, so does this one.
-        """
-        self._stop("cancel")
-        stop = self.state.stop
-        if stop is not None and outer is not None and outer.cancels > stop.cancels:
-            stop.cancels = outer.cancels
-            self._ask_to_end()
-
-    def _ask_to_end(self) -> None:
-        for run in self._runs.all_mutable():
-            if self._is_stopped(run):
-                self._ask_run_to_end(run)
-
-    def _stop_run(self, run: R) -> None:
-        """Stop one run, which timed out."""
-        run.stop = "timeout"
-        self._ask_run_to_end(run)
-        if run.id in self.state.ready:
-            self.state.ready.remove(run.id)
-            self.state.ready.insert(0, run.id)
-
-    def _ask_run_to_end(self, run: R) -> None:
-        if self.state.readers.pop(run.id, None) is not None and run.id not in self.state.ready:
-            self._ready(run)
-        pipeline = run.pipeline
-        if pipeline is not None and pipeline.phase == "delay":
-            self._drop_timer(pipeline.pending)
-            self._pipeline(run).delay_over()
-            self._ready(run)
-            return
-        if pipeline is not None and pipeline.phase == "wait":
-            self._end_wait(self.state.waits[pipeline.pending], "cancelled", None)
-            return
-        if pipeline is None:
-            self._drop_keep(run)
-        self._ask(self._chunks_of(run) if pipeline is None else [pipeline.pending])
-
-    def _drop_keep(self, run: R) -> None:
-        """A stopping loop does not wait for its items to be stored."""
-        pending = self.state.pending
-        for id_ in [id_ for id_, one in pending.items() if one.kind == "keep" and one.owner == run.id]:
-            del pending[id_]
-            self._journal.send(Cancel(id_))
-            self._ready(run)
-
-    def _ask(self, ids: Iterable[str]) -> None:
-        """Cancel calls or chunks, each once."""
-        for id_ in ids:
-            found = self.state.pending.get(id_)
-            if found is not None and not found.is_asked:
-                found.is_asked = True
-                self._journal.send(Cancel(id_))
-
-    def _is_stopped(self, run: R) -> bool:
-        """Whether the run must not begin calls (rules of stopping, 2)."""
-        return bool(run.stop) or (self.state.stop is not None and not self._is_exempt(run))
-
     def _pipeline(self, run: R) -> Pipeline:
         """The pipeline of a run, created once per machine."""
         found = self._pipelines.get(run.id)
@@ -463,10 +375,6 @@ class Engine(Waiting[S, R], Generic[S, R]):
     def _limit_reached(self, event: LimitReached) -> None: ...
 
     @abstractmethod
-    def _is_exempt(self, run: R) -> bool:
-        """Whether the run is work of the stop itself."""
-
-    @abstractmethod
     def _host(self, run: R) -> Host: ...
 
     @abstractmethod
@@ -491,14 +399,9 @@ class Engine(Waiting[S, R], Generic[S, R]):
         """Begin no more chunks of a run's loop; end the run if none is in flight."""
         raise ProtocolError(f"{run.id} has no loop")
 
-    def _chunk_finished(self, run: R, event: ChunkFinished, *, was_asked: bool) -> None:
-        """A chunk of the run's loop ended; ``was_asked``: this machine cancelled it."""
-        raise ProtocolError(f"{run.id} has no loop, {event.chunk_id} ended {was_asked=}")
-
-    def _chunks_of(self, run: R) -> Iterable[str]:
-        """The chunks in flight of the run's loop."""
-        del run
-        return ()
+    def _chunk_finished(self, run: R, event: ChunkFinished, *, cancelled_here: bool) -> None:
+        """A chunk of the run's loop ended; ``cancelled_here``: this machine cancelled it."""
+        raise ProtocolError(f"{run.id} has no loop, {event.chunk_id} ended {cancelled_here=}")
 
     def _rest_requested(self) -> None:
         """Begin no further items; the remaining ones go to the next chunk."""

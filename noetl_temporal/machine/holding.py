@@ -107,7 +107,7 @@ class Holding(Answering):
             self._retry(run, run.held, decision)
 
     def _retry_decided(self) -> None:
-        """Repeat the runs about which somebody decided while the machine was paused."""
+        """Repeat the runs for which a retry was requested while the machine was paused."""
         for run in [one for one in self.state.runs.values() if one.held is not None and one.held.retry is not None]:
             held = self._runs[run.id].held
             if held is not None and held.retry is not None:

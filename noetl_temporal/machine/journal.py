@@ -17,10 +17,10 @@ from noetl_temporal.machine.ids import EventIds
 __all__ = ["COMBINED_BYTES", "RESULT_BYTES", "Journal"]
 
 RESULT_BYTES = 1024
-"""Larger results are left out of events that name another row of the log which has them."""
+"""The limit above which an event refers to the row of the log that has the result."""
 
 COMBINED_BYTES = 10_240
-"""The same for results that no other row has: those of all pages, of a loop, and of the run."""
+"""The limit for results that no other row has: those of all pages, of a loop, and of the run."""
 
 
 _NO_META: Mapping[str, Any] = {}  # a plain dict, as it is unpacked for every event

@@ -89,8 +89,8 @@ def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
 
 def begin_storing(state: PlaybookState) -> list[Json]:
     """Return the values to be stored now; the state lists them in ``keeping`` until ``finish_storing``."""
-    asked = dict.fromkeys([*(one for one in state.keeping if one), *state.unmeasured])
-    found = [(path, value) for path, value in _at(state, asked) if len(msgspec.json.encode(value)) >= LARGE_BYTES]
+    candidates = dict.fromkeys([*(one for one in state.keeping if one), *state.unmeasured])
+    found = [(path, value) for path, value in _at(state, candidates) if len(msgspec.json.encode(value)) >= LARGE_BYTES]
     state.unmeasured = []
     state.keeping = [path for path, _ in found]
     return [value for _, value in found]

@@ -7,8 +7,8 @@ step runs too, as cleanup, for at most its own timeout or CLEANUP_SECONDS; a sec
 (semantics.md 6a).
 
 The parts: starting.py begins the run, steps/ begins and ends runs of steps and follows their routes, Joins (join.py)
-decides which waiting steps may run, the engine's pipelines run tasks, ending.py ends the run. This file manages the
-tokens.
+decides which waiting steps may run, the engine's pipelines run tasks, looping.py runs loops, ending.py ends the run.
+This file manages the tokens.
 
 An invalid fact raises ProtocolError before anything has changed. The failure of a playbook is data: Finish.
 """
@@ -16,39 +16,31 @@ An invalid fact raises ProtocolError before anything has changed. The failure of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Graph, Json, Loop, Step
+from noetl_compiler.graph import Graph, Json, Step
 from noetl_compiler.language.defaults import CLEANUP_SECONDS
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import large_values
 from noetl_temporal.machine.commands import Cancel, KeepValues
 from noetl_temporal.machine.ending import finish
-from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import ChunkFinished, ChunkReport, LimitReached, ValuesKept
+from noetl_temporal.machine.events import LimitReached, ValuesKept
 from noetl_temporal.machine.failure_log import Failure
-from noetl_temporal.machine.failures import cancelled_outside, error_outcome, failure_at, template_outcome
-from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.failures import error_outcome, failure_at, template_outcome
 from noetl_temporal.machine.join import Joins
 from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.loads import ARRIVALS
-from noetl_temporal.machine.loops.chunks import begin_no_more, joined, take_report
-from noetl_temporal.machine.loops.offload import items_to_store, replace_by_refs
-from noetl_temporal.machine.loops.result import loop_end, too_large
+from noetl_temporal.machine.looping import Looping
 from noetl_temporal.machine.loops.unfinished import without_success
-from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.rollback import Runs
-from noetl_temporal.machine.starting import DEADLINE, Starting
-from noetl_temporal.machine.state import LoopProgress, Pending, PlaybookState, StepRun, restored
+from noetl_temporal.machine.starting import DEADLINE
+from noetl_temporal.machine.state import Pending, PlaybookState, StepRun, restored
 from noetl_temporal.machine.steps import loops as step_loops
 from noetl_temporal.machine.steps.entry import deadline_id, emit_started, enter, is_admitted, new_run
 from noetl_temporal.machine.steps.execution import Execution, ends_of
-from noetl_temporal.machine.steps.exits import completed, in_time, leave, skip
+from noetl_temporal.machine.steps.exits import completed, leave, skip
 from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred
-from noetl_temporal.machine.stored import logged_in
-from noetl_temporal.machine.tally import tallied
 from noetl_temporal.machine.tasks.pipeline import End
 
 __all__ = ["MAX_IDLE_STARTS", "Machine"]
@@ -60,7 +52,7 @@ _VALUES = "values"
 """The id under which large values of the request and of ``set`` are stored."""
 
 
-class Machine(Starting):
+class Machine(Looping):
     """One run of a graph. ``state`` is the ``snapshot`` of an earlier machine, or the state itself of a machine inside
     another. ``secrets_key`` signs references to secrets; it is the same in the whole run and unknown outside. Without
     it templates see no secrets.
@@ -120,56 +112,6 @@ class Machine(Starting):
 
     def _record_failure(self, failure: Failure) -> None:
         self.state.failures = self.state.failures.with_failure(failure)
-
-    def _chunk_finished(self, run: StepRun, event: ChunkFinished, *, was_asked: bool) -> None:
-        step, progress, report = self.graph.steps[run.step], _loop_of(run), event.report
-        self.state.idle_starts = 0
-        self._forget_waits(event.chunk_id)
-        chunk = progress.chunks.pop(event.chunk_id)
-        step_loops.record_slot(self._execution, chunk.slot, report)
-        if report.status == "cancelled" and not was_asked:
-            progress.failure = cancelled_outside("loop")
-        goes_on = not self._is_stopped(run) and not _stops_iterations(step, progress, report)
-        take_report(progress, chunk, report, goes_on=goes_on)
-        for one in report.mistakes:
-            self._host(run).warn(one.message, one.span)
-        is_ready = run.id in self.state.ready
-        if not goes_on:
-            self._ask(progress.chunks)
-            if is_ready:
-                self.state.ready.remove(run.id)
-        elif progress.ranges and not is_ready:
-            self._ready(run)
-        self._end_loop_when_over(run)
-
-    def _end_loop_when_over(self, run: StepRun) -> bool:
-        step, progress = self.graph.steps[run.step], _loop_of(run)
-        if progress.chunks or progress.ranges:
-            return False
-        report = joined(progress)
-        run.loop_attempts, run.loop_retries = report.attempts, report.retries
-        run.loop_stats = step_loops.own_stats(progress, report)
-        self.state.inside = tallied(self.state.inside, report.steps)
-        self.state.left |= {name: record for name, (_, record) in report.left.items()}
-        end, host = self._loop_end(step, run, progress, report), self._host(run)
-        try:
-            for _, target, value in report.assigns:
-                host.write([(target, value)])
-            host.emit_set([(target, value) for _, target, value in report.assigns])
-        except templates.TemplateFailure as failure:
-            end = end._replace(status="error", outcome={**end.outcome, **template_outcome(failure)})
-        self._end_loop(run, end)
-        return True
-
-    def _loop_end(self, step: Step, run: StepRun, progress: LoopProgress, report: ChunkReport) -> End:
-        """The end of a loop. If the loop itself failed, it fails even if failures of items are tolerated."""
-        refused = too_large(report.results, self._limit)
-        results = report.results if refused is None else []
-        end = loop_end(step, self.graph.names, results, report.stats, report.stored)
-        if self._is_stopped(run) and (report.status == "cancelled" or report.stats["skipped"]):
-            return end._replace(status="cancelled")
-        failure = progress.failure or report.failure or refused
-        return end if failure is None else end._replace(status="error", outcome={**end.outcome, **failure})
 
     # ---- tokens ---------------------------------------------------------------------------------------------------
 
@@ -292,34 +234,6 @@ class Machine(Starting):
 
     # ---- runs -----------------------------------------------------------------------------------------------------
 
-    def _begin_loop(self, run: StepRun) -> bool:
-        step = self.graph.steps[run.step]
-        assert step.loop is not None  # noqa: S101 - only a step with a loop is ready without a pipeline
-        try:
-            if run.loop is None:
-                if step_loops.open_loop(self._execution, step, step.loop, run, self.budget, self._limit) is None:
-                    self._ready(run)
-                    return False
-                if self._keeps_items(run):
-                    return False
-            elif not run.loop_event_id:
-                step_loops.emit_loop_started(self._execution, step, step.loop, run, run.loop)
-            self._begin_chunks(run, step, step.loop)
-        except templates.TemplateFailure as failure:
-            return self._loop_failed(run, failure)
-        return self._end_loop_when_over(run)
-
-    def _keeps_items(self, run: StepRun) -> bool:
-        """Store the items of a large loop before any of them begins; the run waits for that."""
-        progress = _loop_of(run)
-        given = items_to_store(progress, self._limit)
-        if given is None:
-            return False
-        id_ = fitted(f"{progress.id}:items")
-        self.state.pending[id_] = Pending("keep", run.id)
-        self._journal.send(KeepValues(id_, given, f"{progress.total:,} items of {run.step}"))
-        return True
-
     def _keep_large_values(self) -> None:
         """Store large values before the run continues as new, so that they are not copied."""
         state = self.state
@@ -340,50 +254,7 @@ class Machine(Starting):
         if not owner:
             large_values.finish_storing(self.state, None if event.error else event.kept)
             return
-        run = self._runs[owner]
-        if not event.error:
-            replace_by_refs(_loop_of(run), event.kept)
-        self._ready(run)
-
-    def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
-        """Begin as many chunks as possible; the run stays ready if only the budget or calls in flight prevent more."""
-        progress = _loop_of(run)
-        while self._can_begin():
-            command = step_loops.begin_chunk(self._execution, step, loop, run, progress)
-            if command is None:
-                return
-            self.state.pending[command.chunk_id] = Pending("chunk", run.id)
-            self._journal.send(command)
-        if progress.ranges:
-            self._ready(run)
-
-    def _loop_failed(self, run: StepRun, failure: templates.TemplateFailure) -> bool:
-        """A template failed before the loop began, or there was no slot for a chunk; True if the run ended."""
-        step, outcome = self.graph.steps[run.step], template_outcome(failure)
-        if run.loop is None:
-            self._leave(run, End("error", outcome, None, failure.span or step.span))
-            return True
-        run.loop.failure = outcome
-        begin_no_more(run.loop)
-        return self._end_loop_when_over(run)
-
-    def _loop_stopped(self, run: StepRun) -> None:
-        if run.loop is not None:
-            begin_no_more(run.loop)
-            self._end_loop_when_over(run)
-            return
-        step = self.graph.steps[run.step]
-        outcome = error_outcome("cancelled", "cancelled before its loop began")
-        self._leave(run, End("cancelled", outcome, None, step.span))
-
-    def _chunks_of(self, run: StepRun) -> Iterable[str]:
-        return () if run.loop is None else tuple(run.loop.chunks)
-
-    def _end_loop(self, run: StepRun, end: End) -> None:
-        step = self.graph.steps[run.step]
-        end = in_time(step, run, end)
-        row = step_loops.emit_loop_end(self._execution, step, run, end)
-        self._leave(run, end._replace(outcome=logged_in(end.outcome, row)), LOOP)
+        self._items_kept(self._runs[owner], event)
 
     def _run_ended(self, run: StepRun, end: End, kind: str) -> None:
         self._leave(run, end, kind)
@@ -423,9 +294,9 @@ class Machine(Starting):
         stop = self.state.stop
         return run.step == self.graph.final and not (stop is not None and stop.skips_cleanup)
 
-    def _ask_to_end(self) -> None:
+    def _cancel_stopped_runs(self) -> None:
         """If the final step runs already, it is the cleanup, with its time limit; no step is held any more."""
-        super()._ask_to_end()
+        super()._cancel_stopped_runs()
         self._end_all_holds()
         for run in self._runs.all_mutable():
             if self._is_exempt(run) and deadline_id(run) not in self.state.timers:
@@ -449,16 +320,3 @@ class Machine(Starting):
 
 def _restored(snapshot: Json) -> PlaybookState:
     return PlaybookState() if snapshot is None else restored(snapshot, PlaybookState)
-
-
-def _loop_of(run: StepRun) -> LoopProgress:
-    if run.loop is None:
-        raise ProtocolError(f"{run.id} runs no loop")
-    return run.loop
-
-
-def _stops_iterations(step: Step, progress: LoopProgress, report: ChunkReport) -> bool:
-    """Whether no more items may begin: one failed under fail_fast, or the loop itself failed."""
-    is_fail_fast = step.loop is not None and step.loop.on_error == "fail_fast"
-    is_failed = progress.failure is not None or report.failure is not None
-    return is_failed or (is_fail_fast and report.failures.total > 0)

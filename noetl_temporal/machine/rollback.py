@@ -69,7 +69,7 @@ class Checkpoint(Generic[S, R]):
         runs.originals = {}
 
     def state(self) -> S:
-        """Return the saved state. It replaces the changed one and shares its runs."""
+        """Restore and return the saved state. It replaces the changed one and shares its runs."""
         originals = self._runs.originals or {}
         setattr(self._state, _RUNS, {id_: originals.get(id_, run) for id_, run in self._before.items()})
         return self._state

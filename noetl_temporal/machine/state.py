@@ -271,8 +271,8 @@ class Settlement(msgspec.Struct, frozen=True):
 
 
 class Claimer(msgspec.Struct, omit_defaults=True):
-    """A claim, which ``asked`` for a number of rows at ``since``, while any of its rows is left: those that wait, and
-    the number being processed. It ``is_overtaken`` if another claimer has processed its rows while it was claiming.
+    """A claim of at most ``asked`` rows, made at ``since``, until all its rows are processed: ``waiting`` rows, and the
+    number of ``running`` ones. It ``is_overtaken`` if another claimer has processed its rows while it was claiming.
     """
 
     asked: int

@@ -14,7 +14,7 @@ from noetl_temporal.mirror.run_state import RunState
 __all__ = ["ActivityTimes", "Call"]
 
 _NAME = re.compile(r"[\w./-]{1,100}")
-"""Of a credential; anything else in its place is not told."""
+"""The name of a credential; other values are not logged."""
 
 _OF_THE_ITERATION = ("step_run_id", "loop_id", "iteration", "iteration_id")
 
@@ -75,8 +75,8 @@ class Call:
             found["loop_id"] = self._loop_id
         if iteration is not None:
             found |= {"iteration": iteration, "iteration_id": f"{self._loop_id}/{iteration}"}
-        told = self._begun.meta if self._begun else {}
-        return found | {name: told[name] for name in _OF_THE_ITERATION if name in told}
+        meta = self._begun.meta if self._begun else {}
+        return found | {name: meta[name] for name in _OF_THE_ITERATION if name in meta}
 
     def context(self) -> dict[str, Json]:
         """The rendered inputs, for the record of an attempt (whitepaper 7.3)."""

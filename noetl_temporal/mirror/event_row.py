@@ -171,8 +171,8 @@ def _error(at: int, error: str, trace: str | None, reported: dict[str, Json]) ->
 
 
 def _result(status: str, event_id: int, result: Json) -> dict[str, Json] | None:
-    """In the shape that the table's CHECK asks for: an output that is no map is wrapped. Of a large one there is a
-    preview; the whole is in the event of Temporal's history that meta.temporal of the row ``event_id`` names.
+    """The result in the shape that the CHECK of the table requires: a result that is not a mapping is wrapped. A large
+    one has a preview; the event of Temporal's history that meta.temporal of the row ``event_id`` names has it whole.
     """
     if result is None:
         return None

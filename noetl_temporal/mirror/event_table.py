@@ -61,7 +61,7 @@ async def add_events(connection: Connection, run: WorkflowRun, rows: Sequence[Ev
 
 
 async def _compare(connection: Connection, stream: str, rows: Sequence[EventRow], checksums: Sequence[str]) -> None:
-    """In a statement of its own: what others have just committed must be seen."""
+    """Compare rows with the stored ones. A separate statement, so that it sees what others have just committed."""
     ids = [row.event_id for row in rows]
     records = await connection.fetch(sql.query("checksums"), rows[0].execution_id, ids)
     stored = {record["event_id"]: record for record in records}
@@ -76,7 +76,7 @@ async def _compare(connection: Connection, stream: str, rows: Sequence[EventRow]
 
 
 async def _locked(connection: Connection, execution_id: int) -> tuple[int, int | None, int]:
-    """Its catalog id, parent and last position taken; the execution is locked until the transaction ends."""
+    """Lock an execution until the transaction ends; return its catalog id, parent and last position."""
     record = await connection.fetchrow(sql.query("lock_execution"), execution_id)
     if record is None:
         raise UnknownExecutionError(f"execution {execution_id}: {UnknownExecutionError.__doc__}")

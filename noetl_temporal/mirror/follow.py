@@ -84,8 +84,8 @@ class Page(NamedTuple):
 
 
 class Follower:
-    """Follows runs from one client into one store. ``found`` follows a run to which another links, ``calls`` is told of
-    the calls of all.
+    """Follows runs from one client into one store. ``found`` is called with each run that another run mentions;
+    ``calls`` receives the calls of all runs.
     """
 
     def __init__(
@@ -99,10 +99,10 @@ class Follower:
         self.client, self.store, self.polls, self.found, self.calls = client, store, polls, found, calls
 
     async def follow(self, run: WorkflowRun) -> None:
-        """Return when the run is closed and stored, a loop with the runs that continue it.
+        """Store the history of a run until the run is closed; for a loop, also those of the runs that continue it.
 
-        Resumes where it was after the server or the database was unavailable. Raises whatever else keeps the run from
-        being read, which is noted in noetl.cursor.problem.
+        Retries while the server or the database is unavailable. Raises any other error that prevents reading the run,
+        and notes it in noetl.cursor.problem.
         """
         pauses = chain(PAUSES, repeat(PAUSES[-1]))
         while True:

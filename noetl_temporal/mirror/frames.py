@@ -41,9 +41,9 @@ class _Segment(msgspec.Struct):
 
 
 async def with_entries(event: HistoryEvent, converter: DataConverter) -> tuple[HistoryEvent, list[str]]:
-    """Return the event with ``{"entries": [...]}`` where it names segments, and the keys of those.
+    """Return the event with ``{"entries": [...]}`` in place of a reference to segments, and the keys of the segments.
 
-    Raises InflateError, what the payload store raises."""
+    Raises InflateError, the payload store's errors."""
     if converter.external_storage is None:
         return event, []
     key = (as_map(first(_result(event))) or {}).get("segments")
@@ -58,7 +58,7 @@ async def with_entries(event: HistoryEvent, converter: DataConverter) -> tuple[H
 
 
 def _result(event: HistoryEvent) -> Sequence[Payload]:
-    """Return what an activity returned that ends with this event."""
+    """Return the result in the completion event of an activity."""
     return event.activity_task_completed_event_attributes.result.payloads
 
 

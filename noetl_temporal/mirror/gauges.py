@@ -24,7 +24,7 @@ class _Gauge(NamedTuple):
     help: str
     labels: tuple[str, ...]
     query: str
-    """Its rows have the labels and ``count``."""
+    """The query; its rows have the labels and ``count``."""
 
 
 _GAUGES = (

@@ -82,8 +82,8 @@ async def needed(client: Client, connection: Connection, cutoff: datetime) -> Ne
         progress = await _progress(client, connection, runs)
         for start in range(0, len(runs), _DESCRIBED):
             some = runs[start : start + _DESCRIBED]
-            asked = (_blocking(client, run, progress.get(run.run_id, _Progress()), cutoff) for run in some)
-            blocking += [one for one in await asyncio.gather(*asked) if one is not None]
+            checks = (_blocking(client, run, progress.get(run.run_id, _Progress()), cutoff) for run in some)
+            blocking += [one for one in await asyncio.gather(*checks) if one is not None]
     return Needed(executions, await _scheduled(client), min(blocking, default=None))
 
 

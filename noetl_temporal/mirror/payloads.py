@@ -63,8 +63,8 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def value(payload: Payload) -> Json:
-    """Return the JSON of a payload, as Postgres can store it; of a packed trail its PackedTrail's; a Reference for what
-    is stored elsewhere; else None, also for JSON that is nested too deeply to be read.
+    """Return the JSON of a payload, as Postgres can store it; a packed trail as its PackedTrail; a value in external
+    storage as a Reference; None for anything else, and for JSON that is nested too deeply.
     """
     if payload.metadata.get("messageType") == REFERENCE:
         found = msgspec.json.decode(payload.data)
@@ -109,27 +109,27 @@ def trail_of(found: Json) -> list[Json]:
 
 
 def as_map(found: Json) -> dict[str, Json] | None:
-    """Return what was found when it is a map."""
+    """Return the value if it is a mapping, else None."""
     return cast("dict[str, Json]", found) if isinstance(found, dict) else None
 
 
 def as_list(found: Json) -> list[Json] | None:
-    """Return what was found when it is a list."""
+    """Return the value if it is a list, else None."""
     return cast("list[Json]", found) if isinstance(found, list) else None
 
 
 def as_text(found: Json) -> str | None:
-    """Return what was found when it is a text or null, else its JSON."""
+    """Return text and None as they are, any other value as JSON."""
     return found if found is None or isinstance(found, str) else msgspec.json.encode(found).decode()
 
 
 def marked(details: Mapping[str, Payloads]) -> Sequence[Payload]:
-    """Return the trail in a marker, the result of a local activity that only returns it; empty if there is none."""
+    """Return the trail in a marker of the local activity that records it; empty for other markers."""
     return _result_of(details, TRAIL)
 
 
 def _result_of(details: Mapping[str, Payloads], *activities: str) -> Sequence[Payload]:
-    """Return the result in the details of a marker, of one of these local activities."""
+    """Return the result in the details of a marker if it is of one of these local activities; else empty."""
     mapping = as_map(first(details["data"].payloads)) if "data" in details else None
     is_one = mapping is not None and mapping.get("activity_type") in activities
     return details["result"].payloads if is_one and "result" in details else ()
@@ -151,7 +151,7 @@ async def plain(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
 
 
 def _is_foreign(payload: Payload, converter: DataConverter) -> bool:
-    """Whether the converter must be asked: it has a storage for a reference, or a codec for what is not JSON."""
+    """Whether the converter must read it: a reference to its storage, or a value that is not JSON if it has a codec."""
     if payload.metadata.get("messageType") == REFERENCE:
         return converter.external_storage is not None
     is_readable = is_packed(payload) or payload.metadata.get("encoding") in (_PLAIN, b"binary/null")

@@ -168,9 +168,9 @@ async def _release(connection: Connection, executions: Sequence[int]) -> None:
 
 async def _count(connection: Connection, cutoff: datetime, keys: set[str], leaving: Sequence[int]) -> RemovedPayloads:
     """Return what would be removed once the executions that are ``leaving`` are released."""
-    asked = cutoff, sorted(keys), leaving, ""
+    parameters = cutoff, sorted(keys), leaving, ""
     async with connection.transaction():
-        sizes = [record["bytes"] async for record in connection.cursor(sql.query("prunable_payloads"), *asked)]
+        sizes = [record["bytes"] async for record in connection.cursor(sql.query("prunable_payloads"), *parameters)]
     return RemovedPayloads(len(sizes), sum(sizes))
 
 
@@ -185,13 +185,13 @@ async def delete_unowned(connection: Connection, cutoff: datetime, keys: set[str
         removed = RemovedPayloads(removed.payloads + len(sizes), removed.bytes + sum(sizes))
 
 
-async def _delete_some(connection: Connection, *asked: object) -> tuple[list[int], str]:
+async def _delete_some(connection: Connection, *parameters: object) -> tuple[list[int], str]:
     """Delete a batch: the sizes of its payloads, and the last key that was looked at, empty when there are no more."""
     text = (
         sql.query("prunable_payloads") + f" LIMIT {PAYLOADS} FOR UPDATE SKIP LOCKED"
     )  # a number that the planner knows
-    locked = [record["key"] for record in await connection.fetch(text, *asked)]
-    still = {record["key"]: record["bytes"] for record in await connection.fetch(text, *asked)}
+    locked = [record["key"] for record in await connection.fetch(text, *parameters)]
+    still = {record["key"]: record["bytes"] for record in await connection.fetch(text, *parameters)}
     sizes = {key: still[key] for key in locked if key in still}
     await connection.execute(sql.query("delete_payloads"), list(sizes))
     return list(sizes.values()), locked[-1] if locked else ""

@@ -76,11 +76,11 @@ def closes(events: Sequence[HistoryEvent]) -> bool:
 def settled(
     pending: Sequence[HistoryEvent], events: Sequence[HistoryEvent]
 ) -> tuple[Sequence[HistoryEvent], Sequence[HistoryEvent]]:
-    """Return the events that are in history for good, and those of which that is known when something follows them.
+    """Return the events that are final, and those that become final only when another event follows.
 
-    ``pending`` are those of the last call. While a workflow task is tried again, the server ends its answer with that
-    task's WORKFLOW_TASK_SCHEDULED and STARTED, which it writes into history only when the task completes: what happens
-    before has their ids. They cannot be told from others, so every task at the end of an answer waits.
+    ``pending`` is the second list of the previous call. While a workflow task is retried, the server appends its
+    WORKFLOW_TASK_SCHEDULED and STARTED to the response, but writes them to history only when the task completes: events
+    that occur before then get their ids. They look like other events, so a task at the end of a response stays pending.
     """
     if events:
         pending = [event for event in pending if event.event_id < events[0].event_id]

@@ -203,7 +203,7 @@ async def position_before_last(database: Database, execution_id: int, count: int
 
 
 async def event_widths(database: Database, execution_id: int, place: LogPosition) -> EventWidths:
-    """Of the events after a place."""
+    """Return the widths of the columns for the events after ``place``."""
     record = await database.fetchrow(sql.query("event_widths"), execution_id, *place)
     return EventWidths(*(found or 0 for found in record or (0, 0, 0, 0)))
 

@@ -56,7 +56,7 @@ class UnreadableRunError(Exception):
 
 
 def begin(run: WorkflowRun, event: HistoryEvent, before: RunState | None = None) -> RunState:
-    """Return the state before any row, from the run's first event with its values plain.
+    """Return the state before any row, from the decrypted first event of the run.
 
     ``before`` is the last state of the run that continued as this one. Raises UnreadableRunError.
     """
@@ -96,12 +96,12 @@ def _workload(given: dict[str, Json]) -> dict[str, Json]:
 
 
 def needs(events: Iterable[HistoryEvent]) -> set[int]:
-    """Return ids of the events to which these refer back and which ``fold`` therefore asks for."""
+    """Return the ids of earlier events that these events refer to; ``fold`` needs them."""
     return {id_ for event in events for id_ in references(event) or () if id_}
 
 
 def fold(state: RunState, events: Sequence[HistoryEvent], earlier: Mapping[int, HistoryEvent]) -> list[EventRow]:
-    """Return the rows that the events add; ``state`` moves on. ``earlier`` has at least what ``needs`` names."""
+    """Return the rows that the events add, and update ``state``. ``earlier`` contains at least those in ``needs``."""
     rows: list[EventRow] = []
     for event in events:
         writer = RowWriter(state, event)

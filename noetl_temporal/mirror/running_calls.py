@@ -1,4 +1,4 @@
-"""Shows the attempts of calls that are in progress, from what the server tells of pending activities (semantics.md 40).
+"""Shows the attempts of calls that are in progress, as the server reports pending activities (semantics.md 40).
 
 History has the attempts of a call when the call ends. Until then each heartbeat carries the records of those that have
 ended, and the server tells of the one that runs or waits. Calls that take longer than PATIENCE_SECONDS are looked at
@@ -111,9 +111,9 @@ class RunningCalls:
     async def _details(self, details: Payloads) -> Json:
         if not details.payloads:
             return None
-        told = first(details.payloads)
-        if told is not None:
-            return told
+        decoded = first(details.payloads)
+        if decoded is not None:
+            return decoded
         [decoded] = await self._store.converter.decode(details.payloads[:1])
         return msgspec.to_builtins(decoded)
 

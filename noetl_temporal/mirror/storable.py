@@ -30,5 +30,5 @@ def _replace_nul(found: re.Match[bytes]) -> bytes:
 
 
 def storable_text(text: str) -> str:
-    """Return a text that text takes."""
+    """Return text that a column of type text can store."""
     return _REFUSED.sub("\ufffd", text)

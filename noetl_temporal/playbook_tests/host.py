@@ -66,7 +66,7 @@ class World(Protocol):
         ...
 
     async def wait(self, seconds: float, *, is_timeout: bool) -> None:
-        """Return after ``seconds``. A wait that is not a timeout may take no time."""
+        """Wait for ``seconds``. A wait that is not a timeout may take no time."""
         ...
 
     def playbook(self, call: ToolCall) -> Graph | ToolReport:

@@ -51,7 +51,7 @@ class RecordedRequest:
 async def recorded_requests(
     history: WorkflowHistory, converter: DataConverter, graph: Graph
 ) -> AsyncIterator[RecordedRequest]:
-    """Return the requests that this run of the workflow accepted, in order."""
+    """Yield the requests that this run of the workflow accepted, in order."""
     for event in history.events:
         if (reason := await _cancel_reason(event, converter)) is not None:
             keys = _without_empty({"do": "cancel", "reason": reason})
@@ -65,7 +65,7 @@ async def recorded_requests(
 
 
 async def _cancel_reason(event: HistoryEvent, converter: DataConverter) -> str | None:
-    """None for an event that is no cancel of a person; Temporal delivers the first, a signal any other."""
+    """The reason of a requested cancel; None for other events. The first is Temporal's cancel, others are signals."""
     if event.HasField("workflow_execution_cancel_requested_event_attributes"):
         return event.workflow_execution_cancel_requested_event_attributes.cause
     signal = event.workflow_execution_signaled_event_attributes

@@ -192,7 +192,7 @@ def _failed(kind: str, error: dict[str, Any]) -> dict[str, Json]:
 
 
 def _response(outcome: dict[str, Any]) -> dict[str, Json]:
-    """Its body is text where the response was an error."""
+    """The HTTP response of a call. The body of an error response is text."""
     http, result = outcome["http"], outcome.get("result")
     meta: dict[str, Json] = outcome.get("meta") or {}
     body: Json = cast("dict[str, Json]", result).get("data") if isinstance(result, dict) else meta.get("body")

@@ -80,7 +80,7 @@ class Requests:
     _number: int = 0
 
     def first(self) -> Iterator[Due]:
-        """Return the requests that are sent when the run starts."""
+        """Yield the requests that are sent when the run starts."""
         for request in [one for one in self.left if one.is_first]:
             yield self._taken(request, "")
 
@@ -101,7 +101,7 @@ class Requests:
         self.refused.append(Refusal(request, why))
 
     async def sent_before(self, step: str) -> None:
-        """Return when all is sent that is to be sent before a call of the step ends."""
+        """Wait until all requests are sent that must be sent before a call of the step ends."""
         while any(one.is_first or (one.do in UNAWAITED and _is_for(one, step)) for one in self.left):
             sent = asyncio.get_running_loop().create_future()
             self._held_back.append(sent)

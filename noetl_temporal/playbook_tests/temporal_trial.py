@@ -193,7 +193,7 @@ class _Trial:
         return False
 
     async def _until_still(self, handle: RunHandle, clocks: Clocks) -> None:
-        """Return when the run has ended or cannot continue."""
+        """Wait until the run has ended or cannot continue."""
         while found := await clocks.read():
             happens = await self._something_happens(clocks, found)
             if not happens and self._is_settled(found):

@@ -112,7 +112,7 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @property
     def postgres_tcp(self) -> str:
-        """The same for programs of people that know no Unix sockets."""
+        """The DSN over TCP, for programs that do not support Unix sockets."""
         return f"postgresql://noetl:{self.postgres_password}@127.0.0.1:{self.postgres_port}/noetl"
 
     @property

@@ -77,9 +77,7 @@ def check_entries(folder: Path) -> None:
 
 
 def open_file(path: Path, flags: int) -> int:
-    """Return a descriptor of a plain file of this account, in a folder of this account. It is made where ``flags`` say
-    so.
-    """
+    """Open a regular file of this account in a folder of this account. ``flags`` are those of os.open."""
     with _opened_folder(path.parent) as folder:
         with suppress(FileNotFoundError):  # said of the file as it is: opening some kinds has effects, or other words
             _refuse_unless_own(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
@@ -100,7 +98,7 @@ def read_text(path: Path) -> str:
 
 
 def open_log(path: Path, *, append: bool = False) -> TextIO:
-    """Return a file to write to, empty unless it is to be appended to."""
+    """Open a log file for writing; truncate it unless ``append``."""
     descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     if not append:
         os.ftruncate(descriptor, 0)

@@ -85,7 +85,7 @@ class Home:
         return Path(path) if isinstance(path, str) else None
 
     def ports(self) -> dict[str, int]:
-        """Return the ports of its servers by name, as a stack that stays had them last; empty before there was one."""
+        """Return the ports that the servers of ``noetl dev up`` last had, by name; empty before its first start."""
         try:
             found = json.loads(read_text(self._ports_file))
         except (FileNotFoundError, ValueError):
@@ -107,7 +107,7 @@ class Home:
         return self.root / "signing.password"
 
     def password(self, account: str) -> str:
-        """Return the password of an account of the embedded Postgres, made once and readable by its owner alone."""
+        """Return the password of an account of the embedded Postgres, created once; only its owner can read it."""
         path = self.root / f"{account}.password"
         with suppress(FileNotFoundError):
             return read_text(path)

@@ -27,9 +27,9 @@ POSTGRES = ("postgres", "initdb")
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A process of the stack. ``marker`` is a text of its command line; a ``service`` is killed, a server asked to end.
+    """A process of the stack. ``marker`` is a text in its command line. A ``service`` is killed; a server gets SIGINT.
 
-    An id of 1 means init, one below it a group or all processes: none of them is accepted."""
+    Ids below 2 are rejected: 1 is init, and 0 and below mean groups of processes."""
 
     pid: Annotated[int, msgspec.Meta(gt=1)]
     marker: Annotated[str, msgspec.Meta(min_length=1)]
@@ -56,9 +56,9 @@ def record_processes(path: Path, servers: Sequence[Server]) -> None:
 
 
 def recorded_processes(path: Path) -> list[ProcessRecord]:
-    """Return the processes noted at ``path``; none when it is no note.
+    """Return the processes recorded in the file at ``path``; empty if it is missing or invalid.
 
-    Raises OSError when others may have written it.
+    Raises OSError if others may have written it.
     """
     try:
         return msgspec.json.decode(read_text(path), type=list[ProcessRecord])

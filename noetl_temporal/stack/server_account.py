@@ -20,8 +20,9 @@ from noetl_temporal.stack.process import Account
 __all__ = ["ServerAccounts", "server_accounts"]
 
 OWN = (0x71000000, 65533)
-"""1895825408 lies above the accounts of tasks (isolation/accounts.py) and outside of the ranges of systemd and common
-Linux systems; 65533 too, and a container that has only 65,536 accounts has it. The first that exists is used."""
+"""Account ids for servers; the first that exists is used. 1895825408 is above the accounts of tasks
+(isolation/accounts.py) and outside the ranges of systemd and common Linux systems; so is 65533, which also exists in a
+container with only 65,536 accounts."""
 
 WITH_ENTRY = ("nobody", "daemon")
 """Names that nearly every system has; Postgres ran as the first of them once."""

@@ -15,7 +15,5 @@ __all__ = ["server_environment"]
 
 
 def server_environment(home: Home) -> dict[str, str]:
-    """Return all variables that a server gets. Their settings files, if they look for any, would be in the stack's
-    folder.
-    """
+    """Return the environment of a server. HOME is the folder of the stack, so no settings of the user apply."""
     return {"PATH": os.defpath, "HOME": str(home.root), "LC_ALL": "C", "TMPDIR": tempfile.gettempdir()}

@@ -29,7 +29,7 @@ def stacks_folder() -> Path:
 
 
 def folder_of(project: Path) -> Path:
-    """Return the folder of a project's stack: its name, for people, and a digest of its real path.
+    """Return the folder of a project's stack, named after the project and a digest of its real path.
 
     Raises StackError.
     """

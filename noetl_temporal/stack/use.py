@@ -27,9 +27,9 @@ class Use(NamedTuple):
 
 
 def running(home: Home) -> Addresses | None:
-    """Return the stack that runs in ``home`` and can be joined, None when there is none or it is not up yet.
+    """Return the running stack in ``home``; None if there is none or it is still starting.
 
-    Temporal's own process must have its port: whoever takes it when Temporal has ended would be sent all runs."""
+    Temporal's own process must listen on its port: another process that took the port would receive all runs."""
     found, owner = Addresses.read(home.stack), home.owner()
     if found is None or owner is None or found.pid != owner.pid:
         return None
@@ -63,9 +63,9 @@ def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
 
 
 def _join(home: Home, leave: ExitStack) -> Addresses | None:
-    """Return the stack of another owner, held in use until ``leave``; None while it starts or stops.
+    """Return the running stack of another owner, locked until ``leave`` closes; None while it starts or stops.
 
-    Only a stack that is up is held: an owner that stops waits for those who hold it."""
+    A stack that is stopping is not locked, because its owner waits for all users of the stack."""
     found = running(home)
     if found is None:
         return None

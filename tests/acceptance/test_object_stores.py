@@ -87,7 +87,10 @@ def test_a_credential_that_the_command_lacks_is_named(site: Site) -> None:
     done = site.noetl("run", str(CORPUS / FILES[0]))
     assert done.returncode == 2
     assert "no credential 'google_oauth'" in done.stderr
-    assert "scripts are fetched by the process that submits the playbook: its own credentials count" in done.stderr
+    assert (
+        "scripts are fetched by the process that submits the playbook, with the credentials of that process"
+        in done.stderr
+    )
 
 
 def test_a_run_puts_a_value_and_gets_it_back(site: Site, store: ObjectStore) -> None:

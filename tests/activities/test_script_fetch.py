@@ -135,7 +135,7 @@ async def test_an_object_that_cannot_be_fetched_is_refused(
 async def test_a_store_that_is_not_public_is_refused(object_store: ObjectStore) -> None:
     with pytest.raises(ScriptError, match="is not a public address") as raised:
         await from_store(object_store, f"s3://{BUCKET}/a.py", {"type": "s3", **KEYS})
-    assert "its own NOETL_HTTP_ALLOW counts" in raised.value.hint
+    assert "set NOETL_HTTP_ALLOW there" in raised.value.hint
 
 
 @pytest.mark.usefixtures("loopback")
@@ -148,4 +148,4 @@ async def test_an_endpoint_that_is_no_address_is_refused(object_store: ObjectSto
 async def test_a_credential_that_is_missing_is_one_of_the_process_that_submits() -> None:
     with pytest.raises(ScriptError, match="no credential 'backup'") as raised:
         await asyncio.to_thread(fetch_script, Download("s3://b-1/a.py", auth="backup"), source_of(NONE))
-    assert "its own credentials count" in raised.value.hint
+    assert "with the credentials of that process" in raised.value.hint

@@ -199,3 +199,25 @@ def test_a_default_that_only_a_run_knows_is_not_known() -> None:
 def test_a_workload_that_is_one_template_is_not_known() -> None:
     text = (HEAD + LOOP).replace("{cities: [Oslo, Rome], width: 700, tries: 5}", '"{{ payload.all }}"')
     assert forecast(compile_or_raise(text)).steps[0].items == 1
+
+
+CURSOR = """
+workflow:
+  - step: each
+    loop:
+      cursor:
+        kind: postgres
+        auth: pg
+        claim: "UPDATE jobs SET token = {{ lease.token }} WHERE token IS NULL RETURNING id"
+        ack: "UPDATE jobs SET done = true WHERE id = {{ row.id }} AND token = {{ lease.token }}"
+      iterator: row
+      mode: cursor
+      max_in_flight: 4
+    tool: {kind: noop}
+"""
+
+
+def test_the_claims_and_acknowledgements_of_a_cursor_are_counted() -> None:
+    """Of 10 rows: each is processed and acknowledged; claims take one row each, and each claimer finds nothing once."""
+    found = forecast(compile_or_raise(HEAD + CURSOR), None, Sizes(items={"each": 10})).steps[0]
+    assert (found.items, found.least.calls, found.most.calls) == (10, 10 + 10 + 10, 10 + 10 + 10 + 4)

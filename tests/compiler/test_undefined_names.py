@@ -35,6 +35,7 @@ from tests.compiler.marked import marked, one, steps
         (one("{kind: noop, message: '{{ x }}'}", "input: '{{ workload.known }}', "), []),
         (one("{kind: noop, message: '{{ i }}{{ iter.i }}{{ iter.index }}'}", "loop: {in: [1], iterator: i}, "), []),
         (one("{kind: noop, message: '{{ iter.j }}'}", "loop: {in: [1], iterator: i}, "), ["iter.j"]),
+        (one("{kind: noop, message: '{{ iter.parent.i }}'}", "loop: {in: [1], iterator: i}, "), ["iter.parent"]),
         (one("{kind: noop}", "loop: {in: '{{ i }}', iterator: i}, "), ["i"]),
         (one("{kind: noop}", "loop: {in: [1], iterator: i, where: '{{ i > 1 }}', order_by: '{{ i }}'}, "), []),
         (one("{kind: noop, message: '{{ start.data }}{{ results.start }}{{ results.strt }}'}"), ["results.strt"]),
@@ -216,3 +217,13 @@ def test_the_hint_names_the_result_that_a_name_of_the_engine_hides(name: str) ->
     text = steps(first, f"{{step: b, tool: {{kind: noop, message: '{{{{ {name}.title }}}}'}}}}")
     hints = [found.hint for found in compile_text(text).diagnostics if found.code is Code.UNDEFINED_NAME]
     assert hints == ([] if name in ("work", "workload") else [f"the result of the step is results.{name}"])
+
+
+def test_only_the_end_of_a_loop_over_steps_knows_its_results_by_the_name_of_the_loop() -> None:
+    text = steps(
+        "{step: start, loop: {in: [1], iterator: i}, next: {arcs: [{step: work}]}}",
+        "{step: work, tool: {kind: noop}, next: {arcs: [{step: done}]}}",
+        "{step: done, spec: {end_loop: start}, result: {all: '{{ start_results }}'}, next: {arcs: [{step: after}]}}",
+        "{step: after, tool: {kind: noop, message: '{{ start_results }}'}}",
+    )
+    assert marked(text, Code.UNDEFINED_NAME) == ["start_results"]

@@ -237,6 +237,26 @@ def test_a_loop_keeps_its_results_under_their_first_name_where_one_asks(asks: st
 
 
 @pytest.mark.parametrize(
+    ("of_end", "after", "targets"),
+    [
+        ("{{ each_results }}", "{{ n }}", []),
+        ("{{ each }}", "{{ each_results }}", ["ctx.each_results"]),
+        ("{{ other_results }}", "{{ n }}", []),
+    ],
+)
+def test_a_loop_over_steps_keeps_its_results_for_the_steps_after_it(
+    of_end: str, after: str, targets: list[str]
+) -> None:
+    graph = graph_of(f"""
+  - {{step: each, loop: {{in: [1], iterator: i}}, next: [{{step: work}}]}}
+  - {{step: work, type: noop, next: [{{step: done}}]}}
+  - {{step: done, end_loop: each, result: {{n: "{of_end}"}}, next: [{{step: b, with: {{a: "{after}"}}}}]}}
+  - {{step: b, type: noop}}
+""")
+    assert [assign.target for assign in graph.steps["each"].set] == targets
+
+
+@pytest.mark.parametrize(
     "fields", ["type: playbook, path: p, return: last", "call: {type: playbook, path: p, return: last}"]
 )
 def test_what_a_playbook_returns_is_the_result_of_one_of_its_steps(fields: str) -> None:

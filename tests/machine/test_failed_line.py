@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from noetl_temporal.machine.call import ToolCall, ToolReport
@@ -139,3 +140,24 @@ def test_a_line_that_the_code_does_not_have(line: Any) -> None:
     task = failure_of(LITERAL, None)
     assert failure_of(LITERAL, line) == task
     assert task.line < 9
+
+
+def test_a_template_of_a_sink_that_fails_is_named_by_its_own_place() -> None:
+    text = """  - step: start
+    tool:
+      kind: noop
+      sink:
+        kind: duckdb
+        table: t
+        data: {n: "{{ output.data.absent }}"}
+"""
+
+    def answer(call: ToolCall) -> ToolReport:
+        span = list(msgspec.to_builtins(call.sinks[0].config.templates["/data/n"]))
+        return ToolReport({"status": "error", "error": {"kind": "template", "message": "no"}, "span": span})
+
+    run = run_text(HEAD + text, answer)
+    cause = run.finish.failures.cause
+    assert cause is not None
+    assert (HEAD + text).splitlines()[cause.line - 1][cause.col - 1 :].startswith("{{ output.data.absent }}")
+    assert [event.meta["source"]["line"] for event in run.of("task.failed")] == [cause.line]

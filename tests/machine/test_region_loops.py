@@ -109,6 +109,29 @@ def test_loops_nest() -> None:
     assert run.finish.status == "completed"
 
 
+def test_a_loop_in_a_loop_sees_the_iteration_around_it_as_its_parent() -> None:
+    region = NESTED.replace("{{ city }}/{{ part }}", "{{ iter.parent.city }}-{{ iter.parent.index }}/{{ iter.part }}")
+    run = run_text(text(region), answered)
+    assert called(run) == ["Oslo-0/1", "Oslo-0/2", "last/2", "Rome-1/1", "Rome-1/2", "last/2"]
+
+
+def test_the_items_of_a_loop_in_a_loop_are_selected_by_the_iteration_around_it() -> None:
+    region = NESTED.replace("iterator: part}", "iterator: part, where: '{{ iter.part > iter.parent.index }}'}")
+    assert called(run_text(text(region), answered)) == ["Oslo/1", "Oslo/2", "last/2", "Rome/2", "last/1"]
+
+
+def test_the_innermost_of_three_loops_sees_both_iterations_around_it() -> None:
+    region = """\
+- {step: measure, loop: {in: [1, 2], iterator: part}, next: {arcs: [{step: inner}]}}
+- step: inner
+  loop: {in: [x], iterator: name}
+  tool: {kind: http, url: "http://x/{{ iter.parent.parent.city }}/{{ iter.parent.part }}/{{ iter.name }}"}
+  next: {arcs: [{step: measured}]}
+- {step: measured, spec: {end_loop: measure}, next: {arcs: [{step: done}]}}
+"""
+    assert called(run_text(text(region), answered)) == ["Oslo/1/x", "Oslo/2/x", "Rome/1/x", "Rome/2/x"]
+
+
 def test_the_end_decides_on_failed_iterations() -> None:
     def answer(call: ToolCall) -> Any:
         return error("server_error", "broken") if url(call) == "Rome" else answered(call)

@@ -1,4 +1,4 @@
-"""The law of stopping (machine/engine.py): after a stop no call begins but the cleanup, whatever ends how and when."""
+"""The rules of stopping (machine/stopping.py): after a stop, only the cleanup begins calls, in any order of events."""
 
 from __future__ import annotations
 

@@ -39,6 +39,17 @@ def test_a_result_is_reached_by_the_task_and_by_the_step() -> None:
     assert result == {"task": {"n": 1}, "step": {"n": 1}, "both": {"n": 1}}
 
 
+def test_the_results_of_a_loop_over_steps_are_known_after_its_end() -> None:
+    result = result_of("""
+  - {step: start, loop: {in: "{{ workload.numbers }}", iterator: n}, next: [{step: work, with: {m: "{{ n }}"}}]}
+  - {step: work, type: noop, result: "{{ m * 10 }}", next: done}
+  - {step: done, end_loop: start, next: end}
+  - step: end
+    result: "{{ start_results | map(attribute='work') | list }}"
+""")
+    assert result == [10, 20]
+
+
 SUM = "step.first.input.n + loop.squares[1].n"
 
 

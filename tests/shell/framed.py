@@ -20,6 +20,7 @@ from noetl_temporal.codec import data_converter
 from noetl_temporal.frames.activity import frame_activity
 from noetl_temporal.frames.segments import Segment, read
 from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
+from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
 from noetl_temporal.machine.events import Started
 from noetl_temporal.machine.playbook import Machine
@@ -49,7 +50,7 @@ def looped(
 
 def input_of(step: str) -> ChunkInput:
     """What the playbook's machine sends to the only frame of its first step."""
-    machine = Machine(graph_of(step), execution_id=1)
+    machine = Machine(graph_of(step), execution_id=1, limit=STORED_BYTES)
     commands = machine.feed(Started(1_800_000_000_000))
     [command] = [one for one in commands if isinstance(one, RunChunk)]
     assert len(command.input.items) == command.input.total

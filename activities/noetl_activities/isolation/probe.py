@@ -11,7 +11,7 @@ CONFINED = frozenset({"python", "shell"})
 
 
 def main() -> None:
-    """In the child."""
+    """Run in the child process."""
     from noetl_activities.isolation.supervisor import start_task
 
     _, found = start_task()

@@ -16,7 +16,7 @@ __all__ = ["part_at", "refers", "values_in", "with_values"]
 Fetch: TypeAlias = Callable[[SecretReference], Awaitable[Any]]
 
 _SQL_FIELDS = SQL_FIELDS | {"sql", "statement"}
-"""Of tasks and sinks."""
+"""The fields of tasks and sinks that contain SQL."""
 
 _PLAIN = re.compile(r"(?:(?!--|/\*)[\w \-+/=.:@%~,])*", re.ASCII)
 """Values that are safe in SQL, quoted or not."""

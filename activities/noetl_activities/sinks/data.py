@@ -57,7 +57,7 @@ def content_of(config: dict[str, Json], result: Json) -> Json:
 
 
 def keys_of(config: dict[str, Json], mode: str, what: str = "a sink") -> list[str]:
-    """Return the columns that identify a row, for upsert and merge; ``what`` is asked for them. Raises ConfigError."""
+    """Return the columns that identify a row, for upsert and merge. Raises ConfigError, which names ``what``."""
     value: Json = config.get("key") or config.get("keys") or []
     keys = [str(one) for one in cast("list[Json]", value)] if isinstance(value, list) else [str(value)]
     if mode in ("upsert", "merge") and not keys:

@@ -86,7 +86,7 @@ class _Seen:
         self._conditions: dict[tuple[Status, str], Span] = {}
 
     def before(self, on: OnStatus, when: Template | None, span: Span) -> Span | None:
-        """Return the span of the earlier rule that makes this one unreachable, else None. Adds this one."""
+        """Record a rule, and return the span of the earlier rule that makes it unreachable; None if there is none."""
         outcomes = sorted(possible_outcomes(on, when, of_loop=self._of_loop))
         if when is not None and not outcomes and is_impossible(when, of_loop=self._of_loop):
             _warn_of_impossible(when, self._report)

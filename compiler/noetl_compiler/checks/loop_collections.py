@@ -70,7 +70,7 @@ def _check_path(collection: Value, playbook: Playbook, report: Report) -> None:
 
 
 def _default_of(path: str, playbook: Playbook) -> Json:
-    """Return what the workload says of a path, with or without "workload" before it; None if a template says it."""
+    """Return the value of a path in the workload, with or without the prefix ``workload``; None for a template."""
     root, *names = path.split(".")
     if root not in WORKLOAD:
         if any(step.name.text == root for step in playbook.steps):

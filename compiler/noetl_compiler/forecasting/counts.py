@@ -79,12 +79,15 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class _Times(msgspec.Struct, frozen=True):
-    """How often a step runs, the iterations of its loop, the calls of each task in one iteration."""
+    """How often a step runs, the iterations of its loop, the calls of each task in one iteration, and the calls with
+    which its loop claims and acknowledges rows.
+    """
 
     step: Step
     arrivals: Count
     items: Count
     tasks: Sequence[Count]
+    claims: Count
 
     def assumed(self) -> tuple[str, ...]:
         found = [one.assumed for one in (self.arrivals, self.items, *self.tasks) if one.assumed]
@@ -92,14 +95,15 @@ class _Times(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys([*may_not, *found]))
 
     def work(self, end: Literal["least", "most"], delays: int, attempts: Sequence[int]) -> StepWork:
-        arrivals, items = getattr(self.arrivals, end), getattr(self.items, end)
+        arrivals, items, claims = getattr(self.arrivals, end), getattr(self.items, end), getattr(self.claims, end)
         calls = [getattr(task, end) for task in self.tasks]
         return StepWork(
             arrivals,
             loops=arrivals if self.step.loop and items else 0,
             items=arrivals * items if self.step.loop else 0,
-            calls=arrivals * items * sum(calls),
-            calls_with_retries=arrivals * items * sum(one * most for one, most in zip(calls, attempts, strict=True)),
+            calls=arrivals * (items * sum(calls) + claims),
+            calls_with_retries=arrivals
+            * (items * sum(one * most for one, most in zip(calls, attempts, strict=True)) + claims),
             delays=arrivals * items * delays,
             limits=arrivals if self.step.timeout and self.step.timeout.total else 0,
             reads=arrivals if end == "most" else 0,
@@ -114,7 +118,7 @@ def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
     least: dict[str, StepWork] = {}
     most: dict[str, StepWork] = {}
     assumed: dict[str, tuple[str, ...]] = {}
-    for times in _times(graph, names, around, successors, sizes):
+    for times in _times(graph, names, around, successors, sizes, in_flight):
         step = times.step
         delays = delays_of(step, sizes.pages.get(step.name))
         attempts = [attempts_of(task, names) for task in step.tasks]
@@ -134,7 +138,12 @@ def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
 
 
 def _times(
-    graph: Graph, names: Mapping[str, Json], around: Mapping[str, Sequence[str]], successors: Successors, sizes: Sizes
+    graph: Graph,
+    names: Mapping[str, Json],
+    around: Mapping[str, Sequence[str]],
+    successors: Successors,
+    sizes: Sizes,
+    in_flight: Mapping[str, int],
 ) -> Iterator[_Times]:
     items = {one.name: items_of(one.loop, sizes.items.get(one.name), names) for one in _loops(graph) if one.loop}
     passes = {name: _passes(graph, cycle, sizes) for cycle in cycles(successors) for name in cycle}
@@ -142,7 +151,22 @@ def _times(
     for name, step in graph.steps.items():
         arrivals = _product([passes.get(name, _ONCE), *(items[loop] for loop in around[name])])
         arrivals = arrivals if name in always else arrivals._replace(least=0)
-        yield _Times(step, arrivals, items.get(name, _ONCE), calls_of(step, sizes.pages.get(name), names))
+        found = items.get(name, _ONCE)
+        claims = _claims(step, found, in_flight.get(name, 1), names)
+        yield _Times(step, arrivals, found, calls_of(step, sizes.pages.get(name), names), claims)
+
+
+def _claims(step: Step, rows: Count, claimers: int, names: Mapping[str, Json]) -> Count:
+    """Count the calls of a loop over a cursor, besides its tasks: the claims, the last of which find nothing, and one
+    acknowledgement of each row. Renewals are part of the calls that they accompany.
+    """
+    cursor = step.loop.cursor if step.loop is not None else None
+    if cursor is None:
+        return Count(0, 0)
+    asked: Json = rendered(cursor.max_rows, names)
+    at_once = max(1, asked if isinstance(asked, int) else defaults.CLAIM["max_rows"])
+    acks = 1 if cursor.ack is not None else 0
+    return Count(rows.most * (1 + acks) + claimers, math.ceil(rows.least / at_once) + rows.least * acks)
 
 
 def _passes(graph: Graph, cycle: frozenset[str], sizes: Sizes) -> Count:
@@ -160,18 +184,18 @@ def _product(counts: Sequence[Count]) -> Count:
 def _in_flight(step: Step, names: Mapping[str, Json]) -> int:
     if step.loop is None or not step.loop.is_parallel:
         return 1
-    asked: Json = rendered(step.loop.max_in_flight, names)
-    return min(MAX_IN_FLIGHT, max(1, asked if isinstance(asked, int) else defaults.IN_FLIGHT))
+    value: Json = rendered(step.loop.max_in_flight, names)
+    return min(MAX_IN_FLIGHT, max(1, value if isinstance(value, int) else defaults.IN_FLIGHT))
 
 
 def _rows(frame: Frame, in_flight: int, names: Mapping[str, Json]) -> Rows:
-    most, each = _asked(frame, "max_rows", names), _asked(frame, "row_concurrency", names)
+    most, each = _frame_limit(frame, "max_rows", names), _frame_limit(frame, "row_concurrency", names)
     return Rows(most, max(1, in_flight // each))
 
 
-def _asked(frame: Frame, name: str, names: Mapping[str, Json]) -> int:
-    asked: Json = rendered(getattr(frame, name), names)
-    return max(1, asked if isinstance(asked, int) else defaults.FRAME[name])
+def _frame_limit(frame: Frame, name: str, names: Mapping[str, Json]) -> int:
+    value: Json = rendered(getattr(frame, name), names)
+    return max(1, value if isinstance(value, int) else defaults.FRAME[name])
 
 
 def _loops(graph: Graph) -> Iterator[Step]:

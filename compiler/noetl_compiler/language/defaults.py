@@ -37,7 +37,7 @@ DELAY = 1.0
 """Seconds before the second call of a retry."""
 
 MULTIPLIER = 2.0
-"""By what an exponential delay grows from call to call."""
+"""The factor by which an exponential delay grows from call to call."""
 
 RETRY_MAX_DELAY = 60.0
 """Seconds that the delay of a ``retry`` grows to at most; the delay of a v10 rule has no such limit."""

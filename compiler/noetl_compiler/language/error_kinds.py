@@ -96,15 +96,12 @@ def is_retryable(kind: str, code: str | None = None) -> bool:
 
 
 def http_kind(status: int) -> str:
-    """Return the kind of an answer that is no success."""
+    """Return the error kind of an HTTP status other than 2xx."""
     return _HTTP_KINDS.get(status, "server_error" if status >= 500 else "client_error")
 
 
 def sql_kind(state: str, message: str = "") -> str:
-    """Return the kind of an SQLSTATE.
-
-    One that is none, which a server may send, is an internal error of the database.
-    """
+    """Return the error kind of an SQLSTATE; an invalid one counts as an internal error of the database."""
     if state.startswith("08") or state in _NOT_REACHED:
         return "connection"
     if state.startswith("28"):

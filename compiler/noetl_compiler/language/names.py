@@ -126,8 +126,8 @@ ALL_RESULTS = "loop_results"
 
 
 VARS_CACHE, VARS_MODULE, VARS_FIELD = "_vars", "vars_cache", "vars"
-"""What a run has set in ctx and vars, nothing that lies below; the module of older NoETL that reads it; the field in
-which a python task that imports the module gets it."""
+"""The values that a run has set in ctx and vars; the module of older NoETL that reads them; the field of the config in
+which a python task that imports the module receives them."""
 
 CREDENTIALS_MODULE = "fetch_credential"
 """In code that asks older NoETL for a credential."""
@@ -144,6 +144,6 @@ def kept_at(root: str, step: str) -> str:
 
 
 def kept(root: str, step: str) -> str:
-    """The expression that reads what is kept there, a mapping without entries where nothing is."""
+    """The expression that reads the kept values; an empty mapping if there are none."""
     place = kept_at(root, step).removeprefix(root)
     return f"(({root.rstrip('.')} | default({{}})).{place} | default({{}}))"

@@ -64,7 +64,7 @@ _LIMITS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def schema_problem(schema: Any, at: str = "schema") -> str | None:
-    """Return why it is no schema, None when it is one."""
+    """Return why the schema is invalid; None if it is valid."""
     if not isinstance(schema, dict):
         return f"{at} must be a mapping"
     for keyword, value in cast("dict[str, Any]", schema).items():
@@ -91,7 +91,7 @@ def _keyword_problem(keyword: str, value: Any, at: str) -> str | None:
 
 
 def form_problem(form: Any) -> str | None:
-    """Return why it is no form, None when it is one."""
+    """Return why the form is invalid; None if it is valid."""
     if not isinstance(form, dict):
         return "form must be a mapping of field to type"
     for name, field in cast("dict[str, Any]", form).items():
@@ -131,7 +131,7 @@ def _field_schema(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def payload_problem(value: Any, schema: Mapping[str, Any], at: str = "data") -> str | None:
-    """Return why the value does not fit the schema, None when it does. Values are not shown: they may be secret."""
+    """Return why the value does not match the schema; None if it does. Values are not shown: they may be secret."""
     types = _listed(schema.get("type", []))
     if types and not any(_TYPES[one](value) for one in types):
         return f"{at} must be {' or '.join(_WORDS[one] for one in types)}"

@@ -34,7 +34,7 @@ URIS = ("uri", "path")
 """Where a script may say which one it is."""
 
 MAX_BYTES = 1_000_000
-"""Of one script."""
+"""The maximum size of a script."""
 
 _SCHEMES = MappingProxyType({"http": "http", "https": "http", "gs": "gcs", "s3": "s3"})
 
@@ -50,5 +50,5 @@ def source_of(script: Mapping[str, Any]) -> str:
 
 
 def code_in(script: Any) -> Any:
-    """The code of the field ``script``: itself, or what was fetched for it, None while nothing was."""
+    """The code in the field ``script``: its text, or the fetched code; None if it is not fetched yet."""
     return cast("Mapping[str, Any]", script).get("code") if isinstance(script, Mapping) else script

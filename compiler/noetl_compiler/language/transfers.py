@@ -45,7 +45,7 @@ DEFAULT_CHUNK = 1_000
 
 
 def kind_of(end: object) -> str | None:
-    """Return what a source or a target says it is; None where it says nothing."""
+    """Return the kind of a source or target as written; None if there is none."""
     if not isinstance(end, Mapping):
         return None
     fields = cast("Mapping[str, Any]", end)
@@ -53,5 +53,5 @@ def kind_of(end: object) -> str | None:
 
 
 def target_of(config: Mapping[str, Any]) -> str | None:
-    """Return what the target of a transfer is; None where it does not say it."""
+    """Return the kind of the target of a transfer, from its fields or its direction; None if neither is written."""
     return kind_of(config.get("target")) or DIRECTIONS.get(str(config.get("direction")), (None, None))[1]

@@ -44,7 +44,7 @@ class Plain(Enum):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One of these words. If the table of words describes them (language/words.py), editors show that."""
+    """One of these words. Editors show their descriptions, if the table has any (language/words.py)."""
 
     words: Mapping[str, object]
 

@@ -22,7 +22,7 @@ _ATTEMPTS_TO_RENEW = 1
 
 
 def lower_cursor(cursor: Cursor) -> Cursor:
-    """With the defaults that the playbook leaves out."""
+    """Return the cursor with defaults filled in."""
     said = {name: getattr(cursor, name) or Value(default) for name, default in defaults.CLAIM.items()}
     return replace(
         cursor,

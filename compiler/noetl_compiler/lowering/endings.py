@@ -44,19 +44,19 @@ def arrival_name(end: syntax.Step) -> str:
 
 
 def ending_of(loop: str, end: syntax.Step, passed: Value) -> Ending:
-    """Split the end of a loop; ``passed`` are the names that the ways to it bind."""
-    asked = end.result if end.result is not None else _all_results(loop, end.span)
-    left = _names_at_arrivals(asked, {results_name(loop), ALL_RESULTS})
+    """Split the end of a loop; ``passed`` are the names that the routes to it bind."""
+    requested = end.result if end.result is not None else _all_results(loop, end.span)
+    left = _names_at_arrivals(requested, {results_name(loop), ALL_RESULTS})
     arrival = Step(
         arrival_name(end),
         end.span,
         injected=True,
         join="each",
         args=overlay(passed, end.args),
-        result=picked(asked, left) if left else None,
+        result=picked(requested, left) if left else None,
         route=Route(on_no_match="quiet"),
     )
-    result = overlay(asked, _templates({name: f"{{{{ {name} }}}}" for name in left}, end.span))
+    result = overlay(requested, _templates({name: f"{{{{ {name} }}}}" for name in left}, end.span))
     return Ending(arrival, _closing_args(loop, end, left), result, _as_ctx(end, result))
 
 

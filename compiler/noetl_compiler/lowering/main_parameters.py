@@ -43,8 +43,8 @@ def element_of(step: syntax.Step) -> str | None:
 
 
 def with_asked_names(task: syntax.Task, given: Value, step: syntax.Step, names: CodeNames) -> syntax.Task:
-    """Return the task with its input, and what its ``main`` or its ``context`` asks for: of ``names`` a parameter, of
-    the items of the loop what it takes out of the context.
+    """Add to the input of a task the names that its code reads: the parameters of ``main`` that are in ``names``, and
+    the elements of loops that it reads from ``context``.
     """
     code = names_in(task.config).get("code") if task.kind.text == "python" else None
     if not isinstance(code, str) or isinstance(task.input.data, str) or isinstance(given.data, str):

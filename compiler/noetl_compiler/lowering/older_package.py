@@ -15,7 +15,7 @@ __all__ = ["with_older_package"]
 
 
 def with_older_package(task: syntax.Task) -> tuple[Value, Value | None]:
-    """Return the config and the auth of a task: as they are for code that imports nothing of it."""
+    """Return the config and auth of a task, with what its code needs if it imports the older package."""
     code = names_in(task.config).get("code") if task.kind.text == "python" else None
     if not isinstance(code, str):
         return task.config, task.auth

@@ -67,7 +67,7 @@ class RouteLowering(msgspec.Struct, frozen=True):
         )
 
     def _to_router(self, name: str, group: tuple[syntax.Arc, ...]) -> Arc:
-        """The choice itself: what its ways set and pass is set here, where the step's outcome is in scope."""
+        """The arc to a router. It makes the assignments of the router's arcs, as it can read the step's outcome."""
         assigned = tuple(assign for arc in group for assign in (*arc.set, *_passing(arc)))
         first = group[0]
         on = first.on or boundary(first.when)

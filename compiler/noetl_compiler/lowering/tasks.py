@@ -29,10 +29,11 @@ def lower_tasks(
     secrets: frozenset[str],
     names: CodeNames,
 ) -> tuple[graph.Task, ...]:
-    """Return a step's pipeline. ``args`` are what the step binds; they are given to each task. ``secrets`` are the
-    names of the keychain, ``names`` those that Python code may ask for.
+    """Return the pipeline of a step.
 
-    A loop binds them again in each iteration. Any other step has rendered them once, so its tasks take the values.
+    ``args`` are the arguments of the step, which are passed to each task. A loop renders them in each iteration, any
+    other step only once, so its tasks read the values. ``secrets`` are the names of the keychain, ``names`` those that
+    Python code may read.
     """
     args = args if step.loop else _by_name(args)
     labels = [task.label.text for task in step.tasks]
@@ -42,7 +43,7 @@ def lower_tasks(
 
 
 def _by_name(args: Value) -> Value:
-    """Return what a step has bound, as its tasks read it; what has no template is read as it is."""
+    """Return the arguments with each template replaced by a reference to the value that the step has rendered."""
     data, templates = names_in(args), dict[str, Span]()
     names = {pointer("", name): name for name in data}
     for place, span in args.templates.items() if data else ():
@@ -108,7 +109,7 @@ def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str],
 
 
 def _sinks(task: syntax.Task) -> tuple[Sink, ...]:
-    """What the workflow itself performs runs in no activity that could store its result: that is a call of its own."""
+    """Return the sinks. Those of a task that the workflow performs are separate calls, as it has no activity."""
     if task.kind.text not in IN_WORKFLOW:
         return task.sinks
     return tuple(replace(sink, level="task") for sink in task.sinks)

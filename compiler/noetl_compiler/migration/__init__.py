@@ -70,7 +70,7 @@ def migrate(source: SourceFile) -> Migration:
 
 
 def migrated(found: ParsedPlaybook) -> Migration:
-    """The same for a text that is understood already."""
+    """Return a parsed playbook in canonical v10."""
     compiled = lowered(found)
     if compiled.graph is None or found.playbook is None or not isinstance(found.root, MappingNode):
         return Migration(compiled)

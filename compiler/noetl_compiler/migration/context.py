@@ -37,7 +37,7 @@ class MigrationContext(msgspec.Struct, frozen=True):
 
 
 def mapping(*entries: tuple[ScalarNode, Node | None], span: Span = NOWHERE) -> MappingNode:
-    """Return the entries that have a value; ``span`` is where the author had a mapping for this."""
+    """Return a mapping of the entries that have a value; ``span`` is that of the original mapping."""
     present: tuple[Entry, ...] = tuple((key, node) for key, node in entries if node is not None)
     return MappingNode(present, span)
 

@@ -25,7 +25,7 @@ _IDENTITY = ("name", "path", "version", "description", "desc")
 
 
 def emit_document(context: MigrationContext) -> MappingNode:
-    """Return the whole document; what a catalog or another engine reads of its head is kept as it is."""
+    """Return the whole document. Keys at the top that only a catalog or another engine reads are kept unchanged."""
     root, playbook = context.origins.root, context.playbook
     steps = tuple(emit_step(context, step) for step in playbook.steps)
     written = Entries(context, PLAYBOOK, root, root.span)

@@ -31,7 +31,7 @@ class Entries:
     def node(
         self, name: str, node: Node | None, *foreign: str, at: Span | None = None, of: Iterable[Span] | None = None
     ) -> None:
-        """A value that is a node already; ``of`` are the places that a note names in place of the construct's."""
+        """Add an entry with this node as its value. ``of``: the spans of notes, by default that of the construct."""
         if node is None:
             return
         key = self._construct.by_name[name]
@@ -61,13 +61,13 @@ class Entries:
             self.node(name, scalar(value), *foreign, at=at)
 
     def verbatim(self, own: Region) -> None:
-        """What the author's mapping has of the keys that only his words say."""
+        """Add the original entries of keys that the syntax tree does not contain."""
         for key in self._construct.keys:
             found = own.entry(key.name) if key.verbatim else None
             if found is not None:
                 self.node(key.name, found[1], at=found[0].span)
 
     def mapping(self, span: Span = NOWHERE) -> MappingNode:
-        """Return the entries so far; ``span`` is where the author had a mapping for them."""
+        """Return a mapping of the entries so far, in canonical order; ``span`` is that of the original mapping."""
         position = self._construct.position
         return MappingNode(tuple(sorted(self._entries, key=lambda entry: position[entry[0].text])), span)

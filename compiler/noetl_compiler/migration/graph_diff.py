@@ -14,9 +14,7 @@ _NO_SPAN = Span(0, 0, 0, 0)
 
 
 def without_places(graph: Graph) -> Graph:
-    """Return the graph with every span blank, and without what else depends on its spelling: the name of its file, the
-    digest and retry clauses.
-    """
+    """Return the graph without spans, and without the file name, digest and retry clauses, which depend on spelling."""
     bare: Graph = _without(graph)
     source = msgspec.structs.replace(bare.source, file="")
     return msgspec.structs.replace(bare, source=source, digest="")

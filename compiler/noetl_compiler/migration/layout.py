@@ -117,9 +117,7 @@ def _block_headers(node: Node) -> set[int]:
 
 
 def _sections(root: Node) -> set[int]:
-    """Return where a blank line helps: before each part of the document but its head, and between steps and named
-    tasks.
-    """
+    """Return the lines to precede with a blank line: parts of the document after the head, steps, and named tasks."""
     if not isinstance(root, MappingNode):
         return set()
     parts = {key.span.line - 1 for key, _ in root.entries if key.text not in _HEAD}

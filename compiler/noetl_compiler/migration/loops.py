@@ -35,7 +35,7 @@ def emit_loop(context: MigrationContext, step: Region, loop: Loop) -> MappingNod
 
 
 def _cursor(context: MigrationContext, around: Region, cursor: Cursor) -> MappingNode:
-    """What the author says below it keeps his order."""
+    """Return the cursor of a loop. Its configuration keeps the original order."""
     own = [entry for entry in around.entries(cursor.config) if entry[0].text != _FRAME]
     for extension in (CURSOR.by_name[key.text].extension for key, _ in own):
         if extension is not None:

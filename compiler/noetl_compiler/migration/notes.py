@@ -1,4 +1,4 @@
-"""What a migration leaves out or leaves as it was, for the person who asked for it."""
+"""Notes for the user about what a migration drops or leaves unchanged."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ _QUOTED = re.compile('"[^"]*"')
 def migration_notes(
     found: ParsedPlaybook, root: MappingNode, document: MappingNode, after: Collection[Diagnostic]
 ) -> Iterator[Note]:
-    """What is to be said of a playbook that was understood. ``document`` is its new form, ``after`` what the compiler
-    says of that.
-    """
+    """Yield the notes about a migrated playbook. ``document`` is the result, ``after`` its diagnostics."""
     yield from _notes_without_cause(found.diagnostics, after)
     yield from _changed_templates(root, document)
     yield from _expanded_anchors(root)
@@ -52,20 +50,20 @@ def migration_notes(
 
 def _notes_without_cause(before: Collection[Diagnostic], after: Collection[Diagnostic]) -> Iterator[Note]:
     """Yield the diagnostics of the old form that the new form does not have, because their subject is gone."""
-    remaining = Counter(map(_what_is_found, after))
+    remaining = Counter(map(_content, after))
     for one in before:
-        remaining[_what_is_found(one)] -= 1
-        if remaining[_what_is_found(one)] < 0:
+        remaining[_content(one)] -= 1
+        if remaining[_content(one)] < 0:
             yield Note(one.span, f"{'left out' if one.code is Code.IGNORED_FIELD else 'rewritten'}: {one.message}")
 
 
-def _what_is_found(found: Diagnostic) -> tuple[Code | str, ...]:
-    """What is found, without the words for where: a field of a step may have become one of a task."""
+def _content(found: Diagnostic) -> tuple[Code | str, ...]:
+    """The code and quoted names of a diagnostic, without its place: a field of a step may have moved to a task."""
     return (found.code, *_QUOTED.findall(found.message))
 
 
 def _changed_templates(root: MappingNode, document: MappingNode) -> Iterator[Note]:
-    """Templates that do not say word for word what they said; each has the place of what it came from."""
+    """Yield a note for each template whose text differs from the original, which has the same span."""
     own: dict[Span, str] = {}
     for node in _walk(root):
         if isinstance(node, ScalarNode) and node.template_span:
@@ -100,7 +98,7 @@ def _expanded_anchors(root: MappingNode) -> Iterator[Note]:
 
 
 def _own_names(playbook: Playbook) -> set[str]:
-    """Return what the author calls by a name of his own choice."""
+    """Return the names that the playbook defines: of steps, inputs, arguments and defaults."""
     bound = [playbook.workload]
     for step in playbook.steps:
         bound += (step.args, *(task.input for task in step.tasks), *(arc.args for arc in routes_of(step)))

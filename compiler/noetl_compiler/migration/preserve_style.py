@@ -70,7 +70,7 @@ class _StylePreserver:
         return SequenceNode(tuple(self._node(item, its, construct, name) for item, its in pairs), own.span)
 
     def _kept_entry(self, entry: Entry, construct: Construct | None) -> Entry | None:
-        """Return the entry, or the part of it, that means nothing or that nothing else says."""
+        """Return the entry, or its part, that must be kept because it is ignored or not part of the syntax tree."""
         key, item = entry
         known = construct.by_name.get(key.text) if construct else None
         if key.span in self._ignored:
@@ -98,14 +98,14 @@ def _is_kept(key: Key, name: str, item: Node) -> bool:
 
 
 def _place(kept: Entry, entries: list[Entry], construct: Construct | None) -> int:
-    """Return where an entry goes that is put back: before the first that comes later in the canonical order."""
+    """Return the index at which to reinsert an entry: before the first that is later in the canonical order."""
     position: Mapping[str, int] = construct.position if construct else {}
     own = position.get(kept[0].text, len(position))
     return next((at for at, (key, _) in enumerate(entries) if position.get(key.text, -1) > own), len(entries))
 
 
 def _in_order_of(own: MappingNode, entries: list[Entry]) -> list[Entry]:
-    """The entries that the author has too, under whatever name, stand in his order; the others stay where they are."""
+    """Return the entries, those also in the original mapping in its order; the others keep their positions."""
     rank = {place: index for index, (key, _) in enumerate(own.entries) for place in (key.text, key.span)}
     found = ((rank.get(key.text, rank.get(key.span)), index) for index, (key, _) in enumerate(entries))
     shared = [(place, index) for place, index in found if place is not None]

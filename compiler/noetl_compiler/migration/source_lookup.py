@@ -76,26 +76,26 @@ class Region:
         return scalar(name, found.span if found else NOWHERE)
 
     def text(self, *keys: str) -> str:
-        """Return what the author wrote as a scalar under one of these keys."""
+        """Return the original text of the scalar under one of these keys."""
         found = (self._nearby[key][1] for key in keys if key in self._nearby)
         return next((node.text for node in found if isinstance(node, ScalarNode)), "")
 
     def place(self, *keys: str) -> Span:
-        """Return where the author wrote the mapping under one of these keys."""
+        """Return the span of the original mapping under one of these keys."""
         found = (self._nearby[key][1] for key in keys if key in self._nearby)
         return next((node.span for node in found if isinstance(node, MappingNode)), NOWHERE)
 
     def node(self, value: Value, name: str, *older: str) -> Node:
-        """Return the value as the author wrote it under one of these keys, else a new one."""
+        """Return the original node of the value under one of these keys, else a new one."""
         return self.kept(value.data, name, *older) or self._node_of(name, value.data, value.templates, "")
 
     def kept(self, data: Json, *keys: str) -> Node | None:
-        """Return the author's own node for this under one of these keys."""
+        """Return the original node under one of these keys if it has this value; else None."""
         said = json.dumps(data)
         return next((self._by_key[key, said] for key in keys if (key, said) in self._by_key), None)
 
     def scalar(self, value: Json, name: str, *older: str) -> ScalarNode:
-        """Return a scalar at the place of the one that the author wrote under one of these keys."""
+        """Return a scalar with the span of the original one under one of these keys."""
         found = (self._nearby[key][1] for key in (name, *older) if key in self._nearby)
         return scalar(value, next((node.span for node in found if isinstance(node, ScalarNode)), NOWHERE))
 

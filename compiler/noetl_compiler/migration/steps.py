@@ -22,7 +22,7 @@ __all__ = ["emit_failure", "emit_on_failure", "emit_step"]
 
 
 def emit_step(context: MigrationContext, step: Step) -> MappingNode:
-    """One step; what it is silent about stays gap."""
+    """Return a step; properties that are not set are omitted."""
     region = context.origins.region(step.span, context.origins.root)
     written = Entries(context, STEP, region, step.span)
     written.node("step", scalar(step.name.text, step.name.span), at=step.span)
@@ -71,7 +71,7 @@ def emit_on_failure(
 
 
 def emit_failure(context: MigrationContext, region: Region, failure: BranchFailure | None) -> MappingNode | None:
-    """Return the effect of an unhandled failure on the other branches."""
+    """Return the entry that says how an unhandled failure affects other branches; None for the default."""
     written = Entries(context, FAILURE_MODE, region, region.span)
     written.plain("mode", failure, at=NOWHERE)
     return unless_empty(written.mapping())

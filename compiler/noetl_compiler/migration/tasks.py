@@ -51,13 +51,13 @@ def _workbook_task(context: MigrationContext, task: Task) -> MappingNode:
 
 
 def _description(region: Region | None) -> tuple[Entry, ...]:
-    """Return what the author says of a task, which no other part of the compiler reads."""
+    """Return the description of a task, which no other part of the compiler reads."""
     found = region.entry("desc", "description") if region else None
     return (found,) if found else ()
 
 
 def _task(context: MigrationContext, around: Region, task: Task, default_name: str = "") -> MappingNode:
-    """Return a task with all that belongs to it. A single one needs no name but the default."""
+    """Return a task with all its keys. A single task is named only if its name is not the default."""
     region = context.origins.region(task.span, around)
     name_key = "label" if task.kind.text in _NAMED_KINDS else "name"
     named = task.label.text != default_name
@@ -76,7 +76,7 @@ def _task(context: MigrationContext, around: Region, task: Task, default_name: s
 
 
 def _of_every_call(context: MigrationContext, region: Region, task: Task) -> tuple[Entry, ...]:
-    """Return the keys after the fields of the tool."""
+    """Return the entries that follow the fields of the tool and that every kind of task may have."""
     written = Entries(context, TASK, region, task.span)
     written.timeout(task.timeout)
     written.node("output", emit_output(context, region, task.output), "result")

@@ -15,12 +15,12 @@ __all__ = ["emit_assigns", "emit_auth", "emit_condition", "emit_duration", "emit
 
 
 def emit_value(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
-    """Return a value that the author may have left out."""
+    """Return an optional value; None if it is not written."""
     return region.node(value, name, *older) if value else None
 
 
 def emit_auth(region: Region, auth: Value | None, kind: str) -> Node | None:
-    """Return a credential; one that would be taken for an alias of what it holds gets an alias itself."""
+    """Return a credential. A mapping that would be read as an alias with fields is nested under an alias."""
     found = emit_value(region, auth, *keys.AUTH)
     if isinstance(found, MappingNode) and has_alias(found, kind):
         return mapping((scalar("auth"), found))
@@ -28,17 +28,17 @@ def emit_auth(region: Region, auth: Value | None, kind: str) -> Node | None:
 
 
 def emit_names(region: Region, value: Value, name: str, *older: str) -> Node | None:
-    """Return what a mapping binds; one that binds nothing is left out."""
+    """Return a mapping of names to values; None if it is empty."""
     return region.node(value, name, *older) if value.data else None
 
 
 def emit_condition(when: Template | None) -> ScalarNode | None:
-    """Return a predicate at its place."""
+    """Return a condition as a scalar; None if there is none."""
     return scalar(when.source, when.span) if when else None
 
 
 def emit_duration(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
-    """Return seconds as the author wrote them; a fraction that he did not write gets its unit."""
+    """Return a duration as it was written; a computed fraction of a second is written with a unit."""
     if value is None or not isinstance(value.data, float) or region.kept(value.data, name, *older):
         return emit_value(region, value, name, *older)
     own = region.text(name, *older)

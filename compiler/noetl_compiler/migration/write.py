@@ -34,15 +34,13 @@ _QUOTES: Mapping[ScalarStyle | None, str] = MappingProxyType({"single": "'", "do
 
 _NOT_IN_A_BLOCK = re.compile("[^\n\t\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _BREAK = re.compile("[\n\x85\u2028\u2029]")
-"""In single quotes a break is folded away."""
+"""Line breaks, which are folded in single quotes."""
 _BLOCK = re.compile(r"\n* *[^ \n\t]")
 """A first line that begins with a tab would be taken for wrong indentation."""
 
 
 def write(document: MappingNode, source: SourceFile, root: Node | None = None) -> str:
-    """Return the text of a document without comments; ``source`` is the text from which its nodes have their places,
-    ``root`` what that text says.
-    """
+    """Return the text of a document without comments. Its spans refer to ``source``, whose nodes are ``root``."""
     out = StringIO()
     emitter = _Emitter(out, allow_unicode=True, width=sys.maxsize)
     for event in _SourceStyle(source, root).events(document):

@@ -23,7 +23,7 @@ class KeyPathLookup:
             self._keys.setdefault(place, keys)
 
     def of(self, span: Span, step: Span) -> str:
-        """Return the line and, if known, the key path relative to a step."""
+        """Return the line and, if known, the key path relative to the step."""
         above = self._keys.get((step.line, step.col), "")
         keys = self._keys.get((span.line, span.col), "")
         below = keys.removeprefix(above).lstrip(".") if keys.startswith(above) else keys

@@ -31,7 +31,7 @@ class _Alias(NamedTuple):
 
 
 def with_alias_places(source: SourceFile, found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
-    """Return the findings, each about an anchor's text with the aliases that bring this text elsewhere."""
+    """Return the diagnostics; those about the text of an anchor list the aliases that repeat it."""
     if not found or "&" not in source.text or not _ALIAS.search(source.text):
         return found
     try:

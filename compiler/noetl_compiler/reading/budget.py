@@ -28,13 +28,13 @@ __all__ = [
 ]
 
 MAX_BYTES = 16_000_000
-"""Of a text in UTF-8. A step has 200 to 800."""
+"""The size of a text in UTF-8. A step has 200 to 800 bytes."""
 
 MAX_NODES = 1_500_000
 """Scalars, keys, mappings and sequences written in the text. A step has 20 to 70."""
 
 MAX_ENTRIES = 100_000
-"""Of one mapping or sequence."""
+"""The entries of one mapping or sequence."""
 
 MAX_DENSE_NODES = 100_000
 """So many nodes may be as short as they like. Beyond, there may be one for each CHARS_A_NODE characters of the text
@@ -62,7 +62,7 @@ class Size(NamedTuple):
     height: int = 0
 
     def since(self, before: Size, height: int) -> Size:
-        """Return what was used since then, by a node of this height."""
+        """Return the size that was added since ``before``, by a node of this height."""
         return Size(self.nodes - before.nodes, self.chars - before.chars, height)
 
 

@@ -230,7 +230,7 @@ class Composer:
         parent.wants = "key"
 
     def _compare(self, parent: _Open, key: ScalarNode, node: Node) -> None:
-        """A key that is there twice. With the same value both times it is clear what is meant."""
+        """Report a duplicate key: as a warning if both values are the same, else as an error."""
         first, value = parent.entries[key.text]
         is_same = self._source.slice(value.span) == self._source.slice(node.span)
         message = f'duplicate key "{_abbreviated(key.text)}"{" with the same value" if is_same else ""}'
@@ -262,7 +262,7 @@ class Composer:
         return Span(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
     def _without_properties(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, span: Span) -> Span:
-        """Return the place of a node without its anchor and its tag."""
+        """Return the span of a node without its anchor and its tag."""
         text = self._source.text
         start, end = self._source.offset(span.line, span.col), self._source.offset(span.end_line, span.end_col)
         found = _PROPERTIES.match(text, start, end if isinstance(event, yaml.ScalarEvent) else len(text))

@@ -32,9 +32,7 @@ _SHORT = dict(zip("0abefvnrtN_LP", "\0\a\b\x1b\f\v\n\r\t\x85\xa0\u2028\u2029", s
 
 
 def span_in_scalar(source: SourceFile, node: ScalarNode, start: int, end: int) -> Span | None:
-    """Return the place of ``node.text[start:end]`` without the white space around it; None when there is nothing else
-    in it, or no honest answer.
-    """
+    """Return the span of ``node.text[start:end]`` without surrounding white space; None if it is blank or unknown."""
     meant, written = _aligned(source, node)
     first, last = bisect_left(meant, start), bisect_left(meant, end)
     return source.span(written[first][0], written[last - 1][1]) if first < last else None
@@ -76,7 +74,7 @@ def _units(raw: str, first: int, last: int, style: str) -> Iterator[tuple[str, i
 
 
 def _meaning(unit: str) -> str:
-    """Return the character of an escape; a line break that is escaped away is white space."""
+    """Return the character that an escape represents; white space for an escaped line break."""
     if len(unit) == 1 or unit == "''":
         return unit[0]
     if unit[1] in "xuU":

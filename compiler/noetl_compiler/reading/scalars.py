@@ -73,7 +73,7 @@ def is_plain_text(text: str) -> bool:
 
 
 def written(value: Json) -> str:
-    """Return the text of a scalar that has this JSON value; a string is its own, and may need quotes."""
+    """Return the text of a scalar with this JSON value. A string is returned as it is, and may need quotes."""
     if isinstance(value, str):
         return value
     return str(_REPRESENTER.represent_data(value).value)

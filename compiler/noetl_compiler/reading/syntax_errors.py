@@ -24,7 +24,7 @@ BARE_TEMPLATE = "a template is not quoted"
 QUOTE_THE_TEMPLATE = 'quote the template: "{{ ... }}"'
 
 _TOO_DEEP = "exceeded maximum nesting depth"
-"""Said by libyaml from 0.2.6 on, whose scanner counts brackets before the composer sees them."""
+"""The message of libyaml from 0.2.6 on, whose scanner counts brackets before the composer does."""
 
 _OPEN_QUOTE = "this quote is never closed"
 _NEEDS_QUOTES = 'text that contains ": " needs quotes'
@@ -57,7 +57,7 @@ class _Key(NamedTuple):
 
 
 def syntax_error(source: SourceFile, error: yaml.YAMLError) -> Diagnostic:
-    """Return the mistake behind a parser's complaint."""
+    """Return a diagnostic with the likely cause of a parser error."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return _error(source, 0, str(error).splitlines()[0])
     mark = error.problem_mark or error.context_mark

@@ -64,7 +64,7 @@ class Calls(msgspec.Struct, frozen=True):
         return Model(f"{kind}_fields", about, (*self.kinds.fields(kind), *self._bound(kind)), open=True)
 
     def _bound(self, kind: str) -> tuple[Property, ...]:
-        """What is bound for a call: a key that is a field of the tool is no older name of input."""
+        """The property ``input`` of a call. A field of the tool is not an older name of it."""
         if kind in PSEUDO_KINDS:
             return ()
         taken = self.kinds.tool(kind).field_names
@@ -104,7 +104,7 @@ def _needs(tool: ToolDescription) -> tuple[tuple[str, ...], ...]:
 
 
 def by_kind(places: Iterable[tuple[str, Model]], *keys: str) -> list[Json]:
-    """For each kind the place that is meant when one of the keys says it."""
+    """Return, for each kind, a schema that applies its model if one of the keys has this kind."""
     return [{"if": _says(kind, keys), "then": ref(place.name)} for kind, place in places]
 
 

@@ -79,7 +79,7 @@ def _refs(value: Json) -> Iterator[str]:
 
 
 def _types(value: Json) -> set[Json]:
-    """Return the types that a value may have, of what is said outright."""
+    """Return the types in the schema of a value, without those behind references."""
     types = (found for keyword, found in _keywords(value) if keyword == "type")
     return {one for found in types for one in (cast("list[Json]", found) if isinstance(found, list) else [found])}
 

@@ -104,7 +104,7 @@ class _Tables:
         self._models = {name: one for name, one in self._places.items() if isinstance(one, Model)}
 
     def begin(self, name: str) -> tuple[Sequence[Model], Property | None]:
-        """Return where a path begins: the models of a construct or a kind, or those behind a key, with that key."""
+        """Return the models at the start of a path: of a construct or tool kind, or of a key, with that key."""
         if name in CONSTRUCTS:
             return self._called(name), None
         if name in self._kinds.names:
@@ -119,7 +119,7 @@ class _Tables:
         raise UnknownPathError(self.unknown(name, "of a playbook", known))
 
     def entry_of_construct(self, name: str, models: Sequence[Model]) -> KeyEntry:
-        """Of a construct, or of a kind: its own keys apart from those of every call."""
+        """The entry of a construct or a tool kind, whose keys are separate from those of every call."""
         if name in CONSTRUCTS or name not in self._kinds.names:
             return KeyEntry(name, models[0].about, keys=tuple(_described(models)))
         *shared, own = models[0].borrowed
@@ -143,7 +143,7 @@ class _Tables:
         return [f"{kind}.{name}" for kind in kinds for name in _names([self._models[f"{kind}_fields"]])]
 
     def models_in(self, value: Schema) -> list[Model]:
-        """Return the mappings that a value may be, or be a list of."""
+        """Return the models of a value, or of the items of a list."""
         found: dict[str, Model] = {}
         waiting, seen = [value], set[str]()
         while waiting:
@@ -160,7 +160,7 @@ class _Tables:
         return list(found.values())
 
     def in_words(self, value: Schema) -> str:
-        """Return what a value may be."""
+        """Return a description of the values that a schema allows."""
         return " or ".join(dict.fromkeys(_words(value, self._places))) or "any value"
 
     def _called(self, name: str) -> list[Model]:
@@ -195,7 +195,7 @@ def _described(models: Iterable[Model]) -> Iterator[tuple[str, str]]:
 
 
 def _parts(schema: Schema) -> list[Schema]:
-    """Return the schemas inside of one, those alone that a value may be."""
+    """Return the subschemas of a schema that apply to its value or its items."""
     alone = [schema.get(key) for key in ("then", "else", "items")]
     several = [one for key in ("anyOf", "allOf") for one in cast("list[Json]", schema.get(key, []))]
     return [cast("Schema", one) for one in (*several, *alone) if isinstance(one, dict)]

@@ -36,7 +36,7 @@ class Property(msgspec.Struct, frozen=True):
 
 
 def without_effect(name: str, why: str) -> Property:
-    """Return a key that playbooks have and the compiler reads over, with a warning."""
+    """Return a key that the compiler ignores with a warning."""
     return Property(name, f"Has no effect: {why}.", deprecated=True)
 
 

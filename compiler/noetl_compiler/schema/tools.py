@@ -32,11 +32,11 @@ class ToolKinds:
 
     @property
     def words(self) -> Schema:
-        """One of the kinds."""
+        """The schema of a tool kind, with descriptions."""
         return described_words(self.meanings)
 
     def tool(self, kind: str) -> ToolDescription:
-        """Return what a tool of this kind takes; the call of a workbook task takes what its tool may want to know."""
+        """Return the description of a tool of this kind."""
         return self._of[kind]
 
     def fields(self, kind: str) -> tuple[Property, ...]:

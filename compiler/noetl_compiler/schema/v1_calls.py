@@ -45,11 +45,11 @@ class Form(msgspec.Struct, frozen=True):
         )
 
     def places(self) -> Models:
-        """Return a place for each kind, and one for what only stores."""
+        """Return a model for each kind, and one for calls that only store."""
         return (*(place for _, place in self._kinds()), self._saving())
 
     def choice(self, otherwise: Schema) -> Schema:
-        """Return the place of a call, by the word for its kind or else by what it has."""
+        """Return a schema that selects the model of a call by its kind or, without one, by its fields."""
         spelled = ((word, place) for kind, place in self._kinds() for word in (kind, *_OLDER_WORDS.get(kind, ())))
         return first_of(
             (self._only_saves(), ref(f"saving_{self.name}")),

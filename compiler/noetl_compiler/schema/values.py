@@ -95,22 +95,22 @@ CONDITION: Schema = {
 
 
 def ref(place: str) -> Schema:
-    """Return the place of that name."""
+    """Return a reference to the definition ``place``."""
     return {"$ref": f"#/definitions/{place}"}
 
 
 def words(*allowed: str) -> Schema:
-    """One of these words and nothing else."""
+    """The schema of a value that must be one of these words."""
     return {"enum": list(allowed)}
 
 
 def described_words(meanings: Mapping[str, str]) -> Schema:
-    """One of these words, each with what it means."""
+    """The schema of a value that must be one of these words, each with its meaning."""
     return {"enum": list(meanings), "enumDescriptions": list(meanings.values())}
 
 
 def open_words(*known: str) -> Schema:
-    """Any text; editors propose these."""
+    """The schema of any text, for which editors propose these words."""
     return {**NAME, "examples": list(known)}
 
 
@@ -124,7 +124,7 @@ TIMEOUT = any_of(SECONDS, ref("timeout"))
 
 
 def list_of(value: Schema) -> Schema:
-    """Return a list of these."""
+    """Return the schema of a list of such values."""
     return {"type": "array", "items": value}
 
 
@@ -139,7 +139,7 @@ def has(*keys: str) -> Schema:
 
 
 def first_of(*cases: tuple[Schema, Schema], otherwise: Schema) -> Schema:
-    """Return the second of the first pair whose first holds."""
+    """Return a schema that applies the value of the first case whose test matches, or ``otherwise``."""
     chosen = otherwise
     for test, value in reversed(cases):
         chosen = {"if": test, "then": value, "else": chosen}

@@ -29,7 +29,7 @@ _ENTRY: Schema = {"type": "object", "if": _IS_NESTED, "then": ref("workbook_nest
 
 
 def workbook(calls: Calls) -> Models:
-    """Return the workbook in a dialect that writes calls so."""
+    """Return the models of the workbook in a dialect with such calls."""
     flat = tuple((kind, _task(kind, calls)) for kind in calls.kinds.names if kind != "workbook")
     return (
         *(place for _, place in flat),

@@ -36,7 +36,7 @@ _BRACKET = re.compile(rf"{_STRING.pattern}|[()\[\]{{}}]", re.DOTALL)
 _SINGLE_BRACE = re.compile(r"unexpected '\}'")
 """The lexer's message for an unmatched brace."""
 _OPEN_COMMENT = "end of comment tag"
-"""Of the lexer's message for a comment without its end."""
+"""The lexer's message for a comment that is not closed."""
 OFFSET = re.compile(r" at (\d+)$")
 """The offset in the lexer's message for an unknown character."""
 

@@ -110,24 +110,24 @@ class CursorMachine(LoopMachine):
         return not is_over and progress.rows < self._limits.rows
 
     def _can_claim(self) -> bool:
-        """Claimers become as many as have found rows: an empty table is not asked by all of them."""
+        """Whether another claim may begin. As many may run at once as have found rows, so few poll an empty table."""
         progress = self._progress
         claiming = sum(one.is_claiming for one in progress.claimers.values())
         is_free = len(progress.claimers) < self.input.max_in_flight and claiming < max(1, progress.found)
-        return is_free and self._may_claim() and self._rows_to_ask() > 0
+        return is_free and self._may_claim() and self._rows_to_claim() > 0
 
-    def _rows_to_ask(self) -> int:
+    def _rows_to_claim(self) -> int:
         """How many rows the next claim may take."""
         progress = self._progress
-        asked = sum(one.asked for one in progress.claimers.values() if one.is_claiming)
-        return min(self._limits.max_rows, self._limits.rows - progress.rows - asked)
+        requested = sum(one.asked for one in progress.claimers.values() if one.is_claiming)
+        return min(self._limits.max_rows, self._limits.rows - progress.rows - requested)
 
     def _begin_claim(self) -> None:
         self.budget.work()
         progress, at = self._progress, self._journal.at
         progress.claims += 1
         number = progress.claims
-        progress.claimers[number] = Claimer(self._rows_to_ask(), at)
+        progress.claimers[number] = Claimer(self._rows_to_claim(), at)
         id_ = self._run_id(f"claim-{number}")
         run = Iteration(id=id_, event_id=self.input.event_id, started=at, index=-1, claim=number)
         self.state.runs[run.id] = run

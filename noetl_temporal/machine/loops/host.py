@@ -90,7 +90,9 @@ class IterationHost:
         return found
 
     def _ctx_layers(self) -> list[Mapping[str, Any]]:
-        """Where a name of ctx is looked up. The playbook sent what the body's templates name, and nobody sees more."""
+        """The mappings in which a name of ctx is looked up. The playbook sends only the names that the body's templates
+        read.
+        """
         outer = self._input.scope
         return [self._own.ctx, self._loop.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
 
@@ -140,7 +142,8 @@ def _iteration_names(given: ChunkInput, index: int, bound: Mapping[str, Json], c
         item = row
         place["first"] = index == 0
     element = given.step.loop.element if given.step.loop else "item"
-    iter_ = {**place, **{f"_{name}": value for name, value in place.items()}, element: item, **bound}
+    around: Mapping[str, Any] = given.scope.get("iter") or {}
+    iter_ = {**around, **place, **{f"_{name}": value for name, value in place.items()}, element: item, **bound}
     loop = Beside(place, lambda: given.scope.get("loop") or {})
     names: dict[str, Any] = {element: item, "iter": iter_, "loop": loop, "_loop": place}
     names |= {"_index": index, "loop_index": index}

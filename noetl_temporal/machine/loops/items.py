@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -21,7 +21,9 @@ from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.stored import stored_list
 from noetl_temporal.machine.undefined import is_reported, left_out, undefined_name
 
-__all__ = ["Selection", "body_paths", "collection_of", "in_flight", "mistake_of", "selected", "stored_collection"]
+__all__ = ["Selection", "collection_of", "in_flight", "mistake_of", "names_around", "selected", "stored_collection"]
+
+_PARENT = "iter.parent."
 
 ITEM_WORK = 6
 """Cost of selecting one item (budget.py)."""
@@ -141,7 +143,12 @@ def _chunks(items: list[Json], size: int) -> list[Json]:
 
 
 def _with(loop: Loop, scope: Mapping[str, Any], item: Json) -> Mapping[str, Any]:
-    return Chain({loop.element: item, "iter": {loop.element: item}}, scope)
+    return Chain({loop.element: item, "iter": {**_parent(scope), loop.element: item}}, scope)
+
+
+def _parent(scope: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``iter.parent``, the iteration around a loop, if there is one."""
+    return {"parent": scope["iter"]} if "iter" in scope else {}
 
 
 def _count(loop: Loop, field: str, scope: Mapping[str, Any]) -> int | None:
@@ -157,9 +164,18 @@ def in_flight(loop: Loop, scope: Mapping[str, Any]) -> int:
     return min(MAX_PENDING, max(1, _count(loop, "max_in_flight", scope) or defaults.IN_FLIGHT))
 
 
-def body_paths(step: Step, region: Mapping[str, Step]) -> tuple[str, ...]:
-    """Return the paths that the body of the loop reads: only these are sent to its workflow."""
+def names_around(step: Step, region: Mapping[str, Step], scope: Mapping[str, Any]) -> dict[str, Json]:
+    """Return what the body of the loop reads of the names around it: only these are sent to its workflow."""
     enter = step.loop.enter if step.loop is not None else None
     cursor = step.loop.cursor if step.loop is not None else None
     found = (*templates_in(step.tasks), *templates_in(cursor), *templates_in(enter), *templates_in(region))
-    return tuple(sorted({path for one in found for path in templates.paths(one.source)}))
+    read = {path for one in found for path in templates.paths(one.source)}
+    seen = Chain({"iter": parent}, scope) if (parent := _parent(scope)) else scope
+    return templates.project(seen, sorted(read | {outer for path in read for outer in _outer_paths(path)}))
+
+
+def _outer_paths(path: str) -> Iterator[str]:
+    """Yield what a path of a loop inside of the body is in the loops around it: ``iter.parent.a`` is ``iter.a``."""
+    while path.startswith(_PARENT):
+        path = "iter." + path.removeprefix(_PARENT)
+        yield path

@@ -184,9 +184,9 @@ class LoopMachine(Engine[LoopState, Iteration]):
         self.state.results.clear()
         self.state.stored.clear()
 
-    def _ask_to_end(self) -> None:
+    def _cancel_stopped_runs(self) -> None:
         """A chunk that stops does not wait until its results are stored."""
-        super()._ask_to_end()
+        super()._cancel_stopped_runs()
         if self.state.pending.pop(_RESULTS, None) is not None:
             self._journal.send(Cancel(_RESULTS))
             self._drop_results()
@@ -385,9 +385,9 @@ class LoopMachine(Engine[LoopState, Iteration]):
                 self._body_ended(run, machine.end, machine.kind, machine.state.failures.cause)
         return ended
 
-    def _ask_run_to_end(self, run: Iteration) -> None:
+    def _cancel_run(self, run: Iteration) -> None:
         if self._region is None or run.region is None:
-            super()._ask_run_to_end(run)
+            super()._cancel_run(run)
         else:
             self.state.readers.pop(run.id, None)
             self._region_machine(run, self._region).stop()

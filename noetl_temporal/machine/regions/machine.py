@@ -264,15 +264,15 @@ class RegionMachine(Machine):
                 run.inner = None
                 del self._loops[id_]
                 self._chunk_finished(
-                    run, ChunkFinished(self._journal.at, inner.input.chunk_id, inner.report), was_asked=True
+                    run, ChunkFinished(self._journal.at, inner.input.chunk_id, inner.report), cancelled_here=True
                 )
         return ended
 
-    def _ask_run_to_end(self, run: StepRun) -> None:
+    def _cancel_run(self, run: StepRun) -> None:
         if run.inner is not None:
             self._inner_loop(run).stop()
         else:
-            super()._ask_run_to_end(run)
+            super()._cancel_run(run)
 
     def _keeps_items(self, run: StepRun) -> bool:
         """No: they are stored with those of the outer loop."""

@@ -159,7 +159,7 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
 
 
 def _result(execution: Execution, step: Step, end: End) -> dict[str, Json]:
-    """The result for the log. An end step that the compiler added has none; it tells of all steps instead."""
+    """The result for the log. An end step that the compiler added has a summary of all steps instead."""
     if not step.is_synthetic or step.name != execution.graph.final:
         return logged(end.outcome)
     records = {name: one for name, one in execution.state.records.items() if name != step.name}

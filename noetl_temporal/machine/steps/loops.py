@@ -21,10 +21,10 @@ from noetl_temporal.machine.loops.chunks import cut, cut_stored, next_chunk
 from noetl_temporal.machine.loops.claims import claim_limits
 from noetl_temporal.machine.loops.frames import NO_STORE, frame_limits
 from noetl_temporal.machine.loops.items import (
-    body_paths,
     collection_of,
     in_flight,
     mistake_of,
+    names_around,
     selected,
     stored_collection,
 )
@@ -86,7 +86,7 @@ def open_loop(
         execution.host(step, run).warn(mistake.message, mistake.span)
     run.selection = None
     at_once = in_flight(loop, scope)
-    needed = templates.project(scope, body_paths(step, steps_within(execution.graph.steps, loop)))
+    needed = names_around(step, steps_within(execution.graph.steps, loop), scope)
     frame = _frame(execution, step, loop, run, scope, at_once, limit)
     ranges = cut(items, at_once, limit // 2, frame, is_whole=is_whole)
     run.loop = LoopProgress(loop_id(run), len(items), items, needed, at_once, ranges, frame=frame)
@@ -105,7 +105,7 @@ def _open_stored(
 ) -> LoopProgress:
     """Open a loop over a stored list, whose items stay where they are. Raises TemplateFailure."""
     at_once = in_flight(loop, scope)
-    needed = templates.project(scope, body_paths(step, steps_within(execution.graph.steps, loop)))
+    needed = names_around(step, steps_within(execution.graph.steps, loop), scope)
     frame = _frame(execution, step, loop, run, scope, at_once, limit)
     parts = cut_stored(stored, at_once, limit // 2, frame)
     ranges = [(first, part.count) for first, part in parts.items()]
@@ -132,7 +132,7 @@ def _open_cursor(execution: Execution, step: Step, loop: Loop, run: StepRun, sco
     """Open a loop over a cursor: one range with as many rows as it may claim. Raises TemplateFailure."""
     claims = claim_limits(loop, scope)
     ranges = [(0, claims.rows)] if claims.rows else []
-    needed = templates.project(scope, body_paths(step, steps_within(execution.graph.steps, loop)))
+    needed = names_around(step, steps_within(execution.graph.steps, loop), scope)
     run.loop = LoopProgress(loop_id(run), 0, [], needed, in_flight(loop, scope), ranges, claims=claims)
     emit_loop_started(execution, step, loop, run, run.loop)
     return run.loop

@@ -16,9 +16,9 @@ def result_of(execution: Execution) -> Json:
     result of the step that led to it, or of several such steps by name.
     """
     records = execution.state.records
-    asked = records.get(execution.state.return_step)
-    if asked is not None and execution.state.return_step != execution.graph.final:
-        return whole_result(asked.outcome)
+    requested = records.get(execution.state.return_step)
+    if requested is not None and execution.state.return_step != execution.graph.final:
+        return whole_result(requested.outcome)
     final = records.get(execution.graph.final)
     result = None if final is None else _result_of(final)
     if result is not None:

@@ -76,8 +76,8 @@ def mistakes(
     found: list[ConditionWarning] = []
     if report.mistakes and is_reported(names, (rule is not None and rule.when is not None,)):
         rules = task.policy.rules if task.policy else ()
-        asked = ((one.message, rules[one.rule]) for one in report.mistakes)
-        found = [ConditionWarning(message, one.when.span if one.when else one.span) for message, one in asked]
+        mistaken = ((one.message, rules[one.rule]) for one in report.mistakes)
+        found = [ConditionWarning(message, one.when.span if one.when else one.span) for message, one in mistaken]
     if rule is not None and (message := unhandled(rule, ruling.do, outcome, task.label)):
         found.append(ConditionWarning(message, rule.span))
     return found

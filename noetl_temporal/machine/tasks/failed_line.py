@@ -1,4 +1,4 @@
-"""Locates the failure of a task: the failed line of its code or SQL, if that is a line of the YAML."""
+"""Locates the failure of a task: a template that failed in the activity, or the line of its code or SQL in the YAML."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ _CODE, _SQL = ("code", "script"), (*SQL_COMMANDS, "script")
 
 
 def failed_at(task: Task, outcome: PlainOutcome, called: Mapping[str, Json] | None) -> Span:
-    """Return the span of the line, the start of the code if its lines are not those of the YAML (folded, escaped, or
-    changed by templates in ``called``, the configuration of the call), else the span of the task.
+    """Return the span of the template that failed in the activity, else that of the line. Else the start of the code if
+    its lines are not those of the YAML (folded, escaped, or changed by templates in ``called``, the configuration of
+    the call), or the span of the task.
     """
+    if "span" in outcome:
+        return Span(*outcome["span"])
     line, lines, run = _reported_line(outcome), _lines_of(task, names_in(task.config)), _lines_of(task, called or {})
     if task.code is None or line is None or not 1 <= line <= max(len(lines), len(run)):
         return task.span

@@ -43,7 +43,7 @@ class TaskPlan:
 
     @cached_property
     def store_paths(self) -> tuple[str, ...]:
-        """The same for the call that only performs the task-level sinks."""
+        """The paths that the task-level sinks read, for the call that performs them."""
         return scope_paths((), (sink for _, sink in self.task_sinks))
 
     def page(self, state: PipelineState) -> int | None:

@@ -33,10 +33,12 @@ def answered_events(when: Template | None) -> frozenset[CaseEvent]:
     """Return the events at which a condition may be true; those of calls if it does not read the event."""
     expression = read_expression(when.source) if when else None
     about_error = reads(when, "error")
-    asked = CASE_EVENTS if reads(when, "event") else _OF_CALLS
+    candidates = CASE_EVENTS if reads(when, "event") else _OF_CALLS
     if expression is None:
         return frozenset({"call.done", "call.error"} if about_error else {"call.done"})
-    found: set[CaseEvent] = {event for event in asked if _may_hold(expression, event, failed=event == "call.error")}
+    found: set[CaseEvent] = {
+        event for event in candidates if _may_hold(expression, event, failed=event == "call.error")
+    }
     after_calls: tuple[CaseEvent, ...] = ("call.done", "step.exit", "call.error")
     if about_error and any(_may_hold(expression, event, failed=True) for event in after_calls):
         found.add("call.error")

@@ -91,12 +91,12 @@ def _read_entry(node: Node, subject: Subject, around: ParseContext, labels: set[
         around.report.error(Code.WRONG_TYPE, node.span, f"a case rule must be a mapping, not {kind_of(node)}")
         return []
     fields = Fields(node, around.report, "a case rule")
-    asked = fields.node_of("when")
-    is_else = isinstance(asked, ScalarNode) and asked.text.strip().lower() == "else"
-    when = None if is_else else condition(asked, around.report)
+    when_node = fields.node_of("when")
+    is_else = isinstance(when_node, ScalarNode) and when_node.text.strip().lower() == "else"
+    when = None if is_else else condition(when_node, around.report)
     then, otherwise = fields.node_of("then"), fields.node_of("else")
     fields.close()
-    if then is None and (otherwise is None or asked is not None):
+    if then is None and (otherwise is None or when_node is not None):
         fields.missing("then")
     if isinstance(otherwise, MappingNode) and len(otherwise.entries) == 1:
         otherwise = otherwise.get("then") or otherwise
@@ -124,9 +124,9 @@ def _rules_of_entry(entry: _Entry, subject: Subject, entries: list[_Entry], arou
     events = answered_events(entry.when)
     if not events:
         message = "this condition matches no event of a step"
-        asked = texts_in(entry.when.source) if entry.when else ()
+        texts = texts_in(entry.when.source) if entry.when else ()
         hint = next(
-            filter(None, (nearest(word, CASE_EVENTS) for word in asked)), f"events are {', '.join(CASE_EVENTS)}"
+            filter(None, (nearest(word, CASE_EVENTS) for word in texts)), f"events are {', '.join(CASE_EVENTS)}"
         )
         around.report.warning(Code.IGNORED_FIELD, entry.when.span if entry.when else entry.span, message, hint)
         return []

@@ -3,7 +3,8 @@
 Arguments of an edge are bound in its target and remain visible in all later steps, as v1 has a single context. So each
 edge also sets them in ``ctx``, except under the names of steps, which are bound to their results.
 
-The results of an iterator are also bound to ``<loop>_results``: the loop sets that name if a template reads it.
+The results of a loop are also bound to ``<loop>_results``: the loop sets that name if a template reads it. The result
+of the step that ends a loop over steps has it anyway.
 
 An edge may lead to a task of the workbook: a step of that name is added, which calls the task.
 
@@ -25,7 +26,7 @@ from noetl_compiler.language.tools import KINDS
 from noetl_compiler.syntax import Arc, Name, Playbook, Step, Task
 from noetl_compiler.syntax_queries import arcs_of
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.template_sites import uses
+from noetl_compiler.templating.template_sites import RenderedAt, Use, uses
 from noetl_compiler.value_merge import names_in, overlay, picked, without
 
 __all__ = ["convert_playbook"]
@@ -36,8 +37,8 @@ def convert_playbook(playbook: Playbook) -> Playbook:
     workbook = {task.label.text: task for task in playbook.workbook}
     playbook = replace(playbook, steps=(*playbook.steps, *_called_steps(playbook, workbook)))
     names = frozenset(step.name.text for step in playbook.steps)
-    asked = _results_asked_for(playbook)
-    steps = (_with_results(_with_sets(step, names), asked) for step in playbook.steps)
+    iterators = _results_asked_for(playbook)
+    steps = (_with_results(_with_sets(step, names), iterators) for step in playbook.steps)
     return replace(
         playbook,
         steps=tuple(replace(step, tasks=tuple(_with_fields(task, workbook) for task in step.tasks)) for step in steps),
@@ -57,12 +58,21 @@ def _called_steps(playbook: Playbook, workbook: Mapping[str, Task]) -> Iterator[
 
 
 def _results_asked_for(playbook: Playbook) -> frozenset[str]:
-    """Return the iterators whose ``<loop>_results`` a template reads."""
-    loops = {results_name(step.name.text): step.name.text for step in playbook.steps if step.loop and step.tasks}
+    """Return the loops whose ``<loop>_results`` a template reads, apart from the result of their own end."""
+    loops = {results_name(step.name.text): step.name.text for step in playbook.steps if step.loop}
     if not loops:
         return frozenset()
-    read = {path.partition(".")[0] for use in uses(playbook) for path in examine(use.template.source).reads}
-    return frozenset(loops[name] for name in loops.keys() & read)
+    return frozenset(
+        loops[name]
+        for use in uses(playbook)
+        for name in loops.keys() & {path.partition(".")[0] for path in examine(use.template.source).reads}
+        if not _is_result_of_end(use, loops[name])
+    )
+
+
+def _is_result_of_end(use: Use, loop: str) -> bool:
+    ends = use.step.ends if use.step is not None else None
+    return use.place is RenderedAt.AFTER and ends is not None and ends.text == loop
 
 
 def _with_sets(step: Step, names: frozenset[str]) -> Step:
@@ -77,9 +87,9 @@ def _with_set(arc: Arc, names: frozenset[str]) -> Arc:
     return replace(arc, set=(*passed, *arc.set)) if passed else arc
 
 
-def _with_results(step: Step, asked: frozenset[str]) -> Step:
+def _with_results(step: Step, iterators: frozenset[str]) -> Step:
     name = step.name
-    if name.text not in asked:
+    if name.text not in iterators:
         return step
     value = Value(f"{{{{ results[{name.text!r}] }}}}", {"": name.span})
     return replace(step, set=(*step.set, Assign(f"ctx.{results_name(name.text)}", value, name.span)))

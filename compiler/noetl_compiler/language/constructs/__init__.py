@@ -57,7 +57,7 @@ _CANONICAL: Mapping[str, str] = MappingProxyType(
 
 
 def below(key: Key) -> Construct | None:
-    """Return the construct that the value of a key is in canonical form, or that the items of its list are."""
+    """Return the construct of the value of a key, or of the items of its list; None for other values."""
     return _construct_in(key.type)
 
 

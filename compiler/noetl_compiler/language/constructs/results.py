@@ -43,7 +43,7 @@ OUTPUT = Key("output", _ABOUT, _OUTPUT)
 
 OUTPUT_SELECT = Key("output_select", _ABOUT_SELECT, Below("select"))
 RESULT = Key("result", _ABOUT, _OUTPUT)
-"""The same in a spec."""
+"""The key for the result in a spec."""
 
 DEFAULTS = (
     Key("idempotent", "False: no call inside may be repeated after its worker was lost.", Plain.FLAG),

@@ -1,0 +1,173 @@
+"""The part of a playbook's machine that runs the loops of steps: it cuts them into chunks and joins their reports."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Loop, Step
+from noetl_temporal.machine.commands import KeepValues
+from noetl_temporal.machine.errors import ProtocolError
+from noetl_temporal.machine.events import ChunkFinished, ChunkReport, ValuesKept
+from noetl_temporal.machine.failures import cancelled_outside, error_outcome, template_outcome
+from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.loops.chunks import begin_no_more, joined, take_report
+from noetl_temporal.machine.loops.offload import items_to_store, replace_by_refs
+from noetl_temporal.machine.loops.result import loop_end, too_large
+from noetl_temporal.machine.names import LOOP
+from noetl_temporal.machine.starting import Starting
+from noetl_temporal.machine.state import LoopProgress, Pending, StepRun
+from noetl_temporal.machine.steps import loops as step_loops
+from noetl_temporal.machine.steps.exits import in_time
+from noetl_temporal.machine.stored import logged_in
+from noetl_temporal.machine.tally import tallied
+from noetl_temporal.machine.tasks.pipeline import End
+
+__all__ = ["Looping"]
+
+
+class Looping(Starting):
+    """A machine whose steps may have loops, which run in chunks."""
+
+    def _begin_loop(self, run: StepRun) -> bool:
+        step = self.graph.steps[run.step]
+        assert step.loop is not None  # noqa: S101 - only a step with a loop is ready without a pipeline
+        try:
+            if run.loop is None:
+                if step_loops.open_loop(self._execution, step, step.loop, run, self.budget, self._limit) is None:
+                    self._ready(run)
+                    return False
+                if self._keeps_items(run):
+                    return False
+            elif not run.loop_event_id:
+                step_loops.emit_loop_started(self._execution, step, step.loop, run, run.loop)
+            self._begin_chunks(run, step, step.loop)
+        except templates.TemplateFailure as failure:
+            return self._loop_failed(run, failure)
+        return self._end_loop_when_over(run)
+
+    def _keeps_items(self, run: StepRun) -> bool:
+        """Store the items of a large loop before any of them begins; the run waits for that."""
+        progress = _loop_of(run)
+        given = items_to_store(progress, self._limit)
+        if given is None:
+            return False
+        id_ = fitted(f"{progress.id}:items")
+        self.state.pending[id_] = Pending("keep", run.id)
+        self._journal.send(KeepValues(id_, given, f"{progress.total:,} items of {run.step}"))
+        return True
+
+    def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
+        """Begin as many chunks as possible; the run stays ready if only the budget or calls in flight prevent more."""
+        progress = _loop_of(run)
+        while self._can_begin():
+            command = step_loops.begin_chunk(self._execution, step, loop, run, progress)
+            if command is None:
+                return
+            self.state.pending[command.chunk_id] = Pending("chunk", run.id)
+            self._journal.send(command)
+        if progress.ranges:
+            self._ready(run)
+
+    def _chunk_finished(self, run: StepRun, event: ChunkFinished, *, cancelled_here: bool) -> None:
+        step, progress, report = self.graph.steps[run.step], _loop_of(run), event.report
+        self.state.idle_starts = 0
+        self._forget_waits(event.chunk_id)
+        chunk = progress.chunks.pop(event.chunk_id)
+        step_loops.record_slot(self._execution, chunk.slot, report)
+        if report.status == "cancelled" and not cancelled_here:
+            progress.failure = cancelled_outside("loop")
+        goes_on = not self._is_stopped(run) and not _stops_iterations(step, progress, report)
+        take_report(progress, chunk, report, goes_on=goes_on)
+        for one in report.mistakes:
+            self._execution.host(step, run).warn(one.message, one.span)
+        is_ready = run.id in self.state.ready
+        if not goes_on:
+            self._cancel(progress.chunks)
+            if is_ready:
+                self.state.ready.remove(run.id)
+        elif progress.ranges and not is_ready:
+            self._ready(run)
+        self._end_loop_when_over(run)
+
+    def _end_loop_when_over(self, run: StepRun) -> bool:
+        """End the loop if no items are left and no chunk is in flight; True if it ended."""
+        step, progress = self.graph.steps[run.step], _loop_of(run)
+        if progress.chunks or progress.ranges:
+            return False
+        report = joined(progress)
+        run.loop_attempts, run.loop_retries = report.attempts, report.retries
+        run.loop_stats = step_loops.own_stats(progress, report)
+        self.state.inside = tallied(self.state.inside, report.steps)
+        self.state.left |= {name: record for name, (_, record) in report.left.items()}
+        end, host = self._loop_end(step, run, progress, report), self._execution.host(step, run)
+        try:
+            for _, target, value in report.assigns:
+                host.write([(target, value)])
+            host.emit_set([(target, value) for _, target, value in report.assigns])
+        except templates.TemplateFailure as failure:
+            end = end._replace(status="error", outcome={**end.outcome, **template_outcome(failure)})
+        self._end_loop(run, end)
+        return True
+
+    def _loop_end(self, step: Step, run: StepRun, progress: LoopProgress, report: ChunkReport) -> End:
+        """The end of a loop. If the loop itself failed, it fails even if failures of items are tolerated."""
+        refused = too_large(report.results, self._limit)
+        results = report.results if refused is None else []
+        end = loop_end(step, self.graph.names, results, report.stats, report.stored)
+        if self._is_stopped(run) and (report.status == "cancelled" or report.stats["skipped"]):
+            return end._replace(status="cancelled")
+        failure = progress.failure or report.failure or refused
+        return end if failure is None else end._replace(status="error", outcome={**end.outcome, **failure})
+
+    def _end_loop(self, run: StepRun, end: End) -> None:
+        step = self.graph.steps[run.step]
+        end = in_time(step, run, end)
+        row = step_loops.emit_loop_end(self._execution, step, run, end)
+        self._leave(run, end._replace(outcome=logged_in(end.outcome, row)), LOOP)
+
+    def _loop_failed(self, run: StepRun, failure: templates.TemplateFailure) -> bool:
+        """A template failed before the loop began, or there was no slot for a chunk; True if the run ended."""
+        step, outcome = self.graph.steps[run.step], template_outcome(failure)
+        if run.loop is None:
+            self._leave(run, End("error", outcome, None, failure.span or step.span))
+            return True
+        run.loop.failure = outcome
+        begin_no_more(run.loop)
+        return self._end_loop_when_over(run)
+
+    def _loop_stopped(self, run: StepRun) -> None:
+        if run.loop is not None:
+            begin_no_more(run.loop)
+            self._end_loop_when_over(run)
+            return
+        step = self.graph.steps[run.step]
+        outcome = error_outcome("cancelled", "cancelled before its loop began")
+        self._leave(run, End("cancelled", outcome, None, step.span))
+
+    def _chunks_of(self, run: StepRun) -> Iterable[str]:
+        return () if run.loop is None else tuple(run.loop.chunks)
+
+    def _items_kept(self, run: StepRun, event: ValuesKept) -> None:
+        """The items and scope of a loop were stored: drop them, unless that failed."""
+        if not event.error:
+            replace_by_refs(_loop_of(run), event.kept)
+        self._ready(run)
+
+    @abstractmethod
+    def _leave(self, run: StepRun, end: End, kind: str = "") -> None:
+        """End the run of a step."""
+
+
+def _loop_of(run: StepRun) -> LoopProgress:
+    if run.loop is None:
+        raise ProtocolError(f"{run.id} runs no loop")
+    return run.loop
+
+
+def _stops_iterations(step: Step, progress: LoopProgress, report: ChunkReport) -> bool:
+    """Whether no more items may begin: one failed under fail_fast, or the loop itself failed."""
+    is_fail_fast = step.loop is not None and step.loop.on_error == "fail_fast"
+    is_failed = progress.failure is not None or report.failure is not None
+    return is_failed or (is_fail_fast and report.failures.total > 0)
