@@ -16,7 +16,7 @@ from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG, cause_of
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.printable_stream import print_safely
 from noetl_temporal.cli.text_arguments import require_unicode
-from noetl_temporal.stack.errors import NoSuchRunError, NotStartedError, StackError, WrongArgumentError
+from noetl_temporal.stack.errors import NoStackError, NoSuchRunError, NotStartedError, StackError, WrongArgumentError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.tracing import export_all
 
@@ -193,7 +193,7 @@ def _report_error(raised: BaseException) -> int:
     return FAILED
 
 
-_WRONG = (NotStartedError, NoSuchRunError, WrongArgumentError)
+_WRONG = (NoStackError, NotStartedError, NoSuchRunError, WrongArgumentError)
 
 
 def _stack_folder_error(error: OSError) -> Exception:

@@ -11,7 +11,7 @@ import click
 
 from noetl_activities.variables import ADDRESS_VARIABLE, DSN_VARIABLE, HOME_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.stack.errors import NotStartedError, StackError
+from noetl_temporal.stack.errors import NoStackError, NotStartedError, StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.process import FOR_THE_OWNER
 from noetl_temporal.stack.use import Use, running, use
@@ -96,13 +96,13 @@ def deployment_to_submit() -> Deployment:
 
 
 def running_deployment() -> Deployment:
-    """Return the deployment that is running; the environment then names it. Raises StackError if there is none."""
+    """Return the deployment that is running; the environment then names it. Raises NoStackError if there is none."""
     if _is_cluster_set():
         return Deployment()
     home = Home()
     found = running(home)
     if found is None:
-        raise StackError(_none_is_running(home))
+        raise NoStackError(_none_is_running(home))
     _set_environment(home, found)
     return Deployment(found.ui)
 

@@ -57,7 +57,7 @@ async def add_events(connection: Connection, run: WorkflowRun, rows: Sequence[Ev
     if len(stored) < len(rows):
         await _compare(connection, stream, rows, checksums)
     has_context = any("_step_results" in (row.context or {}) for row in rows)
-    await connection.execute(sql.query("project"), execution_id, len(rows), has_context)
+    await connection.execute(sql.query("project"), execution_id, taken + len(rows), has_context)
 
 
 async def _compare(connection: Connection, stream: str, rows: Sequence[EventRow], checksums: Sequence[str]) -> None:
@@ -76,11 +76,11 @@ async def _compare(connection: Connection, stream: str, rows: Sequence[EventRow]
 
 
 async def _locked(connection: Connection, execution_id: int) -> tuple[int, int | None, int]:
-    """Lock an execution until the transaction ends; return its catalog id, parent and number of positions."""
+    """Lock an execution until the transaction ends; return its catalog id, parent and last position."""
     record = await connection.fetchrow(sql.query("lock_execution"), execution_id)
     if record is None:
         raise UnknownExecutionError(f"execution {execution_id}: {UnknownExecutionError.__doc__}")
-    return record["catalog_id"], record["parent_execution_id"], record["events"]
+    return record["catalog_id"], record["parent_execution_id"], record["taken"]
 
 
 def _columns(row: EventRow, checksum: str) -> tuple[Json, ...]:

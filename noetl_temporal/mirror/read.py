@@ -257,7 +257,9 @@ class EventTail:
     """The events of one execution as they are stored, each once.
 
     An event may be stored after one that happened later: what an attempt did is known when its call has ended. So a
-    tail goes by ``position``, which rises in the order of storing. ``has_ended`` when it has read the last.
+    tail goes by ``position``, which rises in the order of storing. Events that a crash of Postgres undid are stored
+    again: they are known by their ``stream_version``, in whose order those of a stream are stored. ``has_ended`` when
+    it has read the last.
     """
 
     def __init__(self, execution_id: int) -> None:
@@ -265,14 +267,18 @@ class EventTail:
         self.has_ended = False
         self._turn = 0
         self._position = 0
+        self._versions: dict[str, int] = {}
 
     async def read(self, database: Database) -> list[Event]:
         """What is new since the last call, in the order it happened."""
         records = await database.fetch(sql.query("events_since"), self._execution_id, self._position)
+        fresh = [record for record in records if record["stream_version"] > self._versions.get(record["stream_id"], 0)]
         for record in records:
             self._position = max(self._position, record["position"])
             self._take(record["event_id"], record["event_type"])
-        return [_event(record) for record in records]
+            stream = record["stream_id"]
+            self._versions[stream] = max(self._versions.get(stream, 0), record["stream_version"])
+        return [_event(record) for record in fresh]
 
     def _take(self, id_: int, event_type: str) -> None:
         if id_ > self._turn and event_type in (RESUMED, *LAST_EVENTS):

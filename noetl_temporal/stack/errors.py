@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["BusyError", "CrashedError", "NoSuchRunError", "NotStartedError", "StackError", "WrongArgumentError"]
+__all__ = [
+    "BusyError",
+    "CrashedError",
+    "NoStackError",
+    "NoSuchRunError",
+    "NotStartedError",
+    "StackError",
+    "WrongArgumentError",
+]
 
 # A Go program that panics says why first, then where; a log of ours says it last.
 _CAUSE = re.compile(r"panic: .*|.*address already in use.*|.*(?:FATAL|Error|error):? .*")
@@ -25,6 +33,10 @@ class NoSuchRunError(StackError):
 
 class NotStartedError(StackError):
     """A run was not started, because there is no stack for it."""
+
+
+class NoStackError(StackError):
+    """A command needs a deployment, and none is running."""
 
 
 class WrongArgumentError(StackError):

@@ -10,10 +10,13 @@ from typing import Any
 import asyncpg
 import pytest
 
+from noetl_temporal.mirror.read import EventTail
+from noetl_temporal.mirror.store import open_store
 from noetl_temporal.stack.leftovers import recorded_processes
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import ROOT, Api, Site
 from tests.acceptance.test_pagination import ASSESSMENTS, SIZES_AND_PAGES
+from tests.mirror.recorded import read, rows_of
 
 pytestmark = pytest.mark.stack
 
@@ -87,3 +90,28 @@ def test_a_run_whose_own_stack_falls(bare: Site, api: Api) -> None:
     assert "the run continues when its stack is up" in told["reason"]
     assert f"to find out: noetl status {told['execution_id']}" in errors
     assert "Traceback" not in errors
+
+
+async def test_a_tail_has_each_row_once_after_postgres_lost_the_last_ones(bare: Site) -> None:
+    """The mirror's commits are asynchronous. What a crash undoes is stored again, here in another order."""
+    playbook, loop = read("pages")
+    execution_id = rows_of(playbook)[0].execution_id
+    tail = EventTail(execution_id)
+    try:
+        assert bare.noetl("dev", "up").returncode == 0
+        async with open_store(bare.addresses().postgres) as store:
+            await store.ingest(playbook.run, playbook.events()[:5])
+            await store.ingest(loop.run, loop.events())
+            seen = await tail.read(store.pool)
+            os.kill(pid_of(bare, "unix_socket_directories="), signal.SIGKILL)
+            store.pool.terminate()
+        assert wait_until(lambda: bare.home.owner() is None, 60)
+        assert bare.noetl("dev", "up").returncode == 0
+        async with open_store(bare.addresses().postgres) as store:
+            await store.ingest(playbook.run, playbook.events())
+            await store.ingest(loop.run, loop.events())
+            seen += await tail.read(store.pool)
+    finally:
+        bare.noetl("dev", "down")
+    stored = [row.event_id for row in [*rows_of(playbook), *rows_of(loop)]]
+    assert sorted(event.event_id for event in seen) == sorted(stored)

@@ -176,3 +176,12 @@ def test_no_help_of_a_command_is_cut_off_in_the_list_of_its_group() -> None:
 def test_a_folder_without_a_stack_is_named(bare: Site) -> None:
     told = bare.noetl("status").stderr
     assert f"no stack is running for {bare.folder.resolve()}: start it with `noetl dev up`, or" in told
+
+
+@pytest.mark.parametrize(
+    "args", [["status"], ["wait", "769947972797655783"], ["register", str(ROOT / "dev/examples/hello.yaml")]]
+)
+def test_a_command_that_needs_a_stack_ends_with_2_without_one(bare: Site, args: list[str]) -> None:
+    done = bare.noetl(*args)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "no stack is running" in done.stderr

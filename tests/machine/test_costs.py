@@ -18,6 +18,7 @@ from noetl_temporal.machine.events import Continued, Event, Started, ToolFinishe
 from noetl_temporal.machine.loops import host
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.regions.machine import RegionMachine
 
 from .driver import ok, run_text
 from .playbooks import playbook, step
@@ -77,6 +78,19 @@ def test_a_pipeline_is_made_once_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     made = counted(monkeypatch, engine, "Pipeline")
     run_text(loop(ITEMS), lambda _: None)
     assert len(made) == ITEMS
+
+
+def test_a_fact_settles_only_the_iterations_that_it_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settling copies the whole iteration, if the run has stored values."""
+    settled = counted(monkeypatch, RegionMachine, "settle")
+    steps = (
+        f"  - step: start\n    loop: {{in: '{{{{ range({ITEMS}) | list }}}}', iterator: item, "
+        f"spec: {{mode: parallel, max_in_flight: {ITEMS}}}}}\n    next: {{arcs: [{{step: load}}]}}\n"
+        "  - {step: load, tool: {kind: noop}, next: {arcs: [{step: met}]}}\n"
+        "  - {step: met, tool: {kind: noop}, spec: {end_loop: start}}\n"
+    )
+    run_text(playbook(steps), lambda call: ok())
+    assert ITEMS <= len(settled) <= 6 * ITEMS
 
 
 def test_every_event_and_call_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -372,10 +372,10 @@ class LoopMachine(Engine[LoopState, Iteration]):
     def _settle_inside(self) -> bool:
         ended = False
         for id_, machine in list(self._inside()):
-            if self._lacks_value(id_):
+            if self._lacks_value(id_) or (machine.has_settled and id_ not in self.state.readers):
                 continue
             self._start_reading(id_)
-            run = self._runs[id_]
+            run = self._runs[id_]  # a checkpoint copies it, with all of the iteration
             machine.settle()
             if machine.end is not None:
                 ended = True

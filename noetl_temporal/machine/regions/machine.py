@@ -147,6 +147,18 @@ class RegionMachine(Machine):
         run = StepRun(id=id_, event_id=self._iteration.event_id, started=0, step=step.name)
         return replace(step, loop=None, route=enter), run
 
+    @property
+    def has_settled(self) -> bool:
+        """Whether ``settle`` would change nothing, because the iteration waits for facts."""
+        state, outer = self.state, self._outer.state
+        return (
+            state.phase == "running"
+            and bool(self._running)
+            and not (state.ready or state.arrivals or state.waiting or state.stop)
+            and (state.holding, state.pause) == (outer.holding, outer.pause)
+            and not any(run.inner or (run.held and run.held.retry) for run in state.runs.values())
+        )
+
     def settle(self) -> None:
         """Start runs and calls that may start now."""
         self.state.holding, self.state.pause = self._outer.state.holding, self._outer.state.pause

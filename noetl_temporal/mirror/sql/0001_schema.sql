@@ -43,7 +43,7 @@ CREATE TABLE noetl.execution (
     created_at          TIMESTAMP NOT NULL DEFAULT (now() AT TIME ZONE 'utc'),
     updated_at          TIMESTAMP NOT NULL DEFAULT (now() AT TIME ZONE 'utc'),
     state               JSONB,
-    events              BIGINT NOT NULL DEFAULT 0 -- how many positions its events have taken
+    events              BIGINT NOT NULL DEFAULT 0 -- the last position that its events have taken
 );
 CREATE INDEX execution_start_time ON noetl.execution (start_time DESC);
 CREATE INDEX execution_parent ON noetl.execution (parent_execution_id);

@@ -149,8 +149,13 @@ VALUES ($1, $2, $3, 'RUNNING', $4, $4, $5)
 ON CONFLICT DO NOTHING
 
 -- name: lock_execution
--- Its events are stored one transaction after another, so that their positions are committed in order.
-SELECT catalog_id, parent_execution_id, events FROM noetl.execution WHERE execution_id = $1 FOR UPDATE
+-- Its events are stored one transaction after another, so that their positions are committed in order. A crash of Postgres
+-- undoes the last of them (store.py), and readers may have seen their positions. It ends all connections, too. So one that began
+-- after the last events were stored leaves out a position for each microsecond between: fewer events may have been lost.
+SELECT catalog_id, parent_execution_id, events + greatest(0, (
+    SELECT extract(epoch FROM backend_start AT TIME ZONE 'utc' - CASE WHEN events > 0 THEN updated_at ELSE start_time END) * 1000000
+    FROM pg_stat_get_activity(pg_backend_pid())))::bigint AS taken
+FROM noetl.execution WHERE execution_id = $1 FOR UPDATE
 
 -- name: add_events
 -- The ids of those that were not there yet. One that was there is compared by the caller (event_table.py). The positions are
@@ -190,7 +195,7 @@ WHERE execution_id = $1 AND event_id = ANY($2::bigint[])
 -- name: project
 -- The execution's last event; its status is that of the last event that begins, pauses or ends it, in whatever order runs are
 -- read. One with a held step is paused. state is what the last event with the context of the playbook tells, as upstream names it,
--- where such an event is among those that were added ($3). $2 positions were taken.
+-- where such an event is among those that were added ($3). $2 positions are taken.
 WITH told AS (
     SELECT context, context->'_step_results' AS steps FROM noetl.event
     WHERE execution_id = $1 AND context ? '_step_results' AND $3
@@ -220,7 +225,7 @@ SET last_event_id = last.event_id,
                   WHEN turn.event_type = 'playbook.paused' OR held.is_any THEN 'PAUSED' ELSE 'RUNNING' END,
     end_time = CASE WHEN turn.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN turn.created_at END,
     error = turn.error,
-    events = x.events + $2,
+    events = $2,
     state = CASE WHEN told.context IS NULL THEN x.state ELSE jsonb_build_object(
         'workload', told.context->'workload', 'variables', told.context->'vars', 'step_results', told.steps,
         'completed_steps', (SELECT coalesce(jsonb_agg(step ORDER BY step), '[]') FROM jsonb_each(told.steps) AS one (step, facts)
