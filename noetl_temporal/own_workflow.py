@@ -1,6 +1,8 @@
-"""What a workflow knows of itself."""
+"""What a workflow knows of itself and of its children."""
 
 from __future__ import annotations
+
+import asyncio
 
 import msgspec
 from temporalio import workflow
@@ -9,7 +11,7 @@ from noetl_temporal.ids import scheduled_execution_id
 from noetl_temporal.naming import child_workflow_id
 from noetl_temporal.run_input import RunInput
 
-__all__ = ["child_id_below", "identified", "now", "own_child_id"]
+__all__ = ["cancel_child", "child_id_below", "identified", "now", "own_child_id"]
 
 
 def now() -> int:
@@ -34,3 +36,13 @@ def own_child_id(id_: str) -> str:
 def child_id_below(workflow_id: str, id_: str) -> str:
     """The workflow id of the child of that workflow that performs a command with this id."""
     return child_workflow_id(workflow_id, *id_.split("/"))
+
+
+def cancel_child(workflow_id: str) -> None:
+    """Cancel a child that has started, in whichever run it is. Its caller still waits for its end.
+
+    The SDK sends the cancel of a child's handle to the first run of the child, and the server drops it there if that
+    run has continued as new.
+    """
+    request = asyncio.create_task(workflow.get_external_workflow_handle(workflow_id).cancel())
+    request.add_done_callback(lambda sent: sent.cancelled() or sent.exception())  # it fails if the child has ended

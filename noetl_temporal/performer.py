@@ -61,7 +61,7 @@ from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, Tim
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, queue_of, summary
 from noetl_temporal.orphans import start_terminating_orphans
-from noetl_temporal.own_workflow import now, own_child_id
+from noetl_temporal.own_workflow import cancel_child, now, own_child_id
 from noetl_temporal.steady_time import steady_end
 from noetl_temporal.stored_values import loaded_fact, start_load, start_store, stored_fact
 from noetl_temporal.sub_playbooks import Caller, SubPlaybooks, playbook_finished
@@ -325,8 +325,14 @@ class Performer:
             return
         if id_ in self._started_at and self._started_at[id_] == _workflow_task():
             self._late_cancels.append(id_)
+        elif (child := self._running_child(id_)) is not None:
+            cancel_child(child)
         else:
             self._tasks[id_].cancel()
+
+    def _running_child(self, id_: str) -> str | None:
+        """The workflow id of the chunk or called playbook, once it has started."""
+        return own_child_id(id_) if id_ in self._chunks else self._sub_playbooks.running(id_)
 
     def _track_carrier(self, id_: str, task: _Task, fact: Callable[[_Task], Event | None]) -> None:
         """Track a call or loop, whose command carries events."""

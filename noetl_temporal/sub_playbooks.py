@@ -40,7 +40,7 @@ from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.events import Event, ToolFinished
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.naming import DETACHED_MEMO, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, PLAYBOOK_WORKFLOW
-from noetl_temporal.own_workflow import child_id_below, now
+from noetl_temporal.own_workflow import cancel_child, child_id_below, now
 from noetl_temporal.priorities import priority_of
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.search_attributes import attributes_of_run
@@ -92,8 +92,13 @@ class SubPlaybooks:
         """The ids of the workflows that are waited for, in order."""
         return sorted(self._waited)
 
+    def running(self, call_id: str) -> str | None:
+        """The id of the workflow that the call waits for, None before it has started."""
+        workflow_id = child_id_below(self._caller.workflow_id, call_id)
+        return workflow_id if workflow_id in self._waited else None
+
     def start(self, call: ToolCall) -> asyncio.Task[ToolReport]:
-        """Call a playbook. The task ends with the call; cancelling it cancels the child, and still waits for it."""
+        """Call a playbook. The task ends with the call; a child that has started is cancelled by ``cancel_child``."""
         return asyncio.create_task(self._call(call))
 
     async def _call(self, call: ToolCall) -> ToolReport:
@@ -115,7 +120,7 @@ class SubPlaybooks:
         self._waited.add(workflow_id)
         self._on_started(workflow_id)
         try:
-            return await _ended(child, call, facts)
+            return await _ended(child, call, facts, workflow_id)
         finally:
             self._waited.discard(workflow_id)
 
@@ -207,11 +212,11 @@ class SubPlaybooks:
         )
 
 
-async def _ended(child: _Child, call: ToolCall, facts: dict[str, Json]) -> PlainOutcome:
+async def _ended(child: _Child, call: ToolCall, facts: dict[str, Json], workflow_id: str) -> PlainOutcome:
     """The outcome of a child; after the call's timeout it is cancelled. Raises the error of one that was cancelled for
     any other reason.
     """
-    limit = _Limit(child, call.timeout)
+    limit = _Limit(workflow_id, call.timeout)
     try:
         return {"status": "ok", "result": (await child).result, "meta": facts}
     except ChildWorkflowError as error:
@@ -227,15 +232,15 @@ async def _ended(child: _Child, call: ToolCall, facts: dict[str, Json]) -> Plain
 class _Limit:
     """Cancels a child when its time is up."""
 
-    def __init__(self, child: _Child, seconds: float | None) -> None:
-        self._child = child
+    def __init__(self, workflow_id: str, seconds: float | None) -> None:
+        self._workflow_id = workflow_id
         self.has_passed = False
         loop = asyncio.get_running_loop()
         self._timer = None if seconds is None else loop.call_later(seconds, self._cancel_after_timeout)
 
     def _cancel_after_timeout(self) -> None:
         self.has_passed = True
-        self._child.cancel()
+        cancel_child(self._workflow_id)
 
     def end(self) -> None:
         """The child has ended."""

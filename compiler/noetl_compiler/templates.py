@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import nearest_name
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.graph.contents import at, key_in
 from noetl_compiler.language.quantities import FALSE_WORDS
@@ -130,8 +130,7 @@ def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -
 
 def hint_for(source: str, scope: Mapping[str, Any], path: str) -> str:
     """``did you mean "count"?`` for the undefined path ``start.cuont`` of this template, or ``""``."""
-    name = path.rpartition(".")[2]
-    return nearest(name, _missing_path(source, scope, name)[1])
+    return _hint(*_missing_path(source, scope, path.rpartition(".")[2]))
 
 
 def paths(source: str) -> tuple[str, ...]:
@@ -186,7 +185,7 @@ def _failure(
     where = f" (line {program.line_of(error)} of the text)" if "\n" in source.strip() else ""
     if isinstance(error, UndefinedNameError):
         path, names = _missing_path(source, scope, error.name)
-        hint = nearest(error.name, names)
+        hint = _hint(path, names)
         return TemplateFailure(f'"{path}" is undefined{f": {hint}" if hint else ""}{where}', span, path)
     if isinstance(error, TemplateFailure):  # of a value that the scope cannot give
         return TemplateFailure(f"{error.message}{where}", span)
@@ -195,6 +194,12 @@ def _failure(
     if isinstance(error, RecursionError):
         return TemplateFailure(f"the template recurses too deeply{where}", span)
     return TemplateFailure(f"the template fails: {type(error).__name__}: {error}{where}", span)
+
+
+def _hint(path: str, names: Mapping[str, Any]) -> str:
+    """Return the hint for an undefined path; ``names`` are defined in the place of its last name."""
+    within, _, name = path.rpartition(".")
+    return nearest_name(name, names, within) if within else nearest_name(name, names)
 
 
 def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str, Mapping[str, Any]]:

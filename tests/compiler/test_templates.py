@@ -131,6 +131,11 @@ FAILURES = [
     ("{{ nope }}", '"nope" is undefined', "nope"),
     ("{{ workload.nope.deeper }}", '"workload.nope" is undefined', "workload.nope"),
     ("{{ workload.api_ur }}", '"workload.api_ur" is undefined: did you mean "api_url"?', "workload.api_ur"),
+    (
+        "{{ workload.deep.a_b }}",
+        '"workload.deep.a_b" is undefined: write workload.deep["a b"] for "a b"',
+        "workload.deep.a_b",
+    ),
     ("{{ rows[5].id }}", '"5" is undefined', "5"),
     ("{{ none.x }}", '"x" is undefined', "x"),
     ("a\n\n{{ nope }}", '"nope" is undefined (line 3 of the text)', "nope"),

@@ -189,6 +189,13 @@ def test_what_a_name_was_probably_meant_to_be(text: str, hint: str) -> None:
         ),
         (one("{kind: noop, message: '{{ ctx.far_away }}'}"), "set it before it is read"),
         (one("{kind: noop, message: '{{ workload.knwon }}'}"), 'did you mean "known"?'),
+        (
+            steps(
+                "{step: step-one, tool: {kind: noop}, next: {arcs: [{step: last}]}}",
+                "{step: last, tool: {kind: noop, message: '{{ step_one }}'}}",
+            ),
+            'write results["step-one"] for "step-one"',
+        ),
     ],
 )
 def test_what_to_do_about_a_name(text: str, hint: str) -> None:

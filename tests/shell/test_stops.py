@@ -21,6 +21,7 @@ POLLS = """\
         kind: noop
         spec: {policy: {rules: [{when: "{{ true }}", then: {do: jump, to: poll}}]}}
 """
+LOOPED = POLLS.replace("start\n", "start\n    loop: {in: [1], iterator: n}\n")
 PAGES = """\
   - step: start
     tool:
@@ -66,7 +67,7 @@ def calls_after_the_stop(history: WorkflowHistory) -> list[str]:
     return calls
 
 
-@pytest.mark.parametrize("workflow", [POLLS, PAGES], ids=["poll", "pages"])
+@pytest.mark.parametrize("workflow", [POLLS, PAGES, LOOPED], ids=["poll", "pages", "loop"])
 @pytest.mark.parametrize("events", [60, 100_000], ids=["short runs", "one run"])
 async def test_a_cancel_is_not_lost(shell: Shell, monkeypatch: pytest.MonkeyPatch, workflow: str, events: int) -> None:
     monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", events)

@@ -189,6 +189,41 @@ async def test_a_call_times_out_with_its_child(shell: Shell, servers: Addresses)
     assert sorted(status for _, status in told.values()) == ["CANCELLED", "FAILED"]
 
 
+POLLING = """\
+workflow:
+  - step: start
+    tool:
+      - name: poll
+        kind: noop
+        spec: {policy: {rules: [{when: "{{ true }}", then: {do: jump, to: poll}}]}}
+"""
+
+
+async def test_a_cancel_reaches_a_child_that_has_continued_as_new(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    calls = Calls()
+    async with shell.client(calls) as client:
+        handle = await submit(client, CALL % "", POLLING)
+        await calls.wait_for(60)
+        runs = await children(client, handle)
+        assert len(runs) > 1
+        await handle.cancel()
+        assert (await handle.result()).status == "cancelled"
+        assert (await (await client.handle(runs[0].id)).result()).status == "cancelled"
+
+
+async def test_a_timeout_ends_a_child_that_has_continued_as_new(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    async with shell.client(Calls()) as client:
+        handle = await submit(client, CALL % ", timeout: 5", POLLING)
+        found = await handle.result()
+        runs = await children(client, handle)
+    assert len(runs) > 1
+    assert (found.status, found.failures.kept[0].kind) == ("failed", "timeout")
+
+
 async def test_a_child_that_is_cancelled_from_outside_fails_its_call(shell: Shell) -> None:
     calls = _Waiting()
     async with shell.client(calls) as client:

@@ -8,7 +8,7 @@ errors.
 from __future__ import annotations
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import nearest_name
 from noetl_compiler.language.defaults import ENTRY_STEP
 from noetl_compiler.language.names import COUNTS, ITERATION, OUTCOME, WORKLOAD
 from noetl_compiler.report import Report
@@ -101,12 +101,13 @@ def _report_below(head: str, name: str, use: Use, known: frozenset[str], names: 
     message = f'"{path}" is not defined here'
     of_step = f"the result of the step is results.{head}" if head in names.results and head != "results" else ""
     if head in _ONLY_PLAYBOOK and not use.is_predicate:
-        report.error(Code.UNDEFINED_NAME, span, message, nearest(name, known) or of_step or _ONLY_PLAYBOOK[head])
+        hint = nearest_name(name, known, head) or of_step or _ONLY_PLAYBOOK[head]
+        report.error(Code.UNDEFINED_NAME, span, message, hint)
     else:
-        hint = nearest(name, known) or of_step or _OTHERWISE.get(head, "")
+        hint = nearest_name(name, known, head) or of_step or _OTHERWISE.get(head, "")
         report.warning(Code.UNDEFINED_NAME, span, message, hint)
 
 
 def _nearest(name: str, known: frozenset[str]) -> str:
     """Return the hint for a similar name. So many names are defined that only a very similar one is suggested."""
-    return nearest(name, known, alike=0.75)
+    return nearest_name(name, known, alike=0.75)
