@@ -14,6 +14,7 @@ from noetl_activities.testing import FakeTool
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.control_requests import OpenWaits
+from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.packed_trail import PackedTrail
 from noetl_temporal.stack.addresses import Addresses
@@ -95,9 +96,11 @@ async def recorded(handle: RunHandle) -> None:
 
 
 async def test_a_value_is_loaded_while_a_query_is_answered(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
-    def answered_slowly(*found: Any) -> OpenWaits:
+    of = OpenWaits.of
+
+    def answered_slowly(state: PlaybookState) -> OpenWaits:
         time.sleep(0.3)  # blocks the workflow alone
-        return OpenWaits(*found)
+        return of(state)
 
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=TOOLS)
     handle = await submit(client, REVIEW_OF_LARGE)
@@ -107,7 +110,7 @@ async def test_a_value_is_loaded_while_a_query_is_answered(servers: Addresses, m
         await until_pending(handle, 0)
     waits = asyncio.create_task(handle.waits())  # comes with the workflow task that loads the value
     with monkeypatch.context() as patch:
-        patch.setattr("noetl_temporal.workflows.OpenWaits", answered_slowly)
+        patch.setattr(OpenWaits, "of", answered_slowly)
         async with all_served(client):
             await waits
             async with asyncio.timeout(30):
