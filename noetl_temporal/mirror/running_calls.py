@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -44,6 +44,13 @@ MAX_CALLS = 100
 """Calls of one run that are shown."""
 
 _ENDED = {"error": "FAILED", "lost": "FAILED", "ok": "COMPLETED"}
+_WAITING: Mapping[int, str] = {
+    PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED: "PENDING",
+    PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED: "PAUSED",
+}
+"""Status of an attempt that does not run, by the state of its activity. Somebody has paused it in Temporal itself, or
+it waits until it is due.
+"""
 
 
 class RunningCalls:
@@ -123,12 +130,13 @@ def _rows(call: dict[str, Json], seen: PendingActivityInfo, details: Json) -> li
     records = records_of(records_in(details))
     rows = [_row(call, record) for record in records]
     last = records[-1]["number"] if records else 0
-    is_waiting = seen.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+    status = _WAITING.get(seen.state, "STARTED")
     if records and not records[-1].get("ended"):
-        rows[-1] |= {"status": "STARTED", "worker_id": seen.last_worker_identity}
+        is_paused = status == "PAUSED"
+        rows[-1] |= {"status": status if is_paused else "STARTED", "worker_id": seen.last_worker_identity}
         return rows
-    row = {**_place(call), "attempt": last + 1, "status": "PENDING" if is_waiting else "STARTED"}
-    if is_waiting:
+    row = {**_place(call), "attempt": last + 1, "status": status}
+    if status in _WAITING.values():
         return [*rows, row | {"due_at": _time(seen.next_attempt_schedule_time)}]
     return [*rows, row | {"started_at": _time(seen.last_started_time), "worker_id": seen.last_worker_identity}]
 

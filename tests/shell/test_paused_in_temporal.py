@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import asyncpg
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import (
@@ -27,6 +28,7 @@ from tests.shell.conftest import Shell
 from tests.shell.test_pauses import STEPS, Gate, logged, status_in_log, until
 
 NAMESPACE = "default"
+PAUSED_ATTEMPTS = "SELECT count(*) FROM noetl.running_attempt WHERE execution_id = $1 AND status = 'PAUSED'"
 
 
 async def pause_workflow(client: Client, workflow_id: str) -> None:
@@ -129,6 +131,16 @@ async def status_of(servers: Addresses, runs: Runs, handle: RunHandle) -> str:
         return (await describe_run(runs, handle, log, None)).status
 
 
+async def attempt_is_paused_in_log(servers: Addresses, handle: RunHandle) -> None:
+    connection = await asyncpg.connect(servers.postgres)
+    try:
+        async with asyncio.timeout(30):
+            while await connection.fetchval(PAUSED_ATTEMPTS, handle.execution_id) != 1:
+                await asyncio.sleep(0.1)
+    finally:
+        await connection.close()
+
+
 async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> None:
     gate = Gate()
     async with logged(servers, gate) as client, mirroring(client.temporal, servers.postgres):
@@ -152,6 +164,7 @@ async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> 
             while handle.execution_id not in [run.execution_id for run in await bare.list(status="paused")]:
                 await asyncio.sleep(0.1)
         assert handle.execution_id not in [run.execution_id for run in await bare.list(status="running")]
+        await attempt_is_paused_in_log(servers, handle)
         await service.unpause_activity(
             UnpauseActivityRequest(namespace=NAMESPACE, execution=execution, id=call.activity_id)
         )

@@ -1,6 +1,7 @@
 -- Attempts of calls that are in progress: what the server tells of pending activities (running_calls.py). History has them when
 -- their call ends; then they are rows of noetl.event, and leave this table. It is not derived from history, and a rebuild leaves it.
--- status is STARTED, FAILED, CANCELLED or, for an attempt that waits until due_at, PENDING. task_event_id is the row that began the task.
+-- status is STARTED, FAILED, CANCELLED or, for an attempt that waits until due_at, PENDING; PAUSED for one that was paused in Temporal
+-- itself. task_event_id is the row that began the task.
 CREATE TABLE noetl.running_attempt (
     namespace     TEXT NOT NULL,
     workflow_id   TEXT NOT NULL,
