@@ -1,4 +1,6 @@
-"""Which values of a credential are secret: all except those of the fields listed here."""
+"""Which values of a credential are secret: all except those of the fields listed here, where only the password and the
+query of a URL are.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,9 @@ def secrets_of(credential: Credential, known: frozenset[str]) -> frozenset[str]:
             waiting.extend(cast("Mapping[str, Any]", value).items())
         elif isinstance(value, list | tuple):
             waiting.extend((name, one) for one in cast("list[Any]", value))
-        elif name not in _PUBLIC and isinstance(value, str | int | float) and not isinstance(value, bool):
-            found.update(_parts(str(value)))
+        elif isinstance(value, str | int | float) and not isinstance(value, bool):
+            parts = _parts(str(value))
+            found.update(parts - {str(value)} if name in _PUBLIC else parts)
     found.update(_login(credential))
     found.discard("")
     if len(found) > MAX_SECRETS or sum(map(len, found)) > MAX_CHARACTERS:

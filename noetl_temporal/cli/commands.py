@@ -12,7 +12,8 @@ from typing import NamedTuple, NoReturn
 
 import click
 
-from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG, cause_of
+from noetl_temporal.cli.command_errors import cause_of
+from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.printable_stream import print_safely
 from noetl_temporal.cli.text_arguments import require_unicode

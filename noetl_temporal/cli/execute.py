@@ -17,10 +17,10 @@ import click
 from temporalio.service import RPCError
 
 from noetl_compiler.graph import Json
+from noetl_temporal.cli.command_errors import OutcomeUnknownError, cause_of
 from noetl_temporal.cli.connection import Deployment
 from noetl_temporal.cli.credentials import check_names, check_names_of_workers
 from noetl_temporal.cli.event_log import EventLog, open_event_log
-from noetl_temporal.cli.exits import OutcomeUnknownError, cause_of
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import caught_interrupts
 from noetl_temporal.cli.playbook import Playbook, check_support

@@ -1,40 +1,12 @@
-"""How commands end: exit statuses (the README explains them), and errors that several commands share."""
+"""The exit statuses of commands; the README explains them. Nothing may be imported here: the command needs them before
+its imports are done.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
-import click
-
-if TYPE_CHECKING:
-    from noetl_temporal.cli.run_report import RunSummary
-
-__all__ = ["FAILED", "INTERRUPTED", "UNKNOWN", "WRONG", "OutcomeUnknownError", "cause_of"]
+__all__ = ["FAILED", "INTERRUPTED", "UNKNOWN", "WRONG"]
 
 FAILED = 1
 WRONG = 2
 UNKNOWN = 3
 INTERRUPTED = 130
-
-
-class OutcomeUnknownError(click.ClickException):
-    """The run was, or may have been, submitted, and its end was not seen.
-
-    ``summary`` has what is known of the run; its ``reason`` says why the outcome is unknown.
-    """
-
-    exit_code = UNKNOWN
-
-    def __init__(self, summary: RunSummary) -> None:
-        super().__init__(
-            f"{summary.reason}\nThe outcome of the run is unknown; to find out: noetl status {summary.execution_id}"
-        )
-        self.summary = summary
-
-
-def cause_of(error: BaseException) -> BaseException:
-    """Return the error inside the exception groups of task groups, if each group has only one; else the group."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    group = cast("BaseExceptionGroup[BaseException]", error)
-    return cause_of(group.exceptions[0]) if len(group.exceptions) == 1 else group

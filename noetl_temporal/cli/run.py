@@ -167,7 +167,7 @@ class _Report:
             click.echo("stopped before a run was submitted: nothing was started", err=True)
             self._was_interrupted = True
         elif self._shown.status == "unknown":
-            from noetl_temporal.cli.exits import OutcomeUnknownError
+            from noetl_temporal.cli.command_errors import OutcomeUnknownError
 
             raise OutcomeUnknownError(self._shown)
 
