@@ -6,15 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl_compiler import compile_or_raise
-from noetl_temporal.machine.call import ToolCall, ToolReport
+from noetl_temporal.machine.call import Part, StoredRef, ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, ChunkInput, Command, Finish, RunChunk
-from noetl_temporal.machine.events import Continued, Started, ToolFinished
+from noetl_temporal.machine.events import CancelRequested, Continued, Resumed, Started, ToolFinished, ValueLoaded
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.stored import load_id
 
 from .driver import error, ok, report_of
 
-__all__ = ["Claiming", "Table"]
+__all__ = ["Claiming", "Table", "cancel_while_claiming", "stored"]
+
+_STORED = StoredRef((Part("rows"),), 100_000, is_one=True)
 
 
 class Table:
@@ -99,3 +102,22 @@ class Claiming:
     def restore(self) -> None:
         """Go on from the snapshot."""
         self.machine = loop_machine(self.given, self.machine.snapshot())
+
+
+def stored() -> ToolReport:
+    """The report of a statement whose rows are stored."""
+    return ToolReport({"status": "ok"}, stored=_STORED)
+
+
+def cancel_while_claiming(claiming: Claiming, *, restored: bool) -> None:
+    """Cancel while the only claim is in flight, which then returns stored rows, and answer all calls that follow."""
+    [claim] = claiming.calls.values()
+    rows = claiming.table.answer(claim).outcome["result"]
+    claiming.feed(CancelRequested(claiming.at + 1))
+    claiming.answer("claim", stored())
+    if restored:
+        claiming.restore()
+        claiming.feed(Resumed(claiming.at))
+    claiming.feed(ValueLoaded(claiming.at, load_id(_STORED), rows))
+    while claiming.calls:
+        claiming.answer("")

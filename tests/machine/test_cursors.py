@@ -9,19 +9,16 @@ from typing import Any
 import pytest
 
 from noetl_compiler import compile_or_raise
-from noetl_temporal.machine.call import AttemptRecord, Part, StoredRef, ToolCall, ToolReport
+from noetl_temporal.machine.call import AttemptRecord, ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, RunChunk
 from noetl_temporal.machine.events import (
     CancelRequested,
     RestRequested,
-    Resumed,
     Started,
-    ValueLoaded,
 )
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.machine.stored import load_id
-from tests.machine.claiming import Claiming, Table
+from tests.machine.claiming import Claiming, Table, cancel_while_claiming, stored
 from tests.machine.driver import Run, error, ok, report_of, run_text
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\nworkflow:\n"
@@ -290,26 +287,12 @@ def test_fail_fast_gives_back_the_other_rows() -> None:
 # ---- stored results ----
 
 
-STORED = StoredRef((Part("rows"),), 100_000, is_one=True)
-
-
-def stored() -> ToolReport:
-    return ToolReport({"status": "ok"}, stored=STORED)
-
-
 @pytest.mark.parametrize("restored", [False, True])
 def test_rows_that_lie_elsewhere_are_given_back_by_a_run_that_stops(restored: bool) -> None:
     """A stopped run loads no values, but for the rows of a claim that was in flight."""
     claiming = Claiming(drain("spec: {frame: {max_rows: 2}}"), Table(2))
-    rows = claiming.table.answer(claiming.calls["claim-1:claim:1"]).outcome["result"]
-    claiming.feed(CancelRequested(claiming.at + 1))
-    claiming.answer("claim", stored())
-    if restored:
-        claiming.restore()
-        claiming.feed(Resumed(claiming.at))
-    claiming.feed(ValueLoaded(claiming.at, load_id(STORED), rows))
-    while claiming.calls:
-        claiming.answer("")
+    assert [*claiming.calls] == ["claim-1:claim:1"]
+    cancel_while_claiming(claiming, restored=restored)
     assert claiming.table.said == [("RELEASE", "0"), ("RELEASE", "1")]
     assert claiming.is_over
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from noetl_temporal.machine.call import Part, StoredRef, ToolCall, ToolReport
-from noetl_temporal.machine.events import CancelRequested, RestRequested, Resumed, TimerFired, ValueLoaded
-from noetl_temporal.machine.stored import load_id
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.machine.events import CancelRequested, RestRequested, TimerFired
 
-from .claiming import Claiming, Table
+from .claiming import Claiming, Table, cancel_while_claiming
 from .driver import Run, error, run_text
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\nworkflow:\n"
@@ -206,18 +205,8 @@ def test_a_second_cancel_waits_for_no_release(form: str) -> None:
 @FORMS
 @pytest.mark.parametrize("restored", [False, True], ids=["in memory", "restored"])
 def test_rows_that_are_stored_are_given_back_by_a_run_that_stops(form: str, restored: bool) -> None:
-    stored = StoredRef((Part("rows"),), 100_000, is_one=True)
     claiming = Claiming(text(form), Table(2))
-    [claim] = claiming.calls.values()
-    rows = claiming.table.answer(claim).outcome["result"]
-    claiming.feed(CancelRequested(claiming.at + 1))
-    claiming.answer("claim", ToolReport({"status": "ok"}, stored=stored))
-    if restored:
-        claiming.restore()
-        claiming.feed(Resumed(claiming.at))
-    claiming.feed(ValueLoaded(claiming.at, load_id(stored), rows))
-    while claiming.calls:
-        claiming.answer("")
+    cancel_while_claiming(claiming, restored=restored)
     assert claiming.table.said == [("RELEASE", "0"), ("RELEASE", "1")]
     assert claiming.is_over
 

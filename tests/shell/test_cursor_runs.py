@@ -200,18 +200,19 @@ async def test_failing_rows(servers: Addresses, jobs: Jobs) -> None:
     assert {row: status for row, (status, _) in (await jobs.states()).items() if status == "error"} == {2: "error"}
 
 
-async def test_a_cancelled_run_gives_its_rows_back(servers: Addresses, jobs: Jobs) -> None:
+async def rows_are_given_back_after_a_cancel(servers: Addresses, jobs: Jobs, text: str, done: int) -> None:
+    """The calls of 12 rows hang after ``done`` of them, and the run is cancelled then."""
     await jobs.make(12)
     begun = asyncio.Event()
 
     async def answer(request: Request, _context: ToolContext) -> Any:
-        if int(request.input["n"]) > 3:
+        if int(request.input["n"]) > done:
             begun.set()
             await asyncio.sleep(60)
         return "done"
 
     async with working(servers, answer) as client:
-        handle = await Shell.submit(client, jobs.playbook("max_in_flight: 2, frame: {max_rows: 3}"))
+        handle = await Shell.submit(client, text)
         await begun.wait()
         await handle.cancel("enough")
         async with asyncio.timeout(30):
@@ -219,7 +220,12 @@ async def test_a_cancelled_run_gives_its_rows_back(servers: Addresses, jobs: Job
         assert report.status == "cancelled"
     states = await jobs.states()
     assert await jobs.acks() == [row for row, (status, _) in states.items() if status == "ok"] != []
-    assert {state for row, state in states.items() if row > 3} == {("pending", None)}
+    assert {state for row, state in states.items() if row > done} == {("pending", None)}
+
+
+async def test_a_cancelled_run_gives_its_rows_back(servers: Addresses, jobs: Jobs) -> None:
+    text = jobs.playbook("max_in_flight: 2, frame: {max_rows: 3}")
+    await rows_are_given_back_after_a_cancel(servers, jobs, text, done=3)
 
 
 async def test_rows_of_a_terminated_run_come_back_when_their_lease_expires(servers: Addresses, jobs: Jobs) -> None:

@@ -19,7 +19,16 @@ from noetl_temporal.stack.addresses import Addresses
 from tests.shell.conftest import Shell
 from tests.shell.servers import Site, site
 from tests.shell.table import Base
-from tests.shell.test_cursor_runs import CALL, LEASE, Jobs, expired, jobs, worker_of, working
+from tests.shell.test_cursor_runs import (
+    CALL,
+    LEASE,
+    Jobs,
+    expired,
+    jobs,
+    rows_are_given_back_after_a_cancel,
+    worker_of,
+    working,
+)
 from tests.shell.test_stored_once import submit, until
 
 __all__ = ["jobs"]  # the fixture
@@ -85,25 +94,8 @@ async def test_failing_rows(servers: Addresses, jobs: Jobs) -> None:
 
 @pytest.mark.parametrize("form", [over_steps, inside], ids=["over steps", "inside"])
 async def test_a_cancelled_run_gives_its_rows_back(form: Any, servers: Addresses, jobs: Jobs) -> None:
-    await jobs.make(12)
-    begun = asyncio.Event()
-
-    async def answer(request: Request, _context: ToolContext) -> Any:
-        if int(request.input["n"]) > 6:
-            begun.set()
-            await asyncio.sleep(60)
-        return "done"
-
-    async with working(servers, answer) as client:
-        handle = await Shell.submit(client, form(jobs, "max_in_flight: 2, frame: {max_rows: 2}"))
-        await begun.wait()
-        await handle.cancel("enough")
-        async with asyncio.timeout(30):
-            report = await handle.result()
-        assert report.status == "cancelled"
-    states = await jobs.states()
-    assert await jobs.acks() == [row for row, (status, _) in states.items() if status == "ok"] != []
-    assert {state for row, state in states.items() if row > 6} == {("pending", None)}
+    text = form(jobs, "max_in_flight: 2, frame: {max_rows: 2}")
+    await rows_are_given_back_after_a_cancel(servers, jobs, text, done=6)
 
 
 async def test_calls_of_rows_inside_rows_renew_both_leases(servers: Addresses, jobs: Jobs, lines: Jobs) -> None:
