@@ -145,14 +145,14 @@ def nearest(name: str, candidates: Iterable[str], alike: float = 0.65) -> str:
     return f'did you mean "{similar}"?' if similar else ""
 
 
-def nearest_name(name: str, candidates: Iterable[str], within: str = "results", alike: float = 0.65) -> str:
+def nearest_name(name: str, candidates: Iterable[str], within: str = "", alike: float = 0.65) -> str:
     """The same hint for a name in a template. A template cannot name what is no identifier, such as a step with a dash:
-    it reads it as an item of ``within``.
+    it reads it as an item of ``within``, or of the results of all steps.
     """
     similar = _most_similar(name, candidates, alike)
     if not similar or similar.isidentifier():
         return f'did you mean "{similar}"?' if similar else ""
-    return f'write {within}["{similar}"] for "{similar}"'
+    return f'write {within or "results"}["{similar}"] for "{similar}"'
 
 
 def _most_similar(name: str, candidates: Iterable[str], alike: float) -> str:

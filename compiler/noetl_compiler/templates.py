@@ -199,7 +199,7 @@ def _failure(
 def _hint(path: str, names: Mapping[str, Any]) -> str:
     """Return the hint for an undefined path; ``names`` are defined in the place of its last name."""
     within, _, name = path.rpartition(".")
-    return nearest_name(name, names, within) if within else nearest_name(name, names)
+    return nearest_name(name, names, within)
 
 
 def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str, Mapping[str, Any]]:

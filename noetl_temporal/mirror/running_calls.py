@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -53,23 +54,35 @@ it waits until it is due.
 """
 
 
+@dataclass
+class _Call:
+    """A call in progress since ``began``, seconds of the monotonic clock. ``place`` are the columns that its attempts
+    share: None until its input is read, which is only needed for a call that takes long.
+    """
+
+    id: str
+    began: float
+    place: dict[str, Json] | None = None
+
+
 class RunningCalls:
-    """The calls in progress of all runs that are followed."""
+    """The calls in progress of all runs that are followed; a frame makes calls of its own, which are not shown."""
 
     def __init__(self, client: Client, store: Store) -> None:
         self._client = client
         self._store = store
-        self._pending: dict[WorkflowRun, dict[int, float]] = {}
+        self._pending: dict[WorkflowRun, dict[int, _Call]] = {}
         self._shown: set[WorkflowRun] | None = None
 
     def take(self, run: WorkflowRun, events: Sequence[HistoryEvent]) -> None:
         """Note which calls a run's next events begin and end."""
         calls = self._pending.setdefault(run, {})
         for event in events:
-            if event.HasField("activity_task_scheduled_event_attributes"):
-                calls[event.event_id] = time.monotonic()
-            elif (call := references(event)) is not None:
-                calls.pop(call[0], None)
+            if event.HasField("activity_task_scheduled_event_attributes") and not is_frame(event):
+                id_ = event.activity_task_scheduled_event_attributes.activity_id
+                calls[event.event_id] = _Call(id_, time.monotonic())
+            elif (ended := references(event)) is not None:
+                calls.pop(ended[0], None)
         if not calls or closes(events):
             del self._pending[run]
 
@@ -78,7 +91,7 @@ class RunningCalls:
         if self._shown is None:
             await self._store.pool.execute(sql.query("hide_all_attempts"), self._client.namespace)
         since = time.monotonic() - PATIENCE_SECONDS
-        oldest = {run: min(calls.values()) for run, calls in self._pending.items()}
+        oldest = {run: min(call.began for call in calls.values()) for run, calls in self._pending.items()}
         due = sorted((run for run, began in oldest.items() if began <= since), key=lambda run: oldest[run])[:MAX_RUNS]
         for run in due:
             await self._show(run, await self._attempts(run))
@@ -97,23 +110,22 @@ class RunningCalls:
             if error.status == RPCStatusCode.NOT_FOUND:
                 return []
             raise
-        calls = await self._calls(run)
-        pending = [one for one in described.raw_description.pending_activities if one.activity_id in calls]
+        places = await self._places(run)
+        pending = [one for one in described.raw_description.pending_activities if one.activity_id in places]
         found: list[Json] = []
         for one in pending[:MAX_CALLS]:
-            found += _rows(calls[one.activity_id], one, await self._details(one.heartbeat_details))
+            found += _rows(places[one.activity_id], one, await self._details(one.heartbeat_details))
         return found
 
-    async def _calls(self, run: WorkflowRun) -> dict[str, dict[str, Json]]:
-        """The inputs of the run's calls in progress, by their ids; a frame makes calls of its own."""
-        events = await self._store.events_at(run, list(self._pending.get(run, ())))
-        found: dict[str, dict[str, Json]] = {}
-        for event in events:
-            attributes = event.activity_task_scheduled_event_attributes
-            given = as_map(first(attributes.input.payloads))
-            if given is not None and "event_id" in given and not is_frame(event):
-                found[attributes.activity_id] = given
-        return found
+    async def _places(self, run: WorkflowRun) -> dict[str, dict[str, Json]]:
+        """Return the places of the run's calls in progress, by their ids. An input never changes: it is read once."""
+        calls = self._pending.get(run, {})
+        unread = [event_id for event_id, call in calls.items() if call.place is None]
+        for event in await self._store.events_at(run, unread) if unread else ():
+            given = as_map(first(event.activity_task_scheduled_event_attributes.input.payloads))
+            if event.event_id in calls:  # it may have ended meanwhile
+                calls[event.event_id].place = _place(given) if given is not None and "event_id" in given else {}
+        return {call.id: call.place for call in calls.values() if call.place}
 
     async def _details(self, details: Payloads) -> Json:
         if not details.payloads:
@@ -125,26 +137,26 @@ class RunningCalls:
         return msgspec.to_builtins(decoded)
 
 
-def _rows(call: dict[str, Json], seen: PendingActivityInfo, details: Json) -> list[Json]:
+def _rows(place: dict[str, Json], seen: PendingActivityInfo, details: Json) -> list[Json]:
     """One row for each attempt that is known. The details may be those of an attempt before the one that runs."""
     records = records_of(records_in(details))
-    rows = [_row(call, record) for record in records]
+    rows = [_row(place, record) for record in records]
     last = records[-1]["number"] if records else 0
     status = _WAITING.get(seen.state, "STARTED")
     if records and not records[-1].get("ended"):
-        is_paused = status == "PAUSED"
-        rows[-1] |= {"status": status if is_paused else "STARTED", "worker_id": seen.last_worker_identity}
+        is_paused = seen.state == PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED
+        rows[-1] |= {"status": "PAUSED" if is_paused else "STARTED", "worker_id": seen.last_worker_identity}
         return rows
-    row = {**_place(call), "attempt": last + 1, "status": status}
-    if status in _WAITING.values():
+    row = {**place, "attempt": last + 1, "status": status}
+    if seen.state in _WAITING:
         return [*rows, row | {"due_at": _time(seen.next_attempt_schedule_time)}]
     return [*rows, row | {"started_at": _time(seen.last_started_time), "worker_id": seen.last_worker_identity}]
 
 
-def _row(call: dict[str, Json], record: dict[str, Json]) -> dict[str, Json]:
+def _row(place: dict[str, Json], record: dict[str, Json]) -> dict[str, Json]:
     error: dict[str, Json] = record.get("error") or {}
     return {
-        **_place(call),
+        **place,
         "attempt": record["number"],
         "status": _ENDED.get(record["status"], "CANCELLED"),
         "started_at": iso(record["started"]),
