@@ -37,7 +37,7 @@ def keeps(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> b
 
 def kinds_of(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> set[str]:
     """Return DuckDB's kinds of the statements. Raises duckdb.Error if they cannot be parsed."""
-    return {str(one.type.name) for text in statements for one in connection.extract_statements(text)}
+    return {str(statement.type.name) for text in statements for statement in connection.extract_statements(text)}
 
 
 def run_once(

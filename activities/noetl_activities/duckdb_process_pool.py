@@ -41,9 +41,9 @@ class _Kept:
 
     async def close(self) -> None:
         done, _ = await asyncio.wait([self._starting])
-        for one in done:
-            if one.exception() is None:
-                await one.result().close()
+        for process in done:
+            if process.exception() is None:
+                await process.result().close()
 
 
 class _Processes:
@@ -77,8 +77,8 @@ class _Processes:
                 await self._close(place, kept)
 
     def _idle(self) -> list[tuple[DatabaseFile, _Kept]]:
-        found = [(place, kept) for place, kept in self.by_place.items() if not kept.users]
-        return sorted(found, key=lambda one: one[1].idle_since)
+        idle = [(place, kept) for place, kept in self.by_place.items() if not kept.users]
+        return sorted(idle, key=lambda item: item[1].idle_since)
 
     async def _close(self, place: DatabaseFile, kept: _Kept) -> None:
         """Remove a process from the pool and end it, even if the caller is cancelled."""

@@ -76,5 +76,5 @@ def keeps_outcomes(tool: Tool) -> TypeGuard[OnceTool]:
 
 def answer_from_ledger(text: str) -> OnceResult:
     """Decode the JSON of a stored outcome."""
-    found = msgspec.json.decode(text, type=LedgerOutcome)
-    return OnceResult(msgspec.convert(found.outcome, Outcome), is_taken=True, is_kept=True, used=found.used)
+    outcome = msgspec.json.decode(text, type=LedgerOutcome)
+    return OnceResult(msgspec.convert(outcome.outcome, Outcome), is_taken=True, is_kept=True, used=outcome.used)

@@ -168,21 +168,21 @@ def tool_names(group: str = "noetl.tools") -> frozenset[str]:
 
 
 def _registered(group: str) -> dict[str, EntryPoint]:
-    found = registrations(group)
-    for kind, (point, *others) in found.items():
+    entry_points_by_kind = registrations(group)
+    for kind, (point, *others) in entry_points_by_kind.items():
         if others:
             raise ValueError(f"tool {kind!r} is registered by both {owner(point)} and {owner(others[0])}")
-    return {kind: points[0] for kind, points in found.items()}
+    return {kind: points[0] for kind, points in entry_points_by_kind.items()}
 
 
 def registrations(group: str) -> Mapping[str, Sequence[EntryPoint]]:
     """The entry points of each kind; more than one is an error."""
     from importlib.metadata import entry_points  # slow to import, and not needed where BUILT_IN is enough
 
-    found: dict[str, list[EntryPoint]] = {}
+    by_kind: dict[str, list[EntryPoint]] = {}
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
-        found.setdefault(point.name, []).append(point)
-    return found
+        by_kind.setdefault(point.name, []).append(point)
+    return by_kind
 
 
 def owner(point: EntryPoint) -> str:

@@ -42,14 +42,14 @@ class FetchedSecrets:
             kept = self._kept.get(key)
             if kept is not None and kept.until > self._clock():
                 return kept.fields
-            found = await fetch()
-            if found.seconds > 0:
-                self._kept[key] = _Kept(found.fields, self._clock() + found.seconds)
+            secret = await fetch()
+            if secret.seconds > 0:
+                self._kept[key] = _Kept(secret.fields, self._clock() + secret.seconds)
                 self._drop_some()
-            return found.fields
+            return secret.fields
 
     def _drop_some(self) -> None:
         now = self._clock()
-        kept = [(key, one) for key, one in self._kept.items() if one.until > now]
+        kept = [(key, secret) for key, secret in self._kept.items() if secret.until > now]
         self._kept = dict(sorted(kept, key=lambda pair: pair[1].until)[-MOST:])
         self._locks = {key: lock for key, lock in self._locks.items() if key in self._kept or lock.locked()}

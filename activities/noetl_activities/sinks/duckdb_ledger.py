@@ -23,18 +23,18 @@ def ensure(connection: duckdb.DuckDBPyConnection) -> None:
 def find(connection: duckdb.DuckDBPyConnection, key: str, n: int) -> str | None:
     """Return the outcome of a call, None if the ledger has none."""
     try:
-        found = connection.execute(_OUTCOME, [key, n]).fetchone()
+        row = connection.execute(_OUTCOME, [key, n]).fetchone()
     except duckdb.CatalogException:
         return None  # a file that no sink has stored in
-    return None if found is None else found[0]
+    return None if row is None else row[0]
 
 
 def keep(connection: duckdb.DuckDBPyConnection, key: str, n: int, outcome: str) -> str | None:
     """Store the outcome of a call in the running transaction. Returns None, or another one that is already stored."""
-    found = find(connection, key, n)
-    if found is None:
+    known_outcome = find(connection, key, n)
+    if known_outcome is None:
         _insert(connection, key, n, outcome)
-    return found
+    return known_outcome
 
 
 def claim(connection: duckdb.DuckDBPyConnection, key: str, n: int) -> bool:

@@ -117,8 +117,8 @@ async def access(connection: Connection) -> Access:
 
 async def ensure(connection: Connection) -> bool:
     """Whether the ledger can be used. It is created if missing; a role without the right is warned about once."""
-    found = await access(connection)
-    if found == "usable" or (found == "missing" and await make(connection)):
+    ledger_access = await access(connection)
+    if ledger_access == "usable" or (ledger_access == "missing" and await make(connection)):
         return True
     await warn(connection)
     return False
@@ -156,8 +156,8 @@ async def find(connection: Connection, key: str, n: int) -> str | None:
 
 async def outcome(connection: Connection, key: str, n: int) -> str | None:
     """Return the outcome of a call in a usable ledger; None if there is none."""
-    found = await connection.fetchval(_OUTCOME, key, n)
-    return None if found is None else str(found)
+    text = await connection.fetchval(_OUTCOME, key, n)
+    return None if text is None else str(text)
 
 
 async def has_written(connection: Connection) -> bool:
@@ -200,8 +200,8 @@ async def find_all(connection: Connection, calls: Sequence[tuple[str, int]]) -> 
     if await access(connection) != "usable":
         return {}
     keys, ns = zip(*calls, strict=True)
-    found = await connection.fetch(_OUTCOMES, keys, ns)
-    return {(key, n): outcome for key, n, outcome in found if outcome is not None}
+    records = await connection.fetch(_OUTCOMES, keys, ns)
+    return {(key, n): outcome for key, n, outcome in records if outcome is not None}
 
 
 async def prune(connection: Connection) -> None:
