@@ -77,18 +77,18 @@ class CallSinks:
 
     async def stored_outcome(self) -> LedgerResult:
         """Return the outcome that an earlier attempt has stored with its rows."""
-        asked: list[Json] = []
+        lookups: list[Json] = []
         for sink in self._call.sinks if self._call.store is None else ():
             try:
                 config: dict[str, Json] = templates.render(picked(sink.config, _database(sink)), self._call.scope) or {}
             except TemplateFailure:
                 continue  # where it stores is known when there is a result: then the entry there decides
-            if [sink.kind, sink.auth, config] in asked:
+            if [sink.kind, sink.auth, config] in lookups:
                 continue
-            asked.append([sink.kind, sink.auth, config])
-            found = await self._look_up(sink, config)
-            if found != LedgerResult():
-                return found
+            lookups.append([sink.kind, sink.auth, config])
+            outcome = await self._look_up(sink, config)
+            if outcome != LedgerResult():
+                return outcome
         return LedgerResult()
 
     async def _look_up(self, sink: SinkCall, config: dict[str, Json]) -> LedgerResult:
@@ -105,9 +105,9 @@ class CallSinks:
 
     def _adopt(self, text: str) -> PlainOutcome:
         """Use an outcome found in the ledger, and record the attempts that it counts."""
-        found = msgspec.json.decode(text, type=LedgerOutcome)
-        self._log.add_unrecorded_attempts(found.used)
-        return cast("PlainOutcome", found.outcome)
+        outcome = msgspec.json.decode(text, type=LedgerOutcome)
+        self._log.add_unrecorded_attempts(outcome.used)
+        return cast("PlainOutcome", outcome.outcome)
 
     # ---- after the call ---------------------------------------------------------------------------------------------
 

@@ -30,8 +30,8 @@ __all__ = ["events_in_history"]
 
 async def events_in_history(client: Client, workflow_id: str) -> AsyncIterator[Event]:
     """Yield the events of a run until its last one. Raises RPCError, also for a run that Temporal has removed."""
-    found = await client.get_workflow_handle(workflow_id).describe()
-    first = found.raw_description.workflow_execution_info.first_run_id or found.run_id
+    description = await client.get_workflow_handle(workflow_id).describe()
+    first = description.raw_description.workflow_execution_info.first_run_id or description.run_id
     rows = asyncio.Queue[EventRow | None]()
     reading = asyncio.create_task(_read_all(client, WorkflowRun(client.namespace, workflow_id, first, PLAYBOOK), rows))
     try:
@@ -94,11 +94,11 @@ class _Fold:
         """Return the rows that the next events add."""
         if not events:
             return []
-        found = [await plain(await decrypted(event, self._converter), self._converter) for event in events]
+        plain_events = [await plain(await decrypted(event, self._converter), self._converter) for event in events]
         if self.state is None:
-            self.state = begin(self._run, found[0], self._before)
-        self._events |= {event.event_id: event for event in found}
-        return fold(self.state, found, self._events)
+            self.state = begin(self._run, plain_events[0], self._before)
+        self._events |= {event.event_id: event for event in plain_events}
+        return fold(self.state, plain_events, self._events)
 
 
 def _event(row: EventRow) -> Event:

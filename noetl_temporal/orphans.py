@@ -52,11 +52,11 @@ def orphan_activity(client: Client) -> Callable[..., Any]:
         parent = (info.workflow_id or "").replace("'", "''")
         types = f"'{LOOP_WORKFLOW}', '{PLAYBOOK_WORKFLOW}'"
         query = f"WorkflowType IN ({types}) AND {OPEN} AND ParentWorkflowId = '{parent}'"
-        async for one in client.list_workflows(query):
-            is_own = one.id in owned or one.raw_info.parent_execution.run_id == info.workflow_run_id
-            if is_own or DETACHED_MEMO in await one.memo():
+        async for child in client.list_workflows(query):
+            is_own = child.id in owned or child.raw_info.parent_execution.run_id == info.workflow_run_id
+            if is_own or DETACHED_MEMO in await child.memo():
                 continue
-            count += await _terminate(client.get_workflow_handle(one.id, run_id=one.run_id))
+            count += await _terminate(client.get_workflow_handle(child.id, run_id=child.run_id))
         return count
 
     return terminate_orphans

@@ -104,8 +104,8 @@ async def histories_of(client: Client, workflow_id: str) -> AsyncIterator[Workfl
 
 async def open_histories(client: Client) -> AsyncIterator[WorkflowHistory]:
     """Yield every playbook and loop that runs now. Raises RPCError."""
-    async for found in client.list_workflows(_OPEN):
-        history = await _history(client, found.id, found.run_id)
+    async for workflow in client.list_workflows(_OPEN):
+        history = await _history(client, workflow.id, workflow.run_id)
         if history is not None:
             yield history
 

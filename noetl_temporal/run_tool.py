@@ -92,12 +92,12 @@ def tool_activity(
         is_called = asyncio.Event()
         with log.beating():
             try:
-                found = await _read(call, values, log)
-                if isinstance(found, str):
-                    return ToolReport(refusal("internal", found))
-                credentials = Credentials(source, found.secrets_key)
-                attempt = Attempt(tool, found, credentials, log, values, is_called, client)
-                return await (attempt.run() if found.idempotent else not_paused(attempt.run(), is_called))
+                values_read = await _read(call, values, log)
+                if isinstance(values_read, str):
+                    return ToolReport(refusal("internal", values_read))
+                credentials = Credentials(source, values_read.secrets_key)
+                attempt = Attempt(tool, values_read, credentials, log, values, is_called, client)
+                return await (attempt.run() if values_read.idempotent else not_paused(attempt.run(), is_called))
             except asyncio.CancelledError:
                 return await interrupted(log, is_called.is_set())
 
@@ -242,10 +242,10 @@ class Attempt:
 
     async def _to_store(self, outcome: PlainOutcome) -> _Answer:
         try:
-            found = await until_done("the result cannot be read", lambda: with_result_loaded(outcome, self.values))
+            loaded = await until_done("the result cannot be read", lambda: with_result_loaded(outcome, self.values))
         except LookupError as error:
             return _Answer(refusal("internal", str(error)))
-        return _Answer(found)
+        return _Answer(loaded)
 
     async def _run_with_lease(self) -> _Answer:
         return await held(self.call.lease, self.log.now(), self.credentials, self._context, self._run_tool)
@@ -264,10 +264,10 @@ class Attempt:
         async def find() -> OnceResult | None:
             return await tool.find(await self._request(), self._context, self._once())
 
-        found, failure = await attempted(find, self._deadline)
+        outcome, failure = await attempted(find, self._deadline)
         if failure is not None:
             return _Answer(failure)
-        return None if found is None else self._adopt(found)
+        return None if outcome is None else self._adopt(outcome)
 
     def _adopt(self, answer: OnceResult) -> _Answer:
         """Use an outcome that the tool has found or made, and record the attempts that it counts."""

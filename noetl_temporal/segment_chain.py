@@ -32,9 +32,9 @@ class SegmentChain:
 
     def inflated(self, data: bytes) -> bytes:
         """Return a segment's data, decompressed. Raises InflateError, also when all of them have too many bytes."""
-        found = inflated(data)
-        self._left -= len(found)
+        content = inflated(data)
+        self._left -= len(content)
         if self._left < 0:
             most = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
             raise InflateError(f"the segments of the frame decompress to over {most:,} bytes in all")
-        return found
+        return content

@@ -35,16 +35,16 @@ async def execution_ids(client: Client, listed: Iterable[WorkflowExecution]) -> 
     """
     places = asyncio.Semaphore(DESCRIBED_AT_ONCE)
 
-    async def describe(one: WorkflowExecution) -> int | None:
+    async def describe(workflow: WorkflowExecution) -> int | None:
         async with places:
             try:
-                found = await client.get_workflow_handle(one.id, run_id=one.run_id).describe()
+                description = await client.get_workflow_handle(workflow.id, run_id=workflow.run_id).describe()
             except RPCError as error:
                 if error.status is not RPCStatusCode.NOT_FOUND:
                     raise
                 return None  # removed meanwhile
-        return found.typed_search_attributes.get(EXECUTION_ID)
+        return description.typed_search_attributes.get(EXECUTION_ID)
 
     listed = list(listed)
     ids = await asyncio.gather(*map(describe, listed))
-    return [(id_, one) for id_, one in zip(ids, listed, strict=True) if id_ is not None]
+    return [(id_, workflow) for id_, workflow in zip(ids, listed, strict=True) if id_ is not None]

@@ -101,18 +101,18 @@ def list_command(
     log_nowhere()
     with importing():
         from noetl_temporal.run_list import RunFilter
-    found = asyncio.run(_list_runs(RunFilter(path, statuses, since, limit, ended_since)))
+    runs = asyncio.run(_list_runs(RunFilter(path, statuses, since, limit, ended_since)))
     if as_json:
-        for run in found:
+        for run in runs:
             ids = {"execution_id": str(run.execution_id)}
             if run.parent_execution_id is not None:
                 ids["parent_execution_id"] = str(run.parent_execution_id)
             echo_json(msgspec.json.encode({**msgspec.structs.asdict(run), **ids}).decode())
-    elif found:
-        print_table(_table(found))
+    elif runs:
+        print_table(_table(runs))
     else:
         click.echo("no runs", err=True)
-    if fail_if is not None and bool(found) == (fail_if == "any"):
+    if fail_if is not None and bool(runs) == (fail_if == "any"):
         sys.exit(FAILED)
 
 

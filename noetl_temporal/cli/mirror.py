@@ -67,10 +67,13 @@ async def _rebuild(dsn: str) -> RebuildResult:
 @mirror_group.command("problems")
 def problems_command() -> None:
     """List the runs whose history the mirror cannot read, and why. Exits with 1 if there are any."""
-    found = asyncio.run(_problems(_event_log_dsn()))
-    for one in found:
-        click.echo(f"{one.workflow_id} run {one.run_id}, since {one.since:%Y-%m-%d %H:%M:%S} UTC: {one.problem}")
-    if found:
+    problems = asyncio.run(_problems(_event_log_dsn()))
+    for problem in problems:
+        click.echo(
+            f"{problem.workflow_id} run {problem.run_id}, since {problem.since:%Y-%m-%d %H:%M:%S} UTC:"
+            f" {problem.problem}"
+        )
+    if problems:
         sys.exit(FAILED)
     click.echo("no problems: every run is mirrored")
 

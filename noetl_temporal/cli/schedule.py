@@ -104,13 +104,13 @@ def add_command(
 
         request = read_payload(payload, settings)
         running_deployment()
-    found = read_registered(playbook, request)
-    check_request(request, found)
-    check_support(found, tools_for(*found.graphs))
+    playbook_ = read_registered(playbook, request)
+    check_request(request, playbook_)
+    check_support(playbook_, tools_for(*playbook_.graphs))
     path, version = named(playbook)
 
     async def add(client: NoetlClient) -> PlaybookSchedule:
-        await check_names_of_workers(found.graphs, client.temporal)
+        await check_names_of_workers(playbook_.graphs, client.temporal)
         return await client.schedules.add(
             path,
             version,
@@ -139,9 +139,9 @@ def list_command(path: str | None, as_json: bool) -> None:
     noetl schedule list
     noetl schedule list --path etl/load --json
     """
-    found = _call_client(lambda client: client.schedules.list(path))
-    if found or as_json:
-        _print(found, as_json=as_json)
+    schedules = _call_client(lambda client: client.schedules.list(path))
+    if schedules or as_json:
+        _print(schedules, as_json=as_json)
     else:
         click.echo("no schedules", err=True)
 
@@ -237,23 +237,24 @@ def _call_client(ask: Callable[[NoetlClient], Awaitable[T]]) -> T:
         sys.exit(WRONG)
 
 
-def _print(found: Sequence[PlaybookSchedule], *, as_json: bool, describe: bool = False) -> None:
+def _print(schedules: Sequence[PlaybookSchedule], *, as_json: bool, describe: bool = False) -> None:
     from noetl_temporal.cli.console import print_table
     from noetl_temporal.cli.describe_schedule import described, table
 
     if as_json:
-        for one in found:
-            echo_json(msgspec.json.encode(_plain(one)).decode())
+        for schedule in schedules:
+            echo_json(msgspec.json.encode(_plain(schedule)).decode())
     elif describe:
-        for one in found:
-            click.echo(described(one))
+        for schedule in schedules:
+            click.echo(described(schedule))
     else:
-        print_table(table(found))
+        print_table(table(schedules))
 
 
-def _plain(one: PlaybookSchedule) -> dict[str, Any]:
+def _plain(schedule: PlaybookSchedule) -> dict[str, Any]:
     """Return the schedule for JSON: ids as text, because they exceed 2^53, and durations in seconds."""
     runs = [
-        {**msgspec.structs.asdict(run), "execution_id": run.execution_id and str(run.execution_id)} for run in one.runs
+        {**msgspec.structs.asdict(run), "execution_id": run.execution_id and str(run.execution_id)}
+        for run in schedule.runs
     ]
-    return {**msgspec.structs.asdict(one), "catch_up": one.catch_up.total_seconds(), "runs": runs}
+    return {**msgspec.structs.asdict(schedule), "catch_up": schedule.catch_up.total_seconds(), "runs": runs}

@@ -93,10 +93,10 @@ class Follower:
         client: Client,
         store: Store,
         polls: Polls,
-        found: Callable[[WorkflowRun], asyncio.Task[None]],
+        on_found: Callable[[WorkflowRun], asyncio.Task[None]],
         calls: RunningCalls | None = None,
     ) -> None:
-        self.client, self.store, self.polls, self.found, self.calls = client, store, polls, found, calls
+        self.client, self.store, self.polls, self.found, self.calls = client, store, polls, on_found, calls
 
     async def follow(self, run: WorkflowRun) -> None:
         """Store the history of a run until the run is closed; for a loop, also those of the runs that continue it.
@@ -144,10 +144,10 @@ class Follower:
 
     async def _store(self, run: WorkflowRun, events: Sequence[HistoryEvent], children: _Children) -> None:
         """Store a batch, and follow the runs that it mentions."""
-        found = await uninterrupted(self.store.ingest(run, events)) if events else []
+        gaps = await uninterrupted(self.store.ingest(run, events)) if events else []
         if self.calls is not None and events:
             self.calls.take(run, events)
-        for link in found:
+        for link in gaps:
             children.followed[link] = self.found(link)
         children.ended |= ended_children(events)
 
@@ -173,8 +173,8 @@ class _Children:
 
     def awaited(self) -> list[asyncio.Task[None]]:
         """Return the children that a run waits for. A playbook may outlive its caller, a loop does not."""
-        found = self.followed.items()
-        return [task for link, task in found if link.workflow_type == LOOP or link.run_id in self.ended]
+        followers = self.followed.items()
+        return [task for link, task in followers if link.workflow_type == LOOP or link.run_id in self.ended]
 
 
 async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:

@@ -83,7 +83,7 @@ async def needed(client: Client, connection: Connection, cutoff: datetime) -> Ne
         for start in range(0, len(runs), _DESCRIBED):
             some = runs[start : start + _DESCRIBED]
             checks = (_blocking(client, run, progress.get(run.run_id, _Progress()), cutoff) for run in some)
-            blocking += [one for one in await asyncio.gather(*checks) if one is not None]
+            blocking += [error for error in await asyncio.gather(*checks) if error is not None]
     return Needed(executions, await _scheduled(client), min(blocking, default=None))
 
 
@@ -103,15 +103,15 @@ async def _executions(client: Client, connection: Connection, runs: Sequence[Wor
     """Return the executions of the runs; for a run unknown to the mirror, that of its parent or root workflow."""
     workflows = {name for run in runs for name in (run.id, run.parent_id, run.root_id) if name}
     names = list(map(storable_text, workflows))
-    found = await connection.fetch(sql.query("executions_of_workflows"), client.namespace, names)
-    return {record["execution_id"] for record in found}
+    records = await connection.fetch(sql.query("executions_of_workflows"), client.namespace, names)
+    return {record["execution_id"] for record in records}
 
 
 async def _progress(client: Client, connection: Connection, runs: Sequence[WorkflowExecution]) -> dict[str, _Progress]:
     """Return the progress of the runs that the mirror knows, by run id."""
     columns = [run.id for run in runs], [run.run_id for run in runs]
-    found = await connection.fetch(sql.query("how_far"), client.namespace, *columns)
-    return {record["run_id"]: _Progress(*record[1:]) for record in found}
+    records = await connection.fetch(sql.query("how_far"), client.namespace, *columns)
+    return {record["run_id"]: _Progress(*record[1:]) for record in records}
 
 
 async def _blocking(

@@ -121,8 +121,8 @@ def is_reset(event: HistoryEvent) -> bool:
 
 def links(run: WorkflowRun, events: Iterable[HistoryEvent]) -> list[WorkflowRun]:
     """Return runs of this project that the events mention: children, and the run that continues this one."""
-    found = [link for event in events for link in _links(run, event)]
-    return [link for link in found if link.workflow_type in (PLAYBOOK, LOOP)]
+    run_links = [link for event in events for link in _links(run, event)]
+    return [link for link in run_links if link.workflow_type in (PLAYBOOK, LOOP)]
 
 
 def ended_children(events: Iterable[HistoryEvent]) -> set[str]:

@@ -37,7 +37,11 @@ async def reconcile(client: Client, store: Store, since: datetime | None = None)
     gaps: list[Gap] = []
     async for lengths in _closed(client, since):
         stored = await store.stored(list(lengths))
-        gaps += [Gap(run, lengths[run], one) for run, one in stored.items() if one != Stored(True, lengths[run], True)]
+        gaps += [
+            Gap(run, lengths[run], stored_history)
+            for run, stored_history in stored.items()
+            if stored_history != Stored(True, lengths[run], True)
+        ]
     for gap in gaps:
         if not gap.is_open:
             await store.rewind(gap.run)
@@ -50,10 +54,12 @@ async def _closed(client: Client, since: datetime | None) -> AsyncIterator[dict[
     if since is not None:
         query += f" AND CloseTime >= '{since.astimezone(UTC).isoformat()}'"
     batch: dict[WorkflowRun, int] = {}
-    async for one in client.list_workflows(query, page_size=_BATCH):
-        if one.close_time is None:  # paused in Temporal
+    async for workflow in client.list_workflows(query, page_size=_BATCH):
+        if workflow.close_time is None:  # paused in Temporal
             continue
-        batch[WorkflowRun(one.namespace, one.id, one.run_id, one.workflow_type)] = one.history_length
+        batch[WorkflowRun(workflow.namespace, workflow.id, workflow.run_id, workflow.workflow_type)] = (
+            workflow.history_length
+        )
         if len(batch) == _BATCH:
             yield batch
             batch = {}

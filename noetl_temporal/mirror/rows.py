@@ -90,9 +90,9 @@ def _workload(given: dict[str, Json]) -> dict[str, Json]:
     size.
     """
     kept: dict[str, dict[str, Json]] = given.get("kept", {})
-    sizes = {name: {"_truncated": True, "_size": one.get("bytes", 0)} for name, one in kept.items()}
-    found = sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})})
-    return {**found, **{name: size for name, size in sizes.items() if name in found}}
+    sizes = {name: {"_truncated": True, "_size": value.get("bytes", 0)} for name, value in kept.items()}
+    workload = sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})})
+    return {**workload, **{name: size for name, size in sizes.items() if name in workload}}
 
 
 def needs(events: Iterable[HistoryEvent]) -> set[int]:

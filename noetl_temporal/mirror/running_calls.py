@@ -111,11 +111,13 @@ class RunningCalls:
                 return []
             raise
         places = await self._places(run)
-        pending = [one for one in described.raw_description.pending_activities if one.activity_id in places]
-        found: list[Json] = []
-        for one in pending[:MAX_CALLS]:
-            found += _rows(places[one.activity_id], one, await self._details(one.heartbeat_details))
-        return found
+        pending = [
+            activity for activity in described.raw_description.pending_activities if activity.activity_id in places
+        ]
+        attempts: list[Json] = []
+        for activity in pending[:MAX_CALLS]:
+            attempts += _rows(places[activity.activity_id], activity, await self._details(activity.heartbeat_details))
+        return attempts
 
     async def _places(self, run: WorkflowRun) -> dict[str, dict[str, Json]]:
         """Return the places of the run's calls in progress, by their ids. An input never changes: it is read once."""

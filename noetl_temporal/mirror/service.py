@@ -124,7 +124,10 @@ class Mirror:
         if since is not None:
             query += f" AND StartTime >= '{since.isoformat()}'"
         listed = self._client.list_workflows(query, page_size=1000)
-        return {WorkflowRun(one.namespace, one.id, one.run_id, one.workflow_type) async for one in listed}
+        return {
+            WorkflowRun(workflow.namespace, workflow.id, workflow.run_id, workflow.workflow_type)
+            async for workflow in listed
+        }
 
     async def _reconcile(self) -> None:
         """Every RECONCILE_SECONDS, read runs again of which events are missing. Never returns."""

@@ -253,10 +253,10 @@ class _Host:
     async def _playbook(self, made: MadeCall) -> ToolReport:
         """Run a called playbook, which is a run of its own."""
         made.attempts += 1
-        call, found = made.call, self._world.playbook(made.call)
-        if isinstance(found, ToolReport):
-            return found
-        host = _Host(Machine(found, execution_id=call.execution_id), self._world, TrialRun())
+        call, playbook = made.call, self._world.playbook(made.call)
+        if isinstance(playbook, ToolReport):
+            return playbook
+        host = _Host(Machine(playbook, execution_id=call.execution_id), self._world, TrialRun())
         try:
             finish = await host.drive(call.input, call.config.get("return_step") or "")
         finally:

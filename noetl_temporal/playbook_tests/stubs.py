@@ -113,7 +113,7 @@ class StubbedWorld:
     def _send_due_request(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> bool:
         """Whether a request was sent, as nothing else is to be done now."""
         is_busy = any(made.report is None for made in run.calls)
-        started = (one.node for one in run.events if one.type == "step.started")
+        started = (event.node for event in run.events if event.type == "step.started")
         seconds = asyncio.get_running_loop().time()
         self.last = situation_of(machine, started, is_busy=is_busy, seconds=seconds)
         due = self.requests.due(self.last)
