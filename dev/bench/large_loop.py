@@ -78,10 +78,10 @@ class Histories(NamedTuple):
 async def histories(client: Client, workflow_id: str) -> Histories:
     """Read by visibility, once all have ended."""
     query = f"WorkflowId = '{workflow_id}' OR RootWorkflowId = '{workflow_id}'"
-    found = [one async for one in client.list_workflows(query)]
-    infos = [one.raw_info for one in found]
+    workflows = [workflow async for workflow in client.list_workflows(query)]
+    infos = [workflow.raw_info for workflow in workflows]
     sizes = [info.history_size_bytes for info in infos]
-    longest = max([await longest_task(client, one) for one in found])
+    longest = max([await longest_task(client, workflow) for workflow in workflows])
     return Histories(len(infos), sum(sizes), max(info.history_length for info in infos), max(sizes), longest)
 
 
@@ -194,11 +194,11 @@ async def measure_one(noetl: NoetlClient, addresses: Addresses, playbook: str, s
             ran = await asyncio.get_running_loop().run_in_executor(client, run_as_client, *given)
     seconds, cpu = ran.seconds, time.process_time() - cpu
     await asyncio.sleep(1)
-    found = await histories(noetl.temporal, ran.workflow_id)
+    measured = await histories(noetl.temporal, ran.workflow_id)
     rate = f"{size / seconds:.0f}", f"{cpu * 1000 / size:.2f}", f"{peak[0] / 1e6:.0f}"
-    told = f"{found.workflows:,}", f"{found.bytes / size:,.0f}", f"{found.most_events:,}"
-    largest = f"{found.most_bytes / 1e3:,.0f}", f"{found.longest_task:,.0f}"
-    row = f"{size:,}", f"{seconds:.1f}", *rate, *told, *largest
+    columns = f"{measured.workflows:,}", f"{measured.bytes / size:,.0f}", f"{measured.most_events:,}"
+    largest = f"{measured.most_bytes / 1e3:,.0f}", f"{measured.longest_task:,.0f}"
+    row = f"{size:,}", f"{seconds:.1f}", *rate, *columns, *largest
     print("".join(f"{cell:>13}" for cell in row), flush=True)
     return size / seconds
 

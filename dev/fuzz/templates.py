@@ -62,14 +62,14 @@ METHODS = (
 def generated(chance: random.Random, seeds: list[str]) -> str:
     """One expression, a text with two, or a statement around one; now and then with a piece missing."""
     del seeds
-    one, other = _expression(chance, 5), _expression(chance, 3)
+    left, other = _expression(chance, 5), _expression(chance, 3)
     text = chance.choice(
         (
-            f"{{{{ {one} }}}}",
-            f"a {{{{ {one} }}}} b {{{{- {other} -}}}}",
-            f"{{% if {one} %}}{{{{ {other} }}}}{{% else %}}no{{% endif %}}",
-            f"{{% for i in {one} %}}{{{{ i }}}}{{% for j in {other} %}}{{{{ j }}}}{{% endfor %}}{{% endfor %}}",
-            f"{{% set a = {one} %}}{{{{ a ~ {other} }}}}",
+            f"{{{{ {left} }}}}",
+            f"a {{{{ {left} }}}} b {{{{- {other} -}}}}",
+            f"{{% if {left} %}}{{{{ {other} }}}}{{% else %}}no{{% endif %}}",
+            f"{{% for i in {left} %}}{{{{ i }}}}{{% for j in {other} %}}{{{{ j }}}}{{% endfor %}}{{% endfor %}}",
+            f"{{% set a = {left} %}}{{{{ a ~ {other} }}}}",
         )
     )
     if chance.random() < 0.1:

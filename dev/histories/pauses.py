@@ -41,7 +41,7 @@ async def until(session: Session, holds: Callable[[OpenWaits], bool]) -> None:
 async def pause(session: Session) -> None:
     await session.called("gate")
     await session.handle.pause(by="ann", reason="recorded")
-    await until(session, lambda found: found.pause is not None)
+    await until(session, lambda status: status.pause is not None)
     await asyncio.sleep(0.5)  # until a loop has heard of it
     session.gate.set()
     await asyncio.sleep(0.5)
@@ -49,9 +49,9 @@ async def pause(session: Session) -> None:
 
 
 async def retry_and_skip(session: Session) -> None:
-    await until(session, lambda found: bool(found.held))
+    await until(session, lambda status: bool(status.held))
     await session.handle.retry(by="ann")
-    await until(session, lambda found: [one.run for one in found.held] == ["start#2"])
+    await until(session, lambda status: [held.run for held in status.held] == ["start#2"])
     await session.handle.skip("start", {"n": 1}, by="ann")
 
 

@@ -46,10 +46,10 @@ async def answer(session: Session) -> None:
     await until_waiting(session, "start")
     await session.handle.signal("paid", {"amount": 3})
     await until_waiting(session, "review")
-    found = await asyncio.gather(
+    answers = await asyncio.gather(
         session.handle.approve(by="ann", form={"amount": 3}), session.handle.approve(by="bob"), return_exceptions=True
     )
-    assert sum(isinstance(one, RequestRefusedError) for one in found) == 1
+    assert sum(isinstance(answer, RequestRefusedError) for answer in answers) == 1
 
 
 async def hand_on(session: Session) -> None:

@@ -36,18 +36,18 @@ def main() -> int:
         return compare(given.temporal, given.seed or 1)
     began = time.monotonic()
     runs: Counter[str] = Counter()
-    found: dict[str, list[int]] = {}
+    seeds_by_law: dict[str, list[int]] = {}
     with contextlib.suppress(KeyboardInterrupt):
         for seed in _seeds(given, began):
             result = simulate(seed)
             runs[_kind(result)] += 1
             if result.finding is not None:
-                seeds = found.setdefault(result.finding.law, [])
+                seeds = seeds_by_law.setdefault(result.finding.law, [])
                 seeds.append(seed)
                 if len(seeds) == 1:
                     _tell(result, time.monotonic() - began, whole=not given.brief)
-    _sum_up(runs, found, time.monotonic() - began)
-    return int(bool(found))
+    _sum_up(runs, seeds_by_law, time.monotonic() - began)
+    return int(bool(seeds_by_law))
 
 
 def _mutate(minutes: float, first: int, only: str) -> int:
@@ -67,8 +67,8 @@ def _is_detected(mutation: Mutation, first: int, seconds: float) -> bool:
     except MissingTargetError as error:
         print(f"{mutation.safeguard:47} TARGET MISSING: {error}", flush=True)
         return False
-    found = f"{verdict.law} (seed {verdict.seed})" if verdict.law else "SURVIVED"
-    print(f"{mutation.safeguard:47} {verdict.seeds:5} seeds {verdict.seconds:4.0f} s  {found}", flush=True)
+    detection = f"{verdict.law} (seed {verdict.seed})" if verdict.law else "SURVIVED"
+    print(f"{mutation.safeguard:47} {verdict.seeds:5} seeds {verdict.seconds:4.0f} s  {detection}", flush=True)
     return bool(verdict.law)
 
 
@@ -110,10 +110,10 @@ def _tell_facts(tale: Tale) -> None:
             print(f"{'':10} -> {str(command)[:220]}")
 
 
-def _sum_up(runs: Counter[str], found: dict[str, list[int]], seconds: float) -> None:
-    told = ", ".join(f"{count:,} {kind}" for kind, count in runs.most_common())
-    print(f"\n{sum(runs.values()):,} playbooks in {seconds:.0f} s: {told or 'none'}")
-    for law, seeds in sorted(found.items(), key=lambda one: -len(one[1])):
+def _sum_up(runs: Counter[str], seeds_by_law: dict[str, list[int]], seconds: float) -> None:
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in runs.most_common())
+    print(f"\n{sum(runs.values()):,} playbooks in {seconds:.0f} s: {counts or 'none'}")
+    for law, seeds in sorted(seeds_by_law.items(), key=lambda entry: -len(entry[1])):
         print(f"{len(seeds):6} {law}: seeds {', '.join(map(str, seeds[:5]))}")
 
 

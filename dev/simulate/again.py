@@ -59,13 +59,15 @@ def _same(story: Story, tale: Tale, *, restored: bool) -> None:
             machine = _renewed(story, tale, machine)
         commands = machine.feed(turn.fact)
         if _encoded(commands) != _encoded(turn.commands):
-            told = [f"{was}\n  {how}: {now}" for was, now in _differing(turn.commands, commands)]
-            raise Finding(f"{how} gives other commands", f"in turn {number}: {told[0][:1500] if told else 'order'}")
+            differences = [f"{was}\n  {how}: {now}" for was, now in _differing(turn.commands, commands)]
+            raise Finding(
+                f"{how} gives other commands", f"in turn {number}: {differences[0][:1500] if differences else 'order'}"
+            )
 
 
-def _differing(one: list[Any], other: list[Any]) -> list[tuple[Any, Any]]:
-    longest = max(len(one), len(other))
-    padded = zip(one + [None] * (longest - len(one)), other + [None] * (longest - len(other)), strict=True)
+def _differing(left: list[Any], other: list[Any]) -> list[tuple[Any, Any]]:
+    longest = max(len(left), len(other))
+    padded = zip(left + [None] * (longest - len(left)), other + [None] * (longest - len(other)), strict=True)
     return [(was, now) for was, now in padded if _encoded([was]) != _encoded([now])]
 
 
@@ -81,11 +83,11 @@ def _refuses(story: Story, tale: Tale) -> None:
         if turn.anew:
             machine = _renewed(story, tale, machine)
         machine.feed(turn.fact)
-        loop = next((one.chunk_id for one in turn.commands if isinstance(one, RunChunk)), "")
+        loop = next((command.chunk_id for command in turn.commands if isinstance(command, RunChunk)), "")
     if machine.state.phase == "ended":
         return
     at = tale.turns[-1].fact.at
-    call = next((id_ for id_, one in machine.state.pending.items() if one.kind == "call"), None)
+    call = next((id_ for id_, pending in machine.state.pending.items() if pending.kind == "call"), None)
     if call is not None:
         copy = _renewed(story, tale, machine)
         _must_refuse(copy, TimerFired(at, call), "a timer's end of a call's id")

@@ -90,7 +90,7 @@ class Seen:
             return
         window = self.limits.window
         if window is not None:
-            self.failures = [one for one in self.failures if one > at - window]
+            self.failures = [failure for failure in self.failures if failure > at - window]
         elif not failed:
             self.failures = []
         if failed:
@@ -112,7 +112,7 @@ def check_breakers(story: Story) -> None:
         return
     scope = {"workload": story.graph.workload.data}
     for tale in story.tales.values():
-        if not any(isinstance(one, LoadValue) for turn in tale.turns for one in turn.commands):
+        if not any(isinstance(command, LoadValue) for turn in tale.turns for command in turn.commands):
             for (step, label), circuit in circuits.items():
                 _check(tale, step, label, _limits(circuit, scope))
     _handed_on(story)
@@ -142,14 +142,14 @@ def _limits(circuit: Circuit, scope: dict[str, Any]) -> Limits | None:
 
 
 def _check(tale: Tale, step: str, label: str, limits: Limits | None) -> None:
-    asked = [one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)]
-    calls = {call.id for call in asked if (call.step, call.task) == (step, label) and call.store is None}
+    requested = [request.call for turn in tale.turns for request in turn.commands if isinstance(request, CallTool)]
+    calls = {call.id for call in requested if (call.step, call.task) == (step, label) and call.store is None}
     place = f"{step}/{label}"
     if limits is None:
         if calls:
             raise Finding("a call is made whose circuit has no limits", place)
         return
-    refused = {one.ends for one in tale.events if REFUSED in str(one.error)}
+    refused = {event.ends for event in tale.events if REFUSED in str(event.error)}
     seen = _seen_before(tale, f"{step}/{escaped(label)}", limits)
     for number, turn in enumerate(tale.turns):
         _ended(seen, turn.fact, calls)
@@ -206,9 +206,11 @@ def _told(seen: Seen, event: DomainEvent, refused: set[int | None], place: str) 
 def _reported(tale: Tale, name: str, seen: Seen) -> None:
     """A chunk reports its circuits as they are when it ends."""
     if tale.name and tale.report is not None and not tale.terminated:
-        told = tale.report.circuits.get(name)
-        if (0 if told is None else told.opened) != seen.opened:
-            raise Finding("a chunk reports another circuit", f"{name} of {tale.name}: {told}, open since {seen.opened}")
+        circuit = tale.report.circuits.get(name)
+        if (0 if circuit is None else circuit.opened) != seen.opened:
+            raise Finding(
+                "a chunk reports another circuit", f"{name} of {tale.name}: {circuit}, open since {seen.opened}"
+            )
 
 
 def _handed_on(story: Story) -> None:
@@ -219,9 +221,9 @@ def _handed_on(story: Story) -> None:
         fact: Any = turn.fact
         if isinstance(fact, ChunkFinished):
             circuits = known.setdefault(loops[fact.chunk_id], {})
-            for name, one in fact.report.circuits.items():
-                if name not in circuits or one.ended > circuits[name].ended:
-                    circuits[name] = one
+            for name, circuit in fact.report.circuits.items():
+                if name not in circuits or circuit.ended > circuits[name].ended:
+                    circuits[name] = circuit
         for command in turn.commands:
             if isinstance(command, RunChunk):
                 loops[command.chunk_id] = command.input.loop_id

@@ -33,7 +33,7 @@ def _check_in_flight(tale: Tale) -> None:
         fact: Any = turn.fact
         if isinstance(fact, ToolFinished | ChunkFinished):
             running.discard(fact.call_id if isinstance(fact, ToolFinished) else fact.chunk_id)
-        running.update(_id(one) for one in turn.commands if isinstance(one, CallTool | RunChunk))
+        running.update(_id(command) for command in turn.commands if isinstance(command, CallTool | RunChunk))
         if len(running) > budget.MAX_PENDING:
             raise Finding("too much is pending", f"{len(running)} of {budget.MAX_PENDING}, in turn {number}")
 
@@ -43,7 +43,7 @@ def _check_calls_begun(tale: Tale) -> None:
     for number, turn in enumerate(tale.turns):
         if turn.anew or isinstance(turn.fact, Continued):
             begun = 0
-        begun += sum(isinstance(one, CallTool) for one in turn.commands)
+        begun += sum(isinstance(command, CallTool) for command in turn.commands)
         if begun > most:
             raise Finding("a workflow task begins too many calls", f"{begun} of {most}, in turn {number}")
 

@@ -103,10 +103,10 @@ class SimulatedPayloadStore(ValueStore):
     def _read(self, data: bytes) -> SegmentContents:
         segment = msgspec.json.decode(zlib.decompress(data))
         before = self._contents[segment["older"]]
-        events = tuple(one["event"] for one in segment["entries"] if "event" in one)
-        calls = {_call_key(one["call"]) for one in segment["entries"] if "call" in one}
-        ended = (one for one in events if one["type"].startswith("loop.iteration.") and "ends" in one)
-        items = {one["meta"]["iteration"] for one in ended}
+        events = tuple(entry["event"] for entry in segment["entries"] if "event" in entry)
+        calls = {_call_key(entry["call"]) for entry in segment["entries"] if "call" in entry}
+        ended = (event for event in events if event["type"].startswith("loop.iteration.") and "ends" in event)
+        items = {event["meta"]["iteration"] for event in ended}
         return SegmentContents(before.calls | calls, before.items | items, (*before.events, *events))
 
 

@@ -135,8 +135,8 @@ class _Attempt:
         self._begun_late = 0
         self.environment = ActivityEnvironment()
         self.environment.on_heartbeat = self._beat
-        told = [] if details is None else [msgspec.to_builtins(details)]
-        info = dataclasses.replace(self.environment.info, attempt=number, heartbeat_details=told)
+        heartbeat = [] if details is None else [msgspec.to_builtins(details)]
+        info = dataclasses.replace(self.environment.info, attempt=number, heartbeat_details=heartbeat)
         self.environment.info = info
 
     def start(self, given: ChunkInput, ended: Callable[[asyncio.Task[Any]], None]) -> None:
@@ -176,7 +176,7 @@ class _Attempt:
         turn.commands = feed(fact)
         turn.left_over, turn.spent = machine.has_work, machine.budget.is_spent
         self.owner.digests.append(machine.digest)
-        self._check_patience(sum(isinstance(one, CallTool) for one in turn.commands))
+        self._check_patience(sum(isinstance(command, CallTool) for command in turn.commands))
         return turn.commands
 
     def stores(self, since: int | None) -> None:
@@ -278,10 +278,10 @@ class Frame:
 
     def _finish(self, end: FrameEnd) -> None:
         report = msgspec.convert(msgspec.to_builtins(end.report, str_keys=True), ChunkReport, str_keys=True)
-        told = self.shared.payloads.contents(end.segments).events
-        if list(told) != msgspec.json.decode(msgspec.json.encode(self.tale.events)):
+        events = self.shared.payloads.contents(end.segments).events
+        if list(events) != msgspec.json.decode(msgspec.json.encode(self.tale.events)):
             self.shared.finding = Finding(
-                "segments tell another story", f"{len(told)} events of {len(self.tale.events)}"
+                "segments tell another story", f"{len(events)} events of {len(self.tale.events)}"
             )
         self.is_over = True
         self._ended(report, report)
@@ -325,12 +325,12 @@ class Frame:
 
     def called(self, key: str) -> None:
         """Check that no heartbeat reported the call, or its item, as ended."""
-        item = next((one.call.iteration for one in self._calls() if one.call.key == key), None)
+        item = next((call.call.iteration for call in self._calls() if call.call.key == key), None)
         if key in self._named.calls or item in self._named.items:
             self.shared.finding = Finding("what a heartbeat named is called again", f"{key}, attempt {self._number}")
 
     def _calls(self) -> list[CallTool]:
-        return [one for turn in self.tale.turns for one in turn.commands if isinstance(one, CallTool)]
+        return [command for turn in self.tale.turns for command in turn.commands if isinstance(command, CallTool)]
 
     # ---- faults -----------------------------------------------------------------------------------------------------
 

@@ -50,11 +50,11 @@ def _as_decided(tale: Tale) -> None:
             decided.setdefault(fact.wait_id.removesuffix(":hold"), fact.answer.decision.action)
         elif isinstance(fact, CancelRequested | LimitReached):
             return
-        for event in (one.event for one in turn.commands if isinstance(one, Emit)):
+        for event in (command.event for command in turn.commands if isinstance(command, Emit)):
             if event.type == "step.released":
-                found = decided.pop(event.meta["step_run_id"], None)
-                if found not in (None, event.meta["action"]) and event.meta["action"] != "stop":
-                    raise Finding("a held step ends otherwise than decided", f"{event.meta}, decided was {found}")
+                action = decided.pop(event.meta["step_run_id"], None)
+                if action not in (None, event.meta["action"]) and event.meta["action"] != "stop":
+                    raise Finding("a held step ends otherwise than decided", f"{event.meta}, decided was {action}")
             elif event.type == "step.held":
                 decided.pop(event.meta["step_run_id"], None)
 
@@ -64,9 +64,17 @@ def _told(tale: Tale) -> None:
     if not tale.name or tale.given.frame is not None:
         return
     for number, turn in enumerate(tale.turns):
-        events = [one.event for one in turn.commands if isinstance(one, Emit) and one.event.type == "step.held"]
-        told = {one.wait.run for one in turn.commands if isinstance(one, OpenWait) and one.wait.kind == "held"}
-        untold = {event.meta["step_run_id"] for event in events} - told
+        events = [
+            command.event
+            for command in turn.commands
+            if isinstance(command, Emit) and command.event.type == "step.held"
+        ]
+        held = {
+            command.wait.run
+            for command in turn.commands
+            if isinstance(command, OpenWait) and command.wait.kind == "held"
+        }
+        untold = {event.meta["step_run_id"] for event in events} - held
         if untold:
             raise Finding("the playbook is not told of a held step", f"{sorted(untold)[:3]}, in turn {number}")
 
@@ -83,7 +91,7 @@ def _timeouts_wait(main: Tale) -> None:
         elif isinstance(fact, WaitClosed):
             held.discard(fact.wait_id)
         elif isinstance(fact, ChunkFinished):
-            held = {one for one in held if not one.startswith(f"{fact.chunk_id} ")}
+            held = {run for run in held if not run.startswith(f"{fact.chunk_id} ")}
         for command in turn.commands:
             if isinstance(command, AnswerWait):
                 held.discard(f"{command.chunk_id} {command.wait_id}")

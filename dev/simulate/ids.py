@@ -45,13 +45,13 @@ def _derived(story: Story) -> None:
             fact: Any = turn.fact
             if isinstance(fact, ToolFinished):
                 last = _rows_of(fact, parents[fact.call_id], clock, slot, known)
-                later = [one.event for one in turn.commands if isinstance(one, Emit)]
+                later = [command.event for command in turn.commands if isinstance(command, Emit)]
                 if any(event.id < last for event in later):
                     raise Finding("an event stands before its call's rows", f"{later[0].type} of {fact.call_id}")
 
 
 def _parents(tale: Tale) -> dict[str, int]:
-    calls = (one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool))
+    calls = (command.call for turn in tale.turns for command in turn.commands if isinstance(command, CallTool))
     return {call.id: call.event_id for call in calls}
 
 
@@ -76,7 +76,7 @@ def _parts(story: Story) -> None:
     graph = story.graph
     most = {name: 3 * depth_of(graph, name) + (3 if step.loop is None else 5) for name, step in graph.steps.items()}
     for tale in story.tales.values():
-        calls = [one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)]
+        calls = [command.call for turn in tale.turns for command in turn.commands if isinstance(command, CallTool)]
         odd = next((call.key for call in calls if call.key.count("/") > most[call.step] + is_statement(call)), None)
         if odd is not None:
             raise Finding("a name is not escaped", odd[:120])
@@ -85,7 +85,7 @@ def _parts(story: Story) -> None:
 def _rising(story: Story) -> None:
     for tale in story.tales.values():
         ids = [event.id for event in tale.events]
-        if any(one >= other for one, other in itertools.pairwise(ids)):
+        if any(earlier >= other for earlier, other in itertools.pairwise(ids)):
             raise Finding("ids do not rise", f"in {tale.name or 'the playbook'}")
 
 

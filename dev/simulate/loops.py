@@ -22,12 +22,12 @@ def check_loops(story: Story) -> None:
 
 def _begun(story: Story) -> dict[str, Counter[int]]:
     """Loop -> how often each item began."""
-    found: dict[str, Counter[int]] = defaultdict(Counter)
+    begun: dict[str, Counter[int]] = defaultdict(Counter)
     for tale in story.tales.values():
         for event in tale.events if tale.name else ():
             if event.type == "loop.iteration.started":
-                found[event.meta["loop_id"]][event.meta["iteration"]] += 1
-    return found
+                begun[event.meta["loop_id"]][event.meta["iteration"]] += 1
+    return begun
 
 
 def _items_once(story: Story) -> None:
@@ -39,10 +39,10 @@ def _items_once(story: Story) -> None:
 
 def _all_done(story: Story) -> None:
     """A loop that is done ran all of its items, but where fail_fast cut it off and best_effort forgave that."""
-    asked = [one.input for turn in story.main.turns for one in turn.commands if isinstance(one, RunChunk)]
-    runs = {given.loop_id: given.run for given in asked}
-    runs_of = {given.run: given.step.name for given in asked}
-    retried = {one.node for one in story.main.events if one.meta.get("action") == "retry"}
+    inputs = [command.input for turn in story.main.turns for command in turn.commands if isinstance(command, RunChunk)]
+    runs = {given.loop_id: given.run for given in inputs}
+    runs_of = {given.run: given.step.name for given in inputs}
+    retried = {emitted.node for emitted in story.main.events if emitted.meta.get("action") == "retry"}
     begun = {runs[loop]: items for loop, items in _begun(story).items() if loop in runs}
     for event in story.main.events:
         stats: dict[str, Any] = event.meta.get("stats") or {}
@@ -60,10 +60,10 @@ def _all_done(story: Story) -> None:
 def _all_succeeded(story: Story, event: DomainEvent, loops: set[str]) -> None:
     """A loop that repeats another has the items that succeeded there, and ran the others itself."""
     done = {
-        one.meta["iteration"]
+        event.meta["iteration"]
         for tale in story.tales.values()
-        for one in (tale.events if tale.name else ())
-        if one.type == "loop.iteration.done" and one.meta["loop_id"] in loops
+        for event in (tale.events if tale.name else ())
+        if event.type == "loop.iteration.done" and event.meta["loop_id"] in loops
     }
     stats: dict[str, Any] = event.meta["stats"]
     if len(done) != stats["success"]:
@@ -80,7 +80,7 @@ def _in_flight(story: Story) -> None:
             if isinstance(command, RunChunk):
                 _in_order(begun, command.input)
                 running[command.chunk_id] = command.input
-                _in_share([one for one in running.values() if one.loop_id == command.input.loop_id])
+                _in_share([chunk for chunk in running.values() if chunk.loop_id == command.input.loop_id])
 
 
 def _in_order(begun: dict[str, int], chunk: ChunkInput) -> None:
@@ -95,6 +95,6 @@ def _in_share(chunks: list[ChunkInput]) -> None:
     if chunks[0].is_sequential and len(chunks) > 1:
         raise Finding("chunks of a sequential loop run at once", f"{len(chunks)} of {chunks[0].loop_id[:80]}")
     most = loop.max_in_flight.data if loop is not None and loop.max_in_flight is not None else None
-    asked = sum(one.max_in_flight for one in chunks)
-    if isinstance(most, int) and asked > max(1, most):
-        raise Finding("more items than max_in_flight run at once", f"{asked} of {most}")
+    slots = sum(chunk.max_in_flight for chunk in chunks)
+    if isinstance(most, int) and slots > max(1, most):
+        raise Finding("more items than max_in_flight run at once", f"{slots} of {most}")

@@ -66,12 +66,12 @@ def _never_skips(self: Any, event: Any) -> None:
 def _handled_by_name(failed: Any, execution: Any, step: Any, run: Any, end: Any, targets: Any) -> Any:
     if targets:
         log = execution.state.failures
-        kept = [replace(one, handled=True) if one.step == step.name else one for one in log.kept]
+        kept = [replace(failure, handled=True) if failure.step == step.name else failure for failure in log.kept]
         execution.state.failures = FailureLog(
-            tuple(replace(one, handled=one.count) if one.step == step.name else one for one in log.counts),
+            tuple(replace(count, handled=count.count) if count.step == step.name else count for count in log.counts),
             tuple(kept[: len(log.first)]),
             tuple(kept[len(log.first) :]),
-            next((one for one in kept if not one.handled), None),
+            next((failure for failure in kept if not failure.handled), None),
         )
     return failed(execution, step, run, end, targets)
 
@@ -121,8 +121,8 @@ def _gives_the_rest_last(take_report: Any, progress: Any, chunk: Any, report: An
 async def _forgets_older_segments(values: Any, head: str) -> Any:
     """The last segment as if it were the only one."""
     last = await segments.read(values, head)
-    told = {"results": last.results, "assigns": last.assigns}
-    state = {**last.state, **msgspec.to_builtins(told, str_keys=True)}
+    report = {"results": last.results, "assigns": last.assigns}
+    state = {**last.state, **msgspec.to_builtins(report, str_keys=True)}
     return segments.Resumption(state, last.calls, last.report)
 
 

@@ -61,7 +61,7 @@ def _is_told(tale: Tale) -> None:
     """A pause ends by a request to resume, or to cancel; and the log of the playbook tells of each once."""
     paused = False
     for turn in tale.turns:
-        changes = [one.is_paused for one in turn.commands if isinstance(one, PauseChildren)]
+        changes = [command.is_paused for command in turn.commands if isinstance(command, PauseChildren)]
         for change in changes:
             if change == paused:
                 raise Finding("a pause is told twice", str(turn.fact)[:200])
@@ -69,13 +69,13 @@ def _is_told(tale: Tale) -> None:
             if not isinstance(turn.fact, wanted):
                 raise Finding("a pause changes by itself", str(turn.fact)[:200])
             paused = change
-        told = [
-            one.event.type
-            for one in turn.commands
-            if isinstance(one, Emit) and one.event.type in ("playbook.paused", "playbook.resumed")
+        reported = [
+            command.event.type
+            for command in turn.commands
+            if isinstance(command, Emit) and command.event.type in ("playbook.paused", "playbook.resumed")
         ]
-        if told != [] if tale.name else len(told) != len(changes):
-            raise Finding("a pause is told wrongly", f"{told} for {changes}")
+        if reported != [] if tale.name else len(reported) != len(changes):
+            raise Finding("a pause is told wrongly", f"{reported} for {changes}")
 
 
 def check_same_without_pauses(story: Story) -> None:
@@ -86,10 +86,10 @@ def check_same_without_pauses(story: Story) -> None:
     if first is None or any(_summary(story, order, paused=False) != first for order in range(1, ORDERS)):
         return
     for order in range(ORDERS):
-        found = _summary(story, order, paused=True)
-        told = ["it does not end"] if found is None else list(differences(first, found, ("unpaused", "paused")))
-        if told:
-            raise Finding("a run that was paused comes to something else", told[0][:1500])
+        summary = _summary(story, order, paused=True)
+        problems = ["it does not end"] if summary is None else list(differences(first, summary, ("unpaused", "paused")))
+        if problems:
+            raise Finding("a run that was paused comes to something else", problems[0][:1500])
 
 
 def _summary(story: Story, order: int, *, paused: bool) -> RunSummary | None:
@@ -101,11 +101,14 @@ def _summary(story: Story, order: int, *, paused: bool) -> RunSummary | None:
         return None
     if made.deeds:
         return None  # leases are a matter of time
-    commands = [one for tale in made.tales.values() for turn in tale.turns for one in turn.commands]
-    if any(isinstance(one, StartTimer) and one.timer_id.endswith((":timeout", ":hold", ":timer")) for one in commands):
+    commands = [command for tale in made.tales.values() for turn in tale.turns for command in turn.commands]
+    if any(
+        isinstance(command, StartTimer) and command.timer_id.endswith((":timeout", ":hold", ":timer"))
+        for command in commands
+    ):
         return None
-    if any(isinstance(one, CallTool) and one.call.timeout is not None for one in commands):
+    if any(isinstance(command, CallTool) and command.call.timeout is not None for command in commands):
         return None
-    found = summarize(made)
-    rows = {row: count for row, count in found.rows.items() if not row.startswith(UNCOMPARED)}
-    return found._replace(rows=type(found.rows)(rows))
+    summary = summarize(made)
+    rows = {row: count for row, count in summary.rows.items() if not row.startswith(UNCOMPARED)}
+    return summary._replace(rows=type(summary.rows)(rows))

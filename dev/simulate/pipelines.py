@@ -26,8 +26,15 @@ def check_pipelines(story: Story) -> None:
 def _calls(story: Story) -> None:
     """A call ends in the log as it really ended."""
     for tale in story.tales.values():
-        calls = {one.call.id: one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)}
-        ends = {one.meta.get("task_run_id"): TASK_ENDS[one.type] for one in tale.events if one.type in TASK_ENDS}
+        calls = {
+            command.call.id: command.call
+            for turn in tale.turns
+            for command in turn.commands
+            if isinstance(command, CallTool)
+        }
+        ends = {
+            event.meta.get("task_run_id"): TASK_ENDS[event.type] for event in tale.events if event.type in TASK_ENDS
+        }
         for turn in tale.turns:
             fact: Any = turn.fact
             if isinstance(fact, ToolFinished) and _ends_its_task(story, calls[fact.call_id]):
@@ -44,20 +51,25 @@ def _task_of(story: Story, call: ToolCall) -> Task:
     step = story.graph.steps[call.step]
     cursor = step.loop.cursor if step.loop is not None else None
     tasks = cursor.calls if cursor is not None and is_statement(call) else step.tasks
-    return next(one for one in tasks if one.label == call.task)
+    return next(task for task in tasks if task.label == call.task)
 
 
-def _told_as_ended(fact: ToolFinished, told: str | None) -> None:
-    if fact.cancelled and told != "cancelled":
-        raise Finding("a call's end is not told", f"{fact.call_id} was cancelled, the log has {told}")
-    if not fact.cancelled and told == "cancelled":
-        raise Finding("a call's end is not told", f"{fact.call_id} ended by itself, the log has {told}")
+def _told_as_ended(fact: ToolFinished, expected: str | None) -> None:
+    if fact.cancelled and expected != "cancelled":
+        raise Finding("a call's end is not told", f"{fact.call_id} was cancelled, the log has {expected}")
+    if not fact.cancelled and expected == "cancelled":
+        raise Finding("a call's end is not told", f"{fact.call_id} ended by itself, the log has {expected}")
 
 
 def _lost(story: Story) -> None:
     """A call that nobody finished is made again as the rules say: not before their delay is over."""
     for tale in story.tales.values():
-        calls = {one.call.id: one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)}
+        calls = {
+            command.call.id: command.call
+            for turn in tale.turns
+            for command in turn.commands
+            if isinstance(command, CallTool)
+        }
         for number, turn in enumerate(tale.turns):
             fact: Any = turn.fact
             if not isinstance(fact, ToolFinished) or fact.report.is_decided or fact.cancelled:
@@ -70,7 +82,11 @@ def _lost(story: Story) -> None:
 
 def _delay_of(task: Task, commands: list[Command]) -> float:
     """Seconds that a rule for which the machine decided gives as a plain number, else 0."""
-    decided = [one.event.meta for one in commands if isinstance(one, Emit) and one.event.meta.get("do") == "retry"]
+    decided = [
+        command.event.meta
+        for command in commands
+        if isinstance(command, Emit) and command.event.meta.get("do") == "retry"
+    ]
     if not decided or task.policy is None:
         return 0.0
     rules: tuple[Rule, ...] = task.policy.rules
@@ -80,7 +96,9 @@ def _delay_of(task: Task, commands: list[Command]) -> float:
 
 def _called_again(commands: list[Any], call: ToolCall) -> bool:
     """In the same run: its failed set may lead back to the step, whose next run calls at once."""
-    return any(isinstance(one, CallTool) and _run_and_task(one.call) == _run_and_task(call) for one in commands)
+    return any(
+        isinstance(command, CallTool) and _run_and_task(command.call) == _run_and_task(call) for command in commands
+    )
 
 
 def _run_and_task(call: ToolCall) -> str:
@@ -96,12 +114,12 @@ def _breaks(story: Story) -> None:
             fact: Any = turn.fact
             if isinstance(fact, ToolFinished) and not fact.cancelled and _does_break(pipelines[fact.call_id][1], fact):
                 broken.add(pipelines[fact.call_id][0])
-            for one in turn.commands:
-                if isinstance(one, CallTool):
-                    pipeline = one.call.id.rsplit(":", 3 if one.call.store is not None else 2)[0]
-                    pipelines[one.call.id] = (pipeline, one.call)
-                    if pipeline in broken and one.call.store is None and not one.call.aside:
-                        raise Finding("a task begins after a break", one.call.id)
+            for command in turn.commands:
+                if isinstance(command, CallTool):
+                    pipeline = command.call.id.rsplit(":", 3 if command.call.store is not None else 2)[0]
+                    pipelines[command.call.id] = (pipeline, command.call)
+                    if pipeline in broken and command.call.store is None and not command.call.aside:
+                        raise Finding("a task begins after a break", command.call.id)
 
 
 def _does_break(call: Any, fact: ToolFinished) -> bool:

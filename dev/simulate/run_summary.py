@@ -31,9 +31,11 @@ def summarize(story: Story) -> RunSummary:
     finish = story.main.finish
     assert finish is not None
     events = [event for tale in story.tales.values() for event in tale.events]
-    rows = Counter(row_of(one.type, one.node, one.status, one.meta.get("iteration")) for one in events)
+    rows = Counter(
+        row_of(emitted.type, emitted.node, emitted.status, emitted.meta.get("iteration")) for emitted in events
+    )
     kept = Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})
-    failures = Counter(failure_of(one) for one in finish.failures.kept)
+    failures = Counter(failure_of(failure) for failure in finish.failures.kept)
     return RunSummary(finish.status, finish.result, failures, kept, Counter(story.stored), dict(_results(story)))
 
 
@@ -56,16 +58,16 @@ def failure_of(failure: Any) -> str:
     return f"{failure.run[:60]} {failure.task} {failure.kind} {failure.iteration} {failure.handled}"
 
 
-def differences(one: RunSummary, other: RunSummary, names: tuple[str, str]) -> Iterator[str]:
+def differences(summary: RunSummary, other: RunSummary, names: tuple[str, str]) -> Iterator[str]:
     """Describe the differences; ``names`` are those of the two runs."""
-    if (one.status, one.result) != (other.status, other.result):
-        yield f"{names[0]} {one.status} {one.result}, {names[1]} {other.status} {other.result}"
+    if (summary.status, summary.result) != (other.status, other.result):
+        yield f"{names[0]} {summary.status} {summary.result}, {names[1]} {other.status} {other.result}"
     for name in ("failures", "rows", "stored"):
-        here: Counter[str] = getattr(one, name)
+        here: Counter[str] = getattr(summary, name)
         there: Counter[str] = getattr(other, name)
         if here != there:
             yield f"{name}: {names[0]} {dict(here - there)}, {names[1]} {dict(there - here)}"
-    differing = [place for place in one.results if one.results[place] != other.results.get(place)]
+    differing = [place for place in summary.results if summary.results[place] != other.results.get(place)]
     if differing:
         place = differing[0]
-        yield f"results: {place} is {one.results[place]} {names[0]}, {other.results.get(place)} {names[1]}"
+        yield f"results: {place} is {summary.results[place]} {names[0]}, {other.results.get(place)} {names[1]}"

@@ -71,14 +71,14 @@ def is_handled(tale: Tale, run: Any) -> bool:
     """Whether an arc led on from this run of a step, or a person dealt with its failure."""
     if released(tale, run):
         return True
-    routed = (one for one in tale.events if one.type == "next.evaluated" and one.meta.get("step_run_id") == run)
-    return any(one.meta.get("chosen") for one in routed)
+    routed = (event for event in tale.events if event.type == "next.evaluated" and event.meta.get("step_run_id") == run)
+    return any(event.meta.get("chosen") for event in routed)
 
 
 def released(tale: Tale, run: Any) -> str:
     """``retry`` or ``skip`` where someone did that to this run of a step."""
-    ends = (one for one in tale.events if one.type == "step.released" and one.meta.get("step_run_id") == run)
-    return next((one.meta["action"] for one in ends if one.meta["action"] in ("retry", "skip")), "")
+    ends = (event for event in tale.events if event.type == "step.released" and event.meta.get("step_run_id") == run)
+    return next((end.meta["action"] for end in ends if end.meta["action"] in ("retry", "skip")), "")
 
 
 def _loop_stops(tale: Tale) -> Iterator[tuple[int, int, str]]:
@@ -102,7 +102,7 @@ def _nothing_begins(tale: Tale, first: tuple[int, int, str] | None, final: str) 
         return
     number, place, why = first
     settles = bool(tale.name) and any(
-        one.loop and one.loop.cursor for one in (tale.given.step, *tale.given.steps.values())
+        step.loop and step.loop.cursor for step in (tale.given.step, *tale.given.steps.values())
     )
     for later, turn in enumerate(tale.turns[number:], number):
         for command in turn.commands[place:] if later == number else turn.commands:
@@ -135,7 +135,7 @@ def _settles(command: Command) -> bool:
         case CallTool(call):
             return call.task in SETTLEMENTS
         case StartTimer(timer_id):
-            return any(f":{one}:" in timer_id for one in SETTLEMENTS)
+            return any(f":{settlement}:" in timer_id for settlement in SETTLEMENTS)
         case Emit(event):
             return event.type == "loop.iteration.started" or event.node in SETTLEMENTS
         case _:
@@ -183,7 +183,7 @@ def _holding(tale: Tale) -> None:
             is_holding = True
         elif isinstance(turn.fact, Continued | Resumed):
             is_holding = False
-        begun = [one for one in turn.commands if isinstance(one, CallTool | RunChunk)]
+        begun = [command for command in turn.commands if isinstance(command, CallTool | RunChunk)]
         if is_holding and begun:
             raise Finding("something begins while the machine holds", f"in turn {number}: {str(begun[0])[:200]}")
 
@@ -191,11 +191,11 @@ def _holding(tale: Tale) -> None:
 def _end(story: Story) -> None:
     """`end` runs once, also after a stop, and its cleanup is bounded; a cancel after a stop skips it."""
     tale, final = story.main, story.graph.final
-    started = [one for one in tale.events if one.type == "step.started" and one.node == final]
-    if len(started) - sum(released(tale, one.meta["step_run_id"]) == "retry" for one in started) > 1:
+    started = [event for event in tale.events if event.type == "step.started" and event.node == final]
+    if len(started) - sum(released(tale, event.meta["step_run_id"]) == "retry" for event in started) > 1:
         raise Finding("the final step runs more than once", f"{len(started)} times")
     skips = _skips(tale)
-    began = any(one.type == "workflow.started" for one in tale.events)
+    began = any(event.type == "workflow.started" for event in tale.events)
     if not started and began and skips is None:
         raise Finding("a run does not meet its final step", "though nobody asked to skip it")
     for turn in tale.turns[len(tale.turns) if skips is None else skips :]:
@@ -232,16 +232,16 @@ def _bounded(story: Story, tale: Tale, began: int) -> None:
     if stop is None:
         return
     until = max(tale.turns[stop[0]].fact.at, began) + CLEANUP_MS + _paused_ms(tale)
-    asked: dict[str, int] = {}
+    totals: dict[str, int] = {}
     cancelled: dict[str, int] = {}
     for turn in tale.turns:
         for command in turn.commands:
             if isinstance(command, CallTool) and command.call.step == story.graph.final:
-                asked[command.call.id] = turn.fact.at
+                totals[command.call.id] = turn.fact.at
             elif isinstance(command, Cancel):
                 cancelled.setdefault(command.id, turn.fact.at)
         fact: Any = turn.fact
-        if isinstance(fact, ToolFinished) and fact.call_id in asked:
-            del asked[fact.call_id]
+        if isinstance(fact, ToolFinished) and fact.call_id in totals:
+            del totals[fact.call_id]
             if fact.at > until + 1000 and cancelled.get(fact.call_id, until + 1001) > until + 1000:
                 raise Finding("the cleanup has no bound", f"{fact.call_id} ends {(fact.at - until) // 1000} s late")

@@ -51,7 +51,7 @@ class Tale:
 
     @property
     def events(self) -> list[DomainEvent]:
-        return [one.event for turn in self.turns for one in turn.commands if isinstance(one, Emit)]
+        return [command.event for turn in self.turns for command in turn.commands if isinstance(command, Emit)]
 
     @property
     def finish(self) -> Finish | None:

@@ -92,15 +92,15 @@ class Tables:
 
     def _claim(self, table: str, token: str, seconds: float, most: int) -> dict[str, Any]:
         now = self._clock.now
-        found = [row for row in self._rows(table) if row.status == NEW and row.until <= now][:most]
-        for row in found:
+        rows = [row for row in self._rows(table) if row.status == NEW and row.until <= now][:most]
+        for row in rows:
             row.token, row.until, row.attempts = token, now + int(seconds * 1000), row.attempts + 1
-        attempts = tuple(row.attempts for row in found)
-        self.deeds.append(Deed(now, "claim", table, token, tuple(row.id for row in found), attempts=attempts))
-        return _result([{"id": row.id, "attempts": row.attempts} for row in found], len(found))
+        attempts = tuple(row.attempts for row in rows)
+        self.deeds.append(Deed(now, "claim", table, token, tuple(row.id for row in rows), attempts=attempts))
+        return _result([{"id": row.id, "attempts": row.attempts} for row in rows], len(rows))
 
     def _change(
-        self, action: str, table: str, given: Any, token: str, told: Any = None, *, iteration: int | None
+        self, action: str, table: str, given: Any, token: str, expected: Any = None, *, iteration: int | None
     ) -> dict[str, Any]:
         """``given`` is a row, or all rows of a claim; ``told`` the status of an acknowledgement, or seconds."""
         rows_given: list[dict[str, Any]] = [given] if isinstance(given, dict) else given
@@ -110,13 +110,13 @@ class Tables:
         for row in held:
             match action:
                 case "ack":
-                    row.status = str(told)
+                    row.status = str(expected)
                 case "release":
                     row.token, row.until = "", 0
                 case _:
-                    row.until = now + int(told * 1000)
+                    row.until = now + int(expected * 1000)
         rows = tuple(row.id for row in held)
-        self.deeds.append(Deed(now, action, table, token, rows, str(told or ""), iteration))
+        self.deeds.append(Deed(now, action, table, token, rows, str(expected or ""), iteration))
         return _result([], len(held))
 
     # ---- other runs -------------------------------------------------------------------------------------------------

@@ -72,9 +72,9 @@ def _steps(story: Story, finish: Finish) -> None:
 
 def _told(finish: Finish, step: str, run: str) -> bool:
     """A failure of this run that is kept, or where some are not, one that is counted."""
-    if any(one.step == step and one.run == run and not one.handled for one in finish.failures.kept):
+    if any(failure.step == step and failure.run == run and not failure.handled for failure in finish.failures.kept):
         return True
-    counted = any(one.step == step and one.handled < one.count for one in finish.failures.counts)
+    counted = any(count.step == step and count.handled < count.count for count in finish.failures.counts)
     return counted and len(finish.failures.kept) < finish.failures.total
 
 
@@ -82,7 +82,7 @@ def _told_of_items(story: Story, finish: Finish, end: str) -> bool:
     """Whether the step is a loop over steps, or the end of one, and some step of the loop failed."""
     loop = ended_by(story.graph, end) or end
     inside = inside_of(story.graph, loop)
-    return any(one.step in inside and one.handled < one.count for one in finish.failures.counts)
+    return any(count.step in inside and count.handled < count.count for count in finish.failures.counts)
 
 
 def _items(story: Story, finish: Finish) -> None:
@@ -97,8 +97,8 @@ def _items(story: Story, finish: Finish) -> None:
         if tale.name and tale.report is not None:
             failed[tale.given.step.name] += tale.report.stats["failed"]
     counted: Counter[str] = Counter()
-    for one in log.counts:
-        counted[one.step] += one.count
+    for entry in log.counts:
+        counted[entry.step] += entry.count
     for loop, count in failed.items():
         if sum(counted[step] for step in inside_of(story.graph, loop)) < count:
             raise Finding("failures are lost", f"{dict(failed)} items failed, counted are {dict(counted)}")
@@ -116,11 +116,11 @@ def _reached(story: Story, ends: dict[str, DomainEvent], finish: Finish) -> None
 
 def _doomed(story: Story) -> dict[str, str]:
     """Runs of steps that cannot end well, by what the world did to them."""
-    found: dict[str, str] = {}
+    fates: dict[str, str] = {}
     runs = _runs_of_calls(story.main)
-    asked = [one for turn in story.main.turns for one in turn.commands if isinstance(one, RunChunk)]
-    loops = {one.chunk_id: one.input for one in asked}
-    cancelled = {one.id for turn in story.main.turns for one in turn.commands if isinstance(one, Cancel)}
+    commands = [command for turn in story.main.turns for command in turn.commands if isinstance(command, RunChunk)]
+    loops = {command.chunk_id: command.input for command in commands}
+    cancelled = {command.id for turn in story.main.turns for command in turn.commands if isinstance(command, Cancel)}
     for turn in story.main.turns:
         fact: Any = turn.fact
         if isinstance(fact, ToolFinished) and fact.call_id in runs:
@@ -131,20 +131,20 @@ def _doomed(story: Story) -> dict[str, str]:
                 and call.rules is None
                 and not call.aside
             ):
-                found[run] = f"{fact.call_id} failed without a policy"
+                fates[run] = f"{fact.call_id} failed without a policy"
         elif isinstance(fact, ChunkFinished) and fact.chunk_id in loops:
             run, loop = loops[fact.chunk_id].run, loops[fact.chunk_id].step.loop
             if fact.report.status == "cancelled" and fact.chunk_id not in cancelled:
-                found[run] = "its loop was cancelled"
+                fates[run] = "its loop was cancelled"
             elif fact.report.stats.get("failed") and loop is not None and loop.failure != "best_effort":
-                found[run] = "items of its loop failed"
-    return found
+                fates[run] = "items of its loop failed"
+    return fates
 
 
 def _runs_of_calls(tale: Tale) -> dict[str, tuple[Any, str]]:
     """call id -> (call, run of a step)."""
     runs = {event.id: str(event.meta.get("step_run_id")) for event in tale.events if event.type == "task.started"}
-    calls = [one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)]
+    calls = [command.call for turn in tale.turns for command in turn.commands if isinstance(command, CallTool)]
     return {call.id: (call, runs.get(call.event_id, "")) for call in calls}
 
 
@@ -183,14 +183,18 @@ def _failed_by_its_way(story: Story, event: DomainEvent, end: DomainEvent | None
     run = event.meta["step_run_id"]
     if len(finish.failures.kept) < finish.failures.total:
         return
-    told = [one for one in finish.failures.kept if one.run == run and not one.handled]
-    missing = {event.error, end.error}.difference(one.message[:500] for one in told)
+    failures = [failure for failure in finish.failures.kept if failure.run == run and not failure.handled]
+    missing = {event.error, end.error}.difference(failure.message[:500] for failure in failures)
     inside = inside_of(story.graph, event.node)
-    of_items = any(one.iteration is not None and one.step in inside for one in finish.failures.kept if not one.handled)
+    of_items = any(
+        failure.iteration is not None and failure.step in inside
+        for failure in finish.failures.kept
+        if not failure.handled
+    )
     if end.error != event.error and of_items:
         missing.discard(end.error)  # the failures of the items say more than that there were some
     if missing:
-        raise Finding("a failure is not told", f"{run}: {missing}, told are {told}")
+        raise Finding("a failure is not told", f"{run}: {missing}, told are {failures}")
 
 
 def _counts(tale: Tale, store: SimulatedValues) -> None:
@@ -201,9 +205,9 @@ def _counts(tale: Tale, store: SimulatedValues) -> None:
         raise Finding("counts of a loop are wrong", f"{stats} and {len(results)} results of {items} items")
     if stats["total"] != stats["success"] + stats["failed"] + stats["skipped"]:
         raise Finding("counts of a loop are wrong", f"{stats} do not add up")
-    own = [one for one in tale.events if one.meta.get("loop_id") == tale.given.loop_id]
-    failing = sorted(one.meta["iteration"] for one in own if one.type == "loop.iteration.failed")
-    kept, most = [one.iteration for one in report.failures.kept], failure_log.KEPT
+    own = [emitted for emitted in tale.events if emitted.meta.get("loop_id") == tale.given.loop_id]
+    failing = sorted(event.meta["iteration"] for event in own if event.type == "loop.iteration.failed")
+    kept, most = [failure.iteration for failure in report.failures.kept], failure_log.KEPT
     if report.failures.total != len(failing) or kept != [*failing[:most], *failing[most:][-most:]]:
         raise Finding("failures are lost", f"{report.failures.total} counted and {len(kept)} kept of {len(failing)}")
     ends = Counter(event.type for event in own)
@@ -229,11 +233,11 @@ def _results(tale: Tale, store: SimulatedValues) -> None:
     """
     first, results = tale.given.first, _results_of(tale, store)
     facts = [turn.fact for turn in tale.turns]
-    if not any(results) and any(isinstance(one, CancelRequested | LimitReached) for one in facts):
+    if not any(results) and any(isinstance(fact, CancelRequested | LimitReached) for fact in facts):
         return
-    for event in (one for one in tale.events if one.meta.get("loop_id") == tale.given.loop_id):
+    for event in (emitted for emitted in tale.events if emitted.meta.get("loop_id") == tale.given.loop_id):
         result: Any = event.result
         if event.type == "loop.iteration.done" and "left_out" not in event.meta:
-            found = results[event.meta["iteration"] - first]
-            if found != result:
-                raise Finding("a result is not its item's", f"{event.meta['iteration']}: {found} for {result}")
+            stored = results[event.meta["iteration"] - first]
+            if stored != result:
+                raise Finding("a result is not its item's", f"{event.meta['iteration']}: {stored} for {result}")

@@ -42,11 +42,11 @@ def check_unframed(story: Story) -> None:
         return
     for order in range(FRAMED_RUNS):
         framed = _run(story, story.graph, order, with_faults=True)
-        found = list(differences(first, summarize(framed), ("unframed", "framed")))
-        if found and all(
+        problems = list(differences(first, summarize(framed), ("unframed", "framed")))
+        if problems and all(
             _summary_of(story, unframed, more) == first for more in range(BASELINE_ORDERS, CONFIRMING_ORDERS)
         ):
-            raise Finding("a framed run comes to something else", found[0][:1500])
+            raise Finding("a framed run comes to something else", problems[0][:1500])
 
 
 def _is_unsuitable(graph: Graph) -> bool:
@@ -78,9 +78,9 @@ def _summary_of(story: Story, graph: Graph, order: int) -> RunSummary | None:
         alone = _run(story, graph, order, with_faults=False)
     except Finding:
         return None
-    commands = [one for tale in alone.tales.values() for turn in tale.turns for one in turn.commands]
-    timed = any(isinstance(one, StartTimer) and one.timer_id.endswith(":timeout") for one in commands)
-    timed = timed or any(isinstance(one, CallTool) and one.call.timeout is not None for one in commands)
+    commands = [command for tale in alone.tales.values() for turn in tale.turns for command in turn.commands]
+    timed = any(isinstance(command, StartTimer) and command.timer_id.endswith(":timeout") for command in commands)
+    timed = timed or any(isinstance(command, CallTool) and command.call.timeout is not None for command in commands)
     return None if timed or alone.deeds or any(map(_failed_fast, alone.tales.values())) else summarize(alone)
 
 

@@ -151,8 +151,8 @@ class World:
         return self._child(parent, chunk_id, tale) if given.frame is None else self._frame(parent, chunk_id, tale)
 
     def _frame(self, parent: Host, chunk_id: str, tale: Tale) -> Frame:
-        def ended(report: ChunkReport, told: ChunkReport | None) -> None:
-            tale.report = told
+        def ended(report: ChunkReport, expected: ChunkReport | None) -> None:
+            tale.report = expected
             parent.chunk_finished(chunk_id, report)
 
         frame = Frame(self._frame_world, tale, tale.given, ended)
@@ -232,8 +232,8 @@ class World:
             self._operators.decide_now_and_then(main)
 
     def _befall(self, mishap: str) -> None:
-        alive = [one for one in self._hosts if isinstance(one, Host) and not one.is_over and one.tale.turns]
-        children = [one for one in alive if one.tale.name]
+        alive = [host for host in self._hosts if isinstance(host, Host) and not host.is_over and host.tale.turns]
+        children = [host for host in alive if host.tale.name]
         if not alive:
             return
         match mishap:
