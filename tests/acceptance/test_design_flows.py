@@ -31,7 +31,7 @@ async def _rows(log: asyncpg.Connection, report: Json, view: str = "event") -> l
 
 
 def _run(site: Site, text: str, *settings: str) -> Json:
-    return site.run(site.write(text, "flow.yaml"), *(part for one in settings for part in ("--set", one)))
+    return site.run(site.write(text, "flow.yaml"), *(part for setting in settings for part in ("--set", setting)))
 
 
 # ---- Retry Handling (Canonical v10) ----------------------------------------------------------------------------------
@@ -83,8 +83,8 @@ async def test_the_rules_of_a_task_decide_each_attempt(
     """1, 2 and 3.1: the first rule that matches; 4: backoff."""
     report = _run(site, FETCH, f"api_url={api.url}", f'error="{error}"')
     rows = [row for row in await _rows(log, report) if row["node_name"] == "fetch_page"]
-    told = [row["meta"] for row in rows if row["event_type"] == "policy.task.evaluated"]
-    assert [(meta["do"], meta["rule"], meta.get("delay")) for meta in told] == decisions
+    logged = [row["meta"] for row in rows if row["event_type"] == "policy.task.evaluated"]
+    assert [(meta["do"], meta["rule"], meta.get("delay")) for meta in logged] == decisions
     assert report["status"] == ("completed" if error == "none" else "failed")
     assert report["result"] == (200 if error == "none" else None)
 
@@ -168,7 +168,7 @@ END = '  - {step: end, type: python, code: "def main(): return 3"}\n'
 
 
 @pytest.mark.parametrize(
-    ("workflow", "told"),
+    ("workflow", "expected"),
     [
         (ONE + OK % ", next: end" + END, ["step_completed", "step_completed", "step_completed", "completed"]),
         (ONE + OK % "", ["step_completed", "step_completed", "step_completed", "completed"]),
@@ -178,12 +178,12 @@ END = '  - {step: end, type: python, code: "def main(): return 3"}\n'
     ids=["success", "no end and no next", "failure", "failure and no end"],
 )
 async def test_all_paths_converge_at_the_end(
-    site: Site, log: asyncpg.Connection, workflow: str, told: list[str]
+    site: Site, log: asyncpg.Connection, workflow: str, expected: list[str]
 ) -> None:
     """Event Flow; Testing: the four cases."""
     report = _run(site, V1 + workflow)
     rows = await _rows(log, report, "event_legacy")
-    *steps, last = told
+    *steps, last = expected
     wanted = [*zip(steps, ("step1", "step2", "end"), strict=True)]
     wanted += [(f"workflow_{last}", "workflow"), (f"playbook_{last}", "designs/flow")]
     ends = {kind for kind, _ in wanted} | {"workflow_failed", "workflow_completed"}

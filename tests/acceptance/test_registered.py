@@ -55,7 +55,7 @@ def test_versions_are_registered_shown_and_run(site: Site, path: str, tmp_path: 
     write(tmp_path, path, "two")
     [registered] = json.loads(told(site, "register", str(tmp_path), "--json"))["playbooks"]
     assert (registered["version"], registered["is_new"], registered["file"]) == (2, True, file)
-    assert [one["version"] for one in lines_of(site, "catalog", "list", path)] == [2, 1]
+    assert [entry["version"] for entry in lines_of(site, "catalog", "list", path)] == [2, 1]
     assert f"{path}@2" in told(site, "catalog", "list", f"{path}*")
     assert told(site, "catalog", "show", f"{path}@1") == Path(file).read_text().replace("two", "one")
     for newer in (f"{path}@2", file):

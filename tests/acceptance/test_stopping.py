@@ -45,12 +45,12 @@ class Running:
 def told(site: Site, *args: str) -> dict[str, Any]:
     done = site.noetl(*args, "--json")
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
-def steps(told: dict[str, Any]) -> dict[str, str]:
-    return {name: step["status"] for name, step in told["steps"].items()}
+def steps(report: dict[str, Any]) -> dict[str, str]:
+    return {name: step["status"] for name, step in report["steps"].items()}
 
 
 def test_ctrl_c_waits_for_the_cleanup(site: Site, api: Api) -> None:
@@ -147,11 +147,11 @@ def test_a_run_without_an_event_log_is_reported(
     assert "timed out" in run.stderr.readline()
     status = bare.noetl("status")
     assert re.match(r"running for [0-9.]+ s \(now cancelling\)", status.stdout)
-    found = told(bare, "status")
-    assert (found["status"], found["cancelling"]) == ("running", True)
+    report = told(bare, "status")
+    assert (report["status"], report["cancelling"]) == ("running", True)
     run.kill()
     run.communicate()
-    assert bare.noetl("terminate", str(found["execution_id"])).returncode == 0
+    assert bare.noetl("terminate", str(report["execution_id"])).returncode == 0
 
 
 def test_an_unused_event_log_is_reported(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,17 +166,17 @@ def test_a_run_that_nobody_serves_says_so_and_is_left_at_the_third_ctrl_c(unserv
     assert (
         "waiting for a worker for workflows (none is polling): start one with `noetl worker`" in run.stderr.readline()
     )
-    found = told(bare, "status")
-    assert [one["kind"] for one in found["problems"]] == ["no_worker"]
+    report = told(bare, "status")
+    assert [problem["kind"] for problem in report["problems"]] == ["no_worker"]
     for says in ("cancelling", "skipping", "leaving"):
         run.send_signal(signal.SIGINT)
         assert says in run.stderr.readline()
     out, errors = run.communicate(timeout=30)
     left = json.loads(out)
     assert (run.returncode, left["status"], left["reason"]) == (3, "unknown", "left while the run was running")
-    assert left["execution_id"] == found["execution_id"]
-    assert f"is unknown; to find out: noetl status {found['execution_id']}" in errors
-    assert bare.noetl("terminate", str(found["execution_id"])).returncode == 0
+    assert left["execution_id"] == report["execution_id"]
+    assert f"is unknown; to find out: noetl status {report['execution_id']}" in errors
+    assert bare.noetl("terminate", str(report["execution_id"])).returncode == 0
 
 
 @pytest.mark.parametrize(

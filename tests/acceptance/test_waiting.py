@@ -30,8 +30,8 @@ workflow:
 
 def status(site: Site, *run: str) -> dict[str, Any]:
     done = site.noetl("status", *run, "--json")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 def waits(site: Site, *run: str) -> list[str]:
@@ -59,8 +59,8 @@ def test_what_a_run_waits_for_is_told_with_the_command_that_answers_it(site: Sit
 
     assert wait_until(lambda: waits(site, run) == ["review"])
     assert wait_until(lambda: status(site, run)["steps"]["paid"].get("attempts") == 1), "also while it runs"
-    told = site.noetl("status", run).stdout
-    assert f"review waits for an approval (Refund it?): noetl approve {run} review, or noetl reject" in told
+    output = site.noetl("status", run).stdout
+    assert f"review waits for an approval (Refund it?): noetl approve {run} review, or noetl reject" in output
     assert "amount must be a number" in site.noetl("approve", run, "--form", 'amount="x"').stderr
     unknown = site.noetl("approve", run, "--form", "amuont=3")
     assert unknown.returncode == 2

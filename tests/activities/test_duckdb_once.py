@@ -92,12 +92,12 @@ async def test_rivals_take_effect_once(file: File) -> None:
     sql = "insert into t select 1 from range(3000000) having count(*) > 0; select uuid() as id"
     answers = await asyncio.gather(*(file.run(sql) for _ in range(4)))
     assert file.ids() == [1]
-    assert len({one.outcome.result["rows"][0]["id"] for one in answers}) == 1
+    assert len({answer.outcome.result["rows"][0]["id"] for answer in answers}) == 1
 
 
 async def test_concurrent_calls_of_a_file_do_not_conflict(file: File) -> None:
     answers = await asyncio.gather(*(file.run(f"insert into t values ({n})", key=f"42/{n}") for n in range(6)))
-    assert [one.outcome.error for one in answers] == [None] * 6
+    assert [answer.outcome.error for answer in answers] == [None] * 6
     assert file.ids() == [0, 1, 2, 3, 4, 5]
 
 

@@ -46,9 +46,9 @@ class Pids:
 
 @pytest.fixture
 def pids(task_folder: Path) -> Iterator[Pids]:
-    found = Pids(task_folder / "pids")
-    yield found
-    for pid in filter(is_running, found.all):
+    pids = Pids(task_folder / "pids")
+    yield pids
+    for pid in filter(is_running, pids.all):
         os.kill(pid, signal.SIGKILL)
 
 

@@ -135,15 +135,15 @@ async def test_rivals_take_effect_once(base: Base) -> None:
     sql = "insert into t values (1); select pg_sleep(0.3); select gen_random_uuid() as id"
     answers = await asyncio.gather(*(base.run(sql) for _ in range(5)))
     assert await base.ids() == [1]
-    assert len({one.outcome.result["rows"][0]["id"] for one in answers}) == 1
-    assert sorted(one.is_taken for one in answers) == [False, True, True, True, True]
+    assert len({answer.outcome.result["rows"][0]["id"] for answer in answers}) == 1
+    assert sorted(answer.is_taken for answer in answers) == [False, True, True, True, True]
 
 
 async def test_a_rival_that_meets_the_row_of_the_first_takes_its_outcome(base: Base) -> None:
     """It waits at the table's own unique key, not at that of the ledger, and would report a duplicate."""
     await base.owner.execute("alter table t add primary key (id)")
     answers = await asyncio.gather(*(base.run("insert into t values (1); select pg_sleep(0.3)") for _ in range(3)))
-    assert [one.outcome.status for one in answers] == ["ok"] * 3
+    assert [answer.outcome.status for answer in answers] == ["ok"] * 3
     assert await base.ids() == [1]
     other = await base.run("insert into t values (1)", 2)
     assert other.outcome.pg is not None
@@ -207,7 +207,7 @@ async def test_what_is_kept_is_what_the_caller_gives(base: Base) -> None:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
 async def test_a_role_that_may_not_make_the_ledger_runs_again_and_is_warned(
@@ -220,8 +220,8 @@ async def test_a_role_that_may_not_make_the_ledger_runs_again_and_is_warned(
         answer = await base.run(INSERT, context=limited)
         assert (answer.outcome.status, answer.is_kept) == ("ok", False)
     assert await base.ids() == [1, 1]
-    [told] = warnings(caplog)
-    assert "noetl ledger sql" in told
+    [warning] = warnings(caplog)
+    assert "noetl ledger sql" in warning
 
 
 @pytest.mark.parametrize("rights", ["", "usage on schema noetl_ledger", "select on noetl_ledger.outcome"])
@@ -249,7 +249,7 @@ async def test_statements_that_take_another_role_run_all_the_same(base: Base) ->
 
 async def test_an_unreachable_ledger_is_a_connection_error() -> None:
     gone = Context(pg={"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u"})
-    found = await postgres_tool.TOOL.find(request("postgres", "pg"), gone, LedgerSlot("k", 1, _text))
-    assert found is not None
-    assert found.outcome.error is not None
-    assert (found.outcome.error.kind, found.is_taken) == ("connection", False)
+    failure = await postgres_tool.TOOL.find(request("postgres", "pg"), gone, LedgerSlot("k", 1, _text))
+    assert failure is not None
+    assert failure.outcome.error is not None
+    assert (failure.outcome.error.kind, failure.is_taken) == ("connection", False)

@@ -102,7 +102,7 @@ async def test_elsewhere_a_port_is_just_a_number(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("dsn", "found"),
+    ("dsn", "expected"),
     [
         ("", []),
         ("postgresql://u:p@h/db", [("h", 5432)]),
@@ -118,9 +118,9 @@ async def test_elsewhere_a_port_is_just_a_number(monkeypatch: pytest.MonkeyPatch
         ("postgresql://[", []),
     ],
 )
-def test_where_a_dsn_leads(dsn: str, found: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_dsn_leads(dsn: str, expected: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", dsn)
-    assert [(one.host, one.port) for one in StackPorts.from_environment().services] == found
+    assert [(service.host, service.port) for service in StackPorts.from_environment().services] == expected
 
 
 def test_a_list_that_cannot_be_read_refuses_all(monkeypatch: pytest.MonkeyPatch) -> None:

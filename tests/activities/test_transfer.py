@@ -113,8 +113,8 @@ async def test_upsert_updates_by_key(postgres: Context, tables: Tables) -> None:
     await tables.owner.execute(f"insert into {tables.target} (id, called) values (1, 'old')")
     target = pg(table=tables.target, key="id", mode="upsert")
     await copied(postgres, pg(query="select 1 as id, 'new' as called union select 4, 'four'"), target)
-    found = await tables.owner.fetch(f"select id, called from {tables.target} order by id")
-    assert [tuple(row) for row in found] == [(1, "new"), (4, "four")]
+    records = await tables.owner.fetch(f"select id, called from {tables.target} order by id")
+    assert [tuple(row) for row in records] == [(1, "new"), (4, "four")]
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ async def test_what_is_made_again_is_found_and_not_stored_twice(postgres: Contex
     assert (first.is_kept, first.is_taken, second.is_taken) == (True, False, True)
     assert first.outcome == second.outcome
     assert await tables.ids() == [1, 2, 3]
-    found = await TOOL.find(called, postgres, key)
-    assert found is not None
-    assert found.outcome == first.outcome
+    outcome = await TOOL.find(called, postgres, key)
+    assert outcome is not None
+    assert outcome.outcome == first.outcome
     assert await TOOL.find(called, postgres, slot("42/other")) is None
 
 

@@ -31,9 +31,9 @@ print(json.dumps({
 
 
 def test_it_is_reported_explained_and_counted(tmp_path: Path) -> None:
-    found = answers_after(tmp_path, ["compiler"], ASK, CHECK)
-    assert found["told"][2:] == [4, "the name of this step has 61 characters", "use at most 60"]
-    assert found["told"][:2] == ["NT114", "warning"]
-    assert found["sarif"]
-    assert found["has a graph"]
-    assert "The name of a step has more than 60 characters" in found["explained"]
+    answers = answers_after(tmp_path, ["compiler"], ASK, CHECK)
+    assert answers["told"][2:] == [4, "the name of this step has 61 characters", "use at most 60"]
+    assert answers["told"][:2] == ["NT114", "warning"]
+    assert answers["sarif"]
+    assert answers["has a graph"]
+    assert "The name of a step has more than 60 characters" in answers["explained"]

@@ -77,10 +77,10 @@ def test_retries_cost_actions_only() -> None:
 
 
 def test_a_long_loop_runs_in_chunks_that_give_items_back() -> None:
-    found = foretold(sizes=Sizes(items={"fetch": 1_000}))
+    forecasted = foretold(sizes=Sizes(items={"fetch": 1_000}))
     chunks, events = 4, 1_000 * 2 * 6
-    assert found.steps[0].most.children == chunks * -(-events // chunks // LOOP_EVENTS)
-    assert not any("continues as new" in warning for warning in found.warnings)
+    assert forecasted.steps[0].most.children == chunks * -(-events // chunks // LOOP_EVENTS)
+    assert not any("continues as new" in warning for warning in forecasted.warnings)
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_limits_are_warned_of(request_: Json, sizes: Sizes, says: str) -> None:
 
 
 def test_the_whole_is_more_than_its_steps() -> None:
-    found = foretold()
-    assert found.most.events > sum(step.most.events for step in found.steps)
-    assert found.most.calls == sum(step.most.calls for step in found.steps)
+    forecasted = foretold()
+    assert forecasted.most.events > sum(step.most.events for step in forecasted.steps)
+    assert forecasted.most.calls == sum(step.most.calls for step in forecasted.steps)
 
 
 def test_loops_within_loops_multiply_and_each_has_workflows_of_its_own() -> None:
@@ -117,8 +117,8 @@ def test_loops_within_loops_multiply_and_each_has_workflows_of_its_own() -> None
     graph = compile_or_raise(text)
     outer, inner = (step for step in graph.steps.values() if step.loop)
     assert inner.name in outer.loop.region if outer.loop else False
-    found = forecast(graph, sizes=Sizes(items={outer.name: 3, inner.name: 5}))
-    by_name = {step.step: step for step in found.steps}
+    forecasted = forecast(graph, sizes=Sizes(items={outer.name: 3, inner.name: 5}))
+    by_name = {step.step: step for step in forecasted.steps}
     assert inner.loop is not None
     tasks = [name for name in inner.loop.region if graph.steps[name].tasks]
     assert [by_name[name].most.calls for name in tasks] == [15 * len(graph.steps[name].tasks) for name in tasks]
@@ -129,10 +129,10 @@ def test_a_history_that_temporal_would_warn_of_is_foretold() -> None:
     steps = "".join(f"  - step: s{index}\n    tool: {{kind: noop}}\n" for index in range(2_500))
     names = ", ".join(f"s{index}" for index in range(2_500))
     fan = f"workflow:\n  - step: start\n    tool: {{kind: noop}}\n    next: [{names}]\n"
-    found = forecast(compile_or_raise(HEAD + fan + steps))
-    assert 10_240 < found.largest_history <= found.most.events
-    assert any("Temporal warns at 10,240" in warning for warning in found.warnings)
-    assert any("may be pending at once" in warning for warning in found.warnings)
+    forecasted = forecast(compile_or_raise(HEAD + fan + steps))
+    assert 10_240 < forecasted.largest_history <= forecasted.most.events
+    assert any("Temporal warns at 10,240" in warning for warning in forecasted.warnings)
+    assert any("may be pending at once" in warning for warning in forecasted.warnings)
 
 
 CONDITIONS = {"?": "{{ x }}", "+": "{{ event.name == 'step.done' }}", "-": "{{ event.name == 'call.error' }}"}
@@ -169,8 +169,8 @@ def _step(name: str, arrow: str = "", *targets: str) -> dict[str, Json]:
     ],
 )
 def test_what_a_condition_can_leave_out_may_not_run(lines: list[str], names: str) -> None:
-    found = forecast(compile_or_raise(playbook(*lines))).steps
-    assert {step.step for step in found if "may not run" not in step.assumed} - {"end"} == set(names)
+    steps = forecast(compile_or_raise(playbook(*lines))).steps
+    assert {step.step for step in steps if "may not run" not in step.assumed} - {"end"} == set(names)
 
 
 def test_a_cycle_is_counted_once_without_a_given_size() -> None:
@@ -219,5 +219,5 @@ workflow:
 
 def test_the_claims_and_acknowledgements_of_a_cursor_are_counted() -> None:
     """Of 10 rows: each is processed and acknowledged; claims take one row each, and each claimer finds nothing once."""
-    found = forecast(compile_or_raise(HEAD + CURSOR), None, Sizes(items={"each": 10})).steps[0]
-    assert (found.items, found.least.calls, found.most.calls) == (10, 10 + 10 + 10, 10 + 10 + 10 + 4)
+    steps = forecast(compile_or_raise(HEAD + CURSOR), None, Sizes(items={"each": 10})).steps[0]
+    assert (steps.items, steps.least.calls, steps.most.calls) == (10, 10 + 10 + 10, 10 + 10 + 10 + 4)

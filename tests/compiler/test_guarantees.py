@@ -145,8 +145,8 @@ def test_sql_in_a_transaction() -> None:
     ],
 )
 def test_sql_outside_of_its_transaction(kind: str, text: str, statement: str) -> None:
-    found = sql(kind, text)
-    assert found == f"at least once: {statement} is not rolled back with a transaction, so it may run twice"
+    guarantee = sql(kind, text)
+    assert guarantee == f"at least once: {statement} is not rolled back with a transaction, so it may run twice"
     assert sql(kind, text, ", spec: {idempotent: false}").startswith("at most once: not repeated when a worker is lost")
 
 
@@ -217,14 +217,14 @@ def test_the_tables_agree_with_the_tools() -> None:
     effects = {kind: tool.effect for kind, tool in KINDS.items() if tool.effect}
     assert set(effects) == set(tools) | IN_WORKFLOW
     keeping = of(effects, "transaction") | of(effects, "rows")
-    assert {kind for kind, one in tools.items() if isinstance(one, OnceTool)} == keeping
-    assert {kind for kind, one in tools.items() if keeps_outcomes(one)} == keeping
-    assert {kind for kind, one in tools.items() if not one.spec.effects} == of(effects, "none") - WAITS
+    assert {kind for kind, tool in tools.items() if isinstance(tool, OnceTool)} == keeping
+    assert {kind for kind, tool in tools.items() if keeps_outcomes(tool)} == keeping
+    assert {kind for kind, tool in tools.items() if not tool.spec.effects} == of(effects, "none") - WAITS
     assert set(SINKS_WITH_LEDGER) == of(effects, "transaction")
 
 
 def of(effects: dict[str, Any], effect: str) -> set[str]:
-    return {kind for kind, one in effects.items() if one == effect}
+    return {kind for kind, kind_effect in effects.items() if kind_effect == effect}
 
 
 # ---- where it is told ------------------------------------------------------------------------------------------------
@@ -254,10 +254,10 @@ def test_a_playbook_that_changes_nothing_says_so() -> None:
 
 
 def test_as_json() -> None:
-    found = json.loads(guarantees_json(graph_of(f"{CODE}, {ROWS}")))
+    guarantees = json.loads(guarantees_json(graph_of(f"{CODE}, {ROWS}")))
     why = "repeated when a worker is lost before the outcome is stored with its rows"
     rows = {"kind": "postgres", "table": "t", "line": 6, "guarantee": "exactly once", "why": f"{TOGETHER}; {NO_ROLE}"}
-    assert found == [
+    assert guarantees == [
         {
             "step": "start",
             "task": "start_task",

@@ -32,7 +32,7 @@ def fields_of(construct: Construct, text: str) -> ConstructFields:
 
 def told(fields: ConstructFields) -> list[tuple[Code, str]]:
     fields.close()
-    return [(one.code, one.message) for one in fields.report.found]
+    return [(diagnostic.code, diagnostic.message) for diagnostic in fields.report.found]
 
 
 def names_in(value: ValueType) -> Iterator[str]:
@@ -42,19 +42,19 @@ def names_in(value: ValueType) -> Iterator[str]:
         case ListOf(item):
             yield from names_in(item)
         case Either(types):
-            yield from (name for one in types for name in names_in(one))
+            yield from (name for type_ in types for name in names_in(type_))
         case _:
             pass
 
 
-@pytest.mark.parametrize("construct", CONSTRUCTS.values(), ids=lambda one: one.name)
+@pytest.mark.parametrize("construct", CONSTRUCTS.values(), ids=lambda construct: construct.name)
 def test_a_name_means_one_key_of_a_construct(construct: Construct) -> None:
     counts = Counter(name for key in construct.keys for name in key.names)
     assert {name for name, count in counts.items() if count > 1} == set()
 
 
 def test_what_stands_below_a_key_is_in_the_schema() -> None:
-    known = {one.name for one in models_of("v10")}
+    known = {entry.name for entry in models_of("v10")}
     referred = {name for construct in CONSTRUCTS.values() for key in construct.keys for name in names_in(key.type)}
     assert referred <= known
 
@@ -63,9 +63,9 @@ def test_the_canonical_form_of_a_key_is_found() -> None:
     def below_step(*path: str) -> str:
         construct = STEP
         for name in path:
-            found = below(construct.by_name[name])
-            assert found is not None
-            construct = found
+            keys = below(construct.by_name[name])
+            assert keys is not None
+            construct = keys
         return construct.name
 
     assert below_step("tool", "spec", "policy", "rules", "then") == "action"
@@ -78,9 +78,9 @@ def test_the_canonical_form_of_a_key_is_found() -> None:
 def test_a_key_is_read_under_an_older_name() -> None:
     fields = fields_of(LOOP_SPEC, "{collection: [1], concurrency: 4}")
     assert fields.node_of("in") is not None
-    found = fields.count("max_in_flight")
-    assert found is not None
-    assert found.data == 4
+    count = fields.count("max_in_flight")
+    assert count is not None
+    assert count.data == 4
     assert told(fields) == []
 
 

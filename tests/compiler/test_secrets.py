@@ -186,7 +186,7 @@ def test_a_key_of_several_lines_is_masked_as_a_whole() -> None:
 
 def test_a_secret_is_shown_in_no_finding() -> None:
     result = compile_text(one("{kind: noop, message: '{{ a b }} password=hunter2'}"), "p.yaml")
-    hidden = [found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT]
-    shown = [render(found, result.source, hidden) for found in result.diagnostics]
-    assert len(shown) == 2
-    assert all("hunter2" not in text and "password=*******" in text for text in shown)
+    hidden = [diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT]
+    diagnostics = [render(diagnostic, result.source, hidden) for diagnostic in result.diagnostics]
+    assert len(diagnostics) == 2
+    assert all("hunter2" not in text and "password=*******" in text for text in diagnostics)

@@ -21,8 +21,8 @@ HAS_VALUE = 'or remove the value; text that contains ": " needs quotes'
 
 def told(text: str) -> tuple[int, int, str, str]:
     """The one finding of a text."""
-    (found,) = read(SourceFile("p.yaml", text))[1]
-    return found.span.line, found.span.col, found.message, found.hint
+    (diagnostic,) = read(SourceFile("p.yaml", text))[1]
+    return diagnostic.span.line, diagnostic.span.col, diagnostic.message, diagnostic.hint
 
 
 def unlike(key: str) -> str:
@@ -116,9 +116,9 @@ def test_a_text_of_several_lines_is_no_missing_quote() -> None:
 @pytest.mark.parametrize("more", ["", "      method: GET\n"])
 def test_a_template_without_quotes_is_one_finding(template: str, more: str) -> None:
     text = f"{HEAD}{TOOL}      url: {template}\n{more}"
-    (found,) = compile_text(text).diagnostics
-    assert (found.span.line, found.span.col) == (8, 12)
-    assert (found.message, found.hint) == (
+    (diagnostic,) = compile_text(text).diagnostics
+    assert (diagnostic.span.line, diagnostic.span.col) == (8, 12)
+    assert (diagnostic.message, diagnostic.hint) == (
         "a template is not quoted",
         'quote the template: "{{ ... }}"',
     )
@@ -140,9 +140,9 @@ def test_a_mistake_behind_a_quoted_template_is_no_missing_quote() -> None:
 )
 def test_a_single_brace_is_reported_at_its_place(template: str, column: int) -> None:
     text = f'{HEAD}{TOOL}      url: "{template}"\n'
-    (found,) = (one for one in compile_text(text).diagnostics if one.code.value == "NT301")
-    assert (found.span.line, found.span.col) == (8, 12 + column)
-    assert (found.message, found.hint) == ("the braces are closed by a single }", "close them with }}")
+    (diagnostic,) = (diagnostic for diagnostic in compile_text(text).diagnostics if diagnostic.code.value == "NT301")
+    assert (diagnostic.span.line, diagnostic.span.col) == (8, 12 + column)
+    assert (diagnostic.message, diagnostic.hint) == ("the braces are closed by a single }", "close them with }}")
 
 
 def test_without_libyaml_the_mistakes_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +155,6 @@ def test_without_libyaml_the_mistakes_are_the_same(monkeypatch: pytest.MonkeyPat
         f'{TOOL}      url: "a\n      b: "c"\n',
         f"{TOOL}      url: {{{{ a }}}}/x\n",
     )
-    fast = [one_line(one) for text in texts for one in read(SourceFile("p.yaml", text))[1]]
+    fast = [one_line(diagnostic) for text in texts for diagnostic in read(SourceFile("p.yaml", text))[1]]
     monkeypatch.delattr(yaml, "CSafeLoader")
-    assert [one_line(one) for text in texts for one in read(SourceFile("p.yaml", text))[1]] == fast
+    assert [one_line(diagnostic) for text in texts for diagnostic in read(SourceFile("p.yaml", text))[1]] == fast

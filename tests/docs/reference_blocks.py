@@ -70,14 +70,14 @@ def blocks(page: Path) -> Iterator[Block]:
     """Every block of YAML on a page."""
     content = page.read_text("utf-8")
     playbook = ""
-    for found in _FENCE.finditer(content):
-        line = content.count("\n", 0, found.start("text")) + 1
-        text, notes = _parted(found["text"])
+    for match in _FENCE.finditer(content):
+        line = content.count("\n", 0, match.start("text")) + 1
+        text, notes = _parted(match["text"])
         if text.startswith("tests:"):
             yield Block(page.name, line, text, notes, tested=playbook)
             continue
         playbook = HEAD + text if PART.match(text) else text
-        yield Block(page.name, line, playbook, notes, found["why"] or "")
+        yield Block(page.name, line, playbook, notes, match["why"] or "")
 
 
 _SCRIPT = re.compile(r"^```python\n# (https://\S+)\n(.*?)^```$", re.M | re.S)
@@ -85,8 +85,8 @@ _SCRIPT = re.compile(r"^```python\n# (https://\S+)\n(.*?)^```$", re.M | re.S)
 
 def scripts(page: Path) -> Iterator[tuple[str, bytes]]:
     """Every block of Python whose first line is the address where it lies, without that line."""
-    for found in _SCRIPT.finditer(page.read_text("utf-8")):
-        yield found[1], found[2].encode()
+    for match in _SCRIPT.finditer(page.read_text("utf-8")):
+        yield match[1], match[2].encode()
 
 
 def _parted(text: str) -> tuple[str, Mapping[str, Any]]:

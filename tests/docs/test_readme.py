@@ -27,8 +27,8 @@ COMMANDS = commands_of(README)
 def test_the_picture_is_current() -> None:
     graph = compile_file(ROOT / "dev/examples/etl.yaml").graph
     assert graph is not None
-    (shown,) = blocks("mermaid")
-    assert shown.strip() == preview.mermaid(graph).strip(), "draw it again: noetl compile ... --format mermaid"
+    (example,) = blocks("mermaid")
+    assert example.strip() == preview.mermaid(graph).strip(), "draw it again: noetl compile ... --format mermaid"
 
 
 def test_the_playbook_is_the_example() -> None:

@@ -24,5 +24,5 @@ def run(workflow: str, answer: Answer = echoed, **workload: Any) -> tuple[Run, A
     return run_text(f"{HEAD}workload: {workload}\nworkflow:\n{workflow}", activity), activity
 
 
-def steps(found: Run) -> list[str]:
-    return [event.node for event in found.events if event.type in ("step.done", "step.failed", "step.skipped")]
+def steps(finished: Run) -> list[str]:
+    return [event.node for event in finished.events if event.type in ("step.done", "step.failed", "step.skipped")]

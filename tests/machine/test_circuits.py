@@ -28,18 +28,18 @@ OPEN: list[Fact] = [("begins", 1, "a"), ("error", 1, "a"), ("begins", 2, "b"), (
 
 def told(limits: Limits, facts: list[Fact]) -> tuple[CircuitState, list[str]]:
     """The circuit after these facts, and what became of it and of the calls that it refused."""
-    state, found = CircuitState(), list[str]()
+    state, lines = CircuitState(), list[str]()
     for what, second, call in facts:
         match what:
             case "begins":
                 state, change, refused = call_begins(state, limits, call, second * 1000)
-                found += [one for one in (change, f"{call} refused" if refused else "") if one]
+                lines += [text for text in (change, f"{call} refused" if refused else "") if text]
             case "cancelled":
                 state = call_cancelled(state, call)
             case _:
                 state, change = call_ended(state, call, second * 1000, failed=what == "error")
-                found += [change] if change else []
-    return state, found
+                lines += [change] if change else []
+    return state, lines
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_call_that_is_refused_is_no_activity_and_has_an_outcome_of_its_own() -
     assert [event.error for event in run.of("task.failed")][3:] == [
         "not called, the circuit breaker of start_task is open: it has no probe"
     ] * 2
-    assert {one.kind for one in run.finish.failures.counts} >= {"tool", "circuit_open"}
+    assert {count.kind for count in run.finish.failures.counts} >= {"tool", "circuit_open"}
     assert run.finish.steps["start"]["attempts"] == 3
 
 

@@ -144,11 +144,11 @@ def test_an_odd_value_is_a_duration_or_a_failure_at_its_place(name: str, odd: st
 def assert_told(run: Run, place: Place, odd: str) -> None:
     assert run.finish.status == "failed"
     names = (place.field, *NO_DATA) if odd in ("10**30", "nan", "inf", "-inf") else (place.field,)
-    told = [failure for failure in run.finish.failures.kept if any(name in failure.message for name in names)]
-    assert told, (odd, [failure.message for failure in run.finish.failures.kept])
-    assert told[0].col > 0
-    line = place.text.splitlines()[told[0].line - 1]
-    assert any(name in told[0].message for name in NO_DATA) or place.field in line
+    kept = [failure for failure in run.finish.failures.kept if any(name in failure.message for name in names)]
+    assert kept, (odd, [failure.message for failure in run.finish.failures.kept])
+    assert kept[0].col > 0
+    line = place.text.splitlines()[kept[0].line - 1]
+    assert any(name in kept[0].message for name in NO_DATA) or place.field in line
 
 
 @pytest.mark.parametrize("mistake", ["1 / 0 > 1", "output.data > none", "output.data in 3"])

@@ -18,9 +18,9 @@ from .playbooks import playbook, step
 def judged(call: ToolCall, report: ToolReport) -> ToolReport:
     """The report as the activity would send it: with the rule that its outcome matches."""
     names = Chain(outcome_names(call.kind, report.outcome, 1, call.page or 1), call.scope)
-    found = decide(call.rules or (), report.outcome["status"], names, 99)
+    result = decide(call.rules or (), report.outcome["status"], names, 99)
     record = AttemptRecord(1, 0, "ok" if report.outcome["status"] == "ok" else "error")
-    return ToolReport(report.outcome, found.rule, found.exhausted, (record,))
+    return ToolReport(report.outcome, result.rule, result.exhausted, (record,))
 
 
 def pipeline(tasks: str, rest: str = "", head: str = "") -> str:

@@ -239,7 +239,7 @@ workflow:
   - step: end
 """
     run_text(text, activity)
-    assert [one["statement"] for one in activity.stored] == [f"values ({expected})"]
+    assert [statement["statement"] for statement in activity.stored] == [f"values ({expected})"]
 
 
 def test_what_a_step_binds_is_rendered_once() -> None:

@@ -136,8 +136,8 @@ def loop(
 def child(of: History, event_id: int, initiated: int, *, slot: int) -> History:
     """The history of a chunk that begins now, by the parent's event ``initiated``."""
     parent = WorkflowExecution(workflow_id=of.run.workflow_id, run_id=of.run.run_id)
-    told: Json = {"parent_workflow_execution": parent, "parent_initiated_event_id": initiated}
-    return loop(of.given["execution_id"], event_id, slot=slot, now=of.now, **told)
+    attributes: Json = {"parent_workflow_execution": parent, "parent_initiated_event_id": initiated}
+    return loop(of.given["execution_id"], event_id, slot=slot, now=of.now, **attributes)
 
 
 def called(of: History, execution_id: int, *, run_id: str) -> History:
@@ -145,9 +145,9 @@ def called(of: History, execution_id: int, *, run_id: str) -> History:
     initiated = of.starts_child([])
     parent = WorkflowExecution(workflow_id=of.run.workflow_id, run_id=of.run.run_id)
     begun = playbook(execution_id, run_id=run_id, now=of.now)
-    told: Json = {"parent_workflow_execution": parent, "parent_initiated_event_id": initiated}
+    attributes: Json = {"parent_workflow_execution": parent, "parent_initiated_event_id": initiated}
     given = {**begun.given, "parent_execution_id": of.given["execution_id"]}
-    return History(begun.run, given, of.now, **told)
+    return History(begun.run, given, of.now, **attributes)
 
 
 def continued(history: History, *, run_id: str, **fields: Any) -> History:
@@ -166,8 +166,8 @@ def reset(base: History, *, at: int, run_id: str, now: int) -> History:
     made.events = base.events[: at - 1]
     scheduled = made.events[-1].event_id
     cause = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
-    told = {"cause": cause, "failure": Failure(message="once more"), "base_run_id": base.run.run_id}
-    made.add("WORKFLOW_TASK_FAILED", scheduled_event_id=scheduled, new_run_id=run_id, **told)
+    attributes = {"cause": cause, "failure": Failure(message="once more"), "base_run_id": base.run.run_id}
+    made.add("WORKFLOW_TASK_FAILED", scheduled_event_id=scheduled, new_run_id=run_id, **attributes)
     return made
 
 

@@ -54,10 +54,12 @@ OPENING = (
 
 def closing(status: str = "completed") -> tuple[Json, ...]:
     """With what a playbook ends that can tell its end."""
-    told = {"status": status.upper()}
+    attributes = {"status": status.upper()}
     return (
-        stamped("", "workflow.finished", "workflow", "workflow", parent="workflow", ends="workflow", **told),
-        stamped("", f"playbook.{status}", "tests/scripted", "playbook", parent="playbook", ends="playbook", **told),
+        stamped("", "workflow.finished", "workflow", "workflow", parent="workflow", ends="workflow", **attributes),
+        stamped(
+            "", f"playbook.{status}", "tests/scripted", "playbook", parent="playbook", ends="playbook", **attributes
+        ),
     )
 
 
@@ -98,9 +100,11 @@ async def http(_: Json, answer: Json) -> Any:
 
 def _dated(value: Any, now: int) -> Any:
     if (items := as_list(value)) is not None:
-        return [_dated(one, now) for one in items]
+        return [_dated(item, now) for item in items]
     if (fields := as_map(value)) is not None:
-        return {key: one + now if key in ("started", "ended") else _dated(one, now) for key, one in fields.items()}
+        return {
+            key: value + now if key in ("started", "ended") else _dated(value, now) for key, value in fields.items()
+        }
     return value
 
 

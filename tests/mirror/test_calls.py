@@ -111,8 +111,8 @@ async def test_sinks_are_told_between_the_start_and_the_end_of_their_attempt(
     refused = {"kind": "duckdb", "key": "k2", "status": "error", "started": 22, "ended": 30, "error": "disk is full"}
     report = {"outcome": {"status": "error"}, "attempts": [_record(1, "error", sinks=[stored, refused])]}
     rows = await _rows(scripts, dsn, log, execution_id, call(execution_id, 1, {"report": report}))
-    told = [(row["event_type"], row["node_type"]) for row in rows if "sink" in row["event_type"]]
-    assert told == [
+    logged = [(row["event_type"], row["node_type"]) for row in rows if "sink" in row["event_type"]]
+    assert logged == [
         ("sink.started", "postgres"),
         ("sink.done", "postgres"),
         ("sink.started", "duckdb"),
@@ -296,12 +296,12 @@ async def test_a_call_in_an_inner_loop_has_the_ids_of_its_task(
     line["call"]["iteration"] = 0
     loop: dict[str, Any] = {"do": "loop", "run": {"input": input_, **body, "script": [line]}}
     rows = await _rows(scripts, dsn, log, execution_id, loop)
-    told = [row["meta"] for row in rows if row["event_type"].startswith("task.attempt")]
-    assert [{name: meta[name] for name in ids} for meta in told] == [ids, ids]
+    logged = [row["meta"] for row in rows if row["event_type"].startswith("task.attempt")]
+    assert [{name: meta[name] for name in ids} for meta in logged] == [ids, ids]
 
 
 @pytest.mark.parametrize(
-    ("auth", "told"),
+    ("auth", "recorded"),
     [
         ("web", ["web"]),
         ({"type": "postgres", "credential": "pg_local"}, ["pg_local"]),
@@ -311,19 +311,19 @@ async def test_a_call_in_an_inner_loop_has_the_ids_of_its_task(
     ],
 )
 async def test_an_attempt_names_the_credentials_it_refers_to(
-    scripts: Scripts, dsn: str, log: Log, execution_id: int, auth: Any, told: list[str] | None
+    scripts: Scripts, dsn: str, log: Log, execution_id: int, auth: Any, recorded: list[str] | None
 ) -> None:
     report = {"outcome": {"status": "ok"}, "attempts": [_record(1)]}
     line = call(execution_id, PARENT["id"], {"report": report}, (PARENT,), auth=auth)
     rows = await _rows(scripts, dsn, log, execution_id, line)
     started = next(row for row in rows if row["event_type"] == "task.attempt.started")
-    assert started["meta"].get("credentials") == told
+    assert started["meta"].get("credentials") == recorded
     assert "hush" not in str(rows)
 
 
 async def test_a_retry_of_a_success_is_one_that_polls(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
-    asked = _record(1, rule=0, do="retry", delay=0.2)
-    report = {"outcome": {"status": "ok"}, "attempts": [asked, _record(2)]}
+    record = _record(1, rule=0, do="retry", delay=0.2)
+    report = {"outcome": {"status": "ok"}, "attempts": [record, _record(2)]}
     line = call(execution_id, PARENT["id"], {"report": report}, (PARENT,), rules=[RETRY])
     rows = await _rows(scripts, dsn, log, execution_id, line)
     [decided, _] = [row["meta"] for row in rows if row["event_type"] == "policy.task.evaluated"]

@@ -149,8 +149,8 @@ async def test_what_is_missing_is_read_again(
     await log.database.execute(
         "DELETE FROM noetl.event WHERE stream_id = $1 AND stream_version > 5", "/".join(run[1:3])
     )
-    found = {gap.run: gap for gap in await reconcile(scripts.client, store)}
-    assert (found[run].stored.events, found[run].expected) == (5, len((await handle.fetch_history()).events))
+    gaps = {gap.run: gap for gap in await reconcile(scripts.client, store)}
+    assert (gaps[run].stored.events, gaps[run].expected) == (5, len((await handle.fetch_history()).events))
     await follow_execution(scripts.client, dsn, handle.id)
     assert await log.everything() == before
 
@@ -179,8 +179,8 @@ async def test_a_playbook_is_in_the_catalog_once_for_each_content(scripts: Scrip
         given = playbook(id_, content=content)
         handle = await scripts.client.start_workflow("noetl.playbook", given, id=f"c/{id_}", task_queue="mirror-tests")
         await follow_execution(scripts.client, dsn, handle.id)
-    found = await log.database.fetch("SELECT path, version, kind, content FROM noetl.catalog ORDER BY version")
-    assert [tuple(record) for record in found] == [
+    records = await log.database.fetch("SELECT path, version, kind, content FROM noetl.catalog ORDER BY version")
+    assert [tuple(record) for record in records] == [
         ("tests/scripted", 1, "playbook", "kind: Playbook"),
         ("tests/scripted", 2, "playbook", "kind: Playbook # two"),
     ]

@@ -52,7 +52,7 @@ def input_of(step: str) -> ChunkInput:
     """What the playbook's machine sends to the only frame of its first step."""
     machine = Machine(graph_of(step), execution_id=1, limit=STORED_BYTES)
     commands = machine.feed(Started(1_800_000_000_000))
-    [command] = [one for one in commands if isinstance(one, RunChunk)]
+    [command] = [command for command in commands if isinstance(command, RunChunk)]
     assert len(command.input.items) == command.input.total
     return command.input
 
@@ -79,9 +79,9 @@ class Frame:
         run = frame_activity({"noop": self.tool}, CredentialSource(environment={}), self.values)
         return asyncio.ensure_future(environment.run(run, self._given))
 
-    def _beat(self, told: FrameDetails) -> None:
-        self.told = told
-        self.beats.append(told)
+    def _beat(self, details: FrameDetails) -> None:
+        self.told = details
+        self.beats.append(details)
 
     def interrupt(self, why: str) -> None:
         self._environment.cancel(ActivityCancellationDetails(**{why: True}))
@@ -103,13 +103,13 @@ class Frame:
 
     async def segments(self, end: FrameEnd) -> Sequence[Segment]:
         """All segments, the first one first."""
-        found: list[Segment] = []
+        segments: list[Segment] = []
         key: str | None = end.segments
         chain = SegmentChain()
         while key is not None:
-            found.insert(0, await read(self.values, key, chain))
-            key = found[0].older
-        return found
+            segments.insert(0, await read(self.values, key, chain))
+            key = segments[0].older
+        return segments
 
     async def entries(self, end: FrameEnd) -> list[dict[str, Any]]:
         return [msgspec.json.decode(entry) for segment in await self.segments(end) for entry in segment.entries]

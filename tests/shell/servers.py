@@ -52,13 +52,13 @@ class Site:
 @asynccontextmanager
 async def site() -> AsyncGenerator[Site]:
     """A web server on loopback."""
-    found = Site()
-    async with on_loopback(Route("/size/{size}", found.answer, methods=["GET", "POST"])) as found.url:
+    site = Site()
+    async with on_loopback(Route("/size/{size}", site.answer, methods=["GET", "POST"])) as site.url:
         try:
-            yield found
+            yield site
         finally:
-            found.open.set()
-            await found.answer_only(None)
+            site.open.set()
+            await site.answer_only(None)
 
 
 @asynccontextmanager

@@ -24,9 +24,9 @@ async def test_the_state_of_the_driver_is_not_told(servers: Addresses, error: Ex
     problem = str(postgres_problem(error, servers.postgres))
     assert problem.startswith("cannot use Postgres at ")
     assert ": the connection was lost. Check NOETL_POSTGRES" in problem
-    found = sql_error(error).error
-    assert found is not None
-    assert (found.kind, found.message) == ("connection", "lost the connection to Postgres")
+    failure = sql_error(error).error
+    assert failure is not None
+    assert (failure.kind, failure.message) == ("connection", "lost the connection to Postgres")
 
 
 async def test_an_operation_on_a_pool_that_loses_two_connections_says_so(servers: Addresses) -> None:

@@ -34,18 +34,18 @@ BUSY = Outcome("error", error=ErrorInfo("http", "busy"))
 class Running:
     """One attempt of a call; ``told`` is what the last heartbeat said."""
 
-    def __init__(self, call: ToolCall, tool: FakeTool, told: list[Any], attempt: int = 1) -> None:
-        self.told = told
+    def __init__(self, call: ToolCall, tool: FakeTool, heartbeats: list[Any], attempt: int = 1) -> None:
+        self.told = heartbeats
         self._environment = ActivityEnvironment()
         self._environment.info = dataclasses.replace(
-            self._environment.info, attempt=attempt, heartbeat_details=list(told)
+            self._environment.info, attempt=attempt, heartbeat_details=list(heartbeats)
         )
         self._environment.on_heartbeat = self._beat
         self._call = call
         self._activity = tool_activity(tool, CredentialSource(environment={}), ValueStore(data_converter()))
 
     def _beat(self, *details: Any) -> None:
-        self.told[:] = [msgspec.to_builtins(one) for one in details]
+        self.told[:] = [msgspec.to_builtins(detail) for detail in details]
 
     def start(self) -> asyncio.Task[ToolReport]:
         return asyncio.ensure_future(self._environment.run(self._activity, self._call))
@@ -87,26 +87,26 @@ async def interrupted(why: str, call: ToolCall = CALL, told: list[Any] | None = 
 
 @pytest.mark.parametrize(("why", "status"), [("worker_shutdown", "shutdown"), ("paused", "paused"), ("reset", "reset")])
 async def test_an_interrupted_attempt_says_why(why: str, status: str) -> None:
-    told = await interrupted(why)
-    [record] = msgspec.convert(told[0], Details).records
+    details = await interrupted(why)
+    [record] = msgspec.convert(details[0], Details).records
     assert (record.status, record.is_called) == (status, True)
     assert record.ended is not None
 
 
 async def test_stopping_count_neither_as_used_nor_as_lost() -> None:
-    told: list[Any] = []
+    recorded: list[Any] = []
     for attempt in range(1, MAX_LOST + 3):
-        await interrupted("worker_shutdown", told=told, attempt=attempt)
-    running = Running(CALL, FakeTool("noop", lambda _request, _context: BUSY), told, MAX_LOST + 3)
+        await interrupted("worker_shutdown", told=recorded, attempt=attempt)
+    running = Running(CALL, FakeTool("noop", lambda _request, _context: BUSY), recorded, MAX_LOST + 3)
     with pytest.raises(ApplicationError, match="busy"):
         await running.start()
     assert running.records[-1].do == "retry"
 
 
 async def test_a_call_that_may_not_be_repeated_ends_as_unknown() -> None:
-    told = await interrupted("worker_shutdown", ONCE)
+    message = await interrupted("worker_shutdown", ONCE)
     tool = FakeTool("noop", lambda _request, _context: 1)
-    report = await Running(ONCE, tool, told, 2).start()
+    report = await Running(ONCE, tool, message, 2).start()
     assert report.outcome["error"]["kind"] == "unknown_outcome"
     assert report.exhausted
     assert tool.requests == []
@@ -114,9 +114,9 @@ async def test_a_call_that_may_not_be_repeated_ends_as_unknown() -> None:
 
 async def test_one_that_had_not_begun_its_tool_is_run_again() -> None:
     record = AttemptRecord(1, 1000, "shutdown", ended=1001, is_called=False)
-    told = [msgspec.to_builtins(Details((record,), temporal=1))]
+    details = [msgspec.to_builtins(Details((record,), temporal=1))]
     tool = FakeTool("noop", lambda _request, _context: 1)
-    report = await Running(ONCE, tool, told, 2).start()
+    report = await Running(ONCE, tool, details, 2).start()
     assert report.outcome["status"] == "ok"
 
 
@@ -128,7 +128,7 @@ async def test_a_cancelled_call_whose_tool_has_not_answered_ends_at_once() -> No
     running.interrupt("cancel_requested")
     report = await asyncio.wait_for(task, 2)
     assert report.outcome["error"]["kind"] == "cancelled"
-    assert [one.status for one in report.attempts] == ["cancelled"]
+    assert [attempt.status for attempt in report.attempts] == ["cancelled"]
     assert report.counts.used == 0
 
 
@@ -146,11 +146,11 @@ async def test_an_attempt_whose_process_goes_down_is_not_distinguished() -> None
 # ---- what an attempt tells before it ends ----------------------------------------------------------------------------
 
 
-async def told_when_called(call: ToolCall, told: list[Any], attempt: int = 1) -> list[Any]:
+async def told_when_called(call: ToolCall, heartbeats: list[Any], attempt: int = 1) -> list[Any]:
     """The heartbeat details at the moment when the tool is called."""
     seen: list[Any] = []
-    tool = FakeTool("noop", lambda _request, _context: seen.extend(told))
-    await Running(call, tool, told, attempt).start()
+    tool = FakeTool("noop", lambda _request, _context: seen.extend(heartbeats))
+    await Running(call, tool, heartbeats, attempt).start()
     return seen
 
 
@@ -159,13 +159,13 @@ async def test_a_call_that_may_be_repeated_begins_without_a_heartbeat() -> None:
 
 
 async def test_one_that_may_not_is_reported_before_its_tool_is_called() -> None:
-    [told] = await told_when_called(ONCE, [])
-    assert [one.status for one in msgspec.convert(told, Details).records] == ["lost"]
+    [details] = await told_when_called(ONCE, [])
+    assert [record.status for record in msgspec.convert(details, Details).records] == ["lost"]
 
 
 async def test_attempts_before_are_reported_at_once() -> None:
-    [told] = await told_when_called(CALL, [], attempt=3)
-    assert [one.status for one in msgspec.convert(told, Details).records] == ["lost", "lost", "lost"]
+    [details] = await told_when_called(CALL, [], attempt=3)
+    assert [record.status for record in msgspec.convert(details, Details).records] == ["lost", "lost", "lost"]
 
 
 async def test_a_call_that_lasts_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,8 +219,8 @@ async def test_an_attempt_whose_tool_has_answered_completes_its_sinks(
     sink.go_on.set()
     report = await task
     assert report.outcome["status"] == "ok"
-    assert [one.status for one in report.attempts] == ["ok"]
-    assert [one.rows for one in report.attempts[-1].sinks] == [1]
+    assert [attempt.status for attempt in report.attempts] == ["ok"]
+    assert [attempt.rows for attempt in report.attempts[-1].sinks] == [1]
 
 
 async def test_it_has_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +231,7 @@ async def test_it_has_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> 
     await sink.begun.wait()
     running.interrupt("cancel_requested")
     report = await asyncio.wait_for(task, 5)
-    assert [one.status for one in report.attempts] == ["cancelled"]
+    assert [attempt.status for attempt in report.attempts] == ["cancelled"]
     assert report.attempts[-1].is_called
 
 

@@ -43,7 +43,7 @@ async def told(handle: RunHandle) -> FrameDetails:
     """What the server has of the frame's heartbeats."""
     description = await handle.workflow.describe()
     pending = description.raw_description.pending_activities
-    payloads = [payload for one in pending for payload in one.heartbeat_details.payloads]
+    payloads = [payload for activity in pending for payload in activity.heartbeat_details.payloads]
     return msgspec.json.decode(payloads[0].data, type=FrameDetails) if payloads else FrameDetails()
 
 

@@ -74,7 +74,7 @@ class Calls:
             return None
 
     def _keep(self, *details: Any) -> None:
-        self._details = [msgspec.to_builtins(one) for one in details]
+        self._details = [msgspec.to_builtins(detail) for detail in details]
 
     def rows(self, table: str) -> list[int]:
         with duckdb.connect(str(self.file)) as opened:
@@ -131,8 +131,8 @@ async def test_attempts_that_failed_before_a_reset_count_as_before(tmp_path: Pat
     """What they stored nothing of, the entries of those after them tell."""
     rules = (CallRule(0, "retry", attempts=Value(4)),)
     calls = Calls(tmp_path / "l.duckdb", "t", rules=rules, answer=_fails_first_and_third)
-    told = [await calls.attempt() for _ in range(4)]
-    assert told[:3] == [None] * 3
+    details = [await calls.attempt() for _ in range(4)]
+    assert details[:3] == [None] * 3
     assert calls.rows("t") == [2, 4]
     calls.reset()
     assert await calls.attempt() is None
@@ -141,7 +141,7 @@ async def test_attempts_that_failed_before_a_reset_count_as_before(tmp_path: Pat
     assert again.exhausted
     assert len(calls.tool.requests) == 4
     assert calls.rows("t") == [2, 4]
-    assert [(one.number, one.status, one.is_taken) for one in again.attempts] == [
+    assert [(attempt.number, attempt.status, attempt.is_taken) for attempt in again.attempts] == [
         (1, "error", False),
         (2, "ok", True),
         (3, "error", False),
@@ -159,7 +159,7 @@ async def test_what_a_tool_has_kept_counts_the_attempts_that_failed_before_it(tm
     report = await calls.attempt()
     assert report is not None
     assert report.exhausted
-    assert [one.status for one in report.attempts] == ["error", "error", "ok"]
+    assert [attempt.status for attempt in report.attempts] == ["error", "error", "ok"]
 
 
 class _Keeper(FakeTool):
