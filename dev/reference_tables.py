@@ -117,6 +117,16 @@ _EFFECTS: Mapping[str | None, str] = {
 }
 
 
+_VALUES: Mapping[str, str] = {
+    "": "any value",
+    "text": "text",
+    "number": "a number",
+    "flag": "true or false",
+    "list": "a list",
+    "mapping": "a mapping",
+}
+
+
 def _tools(_argument: str) -> list[str]:
     rows = ((f"`{name}`", kind.summary, _EFFECTS[kind.effect]) for name, kind in KINDS.items() if kind.has_executor)
     return _table("kind", "what it does", "what it changes outside of the run", rows=rows)
@@ -130,6 +140,12 @@ def _unsupported(_argument: str) -> list[str]:
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _results(kind: str) -> list[str]:
+    """The keys of the result of a tool kind."""
+    rows = ((f"`{name}`", _VALUES[" or ".join(field.types)], field.about) for name, field in KINDS[kind].result.items())
+    return _table("key of the result", "value", "meaning", rows=rows)
 
 
 # ---- templates -------------------------------------------------------------------------------------------------------
@@ -204,6 +220,7 @@ _TABLES: Mapping[str, Callable[[str], list[str]]] = {
     "words": _words,
     "older": _older,
     "tools": _tools,
+    "results": _results,
     "unsupported": _unsupported,
     "filters": _filters,
     "tests": _tests,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,6 +17,7 @@ from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.console import print_table
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_document, echo_json
+from noetl_temporal.utc_time import utc_cell
 
 if TYPE_CHECKING:  # with the driver of Postgres, which --help need not wait for
     from noetl_temporal.catalog_store import CatalogEntry
@@ -144,6 +144,5 @@ def _table(entries: Sequence[CatalogEntry]) -> Table:
     for name in ("playbook", "registered (UTC)", "digest", "from"):
         table.add_column(name, no_wrap=True)
     for entry in entries:
-        at = entry.registered.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-        table.add_row(entry.name, at, entry.digest[:DIGEST_SHOWN], entry.file)
+        table.add_row(entry.name, utc_cell(entry.registered), entry.digest[:DIGEST_SHOWN], entry.file)
     return table

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 from rich.table import Table
 
 from noetl_temporal.schedule_facts import PlaybookSchedule, ScheduleTimes
+from noetl_temporal.utc_time import utc_cell
 
 __all__ = ["described", "table"]
 
@@ -81,5 +82,4 @@ def _duration(seconds: float) -> str:
 
 
 def _moment(at: datetime) -> str:
-    rounded = (at.astimezone(UTC) + timedelta(microseconds=500_000)).replace(microsecond=0)
-    return rounded.strftime("%Y-%m-%d %H:%M:%S")
+    return utc_cell(at + timedelta(microseconds=500_000))

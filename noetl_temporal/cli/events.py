@@ -84,7 +84,7 @@ class EventTable:
         event, node, status, seconds = _widths(first)
         self._lines = ColumnWriter(
             (
-                Column("time", len("00:00:00.000")),
+                Column("time (UTC)", len("00:00:00.000")),
                 Column("event", event),
                 Column("node", node),
                 Column("status", status),

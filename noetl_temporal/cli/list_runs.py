@@ -20,6 +20,7 @@ from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import RUN_STATUSES, RunStatus
+from noetl_temporal.utc_time import utc_cell
 
 if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.run_list import ListedRun, RunFilter
@@ -159,7 +160,7 @@ def _table(runs: Sequence[ListedRun]) -> Table:
             styled((run.status.replace("_", " "), STATUS_COLOURS.get(run.status, "default"))),
             run.path,
             *([run.schedule or ""] if is_scheduled else []),
-            run.started.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            utc_cell(run.started),
             f"{seconds:,.1f}",
             " ".join((run.error or "").split()),
         )

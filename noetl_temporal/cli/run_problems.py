@@ -40,6 +40,7 @@ from noetl_temporal.mirror.read import ReadProblem
 from noetl_temporal.naming import WORKFLOW_QUEUE, activity_type, tool_queue
 from noetl_temporal.paused_calls import PAUSE_REASON
 from noetl_temporal.paused_workflows import is_paused, unpause_command
+from noetl_temporal.utc_time import utc_text
 
 __all__ = ["RunProblem", "problems_of_run", "unread_history"]
 
@@ -203,7 +204,7 @@ def _paused_calls(description: DescribeWorkflowExecutionResponse) -> Iterator[Ru
 
 
 def _pause_text(since: datetime, by: str, reason: str) -> str:
-    pause = f"since {since:%Y-%m-%d %H:%M:%S} UTC" + (f" by {by}" if by else "")
+    pause = f"since {utc_text(since)}" + (f" by {by}" if by else "")
     return f"{pause} ({reason})" if reason else pause
 
 
@@ -228,7 +229,7 @@ async def _incident(
     since = _to_datetime(failed.event_time)
     return RunProblem(
         "incident",
-        f"incident since {since:%Y-%m-%d %H:%M:%S} UTC, attempt {task.attempt}: {words}{': ' * bool(why)}{why}",
+        f"incident since {utc_text(since)}, attempt {task.attempt}: {words}{': ' * bool(why)}{why}",
         since.isoformat(timespec="seconds"),
         _REMEDIES.get(cause, _DEPLOY_A_FIX).format(id=execution_id),
     )
@@ -266,7 +267,7 @@ def unread_history(problem: ReadProblem) -> RunProblem:
     return RunProblem(
         "unread_history",
         f"the event log of {problem.workflow_id} is incomplete: the mirror cannot read its history since "
-        f"{problem.since:%Y-%m-%d %H:%M:%S} UTC: {_first_line(problem.problem)}",
+        f"{utc_text(problem.since)}: {_first_line(problem.problem)}",
         problem.since.isoformat(timespec="seconds"),
         "the run itself is not affected; `noetl mirror problems` lists all such runs",
     )

@@ -20,6 +20,7 @@ from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import OVERLAPS, Overlap
 from noetl_temporal.stack.errors import StackError, WrongArgumentError
+from noetl_temporal.utc_time import utc_text
 
 if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.client import NoetlClient, PlaybookSchedule
@@ -204,7 +205,7 @@ def backfill_command(name: str, start: datetime, end: datetime, overlap: Overlap
     noetl schedule backfill etl/load --from 2026-11-20 --to 2026-11-23
     """
     _call_client(lambda client: client.schedules.backfill(name, start, end, overlap))
-    click.echo(f"schedule {name}: the runs from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} will be started")
+    click.echo(f"schedule {name}: the runs from {utc_text(start)} to {utc_text(end)} will be started")
 
 
 @schedule_group.command("delete")

@@ -108,15 +108,15 @@ def test_a_timeout_waits_for_the_cleanup(site: Site, api: Api) -> None:
 def test_cancel_from_another_terminal(site: Site, api: Api) -> None:
     run = Running(site, api, "cleanup=60")
     assert steps(told(site, "status", run.id)) == {"wait": "running"}
-    assert "waiting for the cleanup" in site.noetl("cancel", run.id, "--reason", "wrong table").stdout
+    assert site.noetl("cancel", run.id, "--reason", "wrong table").stdout == f"run {run.id}: cancel requested\n"
     assert wait_until(lambda: api.calls(PROBE) == 2)
     assert told(site, "status", run.id)["reason"] == "wrong table"
-    assert "skipping the cleanup" in site.noetl("cancel", run.id).stdout
+    assert "the cleanup is skipped" in site.noetl("cancel", run.id).stdout
     account, _ = run.ended(1)
     assert (account["status"], account["reason"]) == ("cancelled", "wrong table")
     assert "stopped by cancel, reason wrong table" in site.noetl("events", run.id).stdout
     again = site.noetl("cancel", run.id)
-    assert (again.returncode, "has already ended" in again.stderr) == (1, True)
+    assert (again.returncode, "the run has ended" in again.stderr) == (1, True)
     assert "has no run 123456789012345678" in site.noetl("cancel", "123456789012345678").stderr
 
 

@@ -12,6 +12,7 @@ from dev.reference_tables import with_tables
 from noetl_activities.tool import tool_names
 from noetl_compiler.language import names as tables
 from noetl_compiler.language.error_kinds import ERROR_KINDS, SQL, http_kind
+from noetl_compiler.language.tools import KINDS
 from noetl_temporal.cli.migrate import migrate_command
 
 from .commands import commands_of, parses
@@ -41,6 +42,11 @@ def first_cells(text: str) -> set[str]:
 @pytest.mark.parametrize("name", TEXTS)
 def test_tables_are_those_of_the_code(name: str) -> None:
     assert TEXTS[name] == with_tables(TEXTS[name]), "write them: python -m dev.reference_tables --write"
+
+
+def test_the_result_of_every_tool_is_in_the_reference() -> None:
+    shown = set(re.findall(r"<!-- table: results (\w+) -->", "".join(TEXTS.values())))
+    assert shown == {kind for kind in tool_names() if KINDS[kind].result} - {"snowflake_transfer"}
 
 
 @pytest.mark.parametrize("name", TEXTS)
