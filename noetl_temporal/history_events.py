@@ -20,10 +20,11 @@ from noetl_temporal.mirror.decryption import decrypted
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.follow import Polls
 from noetl_temporal.mirror.payloads import plain
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun, at_end, links, settled
+from noetl_temporal.mirror.raw import WorkflowRun, at_end, links, settled
 from noetl_temporal.mirror.read import Event
 from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.run_state import RunState
+from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 
 __all__ = ["events_in_history"]
 
@@ -33,7 +34,9 @@ async def events_in_history(client: Client, workflow_id: str) -> AsyncIterator[E
     description = await client.get_workflow_handle(workflow_id).describe()
     first = description.raw_description.workflow_execution_info.first_run_id or description.run_id
     rows = asyncio.Queue[EventRow | None]()
-    reading = asyncio.create_task(_read_all(client, WorkflowRun(client.namespace, workflow_id, first, PLAYBOOK), rows))
+    reading = asyncio.create_task(
+        _read_all(client, WorkflowRun(client.namespace, workflow_id, first, PLAYBOOK_WORKFLOW), rows)
+    )
     try:
         while (row := await rows.get()) is not None:
             yield _event(row)
@@ -67,7 +70,7 @@ class _Reader:
                 events, end = at_end(known)
                 await self._put(fold_, events)
                 for link in links(run, events):
-                    if link.workflow_type == LOOP:
+                    if link.workflow_type == LOOP_WORKFLOW:
                         loops.create_task(self.read(link, None))
                 token = page.token
                 if end or token is None:

@@ -8,16 +8,18 @@ from collections.abc import Iterable
 from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.naming import PLAYBOOK_WORKFLOW
+from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from noetl_temporal.search_attributes import EXECUTION_ID
 
-__all__ = ["OPEN", "PLAYBOOKS", "execution_ids", "literal"]
+__all__ = ["NOETL_WORKFLOWS", "OPEN", "PLAYBOOKS", "execution_ids", "literal"]
 
 DESCRIBED_AT_ONCE = 20
 
+NOETL_WORKFLOWS = f"WorkflowType IN ('{PLAYBOOK_WORKFLOW}', '{LOOP_WORKFLOW}')"
+"""Workflows of playbooks and of the chunks of loops."""
+
 PLAYBOOKS = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
 """Runs of playbooks, each once, unless it was reset."""
-
 
 OPEN = "CloseTime IS NULL"
 """Whatever has not ended. The status Running leaves out workflows that are paused in Temporal."""

@@ -39,10 +39,9 @@ class ListedStack(NamedTuple):
 @click.command("list", short_help="List the stacks of this account.")
 @click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
 def list_command(as_json: bool) -> None:
-    """List the stacks of this account: project, size, whether it is up, and the folder of its data.
-
-    A stack in NOETL_HOME is not listed."""
-    listed = [_describe_stack(folder) for folder in _folders()]
+    """List the stacks of this account, and the one in NOETL_HOME: whether each is up, its size, project and folder."""
+    own_home = [Home().root] if HOME_VARIABLE in os.environ and Home().root.is_dir() else []
+    listed = [_describe_stack(folder) for folder in (*_folders(), *own_home)]
     if as_json:
         click.echo(json.dumps([_as_json(stack) for stack in listed]))
     elif not listed:

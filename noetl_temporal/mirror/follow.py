@@ -21,9 +21,10 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS, reason_of
-from noetl_temporal.mirror.raw import LOOP, WorkflowRun, at_end, ended_children, settled
+from noetl_temporal.mirror.raw import WorkflowRun, at_end, ended_children, settled
 from noetl_temporal.mirror.running_calls import RunningCalls
 from noetl_temporal.mirror.store import REMOVED, GapError, Store, UnknownExecutionError, UnreadRunError
+from noetl_temporal.naming import LOOP_WORKFLOW
 
 __all__ = ["MAX_POLLS", "TRANSIENT_ERRORS", "Follower", "Page", "Polls", "uninterrupted"]
 
@@ -174,7 +175,7 @@ class _Children:
     def awaited(self) -> list[asyncio.Task[None]]:
         """Return the children that a run waits for. A playbook may outlive its caller, a loop does not."""
         followers = self.followed.items()
-        return [task for link, task in followers if link.workflow_type == LOOP or link.run_id in self.ended]
+        return [task for link, task in followers if link.workflow_type == LOOP_WORKFLOW or link.run_id in self.ended]
 
 
 async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:

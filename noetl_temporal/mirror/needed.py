@@ -24,8 +24,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.owners import references
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK
 from noetl_temporal.mirror.storable import storable_text
+from noetl_temporal.visibility import NOETL_WORKFLOWS
 
 __all__ = ["BlockingRun", "Needed", "needed", "retention"]
 
@@ -90,7 +90,7 @@ async def needed(client: Client, connection: Connection, cutoff: datetime) -> Ne
 async def _batches(client: Client) -> AsyncIterator[list[WorkflowExecution]]:
     """All runs of the namespace that can be mirrored, some at a time."""
     batch: list[WorkflowExecution] = []
-    async for run in client.list_workflows(f"WorkflowType IN ('{PLAYBOOK}', '{LOOP}')", page_size=_BATCH):
+    async for run in client.list_workflows(NOETL_WORKFLOWS, page_size=_BATCH):
         if storable_text(run.id) == run.id:
             batch.append(run)
         if len(batch) == _BATCH:

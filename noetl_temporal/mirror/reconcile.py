@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from temporalio.client import Client
 
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.store import Store, Stored
+from noetl_temporal.visibility import NOETL_WORKFLOWS
 
 __all__ = ["Gap", "reconcile"]
 
@@ -50,7 +51,7 @@ async def reconcile(client: Client, store: Store, since: datetime | None = None)
 
 async def _closed(client: Client, since: datetime | None) -> AsyncIterator[dict[WorkflowRun, int]]:
     """Closed runs with the length of their history, some at a time."""
-    query = f"WorkflowType IN ('{PLAYBOOK}', '{LOOP}') AND ExecutionStatus != 'Running'"
+    query = f"{NOETL_WORKFLOWS} AND ExecutionStatus != 'Running'"
     if since is not None:
         query += f" AND CloseTime >= '{since.astimezone(UTC).isoformat()}'"
     batch: dict[WorkflowRun, int] = {}

@@ -19,10 +19,11 @@ from temporalio.client import Client
 from noetl_temporal.database_errors import reason_of
 from noetl_temporal.mirror.announcements import listening
 from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, uninterrupted
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.reconcile import Gap, reconcile
 from noetl_temporal.mirror.running_calls import RunningCalls, watch
 from noetl_temporal.mirror.store import Store, open_store
+from noetl_temporal.visibility import NOETL_WORKFLOWS
 
 __all__ = ["Mirror", "follow_execution", "mirroring"]
 
@@ -120,7 +121,7 @@ class Mirror:
             await asyncio.sleep(SLOW_SECONDS)
 
     async def _listed(self, since: datetime | None) -> set[WorkflowRun]:
-        query = f"WorkflowType IN ('{PLAYBOOK}', '{LOOP}')"
+        query = NOETL_WORKFLOWS
         if since is not None:
             query += f" AND StartTime >= '{since.isoformat()}'"
         listed = self._client.list_workflows(query, page_size=1000)

@@ -121,6 +121,13 @@ def test_a_folder_that_noetl_home_names_is_not_removed(bare: Site, monkeypatch: 
     assert bare.folder.exists()
 
 
+def test_a_stack_in_noetl_home_is_listed_too(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(bare.folder, "one", monkeypatch)
+    monkeypatch.setenv("NOETL_HOME", str(bare.folder))
+    listed = json.loads(bare.noetl("dev", "list", "--json").stdout)
+    assert [stack["folder"] for stack in listed[1:]] == [str(bare.folder)]
+
+
 def test_a_name_with_escapes_is_not_printed_raw(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     project(bare.folder, "\x1b[31mred", monkeypatch)
     assert "\x1b" not in bare.noetl("dev", "list").stdout

@@ -12,9 +12,10 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.payloads import as_map
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.run_state import RunState
+from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from noetl_temporal.packed_trail import pack, to_payload
 from tests.mirror.story import Story
 
@@ -118,7 +119,7 @@ def playbook(execution_id: int, *, run_id: str = "r1", now: int = START, **field
     """A playbook's history that has begun, both parts of its input in one."""
     graph: Json = {"version": 1, "digest": "d", "source": SOURCE, "workload": {"data": {}}}
     given: Json = {"execution_id": execution_id, "graph": graph, "content": "kind: Playbook", **fields}
-    return History(WorkflowRun("default", f"tests/built/{execution_id}", run_id, PLAYBOOK), given, now)
+    return History(WorkflowRun("default", f"tests/built/{execution_id}", run_id, PLAYBOOK_WORKFLOW), given, now)
 
 
 def loop(
@@ -129,7 +130,7 @@ def loop(
     own = {**named, "slot": slot, "after": after, "event_id": event_id}
     given = {"input": own, "source": SOURCE, "step": {"name": "fetch"}}
     return History(
-        WorkflowRun("default", f"tests/built/{execution_id}/fetch/1", f"l{slot}", LOOP), given, now, **started
+        WorkflowRun("default", f"tests/built/{execution_id}/fetch/1", f"l{slot}", LOOP_WORKFLOW), given, now, **started
     )
 
 

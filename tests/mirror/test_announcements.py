@@ -8,8 +8,9 @@ import pytest
 from temporalio.client import Client
 
 from noetl_temporal.mirror.announcements import announce
-from noetl_temporal.mirror.raw import PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.service import Mirror, mirroring
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from tests.mirror.conftest import Log, Scripts
 from tests.mirror.scripted import call, domain_event
 
@@ -35,7 +36,7 @@ async def test_a_run_that_is_announced_is_read(
     client: Client, scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     handle = await scripts.start(execution_id, call(execution_id, 1, {}, (ONE,)))
-    run = WorkflowRun(client.namespace, handle.id, handle.first_execution_run_id or "", PLAYBOOK)
+    run = WorkflowRun(client.namespace, handle.id, handle.first_execution_run_id or "", PLAYBOOK_WORKFLOW)
     async with asyncio.timeout(60), mirroring(client, dsn):
         await _told_until_read(log, run, execution_id)
 
@@ -44,7 +45,7 @@ async def test_what_is_no_run_and_a_lost_connection_do_no_harm(
     client: Client, scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     handle = await scripts.start(execution_id, call(execution_id, 1, {}, (ONE,)))
-    run = WorkflowRun(client.namespace, handle.id, handle.first_execution_run_id or "", PLAYBOOK)
+    run = WorkflowRun(client.namespace, handle.id, handle.first_execution_run_id or "", PLAYBOOK_WORKFLOW)
     async with asyncio.timeout(60), mirroring(client, dsn):
         listening = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"
         while (pid := await log.database.fetchval(listening)) is None:

@@ -19,11 +19,12 @@ from temporalio.converter import StorageDriverStoreContext
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.mirror.needed import BlockingRun, Needed, needed
 from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, remove
-from noetl_temporal.mirror.raw import PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.sql import query
 from noetl_temporal.mirror.store import open_store
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.runs import RunHandle
 from noetl_temporal.stack.addresses import Addresses
@@ -323,7 +324,7 @@ async def test_the_run_of_a_reset_that_is_not_read_blocks_removal_since_its_base
     assert later > began
     history = await again.fetch_history()
     async with open_store(alone.dsn, client.data_converter) as store:
-        name = WorkflowRun(client.namespace, run.workflow_id, again.run_id or "", PLAYBOOK)
+        name = WorkflowRun(client.namespace, run.workflow_id, again.run_id or "", PLAYBOOK_WORKFLOW)
         await store.ingest(name, history.events[:1])
     for cutoff in (datetime.now(UTC) + timedelta(hours=1), later):
         async with asyncio.timeout(20):

@@ -6,9 +6,10 @@ import asyncpg
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution, WorkflowType
 
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.read import EventTail, events_of, execution, latest_execution, read_progress, steps_of
 from noetl_temporal.mirror.store import Store
+from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from tests.mirror.built import START, begun, child, payloads, playbook, reset
 from tests.mirror.recorded import Recorded, read, rows_of
 from tests.mirror.story import Story
@@ -130,12 +131,14 @@ async def test_how_far_a_run_has_been_read(store: Store) -> None:
 async def test_a_loop_whose_id_was_cut_has_to_be_read_too(store: Store, is_listed: bool) -> None:
     """Then it does not begin with that of its playbook."""
     history = playbook(1)
-    history.run = WorkflowRun("default", "x" * 190 + "/1", "r1", PLAYBOOK)
+    history.run = WorkflowRun("default", "x" * 190 + "/1", "r1", PLAYBOOK_WORKFLOW)
     started = history.starts_child([])
     chunk = child(history, 1, started, slot=1)
     chunk.run = chunk.run._replace(workflow_id="x" * 180 + "...a1b2")
     named = WorkflowExecution(workflow_id=chunk.run.workflow_id, run_id=chunk.run.run_id)
-    history.add("CHILD_WORKFLOW_EXECUTION_STARTED", workflow_execution=named, workflow_type=WorkflowType(name=LOOP))
+    history.add(
+        "CHILD_WORKFLOW_EXECUTION_STARTED", workflow_execution=named, workflow_type=WorkflowType(name=LOOP_WORKFLOW)
+    )
     history.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough")
     if is_listed:
         await store.enrol([chunk.run])

@@ -11,9 +11,10 @@ import pytest
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.client import RunHandle
-from noetl_temporal.mirror.raw import PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.service import follow_execution, mirroring
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.stack.addresses import Addresses
 from tests.audit import audit_execution
 from tests.mirror.conftest import Log
@@ -145,7 +146,7 @@ async def test_what_stands_after_two_resets_is_what_the_last_run_tells(
         last = client.temporal.get_workflow_handle(run.workflow.id, run_id=runs[-1])
         history = await last.fetch_history()
     events = {event.event_id: event for event in history.events}
-    name = WorkflowRun("default", run.workflow.id, runs[-1], PLAYBOOK)
+    name = WorkflowRun("default", run.workflow.id, runs[-1], PLAYBOOK_WORKFLOW)
     ids = {row.event_id for row in fold(begin(name, events[1]), list(events.values()), events)}
     superseded = await superseded_events(log.database, run.execution_id)
     assert superseded
