@@ -48,7 +48,8 @@ def list_command(as_json: bool) -> None:
         click.echo(f"there is no stack in {stacks_folder()}")
     else:
         for stack in listed:
-            click.echo(f"{stack.state:12} {stack.size / MEGABYTE:6.0f} MB  {_project_name(stack.project)}")
+            project = f"({HOME_VARIABLE})" if stack.folder in own_home else _project_name(stack.project)
+            click.echo(f"{stack.state:12} {stack.size / MEGABYTE:6.0f} MB  {project}")
             click.echo(f"{'':23} {stack.folder}")
 
 
