@@ -111,12 +111,12 @@ class CallSinks:
 
     # ---- after the call ---------------------------------------------------------------------------------------------
 
-    async def perform(self, outcome: PlainOutcome, scope: Scope, is_kept: bool) -> SinkResults:
-        """Run the sinks in order, until one fails. ``is_kept`` if the outcome is from the ledger."""
+    async def perform(self, outcome: PlainOutcome, scope: Scope, is_in_ledger: bool) -> SinkResults:
+        """Run the sinks in order, until one fails. ``is_in_ledger`` if the outcome is from the ledger."""
         records: list[SinkRecord] = []
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
             started = self._log.now()
-            is_noted = is_kept or self._call.store is not None
+            is_noted = is_in_ledger or self._call.store is not None
             noted = None if is_noted else ledger_json(outcome, self._credentials, self._limit, self._log.used)
             work = partial(self._store, sink, outcome, scope, noted)
             stored, failure = await attempted(work, self._deadline)
@@ -127,8 +127,8 @@ class CallSinks:
             if stored is None:
                 continue
             if stored.rival is not None:
-                return await self.perform(self._adopt(stored.rival), scope, is_kept=True)
-            is_kept = is_kept or stored.is_kept
+                return await self.perform(self._adopt(stored.rival), scope, is_in_ledger=True)
+            is_in_ledger = is_in_ledger or stored.is_in_ledger
             records.append(_success_record(sink, started, self._log.now(), stored))
         return SinkResults(outcome, tuple(records))
 

@@ -54,8 +54,8 @@ __all__ = [
     "UnreadValue",
     "codec_of_stored",
     "data_converter",
-    "is_kept_outside",
     "is_signed",
+    "is_stored_outside",
     "payload_limit",
     "replay_converter",
     "schedule_converter",
@@ -253,7 +253,7 @@ def data_converter(
     base = _DataConverter(external_storage=storage, failure_converter_class=PlainFailureConverter)
     converter = _with_class(base, _plain_converter)
     if keyring is not None:
-        codec = EncryptionCodec(keyring, _is_never_stored if storage is None else is_kept_outside)
+        codec = EncryptionCodec(keyring, _is_never_stored if storage is None else is_stored_outside)
         converter = dataclasses.replace(
             converter, payload_codec=codec, failure_converter_class=EncryptedFailureConverter
         )
@@ -272,12 +272,12 @@ def _is_never_stored(payload: Payload) -> bool:
 def _storage(driver: StorageDriver) -> ExternalStorage:
     def select(context: StorageDriverSelectContext, payload: Payload) -> StorageDriver | None:
         del context
-        return driver if is_kept_outside(payload) else None
+        return driver if is_stored_outside(payload) else None
 
     return ExternalStorage([driver], driver_selector=select, payload_size_threshold=0)
 
 
-def is_kept_outside(payload: Payload) -> bool:
+def is_stored_outside(payload: Payload) -> bool:
     """Whether a payload is one for the payload store. One that is encrypted already was too small for it."""
     return (payload.ByteSize() >= STORE_FROM_BYTES or is_shared(payload)) and not is_encrypted(payload)
 

@@ -148,14 +148,14 @@ class Database:
         if entry.outcome is not None and known is not None:
             return Stored(rival=known)
         if (entry.key, entry.n) in self._entries:
-            return Stored(duplicate=True, is_kept=known is not None)
+            return Stored(duplicate=True, is_in_ledger=known is not None)
         if self._world.once(self._fails):
             raise SinkError(Outcome("error", error=ErrorInfo("sql_integrity", "the sink failed", retryable=False)))
         if entry.outcome is not None:
             self._outcomes[entry.call, entry.n] = entry.outcome
         self._entries.add((entry.key, entry.n))
         self.rows.append(f"{config.get('table')} {config.get('data')}")
-        return Stored(1, str(config.get("table")), is_kept=entry.outcome is not None)
+        return Stored(1, str(config.get("table")), is_in_ledger=entry.outcome is not None)
 
     async def _pause(self) -> None:
         current_process()

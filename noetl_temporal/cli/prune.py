@@ -128,7 +128,7 @@ def summary(pruned: PruneResult, *, dry_run: bool) -> str:
     if pruned.blocked_by:
         since, run = pruned.blocked_by.since, f"{pruned.blocked_by.workflow_id} run {pruned.blocked_by.run_id}"
         why = "has calls in progress, or the mirror has not read all of its history (see `noetl mirror problems`)"
-        lines.append(f"kept all payloads stored since {utc_text(since)}: {run} {why}")
+        lines.append(f"skipped all payloads stored since {utc_text(since)}: {run} {why}")
     return "\n".join(lines)
 
 

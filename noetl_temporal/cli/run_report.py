@@ -192,11 +192,11 @@ def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
 
 
 def _failure_counts(counts: list[FailureCount], kept: list[Failure]) -> str:
-    """``1,000 items failed: 998 http, 2 timeout (handled)``."""
+    """``1,000 iterations failed: 998 http, 2 timeout (handled)``."""
     total, handled = sum(count.count for count in counts), sum(count.handled for count in counts)
     forgiven = " (handled)" if handled == total else f" ({handled:,} handled)" if handled else ""
     what = (
-        "items failed"
+        "iterations failed"
         if any(failure.iteration is not None for failure in kept)
         else "failures"
         if total > 1

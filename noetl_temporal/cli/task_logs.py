@@ -31,7 +31,7 @@ def logs_command(run: int | str | None, follow: bool, step: str | None, as_json:
     """Show what the tasks of the run ID print. Without ID: of the latest run.
 
     Each line has its time (UTC), step, item and attempt; items count from 0. Tasks are logged while they run, from
-    Postgres. Of an attempt at most 1 MB is kept, and secrets of its credentials are masked.
+    Postgres. Of an attempt at most 1 MB is stored, and secrets of its credentials are masked.
 
     \b
     noetl logs --follow

@@ -126,7 +126,7 @@ class _Frame:
 
     async def _store_end(self, end: FrameEnd) -> FrameEnd:
         """The end, once it is stored where Temporal reads it."""
-        await until_done("the report of a frame cannot be stored", lambda: self._values.keep(end))
+        await until_done("the report of a frame cannot be stored", lambda: self._values.store(end))
         return end
 
     def cancel(self) -> None:

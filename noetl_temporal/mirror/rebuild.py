@@ -47,4 +47,4 @@ async def _derive(store: Store, connection: Connection, run: WorkflowRun) -> Non
         state = await store.add_rows(connection, run, state, events)
         position = events[-1].event_id
     if state is not None:
-        await store.keep(connection, run, state)
+        await store.save_state(connection, run, state)

@@ -175,7 +175,7 @@ class Store:
             raise UnreadRunError(previous)
         return _state_of(record)
 
-    async def keep(self, connection: Connection, run: WorkflowRun, state: RunState) -> None:
+    async def save_state(self, connection: Connection, run: WorkflowRun, state: RunState) -> None:
         """Store the state of a run that was derived again."""
         await connection.execute(sql.query("keep_state"), *run[:3], to_json(state))
 

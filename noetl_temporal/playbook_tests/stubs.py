@@ -233,7 +233,7 @@ class _Sinks:
         place = str(config.get("table") or config.get("statement") or kind)
         rows = cast("list[Any]", rows_of(config, result))
         self._stored.setdefault(place, []).extend(rows)
-        return Stored(len(rows), place, is_kept=True)
+        return Stored(len(rows), place, is_in_ledger=True)
 
     async def find(
         self, kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext

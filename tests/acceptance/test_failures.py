@@ -26,7 +26,7 @@ def test_a_thousand_failed_items_are_counted_and_the_first_and_last_are_kept(sit
     assert report["failures"][-1]["step"] == "after"
 
     output = site.noetl("status", str(report["execution_id"])).stdout
-    assert "load: 1,000 items failed: 998 not_found, 2 template (handled); the first and the last:" in output
+    assert "load: 1,000 iterations failed: 998 not_found, 2 template (handled); the first and the last:" in output
     assert f"{PLAYBOOK.name}:" in output
     assert "load/load_task[0]: " in output
     assert "load/load_task[999]: " in output

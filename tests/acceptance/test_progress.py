@@ -365,7 +365,7 @@ MANY = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in 
             MANY,
             [
                 "p.yaml:12:9: fetch/page: HTTP 503 [x]",
-                "load: 1,500 items failed: 1,498 http, 2 timeout; the first and the last:",
+                "load: 1,500 iterations failed: 1,498 http, 2 timeout; the first and the last:",
                 "  p.yaml:3:5: load[0]: no 0",
                 "  p.yaml:3:5: load[1499]: no 1499",
             ],
@@ -373,7 +373,7 @@ MANY = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in 
         (
             [*(item(index) for index in range(100)), FAILURE, *(item(index, handled=True) for index in range(100))],
             [
-                "load: 200 items failed: 200 http (100 handled); the first and the last:",
+                "load: 200 iterations failed: 200 http (100 handled); the first and the last:",
                 "  p.yaml:3:5: load[0]: no 0",
                 "  p.yaml:3:5: load[99]: no 99 (handled)",
                 "fetch: 1 failure: 1 of no kind",

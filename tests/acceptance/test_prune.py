@@ -20,7 +20,7 @@ def test_the_summary_says_what_is_kept_and_why() -> None:
     assert logs == "would remove 7 rows of noetl.log"
     assert retained == "skipped, still in Temporal: 3 runs"
     assert blocked == (
-        "kept all payloads stored since 2026-02-20 00:00:00 UTC: tests/large/1 run r1 has calls in progress, or the "
+        "skipped all payloads stored since 2026-02-20 00:00:00 UTC: tests/large/1 run r1 has calls in progress, or the "
         "mirror has not read all of its history (see `noetl mirror problems`)"
     )
 

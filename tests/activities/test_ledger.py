@@ -75,7 +75,7 @@ async def ids(place: Place, connection: asyncpg.Connection[asyncpg.Record]) -> l
 async def test_a_call_finds_what_it_stored(place: Place) -> None:
     assert await place.find() is None
     stored = await place.store({"id": 1})
-    assert (stored.rows, stored.is_kept, stored.rival) == (1, True, None)
+    assert (stored.rows, stored.is_in_ledger, stored.rival) == (1, True, None)
     outcome = await place.find()
     assert outcome is not None
     assert json.loads(outcome) == json.loads(OUTCOME)
@@ -164,7 +164,7 @@ async def test_a_role_that_may_not_create_it_stores_and_is_warned(
     place = Place("postgres", {"table": "t"}, guest)
     for _ in range(2):
         stored = await place.store({"id": 1})
-        assert (stored.rows, stored.is_kept, stored.duplicate) == (1, False, False)
+        assert (stored.rows, stored.is_in_ledger, stored.duplicate) == (1, False, False)
         assert stored.warning is not None
         assert "noetl ledger sql" in stored.warning
     assert await place.find() is None
@@ -182,5 +182,5 @@ async def test_the_sql_makes_the_ledger_for_such_a_role(servers: Addresses, gues
     finally:
         await owner.close()
     place = Place("postgres", {"table": "t"}, guest)
-    assert (await place.store({"id": 1})).is_kept
+    assert (await place.store({"id": 1})).is_in_ledger
     assert (await place.store({"id": 1})).rival is not None

@@ -105,7 +105,7 @@ async def table(make: Callable[..., Awaitable[Table]]) -> Table:
 
 async def test_rows_and_entries_of_many_calls_are_one_transaction(table: Table) -> None:
     store_all = await table.store_all([{"id": n} for n in range(100)])
-    assert store_all == [Stored(1, table.name, is_kept=True)] * 100
+    assert store_all == [Stored(1, table.name, is_in_ledger=True)] * 100
     assert await table.rows() == [(n, None) for n in range(100)]
     assert await table.transactions() == 1
     sql = "select count(distinct xmin::text) from noetl_ledger.outcome where key like $1"
@@ -291,7 +291,7 @@ async def test_a_batch_of_cancelled_calls_is_rolled_back(table: Table, servers: 
             await until_blocked(table.connection, 0)
     finally:
         await holder.close()
-    assert await table.store_all([{"id": n} for n in range(3)]) == [Stored(1, table.name, is_kept=True)] * 3
+    assert await table.store_all([{"id": n} for n in range(3)]) == [Stored(1, table.name, is_in_ledger=True)] * 3
 
 
 async def test_a_row_that_is_locked_keeps_only_its_own_call_waiting(table: Table, servers: Addresses) -> None:
@@ -337,7 +337,7 @@ async def test_every_call_reports_that_the_server_is_unavailable(
         expected = await alone.store(0, {"id": 0})
         assert await table.store_all([{"id": n} for n in range(4)]) == [expected] * 4
         await proxy.open()
-        assert await table.store_all([{"id": n} for n in range(4)]) == [Stored(1, table.name, is_kept=True)] * 4
+        assert await table.store_all([{"id": n} for n in range(4)]) == [Stored(1, table.name, is_in_ledger=True)] * 4
 
 
 async def test_a_connection_that_is_lost_in_the_middle_loses_and_doubles_nothing(

@@ -302,7 +302,7 @@ async def test_duckdb_runs_the_statements_of_a_sink_once(tmp_path: Path) -> None
     config = {"statement": text, "database": str(file)}
     first = await store("duckdb", config, "insert", Entry("42/k", outcome="{}", call="42/c"), None, None, Context())
     second = await store("duckdb", config, "insert", Entry("42/k"), None, None, Context())
-    assert (first.is_kept, first.duplicate, second.duplicate) == (True, False, True)
+    assert (first.is_in_ledger, first.duplicate, second.duplicate) == (True, False, True)
     assert await duckdb_rows(file, "select id from t") == [{"id": 1}]
     bound = {"statement": "insert into t values (?)", "params": [2], "database": str(file)}
     await store("duckdb", bound, "insert", Entry("42/other"), None, None, Context())

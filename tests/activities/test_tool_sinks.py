@@ -64,7 +64,7 @@ async def sink(kind: str, config: dict[str, Any], result: Any = None, auth: Any 
 
 async def test_http_posts_the_result(server: Server) -> None:
     stored = await sink("http", {"url": f"{server.url}/in"}, {"id": 7})
-    assert (stored.rows, stored.is_kept) == (0, False)
+    assert (stored.rows, stored.is_in_ledger) == (0, False)
     [sent] = server.got
     assert (sent.method, sent.path, sent.body) == ("POST", "/in", {"id": 7})
 

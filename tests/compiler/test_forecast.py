@@ -87,7 +87,7 @@ def test_a_long_loop_runs_in_chunks_that_give_items_back() -> None:
     ("request_", "sizes", "says"),
     [
         ({}, Sizes(), "max_in_flight is 700, at most 500 items run at once"),
-        ({}, Sizes(result_bytes={"fetch": 100_000}), "over 64 KB are kept in Postgres"),
+        ({}, Sizes(result_bytes={"fetch": 100_000}), "over 64 KB are stored in Postgres"),
         ({}, Sizes(result_bytes={"fetch": 3_000_000}), "a result over 2 MB fails its call"),
         (
             {"cities": ["x" * 100] * 30_000},

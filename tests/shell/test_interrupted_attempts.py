@@ -200,7 +200,7 @@ class SlowSink:
 
         self.begun.set()
         await self.go_on.wait()
-        return Stored(1, "t", is_kept=True)
+        return Stored(1, "t", is_in_ledger=True)
 
 
 STORING = msgspec.structs.replace(CALL, sinks=(SinkCall("postgres", Value({"table": "t"}), "k/sink0"),))

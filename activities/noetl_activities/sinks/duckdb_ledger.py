@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.sinks.ledger import DAYS_KEPT
 
-__all__ = ["claim", "ensure", "find", "keep", "prune"]
+__all__ = ["claim", "ensure", "find", "prune", "store"]
 
 _DDL = """
 create table if not exists noetl_ledger (
@@ -29,7 +29,7 @@ def find(connection: duckdb.DuckDBPyConnection, key: str, n: int) -> str | None:
     return None if row is None else row[0]
 
 
-def keep(connection: duckdb.DuckDBPyConnection, key: str, n: int, outcome: str) -> str | None:
+def store(connection: duckdb.DuckDBPyConnection, key: str, n: int, outcome: str) -> str | None:
     """Store the outcome of a call in the running transaction. Returns None, or another one that is already stored."""
     known_outcome = find(connection, key, n)
     if known_outcome is None:

@@ -145,13 +145,13 @@ async def _written(connection: Connection, calls: Sequence[SinkRequest]) -> list
             await statements.run(call.config.get("params"), batch_rows)
             for call, batch_rows in zip(calls, rows, strict=True)
         ]
-        return [Stored(count, is_kept=True) for count in counts]
+        return [Stored(count, is_in_ledger=True) for count in counts]
     mode, keys = first.mode, keys_of(first.config, first.mode)
     if mode == "replace" and not await ledger.claim(connection, first.entry.once, 0):
         mode = "append"
     table = await Table.find(connection, parts_of(first.config.get("table")))
     await table.write(_in_order([row for call_rows in rows for row in call_rows], keys), mode, keys)
-    return [Stored(len(call_rows), table.name, is_kept=True) for call_rows in rows]
+    return [Stored(len(call_rows), table.name, is_in_ledger=True) for call_rows in rows]
 
 
 def _entries(entry: Entry) -> list[tuple[str, int, str | None]]:

@@ -31,11 +31,11 @@ __all__ = [
     "find",
     "find_all",
     "has_written",
-    "keep",
     "make",
     "note",
     "outcome",
     "prune",
+    "store",
     "warn",
 ]
 
@@ -100,10 +100,10 @@ delete from noetl_ledger.outcome where ctid = any(array(
 class RecordedOutcome(NamedTuple):
     """The result of writing an outcome to the ledger.
 
-    ``is_kept``: the outcome is in the ledger. ``rival`` is another one that was there before.
+    ``is_in_ledger``: the outcome is in the ledger. ``rival`` is another one that was there before.
     """
 
-    is_kept: bool = False
+    is_in_ledger: bool = False
     rival: str | None = None
 
 
@@ -170,11 +170,11 @@ async def note(connection: Connection, key: str, n: int, text: str) -> RecordedO
     attempt to end.
     """
     if await connection.fetchval(_NOTE, key, n, text) is not None:
-        return RecordedOutcome(is_kept=True)
+        return RecordedOutcome(is_in_ledger=True)
     return RecordedOutcome(rival=await outcome(connection, key, n))
 
 
-async def keep(connection: Connection, key: str, n: int, outcome: str) -> str | None:
+async def store(connection: Connection, key: str, n: int, outcome: str) -> str | None:
     """Store the outcome of a call in the running transaction. Returns None, or another one that is already stored."""
     if await connection.fetchval(_INSERT, key, n, outcome) is not None:
         return None
