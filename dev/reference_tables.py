@@ -50,7 +50,7 @@ _WORDS: Mapping[str, str] = {
     "a number, or a template that yields one": "a number",
     "a mapping, or a template that yields one": "a mapping",
 }
-"""Values in fewer words than a message needs: that a template may stand for any of them is told once."""
+"""Values in fewer words than a message needs: a page says once that a template may stand for any of them."""
 
 _SHORT = re.compile("|".join(map(re.escape, _WORDS)))
 

@@ -12,7 +12,7 @@ from noetl_temporal.limits import UNPACKED_BYTES
 __all__ = ["MAX_SEGMENTS_OF_FULL_SIZE", "SegmentChain"]
 
 MAX_SEGMENTS_OF_FULL_SIZE = 4
-"""A chain has at most the bytes of this many segments. 10,000 items, the most of a frame, may then tell 100 KB each."""
+"""A chain has at most the bytes of this many segments. 10,000 items, the most of a frame, may then have 100 KB each."""
 
 
 class SegmentChain:

@@ -1,4 +1,4 @@
-"""One check for every log: whatever a run did, its rows tell a story that holds.
+"""One check for every log: whatever a run did, its rows are consistent.
 
 ``audit`` takes the rows of one execution as read from noetl.event and lists what is wrong with them. Nothing in it
 knows what the playbook was; so any test that has a log may ask it.

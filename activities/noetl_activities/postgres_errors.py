@@ -111,7 +111,7 @@ def _words(error: asyncpg.PostgresError) -> str:
 
 
 def _lost_the_connection(error: BaseException) -> bool:
-    """Whether the connection was lost during a statement, for which asyncpg has several errors: they tell of its own
+    """Whether the connection was lost during a statement, for which asyncpg has several errors: they show its own
     state, not of what happened.
     """
     if isinstance(error, asyncpg.InternalClientError):

@@ -29,13 +29,13 @@ def main() -> int:
     print(f"{'class':15} {'tried':>6} {'stopped':>8} {'controls':>9} {'seconds':>8} {'peak MB':>8}")
     for name in given.classes or CLASSES:
         tallies.append(run_class(CLASSES[name], given.seed, given.attacks))
-        _tell(name, tallies[-1])
+        _print(name, tallies[-1])
     tried, stopped = sum(tally.tried for tally in tallies), sum(tally.stopped for tally in tallies)
     print(f"{'in all':15} {tried:6} {stopped:8}")
     return int(not all(tally.is_fine for tally in tallies))
 
 
-def _tell(name: str, tally: Tally) -> None:
+def _print(name: str, tally: Tally) -> None:
     if tally.missing:
         print(f"{name:15} not run: {tally.missing}", flush=True)
         return

@@ -119,10 +119,10 @@ def _from(first: int, order: _Order, tally: Tally) -> bool:
     """Go on with the attack of that number in a new process; whether it has come to the end."""
     with tempfile.TemporaryDirectory(prefix="noetl-attack-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # accounts of tasks and of Postgres have theirs below it
-        return _told_by_process(folder, first, order, tally)
+        return _results_of_process(folder, first, order, tally)
 
 
-def _told_by_process(folder: str, first: int, order: _Order, tally: Tally) -> bool:
+def _results_of_process(folder: str, first: int, order: _Order, tally: Tally) -> bool:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_attack, args=(theirs, order, first, folder))

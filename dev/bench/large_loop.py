@@ -6,7 +6,7 @@ Each size runs alone, in one worker process whose memory is read while it runs; 
 bytes an item nor the memory should grow with the size. The report has the number of items that succeeded: one with all
 results would take 36 MB for a million numbers.
 
-With ``--frame`` the items run in frames; with ``--compare`` unframed and then in frames, which tells how many times as
+With ``--frame`` the items run in frames; with ``--compare`` unframed and then in frames, which shows how many times as
 fast that is. With ``--sink`` each item stores a row in Postgres.
 """
 
@@ -130,7 +130,7 @@ class Rows:
         """Make it, and leave nothing in it."""
         await self._value(f"create table if not exists {TABLE} (n int); truncate {TABLE}")
 
-    async def told(self, size: int) -> str:
+    async def table_row(self, size: int) -> str:
         """In how many transactions the rows were stored. Raises SystemExit unless each item has one."""
         count = await self._value(f"select count(*) from {TABLE} join generate_series(0, {size - 1}) g on g = n")
         if count != size:
@@ -157,7 +157,7 @@ async def measure(addresses: Addresses, sizes: list[int], playbooks: list[str], 
                     await rows.emptied()
                 rates.append(await measure_one(noetl, addresses, playbook, size))
                 if rows is not None:
-                    print(f"{await rows.told(size):>130}")
+                    print(f"{await rows.table_row(size):>130}")
             if len(rates) > 1:
                 print(f"{size:,} items: {rates[-1] / rates[0]:.1f} times as fast in frames", flush=True)
 

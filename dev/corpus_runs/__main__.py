@@ -60,11 +60,11 @@ async def _all(
     ended: list[Ended] = []
     for wanted in chosen:
         ended.append(await corpus.compare(wanted))
-        _tell(ended[-1], verbose=given.verbose)
+        _print(ended[-1], verbose=given.verbose)
     return ended
 
 
-def _tell(run: Ended, *, verbose: bool) -> None:
+def _print(run: Ended, *, verbose: bool) -> None:
     if run.differences or verbose:
         print(f"{run.file}: {'; '.join(run.differences) or run.status} ({run.seconds:.1f} s)", flush=True)
         if run.why:

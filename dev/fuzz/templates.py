@@ -105,7 +105,7 @@ def _arguments(chance: random.Random, depth: int) -> str:
 
 
 def examined(source: str) -> None:
-    """Checked, told in words, asked as a condition, rendered alone and inside of data."""
+    """Check a template, describe it in words, and render it as a condition, alone and inside of data."""
     templates.check(source)
     read_condition(Template(source, SPAN))
     for run in (

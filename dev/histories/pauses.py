@@ -34,7 +34,7 @@ ACCEPTED = ("WORKFLOW_EXECUTION_UPDATE_ACCEPTED", "WORKFLOW_EXECUTION_UPDATE_COM
 
 async def until(session: Session, holds: Callable[[OpenWaits], bool]) -> None:
     async with asyncio.timeout(30):
-        while not holds(await session.handle.suspensions()):  # noqa: ASYNC110 - tells no event
+        while not holds(await session.handle.suspensions()):  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.05)
 
 

@@ -38,7 +38,7 @@ HANDED = ("SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED", "WORKFLOW_EXECUTION_SI
 
 async def until_waiting(session: Session, *names: str) -> None:
     async with asyncio.timeout(30):
-        while sorted(wait.name for wait in await session.handle.waits()) != sorted(names):  # noqa: ASYNC110 - tells no event
+        while sorted(wait.name for wait in await session.handle.waits()) != sorted(names):  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.05)
 
 

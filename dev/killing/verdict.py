@@ -54,7 +54,7 @@ async def loop_times(dsn: str, execution_id: int) -> tuple[datetime | None, date
 async def judged(
     addresses: Addresses, execution_id: int, items: int, calls: dict[str, int], named: Named, *, framed: bool
 ) -> Verdict:
-    """``calls``: query string -> how often the service was asked. The log of ``framed`` items need not tell of each."""
+    """``calls``: query string -> how often the service was called. The log of ``framed`` items need not have each."""
     stored = await stored_rows(addresses.playbooks, execution_id)
     connection = await asyncpg.connect(addresses.postgres)
     try:

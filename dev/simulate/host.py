@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import msgspec
 
 from dev.simulate.calls import cancelled
+from dev.simulate.run_trace import Finding, MachineTrace, Turn
 from dev.simulate.simulated_values import SimulatedValues
-from dev.simulate.story import Finding, Tale, Turn
 from dev.simulate.waits import Mail
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import ToolCall, ToolReport
@@ -95,8 +95,8 @@ class Pending:
 class Host:
     """``make`` builds the machine from a snapshot, None for a new one; ``ended`` hears the machine's Finish."""
 
-    def __init__(self, world: HostWorld, tale: Tale, make: Make, ended: Callable[[Finish], None]) -> None:
-        self.world, self.tale, self.make, self.ended = world, tale, make, ended
+    def __init__(self, world: HostWorld, trace: MachineTrace, make: Make, ended: Callable[[Finish], None]) -> None:
+        self.world, self.trace, self.make, self.ended = world, trace, make, ended
         self.machine = make(None)
         self.pending: dict[str, Pending] = {}
         self.mail: Mail | None = None
@@ -115,7 +115,7 @@ class Host:
         fact = msgspec.convert(msgspec.to_builtins(fact), FACT)
         turn = Turn(fact, [], self._is_anew)
         self._is_anew = False
-        self.tale.turns.append(turn)
+        self.trace.turns.append(turn)
         turn.commands = self._fed(fact)
         turn.left_over, turn.spent = self.machine.has_work, self.machine.budget.is_spent
         self._check(turn.commands)
@@ -142,7 +142,7 @@ class Host:
     def _after(self) -> None:
         if self.is_over:
             return
-        if self.tale.turns[-1].left_over and not self._is_continuing:
+        if self.trace.turns[-1].left_over and not self._is_continuing:
             self._is_continuing = True
             self.world.later(self.world.draw(0, 20), self._continue)
         busy = any(pending.kind != "timer" for pending in self.pending.values())
@@ -160,7 +160,7 @@ class Host:
 
     def ask_anew(self, how: str) -> None:
         """Continue as new at the next idle moment; ``hold``: and let nothing begin until then."""
-        if self.is_over or self.wants_anew or not self.tale.turns:
+        if self.is_over or self.wants_anew or not self.trace.turns:
             return
         self.wants_anew = how
         if how == "hold":
@@ -205,19 +205,19 @@ class Host:
             case Finish():
                 self._finish(command)
             case OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
-                self._tell(command)
+                self._notify(command)
             case _:
                 pass
 
-    def _tell(self, command: OpenWait | CloseWait | AnswerWait | PauseChildren) -> None:
+    def _notify(self, command: OpenWait | CloseWait | AnswerWait | PauseChildren) -> None:
         match command:
             case AnswerWait():
-                self._chunk_mail(command.chunk_id).tell_chunk(command)
+                self._chunk_mail(command.chunk_id).send_answer(command)
             case PauseChildren():
                 self._pause_children(command)
             case _:
                 if self.mail is not None:
-                    self.mail.tell_playbook(command)
+                    self.mail.notify_playbook(command)
 
     def _pause_children(self, command: PauseChildren) -> None:
         for pending in self.pending.values():
@@ -240,7 +240,7 @@ class Host:
     def _take_pause(self) -> None:
         if self.is_over:
             return
-        if not self.tale.turns:
+        if not self.trace.turns:
             self.world.later(1, self._take_pause)
             return
         pause = self._pauses.popleft()
@@ -296,7 +296,7 @@ class Host:
             self.feed(kind(self.world.now, id_, *facts))
 
     def chunk_finished(self, chunk_id: str, report: ChunkReport) -> None:
-        """A child of this one has ended. That is told after all else that it tells."""
+        """A child of this one has ended. That is reported after everything else that it reports."""
         self.world.later(self.world.draw(0, 30), lambda: self._chunk_finished(chunk_id, report))
 
     def _chunk_finished(self, chunk_id: str, report: ChunkReport) -> None:
@@ -324,12 +324,12 @@ class Host:
 
     def ask_to_stop(self) -> None:
         """What a parent's cancel comes to, a moment later."""
-        self.tale.asked_to_stop = True
+        self.trace.stop_requested = True
         self.world.later(self.world.draw(0, 50), self.stop)
 
     def stop(self) -> None:
         """A cancel arrives."""
-        if self.tale.turns:
+        if self.trace.turns:
             self.feed(CancelRequested(self.world.now, "stop"))
         elif not self.is_over:
             self.world.later(1, self.stop)

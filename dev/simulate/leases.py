@@ -51,7 +51,7 @@ def frozen(world: World, lease: LeaseRenewal, done: Performed) -> tuple[Performe
 
 
 class Renewals:
-    """Renews the lease while ``is_running``; ``lost`` is told the report of a call that finds its lease lost."""
+    """Renews the lease while ``is_running``; ``lost`` receives the report of a call that finds its lease lost."""
 
     def __init__(
         self,

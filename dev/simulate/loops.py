@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from dev.simulate.story import Finding, Story
+from dev.simulate.run_trace import Finding, RunTrace
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import ChunkFinished
@@ -13,56 +13,58 @@ from noetl_temporal.machine.events import ChunkFinished
 __all__ = ["check_loops"]
 
 
-def check_loops(story: Story) -> None:
+def check_loops(run_trace: RunTrace) -> None:
     """Raises Finding."""
-    _items_once(story)
-    _all_done(story)
-    _in_flight(story)
+    _items_once(run_trace)
+    _all_done(run_trace)
+    _in_flight(run_trace)
 
 
-def _begun(story: Story) -> dict[str, Counter[int]]:
+def _begun(run_trace: RunTrace) -> dict[str, Counter[int]]:
     """Loop -> how often each item began."""
     begun: dict[str, Counter[int]] = defaultdict(Counter)
-    for tale in story.tales.values():
-        for event in tale.events if tale.name else ():
+    for trace in run_trace.traces.values():
+        for event in trace.events if trace.name else ():
             if event.type == "loop.iteration.started":
                 begun[event.meta["loop_id"]][event.meta["iteration"]] += 1
     return begun
 
 
-def _items_once(story: Story) -> None:
-    for loop, items in _begun(story).items():
+def _items_once(run_trace: RunTrace) -> None:
+    for loop, items in _begun(run_trace).items():
         twice = [index for index, count in items.items() if count > 1]
         if twice:
             raise Finding("an item runs twice", f"item {twice[0]} of {loop[:80]}")
 
 
-def _all_done(story: Story) -> None:
+def _all_done(run_trace: RunTrace) -> None:
     """A loop that is done ran all of its items, but where fail_fast cut it off and best_effort forgave that."""
-    inputs = [command.input for turn in story.main.turns for command in turn.commands if isinstance(command, RunChunk)]
+    inputs = [
+        command.input for turn in run_trace.main.turns for command in turn.commands if isinstance(command, RunChunk)
+    ]
     runs = {given.loop_id: given.run for given in inputs}
     runs_of = {given.run: given.step.name for given in inputs}
-    retried = {emitted.node for emitted in story.main.events if emitted.meta.get("action") == "retry"}
-    begun = {runs[loop]: items for loop, items in _begun(story).items() if loop in runs}
-    for event in story.main.events:
+    retried = {emitted.node for emitted in run_trace.main.events if emitted.meta.get("action") == "retry"}
+    begun = {runs[loop]: items for loop, items in _begun(run_trace).items() if loop in runs}
+    for event in run_trace.main.events:
         stats: dict[str, Any] = event.meta.get("stats") or {}
-        loop = story.graph.steps[event.node].loop if event.type == "loop.done" else None
+        loop = run_trace.graph.steps[event.node].loop if event.type == "loop.done" else None
         is_cut = loop is not None and loop.on_error == "fail_fast" and stats["failed"]
         if loop is not None and not is_cut:
             items = begun.get(str(event.meta["step_run_id"]), Counter())
             if event.node in retried and loop.cursor is None:  # one over a cursor claims rows anew
-                _all_succeeded(story, event, {loop for loop, run in runs.items() if runs_of[run] == event.node})
+                _all_succeeded(run_trace, event, {loop for loop, run in runs.items() if runs_of[run] == event.node})
                 continue
             if sorted(items) != list(range(stats["total"])):
                 raise Finding("a loop is done without all of its items", f"{len(items)} of {stats['total']} began")
 
 
-def _all_succeeded(story: Story, event: DomainEvent, loops: set[str]) -> None:
+def _all_succeeded(run_trace: RunTrace, event: DomainEvent, loops: set[str]) -> None:
     """A loop that repeats another has the items that succeeded there, and ran the others itself."""
     done = {
         event.meta["iteration"]
-        for tale in story.tales.values()
-        for event in (tale.events if tale.name else ())
+        for trace in run_trace.traces.values()
+        for event in (trace.events if trace.name else ())
         if event.type == "loop.iteration.done" and event.meta["loop_id"] in loops
     }
     stats: dict[str, Any] = event.meta["stats"]
@@ -70,10 +72,10 @@ def _all_succeeded(story: Story, event: DomainEvent, loops: set[str]) -> None:
         raise Finding("a loop is done without all of its items", f"{len(done)} of {stats['success']} succeeded")
 
 
-def _in_flight(story: Story) -> None:
+def _in_flight(run_trace: RunTrace) -> None:
     running: dict[str, ChunkInput] = {}
     begun: dict[str, int] = {}
-    for turn in story.main.turns:
+    for turn in run_trace.main.turns:
         if isinstance(turn.fact, ChunkFinished):
             running.pop(turn.fact.chunk_id, None)
         for command in turn.commands:

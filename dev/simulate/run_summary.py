@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from dev.simulate.story import Story
+from dev.simulate.run_trace import RunTrace
 
 __all__ = ["DERIVED", "RunSummary", "differences", "failure_of", "row_of", "summarize"]
 
@@ -26,26 +26,28 @@ class RunSummary(NamedTuple):
     results: Mapping[str, Any] = MappingProxyType({})
 
 
-def summarize(story: Story) -> RunSummary:
+def summarize(run_trace: RunTrace) -> RunSummary:
     """The summary of a run on the machine alone."""
-    finish = story.main.finish
+    finish = run_trace.main.finish
     assert finish is not None
-    events = [event for tale in story.tales.values() for event in tale.events]
+    events = [event for trace in run_trace.traces.values() for event in trace.events]
     rows = Counter(
         row_of(emitted.type, emitted.node, emitted.status, emitted.meta.get("iteration")) for emitted in events
     )
     kept = Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})
     failures = Counter(failure_of(failure) for failure in finish.failures.kept)
-    return RunSummary(finish.status, finish.result, failures, kept, Counter(story.stored), dict(_results(story)))
+    return RunSummary(
+        finish.status, finish.result, failures, kept, Counter(run_trace.stored), dict(_results(run_trace))
+    )
 
 
-def _results(story: Story) -> Iterator[tuple[str, Any]]:
-    for tale in story.tales.values():
-        if tale.name and tale.report is not None:
-            stored = tale.report.stored
-            results = tale.report.results if stored is None else story.store.load(stored)
-            for index, result in enumerate(results, tale.given.first):
-                yield f"{tale.given.loop_id[:60]} {index}", result
+def _results(run_trace: RunTrace) -> Iterator[tuple[str, Any]]:
+    for trace in run_trace.traces.values():
+        if trace.name and trace.report is not None:
+            stored = trace.report.stored
+            results = trace.report.results if stored is None else run_trace.store.load(stored)
+            for index, result in enumerate(results, trace.given.first):
+                yield f"{trace.given.loop_id[:60]} {index}", result
 
 
 def row_of(type_: str, node: str, status: str, iteration: Any) -> str:

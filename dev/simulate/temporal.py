@@ -1,6 +1,6 @@
 """The same playbook on the machine alone and on Temporal: status, result and the rows of the log must be the same.
 
-Only playbooks are taken whose story does not depend on the order in which calls end: those that come to the same in
+Only playbooks are taken whose run_trace does not depend on the order in which calls end: those that come to the same in
 several random orders of the machine alone, in short time and without a timeout.
 """
 
@@ -20,7 +20,7 @@ import msgspec
 from dev.simulate.answers import Answers
 from dev.simulate.playbooks import playbook
 from dev.simulate.run_summary import DERIVED, RunSummary, differences, failure_of, row_of, summarize
-from dev.simulate.story import Finding, Story
+from dev.simulate.run_trace import Finding, RunTrace
 from dev.simulate.tasks import ROWS
 from dev.simulate.world import World
 from noetl_activities.credentials import CredentialSource
@@ -66,12 +66,12 @@ async def _compared(addresses: Addresses, count: int, first: int) -> int:
     login = addresses.environment()["NOETL_CREDENTIAL_PG_LOCAL"]
     credentials = CredentialSource(environment={"NOETL_CREDENTIAL_PG": login})
     differing = 0
-    for (seed, story, alone), number in zip(_suitable(first), range(1, count + 1), strict=False):
+    for (seed, run_trace, alone), number in zip(_suitable(first), range(1, count + 1), strict=False):
         tools = _tools(seed)
         client = await NoetlClient.connect(addresses.temporal, dsn=addresses.postgres, tools=tools)
         await _empty_tables(addresses.playbooks)
         async with serving(client.temporal, tools, credentials):
-            run = await client.submit(story.graph, {"given": 1, "rows": list(range(ROWS))}, content=story.text)
+            run = await client.submit(run_trace.graph, {"given": 1, "rows": list(range(ROWS))}, content=run_trace.text)
             report = await asyncio.wait_for(run.result(), RUN_SECONDS)
         await follow_execution(client.temporal, addresses.postgres, run.workflow_id)
         rows = await _rows(addresses.postgres, run.execution_id)
@@ -89,11 +89,11 @@ async def _compared(addresses: Addresses, count: int, first: int) -> int:
 # ---- the machine alone ----------------------------------------------------------------------------------------------
 
 
-def _suitable(first: int) -> Iterator[tuple[int, Story, RunSummary]]:
+def _suitable(first: int) -> Iterator[tuple[int, RunTrace, RunSummary]]:
     seed = first
     while True:
         stories = [_calm(seed, order) for order in range(ORDERS)]
-        summaries = [summarize(story)._replace(results={}) for story in stories if story is not None]
+        summaries = [summarize(run_trace)._replace(results={}) for run_trace in stories if run_trace is not None]
         if (
             stories[0] is not None
             and len(summaries) == ORDERS
@@ -103,22 +103,22 @@ def _suitable(first: int) -> Iterator[tuple[int, Story, RunSummary]]:
         seed += 1
 
 
-def _calm(seed: int, order: int) -> Story | None:
+def _calm(seed: int, order: int) -> RunTrace | None:
     """A short run in which nothing goes wrong, None for others."""
     text = playbook(random.Random(f"{seed}/playbook"))
     graph = compile_text(text, f"seed {seed}").graph
     if graph is None or len(graph.steps) > 20 or Answers(seed).odd or any(word in text for word in UNSUITABLE):
         return None
-    story = Story(seed, text, graph)
+    run_trace = RunTrace(seed, text, graph)
     try:
-        World(story, order).run()
+        World(run_trace, order).run()
     except Finding:
         return None
-    turns = [turn for tale in story.tales.values() for turn in tale.turns]
+    turns = [turn for trace in run_trace.traces.values() for turn in trace.turns]
     timers = [command for turn in turns for command in turn.commands if isinstance(command, StartTimer)]
     late = any(timer.timer_id.endswith(":timeout") and timer.seconds < SHORTEST_TIMEOUT for timer in timers)
-    took = story.main.turns[-1].fact.at - story.main.turns[0].fact.at
-    return None if late or len(turns) > MAX_TURNS or len(turns) < 4 or took > MAX_MS else story
+    took = run_trace.main.turns[-1].fact.at - run_trace.main.turns[0].fact.at
+    return None if late or len(turns) > MAX_TURNS or len(turns) < 4 or took > MAX_MS else run_trace
 
 
 # ---- on Temporal ----------------------------------------------------------------------------------------------------

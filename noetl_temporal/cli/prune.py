@@ -93,7 +93,7 @@ async def _prune(older_than: timedelta, dry_run: bool) -> PruneResult:
     except UnknownNamespaceError as error:
         raise DeploymentError(
             f"the event log has runs of namespace {error.namespace!r}, which this Temporal server does not have, so it "
-            "cannot tell which payloads they need. Check TEMPORAL_ADDRESS and NOETL_POSTGRES"
+            "does not know which payloads they need. Check TEMPORAL_ADDRESS and NOETL_POSTGRES"
         ) from None
     except RPCError as error:
         raise rpc_problem(error, client.namespace) or error from error

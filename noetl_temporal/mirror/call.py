@@ -61,7 +61,7 @@ class Call:
 
     def meta(self) -> dict[str, Json]:
         """The correlation ids that the machine's own events of the task have. In a loop within a loop, whose items run
-        in the same workflow, only those events tell the iteration.
+        in the same workflow, only those events have the iteration.
         """
         fields: dict[str, Json] = {"step": self.json["step"], "task_run_id": self.json["id"]}
         if names := _credentials_in(self.json.get("auth")):

@@ -4,7 +4,7 @@ Values travel as payloads, ``json/plain`` or a packed trail unless someone confi
 ``plain`` turns those others into ``json/plain`` with the client's data converter, so that the fold need not wait for
 anything. What is encrypted has been decrypted before (decryption.py).
 noetl.history keeps the event as the server has it; a reference whose storage is not configured stays one, and
-``value`` tells so.
+``value`` says so.
 """
 
 from __future__ import annotations

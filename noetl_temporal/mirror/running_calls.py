@@ -1,7 +1,7 @@
 """Shows the attempts of calls that are in progress, as the server reports pending activities (semantics.md 40).
 
 History has the attempts of a call when the call ends. Until then each heartbeat carries the records of those that have
-ended, and the server tells of the one that runs or waits. Calls that take longer than PATIENCE_SECONDS are looked at
+ended, and the server lists the one that runs or waits. Calls that take longer than PATIENCE_SECONDS are looked at
 regularly, and their attempts stand in noetl.running_attempt.
 """
 

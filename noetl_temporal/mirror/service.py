@@ -2,7 +2,7 @@
 
 Runs are found in two ways. The visibility list has every run that was started; a run's own history links to the
 loops and sub-playbooks it starts and to the run that goes on after it, but not to the run in which a reset goes on.
-Who watches a run tells of it (announcements.py), which only saves the wait for the list. Whatever is found is
+Whoever watches a run announces it (announcements.py), which only saves the wait for the list. Whatever is found is
 remembered before it is read, so that a mirror which starts again goes on with all that was open.
 """
 

@@ -100,17 +100,17 @@ class StubbedWorld:
         outcome = _failed(stub.error) if stub and stub.error else Outcome("ok", stub.result if stub else None)
         return ToolReport(plain(outcome), is_decided=False)
 
-    def attend(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> None:
+    def attend(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> None:
         """See host.World."""
         loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
         for due in self.requests.first():
             if fact := self._fact(due, machine):
-                tell(fact)
+                receive(fact)
         for seconds in self.requests.moments():
             loop.call_later(seconds, lambda: None)
-        loop.idle = lambda: self._send_due_request(machine, run, tell)
+        loop.idle = lambda: self._send_due_request(machine, run, receive)
 
-    def _send_due_request(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> bool:
+    def _send_due_request(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> bool:
         """Whether a request was sent, as nothing else is to be done now."""
         is_busy = any(made.report is None for made in run.calls)
         started = (event.node for event in run.events if event.type == "step.started")
@@ -120,7 +120,7 @@ class StubbedWorld:
         if due is not None:
             fact = self._fact(due, machine)
             if fact is not None:
-                tell(fact)
+                receive(fact)
             self.requests.accepted()
             return True
         return False

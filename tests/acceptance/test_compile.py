@@ -113,7 +113,7 @@ def test_what_is_no_text_on_stdin_is_reported(bare: Site) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_a_cost_is_foretold_for_the_given_sizes(bare: Site) -> None:
+def test_costs_are_estimated_for_the_given_sizes(bare: Site) -> None:
     done = bare.noetl("compile", ETL, "--forecast", "--items", "fetch_all=10000", "--pages", "fetch_all=4")
     assert "assumed: nothing fails" in done.stdout
     assert "10,000  90,000" in done.stdout

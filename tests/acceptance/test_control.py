@@ -201,7 +201,7 @@ def test_logs_are_shown_while_the_run_goes_on(site: Site, playbook: str) -> None
     ],
     ids=" ".join,
 )
-def test_a_run_that_is_not_there_is_told_alike(site: Site, command: list[str], run: str) -> None:
+def test_all_commands_report_an_unknown_run_alike(site: Site, command: list[str], run: str) -> None:
     """By all commands with the status for a wrong command line: 1 would say something about a run."""
     done = site.noetl(*command, run)
     assert (done.returncode, done.stdout, done.stderr[:7]) == (2, "", "Error: "), done.stderr

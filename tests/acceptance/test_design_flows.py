@@ -89,7 +89,7 @@ async def test_the_rules_of_a_task_decide_each_attempt(
     assert report["result"] == (200 if error == "none" else None)
 
 
-async def test_an_attempt_is_told_between_its_start_and_the_decision(
+async def test_an_attempt_is_logged_between_its_start_and_the_decision(
     site: Site, api: Api, log: asyncpg.Connection
 ) -> None:
     """5.2 Detailed attempt flow, 6 Observability: attempts belong to one run of the step."""
@@ -413,7 +413,7 @@ async def test_case_and_next_take_the_first_rule_that_matches_and_say_so(site: S
     assert case[-3:] == ["CaseStarted", "CaseEvaluated", "NextEvaluated"]
 
 
-async def test_the_case_of_a_failed_step_is_told_where_a_rule_asks_about_failures(
+async def test_the_case_of_a_failed_step_is_logged_where_a_rule_reads_failures(
     site: Site, log: asyncpg.Connection
 ) -> None:
     """4.4 case rules: the last error."""
@@ -465,7 +465,7 @@ async def test_a_loop_clause_has_a_mode_and_a_limit(site: Site, log: asyncpg.Con
     ],
     ids=["template", "routing", "tool"],
 )
-async def test_a_terminal_error_is_told_and_ends_the_run(
+async def test_a_terminal_error_is_logged_and_ends_the_run(
     site: Site, log: asyncpg.Connection, text: str, message: str
 ) -> None:
     """Formal specification, 9 Error handling."""

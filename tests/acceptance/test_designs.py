@@ -1,4 +1,4 @@
-"""The examples of NoETL's design documents, as they print them: what runs and what the older vocabularies tell of it.
+"""The examples of NoETL's design documents, as they print them: what runs, and its rows in the older vocabularies.
 
 Cited are "Distributed Loop and Retry Architecture" (December 2025), "Failure Handling Architecture" and the
 "Technical Whitepaper".
@@ -58,7 +58,7 @@ class Told:
         return row
 
 
-async def _told(site: Site, log: asyncpg.Connection, name: str, *settings: str, view: str = "event_legacy") -> Told:
+async def _logged(site: Site, log: asyncpg.Connection, name: str, *settings: str, view: str = "event_legacy") -> Told:
     report = site.run(DESIGNS / f"{name}.yaml", *(part for setting in settings for part in ("--set", setting)))
     query = f"SELECT to_jsonb(e) FROM noetl.{view} e WHERE execution_id = $1 ORDER BY event_id, {{}}"
     order = "ordinal" if view == "event_domain" else "event_type"
@@ -71,7 +71,7 @@ async def _told(site: Site, log: asyncpg.Connection, name: str, *settings: str, 
 
 async def test_a_loop_logs_its_collection(site: Site, api: Api, log: asyncpg.Connection) -> None:
     """Loop Event Lifecycle; Loop With Retry (Nested)."""
-    logged = await _told(site, log, "fetch_all_endpoints", f"server_url={api.url}")
+    logged = await _logged(site, log, "fetch_all_endpoints", f"server_url={api.url}")
     assert logged.status == "completed", logged.failures
     assert [len(items) for items in logged.result] == [35, 35]
     started = logged.one("iterator_started")
@@ -108,7 +108,7 @@ async def test_a_loop_logs_its_collection(site: Site, api: Api, log: asyncpg.Con
 
 async def test_a_loop_with_failed_items_logs_all_results(site: Site, log: asyncpg.Connection) -> None:
     """Loop Event Lifecycle, step 4: 98 of 100; Event Metadata: total_iterations, completed_iterations, success_rate."""
-    logged = await _told(site, log, "some_items_fail")
+    logged = await _logged(site, log, "some_items_fail")
     assert logged.status == "failed"
     started = logged.one("iterator_started")["data"]
     assert (started["mode"], started["concurrency"]) == ("async", 5)
@@ -125,7 +125,7 @@ async def test_a_loop_with_failed_items_logs_all_results(site: Site, log: asyncp
 
 async def test_a_loop_of_chunks_counts_items_and_chunks(site: Site, log: asyncpg.Connection) -> None:
     """Supported Processing Modes: chunked."""
-    logged = await _told(site, log, "chunks")
+    logged = await _logged(site, log, "chunks")
     assert logged.result == [6, 4]
     started = logged.one("iterator_started")["data"]
     assert (started["collection_size"], started["chunk_size"], started["chunks"]) == (4, 3, 2)
@@ -133,21 +133,21 @@ async def test_a_loop_of_chunks_counts_items_and_chunks(site: Site, log: asyncpg
 
 async def test_an_item_is_the_argument_of_main(site: Site, log: asyncpg.Connection) -> None:
     """Loop Without Retry."""
-    assert (await _told(site, log, "process_items")).result == [2, 4, 6]
+    assert (await _logged(site, log, "process_items")).result == [2, 4, 6]
 
 
 async def test_each_iteration_is_stored(
     site: Site, api: Api, log: asyncpg.Connection, playbooks: asyncpg.Connection
 ) -> None:
     """Loop Sink (Per-Iteration Save)."""
-    logged = await _told(site, log, "process_users", f"api_url={api.url}/api/v1")
+    logged = await _logged(site, log, "process_users", f"api_url={api.url}/api/v1")
     assert logged.status == "completed", logged.failures
     assert await playbooks.fetchval("SELECT count(*) FROM processed_users") == 3
 
 
 async def test_a_failed_call_is_tried_again(site: Site, api: Api, log: asyncpg.Connection) -> None:
     """Retry Event Lifecycle, On Error Example."""
-    logged = await _told(site, log, "fetch_data", f"api_url={api.url}")
+    logged = await _logged(site, log, "fetch_data", f"api_url={api.url}")
     assert logged.status == "completed", logged.failures
     first, second = logged.of("action_started")
     failed, scheduled, done = logged.one("action_failed"), logged.one("retry_scheduled"), logged.one("action_completed")
@@ -177,7 +177,7 @@ async def test_pages_are_calls_of_one_sequence(
     site: Site, api: Api, log: asyncpg.Connection, playbooks: asyncpg.Connection
 ) -> None:
     """Retry Event Lifecycle, On Success Example; Retry Sink (Per-Attempt Save)."""
-    logged = await _told(site, log, "fetch_paginated_data", f"api_url={api.url}")
+    logged = await _logged(site, log, "fetch_paginated_data", f"api_url={api.url}")
     assert logged.status == "completed", logged.failures
     pages = [row for row in logged.of("action_completed") if row["node_type"] == "http"]
     assert [row["data"]["attempt_number"] for row in pages] == [1, 2, 3, 4]
@@ -195,9 +195,9 @@ async def test_pages_are_calls_of_one_sequence(
     assert await playbooks.fetchval("SELECT count(*) FROM raw_data") == 4, "a row for each page"
 
 
-async def test_the_limit_cuts_a_sequence_and_says_so(site: Site, api: Api, log: asyncpg.Connection) -> None:
+async def test_the_limit_ends_a_sequence_and_is_logged(site: Site, api: Api, log: asyncpg.Connection) -> None:
     """Retry on Success, step 10: until the condition is false or max_attempts is reached."""
-    logged = await _told(site, log, "fetch_paginated_data", f"api_url={api.url}", "limit=2")
+    logged = await _logged(site, log, "fetch_paginated_data", f"api_url={api.url}", "limit=2")
     assert (logged.status, len(logged.result)) == ("completed", 20)
     assert len(logged.of("retry_scheduled")) == 1, "none for a page that is not called"
     assert logged.one("retry_sequence_completed")["data"]["exhausted"] is True
@@ -206,7 +206,7 @@ async def test_the_limit_cuts_a_sequence_and_says_so(site: Site, api: Api, log: 
 
 async def test_a_clause_is_shown_as_it_is_written(site: Site, api: Api, log: asyncpg.Connection) -> None:
     """Retry on Success: retry.on_success."""
-    logged = await _told(site, log, "fetch_pages_as_a_map", f"api_url={api.url}")
+    logged = await _logged(site, log, "fetch_pages_as_a_map", f"api_url={api.url}")
     assert len(logged.result) == 35
     assert logged.of("action_started")[0]["data"]["retry_config"] == {
         "on_success": {
@@ -221,7 +221,7 @@ async def test_a_clause_is_shown_as_it_is_written(site: Site, api: Api, log: asy
 
 async def test_every_row_has_the_context(site: Site, log: asyncpg.Connection) -> None:
     """Context Sanitization: identifiers, workload, vars, and of the steps only whether they have data."""
-    logged = await _told(site, log, "context")
+    logged = await _logged(site, log, "context")
     for row in logged.rows:
         assert row["context"].keys() >= CONTEXT, row["event_type"]
         assert row["context"]["workload"]["job"] == row["context"]["execution_id"], "rendered"
@@ -236,7 +236,7 @@ async def test_every_row_has_the_context(site: Site, log: asyncpg.Connection) ->
 
 async def test_a_failure_leads_to_the_end_which_summarises_all_steps(site: Site, log: asyncpg.Connection) -> None:
     """Failure Path (Single Step); "end" Step Aggregation; Implicit "end" Step Injection."""
-    logged = await _told(site, log, "context")
+    logged = await _logged(site, log, "context")
     failed = logged.one("step_failed")
     [end] = [row for row in logged.of("step_started") if row["node_name"] == "end"]
     assert (end["meta"]["routed_to_end"], end["meta"]["original_failed_step"]) == (True, "fails")
@@ -271,7 +271,7 @@ async def test_the_minimal_playbook(site: Site, log: asyncpg.Connection, api: Ap
 
 async def test_a_loop_over_steps(site: Site, log: asyncpg.Connection) -> None:
     """4.2 Step parameters, 6.2 Loop boundary and 6.3 Loop events."""
-    logged = await _told(site, log, "city_loop", view="event_domain")
+    logged = await _logged(site, log, "city_loop", view="event_domain")
     assert logged.status == "completed", logged.failures
     assert [(row["city"], row["alert"]) for row in logged.result] == [("Paris", False), ("Oslo", True)]
     started, finished = logged.one("LoopStarted"), logged.one("LoopFinished")
@@ -288,7 +288,7 @@ async def test_all_predicates_of_a_retry_must_hold(
     site: Site, api: Api, log: asyncpg.Connection, error: str, calls: int
 ) -> None:
     """7.1 Retry clause, 7.2 Retry events and 7.3: an attempt has its rendered inputs and correlation ids."""
-    logged = await _told(site, log, "retry_clause", f"api_url={api.url}", f'error="{error}"', view="event_domain")
+    logged = await _logged(site, log, "retry_clause", f"api_url={api.url}", f'error="{error}"', view="event_domain")
     assert logged.status == "failed"
     tools = logged.of("ToolStarted")
     assert [row["attempt"] for row in tools] == list(range(1, calls + 1))
@@ -307,7 +307,7 @@ async def test_all_predicates_of_a_retry_must_hold(
 
 async def test_a_sink_logs_its_rows(site: Site, log: asyncpg.Connection, playbooks: asyncpg.Connection) -> None:
     """8.2 Sink placement and 8.3 Sink events."""
-    logged = await _told(site, log, "sink", view="event_domain")
+    logged = await _logged(site, log, "sink", view="event_domain")
     assert logged.status == "completed", logged.failures
     [(step, payload)] = await playbooks.fetch("SELECT step, payload->>'x' FROM event_sink")
     assert (step, payload) == ("work", "1")
@@ -322,7 +322,7 @@ async def test_the_sink_of_a_rule_stores_on_its_branch_alone(
     site: Site, log: asyncpg.Connection, playbooks: asyncpg.Connection, n: int, stored: list[int]
 ) -> None:
     """8.2 Sink placement: at case level."""
-    logged = await _told(site, log, "case_sink", f"n={n}", view="event_domain")
+    logged = await _logged(site, log, "case_sink", f"n={n}", view="event_domain")
     assert logged.status == "completed", logged.failures
     assert [row[0] for row in await playbooks.fetch("SELECT n FROM large_ones")] == stored
     assert [row["output"]["row_count"] for row in logged.of("SinkProcessed")] == [1 for _ in stored]
@@ -332,7 +332,7 @@ async def test_a_short_step_does_not_wait_for_a_long_loop_beside_it(
     site: Site, api: Api, log: asyncpg.Connection
 ) -> None:
     """Benefits of Distributed Architecture, 8: fairness."""
-    logged = await _told(site, log, "beside_a_loop", f"api_url={api.url}")
+    logged = await _logged(site, log, "beside_a_loop", f"api_url={api.url}")
     assert logged.status == "completed", logged.failures
     kinds = [(row["event_type"], row["node_name"]) for row in logged.rows]
     assert kinds.index(("step_completed", "short")) < kinds.index(("iterator_completed", "long"))

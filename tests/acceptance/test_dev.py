@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from noetl_temporal.stack.leftovers import recorded_processes
-from tests.acceptance.processes import alive, wait_until, was_told
+from tests.acceptance.processes import alive, got_signal, wait_until
 from tests.acceptance.site import ROOT, Site
 
 pytestmark = pytest.mark.stack
@@ -118,7 +118,7 @@ def test_who_serves_a_stack_that_another_owns_leaves_without_a_word(bare: Site) 
 
 
 def test_down_stops_a_stack_that_is_starting(bare: Site) -> None:
-    """Its process is held until it is told to end: it may else be up before ``down`` looks."""
+    """Its process is held until it gets the signal to end: otherwise it may be up before ``down`` looks."""
     home = bare.home
     up = bare.start("dev", "up")
     assert wait_until(lambda: home.root.exists() and home.owner() is not None)
@@ -126,7 +126,7 @@ def test_down_stops_a_stack_that_is_starting(bare: Site) -> None:
     assert owner is not None
     os.kill(owner.pid, signal.SIGSTOP)
     down = bare.start("dev", "down")
-    assert wait_until(lambda: was_told(owner.pid, signal.SIGTERM))
+    assert wait_until(lambda: got_signal(owner.pid, signal.SIGTERM))
     os.kill(owner.pid, signal.SIGCONT)
     output, _ = down.communicate(timeout=60)
     assert output == "down\n"

@@ -85,7 +85,7 @@ def test_a_run_that_the_workers_could_not_read_is_not_started(
     )
 
 
-async def test_a_stack_without_the_key_says_so_of_the_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stack_without_the_key_reports_that_of_the_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python client does not ask the workers first."""
     monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, KEYS)
     stack = site.addresses()

@@ -1,4 +1,4 @@
-"""Runs that Temporal no longer has: what is told of them, and what ``noetl prune`` removes and keeps."""
+"""Runs that Temporal no longer has: what is shown of them, and what ``noetl prune`` removes and keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of which much fails tells how much, and the first and the last."""
+"""A run with many failures shows their number, the first and the last."""
 
 from __future__ import annotations
 

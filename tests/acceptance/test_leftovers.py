@@ -17,7 +17,7 @@ from noetl_temporal.stack.leftovers import end_leftovers, end_processes_in, reco
 from noetl_temporal.stack.process import Server, start, stop
 from tests.acceptance.processes import wait_until
 
-HAS_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="the system does not tell folders of processes")
+HAS_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="the system does not show folders of processes")
 
 
 @pytest.fixture

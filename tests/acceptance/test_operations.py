@@ -1,4 +1,4 @@
-"""What a worker tells whoever operates it: health, metrics, and a log for programs."""
+"""Operating a worker: health, metrics, and a log for programs."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ WITHOUT_PTRACE = "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 19); os.ex
 """Drops CAP_SYS_PTRACE from what the program that follows may have, as containers do."""
 
 
-def test_root_of_a_container_knows_its_server(bare: Site) -> None:
+def test_root_of_a_container_finds_its_server(bare: Site) -> None:
     """It sees no open files of another account's process."""
     command = [sys.executable, "-c", WITHOUT_PTRACE, *NOETL, "run", str(ROOT / "dev/examples/hello.yaml")]
     done = subprocess.run(command, cwd=bare.folder, capture_output=True, text=True, timeout=120)

@@ -111,7 +111,7 @@ def test_a_graph_in_every_form(bare: Site, form: str) -> None:
         ("--guarantees", "--format", "json"),
     ],
 )
-def test_what_else_is_told_of_a_graph(bare: Site, args: tuple[str, ...]) -> None:
+def test_other_output_about_a_graph_is_printable(bare: Site, args: tuple[str, ...]) -> None:
     output = bytes_printed(bare, "compile", str(bare.write(PLAYBOOK)), *args)
     assert output
     assert not OBEYED.search(output)

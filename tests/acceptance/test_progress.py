@@ -113,7 +113,7 @@ def test_a_step_is_waiting_while_one_of_its_items_waits() -> None:
     assert progress.steps["fetch"].status == "completed"
 
 
-def test_lines_tell_beginnings_retries_and_ends() -> None:
+def test_lines_show_starts_retries_and_ends() -> None:
     out = io.StringIO()
     lines = Lines(PrintableConsole(file=out, width=80))
     for event in [row("step.started"), retried(True), row("step.failed", duration=1.5, error="HTTP 503 [x]")]:
@@ -148,7 +148,7 @@ def test_the_iterations_of_a_loop_of_chunks_are_its_chunks(monkeypatch: pytest.M
     assert progress.feed(row("loop.iteration.done")) == "fetch running for 12 s (1/3 iterations)"
 
 
-def test_a_long_loop_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_loop_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     progress, lines = Progress(), list[str | None]()
@@ -189,7 +189,7 @@ def test_how_fast_a_loop_goes(ends: list[int], expected: str) -> None:
     assert progress.steps["fetch"].pace() == expected
 
 
-def test_a_final_step_after_a_failure_says_so() -> None:
+def test_a_final_step_after_a_failure_is_shown_as_such() -> None:
     progress = Progress()
     start, end = Row("step.started", "end", {"routed_to_end": True}), Row("step.done", "end", {}, 0.5)
     assert [progress.feed(case) for case in (start, end)] == [
@@ -301,7 +301,7 @@ STEPS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_calls_retries_and_iterations_are_told_apart() -> None:
+def test_calls_retries_and_iterations_have_different_lines() -> None:
     out = io.StringIO()
     ended(steps=STEPS).show(PrintableConsole(file=out, width=100))
     assert [line.split() for line in out.getvalue().splitlines()[:4]] == [
@@ -381,7 +381,7 @@ MANY = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in 
         ),
     ],
 )
-def test_many_failures_of_a_step_are_told_by_their_counts(failures: list[Failure], lines: list[str]) -> None:
+def test_many_failures_of_a_step_are_shown_as_counts(failures: list[Failure], lines: list[str]) -> None:
     out = io.StringIO()
     log = functools.reduce(FailureLog.with_failure, failures, FailureLog())
     ended(failures=log).show(PrintableConsole(file=out, width=80))
@@ -394,7 +394,7 @@ WARNING = Row(
 TOLD = 'p.yaml:8:9: warning: start: "start.cuont" is undefined'
 
 
-def test_a_warning_is_told_once_while_it_runs_and_at_the_end() -> None:
+def test_a_warning_is_shown_once_while_it_runs_and_at_the_end() -> None:
     out = io.StringIO()
     lines = Lines(PrintableConsole(file=out, width=200))
     for warning in [WARNING, WARNING]:
@@ -415,7 +415,7 @@ def test_why_a_run_was_stopped(row: Row, reason: str) -> None:
     assert LogFacts([row]).reason == reason
 
 
-def test_the_time_of_a_run_that_is_stopping_is_told_apart_from_its_stop() -> None:
+def test_the_time_of_a_stopping_run_is_shown_beside_that_of_its_stop() -> None:
     out = io.StringIO()
     running = msgspec.structs.replace(
         ended(duration_seconds=4.7, cancelling=True, reason="wrong table"), status="running"
@@ -446,7 +446,7 @@ def test_the_time_of_a_run_that_is_stopping_is_told_apart_from_its_stop() -> Non
         ),
     ],
 )
-def test_the_table_of_events_tells_why(type_: str, meta: dict[str, Any], expected: str) -> None:
+def test_the_table_of_events_shows_the_reason(type_: str, meta: dict[str, Any], expected: str) -> None:
     moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     event = Event(1, 2, None, None, moment, type_, "start", "step", "COMPLETED", None, None, None, meta, None, None)
     assert event_details(event) == expected

@@ -1,4 +1,4 @@
-"""What the README tells a reader to look at is there."""
+"""What the README names can be looked at."""
 
 from __future__ import annotations
 

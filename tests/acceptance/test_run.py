@@ -46,7 +46,7 @@ def test_what_the_user_sees(site: Site) -> None:
 
 
 @pytest.mark.parametrize("stack", ["joined", "own"])
-def test_failed_is_told_with_its_place(site: Site, bare: Site, stack: str) -> None:
+def test_a_failure_is_shown_with_its_place(site: Site, bare: Site, stack: str) -> None:
     report = (site if stack == "joined" else bare).run(PLAYBOOKS / "fails.yaml")
     assert (report["ui_url"] is None) == (stack == "own"), "a link to a server that has stopped"
     (failure,) = report["failures"]
@@ -74,7 +74,7 @@ def test_what_a_task_prints_is_in_the_log_of_its_worker(site: Site, bare: Site, 
     assert f"execution {report['execution_id']}, step start, attempt 1 printed:\n  | look 42\n" in log
 
 
-def test_status_and_events_tell_of_a_run_later(site: Site) -> None:
+def test_status_and_events_show_a_run_later(site: Site) -> None:
     report = site.run(HELLO)
     id_ = str(report["execution_id"])
     assert json.loads(site.noetl("status", id_, "--json").stdout) == report
@@ -164,7 +164,7 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_a_credential_that_is_missing_is_told_before_anything_starts(site: Site) -> None:
+def test_a_missing_credential_is_reported_before_anything_starts(site: Site) -> None:
     """Where the run brings its own credentials, so that its tools are served here."""
     credentials = site.write("mine: {type: bearer, token: t}\n", "credentials.yaml")
     playbook = site.write(
@@ -211,7 +211,7 @@ workflow:
     assert "NOETL_CREDENTIALS" not in completed.stderr
 
 
-def test_events_are_told_in_the_order_they_happened(site: Site, api: Api) -> None:
+def test_events_are_in_the_order_they_happened(site: Site, api: Api) -> None:
     playbook = site.write(
         """\
 apiVersion: noetl.io/v10

@@ -1,4 +1,4 @@
-"""A typo in a condition: the run completes without doing what was meant, and everyone who looks is told."""
+"""A typo in a condition: the run completes without doing what was meant, and every command warns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wrong playbook or a wrong call: told, status 2, and nothing is started."""
+"""A wrong playbook or a wrong call: reported with exit status 2, and nothing is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Postgres server that lies about types and values ends no worker, and is told of in words."""
+"""A Postgres server that lies about types and values ends no worker, and is reported with a message."""
 
 from __future__ import annotations
 

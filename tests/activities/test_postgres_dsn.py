@@ -80,11 +80,11 @@ PIECES = st.text("ab1:/@?#&=%[] ,", max_size=8)
 def test_no_message_contains_a_part_of_the_password(before: str, after: str, is_ported: bool) -> None:
     password = f"{before}hush{after}"
     dsn = f"postgresql://user:{password}@host{':5432' if is_ported else ''}/base"
-    assert "hush" not in _told(dsn)
+    assert "hush" not in _message(dsn)
     assert dsn_password(dsn) == password
 
 
-def _told(dsn: str) -> str:
+def _message(dsn: str) -> str:
     try:
         dsn_fields(dsn)
         return dsn_place(dsn)

@@ -1,4 +1,4 @@
-"""What a server is told while we log in, and what of the worker's own environment is never used for it."""
+"""What is sent to a server at login, and what of the worker's own environment is never used for it."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ async def test_the_body_of_the_answer_is_the_script(web: str) -> None:
         ("/away?to=ftp://x/a.py", "cannot fetch"),
     ],
 )
-async def test_what_is_no_script_is_told(web: str, path: str, why: str) -> None:
+async def test_what_is_not_a_script_is_reported(web: str, path: str, why: str) -> None:
     with pytest.raises(ScriptError, match=re.escape(why)) as raised:
         await fetched(f"{web}{path}")
     assert "secret" not in str(raised.value)

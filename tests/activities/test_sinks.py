@@ -146,7 +146,7 @@ async def test_numbers_stay_exact(postgres: Context) -> None:
     ]
 
 
-async def test_a_value_that_does_not_fit_says_so(postgres: Context, table: str) -> None:
+async def test_a_value_that_does_not_fit_is_reported(postgres: Context, table: str) -> None:
     with pytest.raises(SinkError, match='invalid input syntax for type integer: "five"') as caught:
         await sink(postgres, {"table": table, "data": {"id": "five"}})
     assert (caught.value.outcome.pg or {})["sqlstate"] == "22P02"

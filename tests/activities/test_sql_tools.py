@@ -444,7 +444,7 @@ async def test_an_unreachable_server_is_reported_with_its_credential() -> None:
     ids=["closed", "in the middle", "shut down"],
 )
 def test_a_server_that_goes_away_is_a_retryable_connection_error(error: Exception) -> None:
-    """As asyncpg told it when Postgres was killed 40 times during a loop of 2,000 sinks."""
+    """As asyncpg reported it when Postgres was killed 40 times during a loop of 2,000 sinks."""
     failure = sql_error(error).error
     assert failure is not None
     assert (failure.kind, failure.retryable) == ("connection", True)

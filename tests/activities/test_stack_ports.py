@@ -59,7 +59,7 @@ async def test_a_port_of_the_stack_is_refused(
 
 
 async def test_the_embedded_stack_is_out_of_reach(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Temporal's own port, with all that the stack tells its worker, which allows loopback."""
+    """Temporal's own port, with all variables that the stack sets for its worker, which allows loopback."""
     monkeypatch.delenv("NOETL_HTTP_ALLOW")
     url = f"http://localhost:{servers.temporal.rpartition(':')[2]}/"
     for name, value in servers.environment().items():

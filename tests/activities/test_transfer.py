@@ -143,7 +143,7 @@ async def test_an_error_on_the_way_stores_nothing(postgres: Context, tables: Tab
     assert await tables.ids() == []
 
 
-async def test_an_error_of_the_target_says_so(postgres: Context, tables: Tables) -> None:
+async def test_an_error_of_the_target_names_the_target(postgres: Context, tables: Tables) -> None:
     await tables.owner.execute(f"alter table {tables.target} add primary key (id)")
     outcome = await copied(postgres, pg(query="select 1 as id union all select 1"), pg(table=tables.target))
     assert outcome.error is not None

@@ -1,4 +1,4 @@
-"""Generated attacks are stopped, and what is told of that can be trusted."""
+"""Generated attacks are stopped, and the report of that can be trusted."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def playbooks_in(path: Path) -> list[Path]:
 
 
 def findings_in(path: Path) -> list[Diagnostic]:
-    """All that is told of a case, each file called by its mere name, also in hints."""
+    """All diagnostics of a case, with file names without folders, also in hints."""
     diagnostics = compile_file(path).diagnostics if path.is_file() else _found_among(path)
     return [
         replace(diagnostic, file=Path(diagnostic.file).name, hint=diagnostic.hint.replace(f"{path}/", ""))

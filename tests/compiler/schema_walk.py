@@ -115,7 +115,7 @@ class Samples:
     def _beside(self, schema: Schema) -> Iterator[tuple[Any, dict[str, Any]]]:
         """What else may be said of the same instance, with what the instance needs to have for it."""
         if "then" in schema:
-            yield schema["then"], self._told(schema["if"], schema["then"])
+            yield schema["then"], self._constraints(schema["if"], schema["then"])
         yield from ((one, {}) for one in (*schema.get("anyOf", ()), schema.get("else")))
         yield from ((one, {}) for one in schema.get("allOf", ()) if "if" in one)
         if "properties" not in schema:
@@ -136,7 +136,7 @@ class Samples:
                 own, all_of_it = self.walk.target(option["allOf"][0])["properties"], self._merged(schema)["properties"]
                 yield from ((name, all_of_it[name]) for name in option["propertyNames"]["enum"] if name not in own)
 
-    def _told(self, test: Schema, then: Schema) -> dict[str, Any]:
+    def _constraints(self, test: Schema, then: Schema) -> dict[str, Any]:
         """What a test asks for: ``{kind: http}``."""
         first = test
         while "anyOf" in first:

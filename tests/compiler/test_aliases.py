@@ -1,4 +1,4 @@
-"""A finding in an anchor's text is told there, with the aliases that bring the text elsewhere."""
+"""A finding in an anchor's text is reported there, with the aliases that repeat the text."""
 
 from __future__ import annotations
 

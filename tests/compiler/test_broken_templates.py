@@ -1,4 +1,4 @@
-"""A template that is broken is told at its place, wherever it stands; nothing that looks at templates falls over it."""
+"""A broken template is reported at its place, wherever it is; no check of templates crashes on it."""
 
 from __future__ import annotations
 

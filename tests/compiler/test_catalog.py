@@ -52,7 +52,7 @@ def found_in(folder: Path, name: str = "main") -> list[Diagnostic]:
     return [diagnostic for diagnostic in checked.diagnostics if diagnostic.code.value.startswith("NT6")]
 
 
-def told(diagnostics: Iterable[Diagnostic]) -> list[str]:
+def lines_of(diagnostics: Iterable[Diagnostic]) -> list[str]:
     return [f"{diagnostic.severity.value}[{diagnostic.code.value}]: {diagnostic.message}" for diagnostic in diagnostics]
 
 
@@ -91,14 +91,14 @@ def told(diagnostics: Iterable[Diagnostic]) -> list[str]:
 )
 def test_calls_are_checked_across_files(tmp_path: Path, books: dict[str, str], expected: list[str]) -> None:
     diagnostics = found_in(written(tmp_path, books))
-    assert told(diagnostics) == expected
+    assert lines_of(diagnostics) == expected
     assert {(diagnostic.span.line, diagnostic.span.col) for diagnostic in diagnostics} <= {(8, 13)}
 
 
 def test_what_a_playbook_binds_itself_is_no_input_that_it_lacks(tmp_path: Path) -> None:
     loop = "workflow:\n  - step: start\n    loop: {in: [{title: a}], iterator: work}\n"
     child = f"{loop}    tool: {{kind: noop, message: '{{{{ work.title }}}}'}}\n"
-    assert told(found_in(written(tmp_path, {"main": calling("child", "{}"), "child": child}))) == []
+    assert lines_of(found_in(written(tmp_path, {"main": calling("child", "{}"), "child": child}))) == []
 
 
 def test_a_misspelt_name_has_a_hint(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_file_is_called_by_its_name(tmp_path: Path, path: str) -> None:
 def test_every_dialect_calls_playbooks(tmp_path: Path, call: str) -> None:
     main = f"workflow:\n  - step: start\n    {call}  - step: end\n"
     diagnostics = found_in(written(tmp_path, {"main": main, "child": CHILD}))
-    assert told(diagnostics) == ['warning[NT606]: the call of "child" passes "dais", which it does not use']
+    assert lines_of(diagnostics) == ['warning[NT606]: the call of "child" passes "dais", which it does not use']
 
 
 def test_the_newest_version_is_meant_unless_the_call_names_one(tmp_path: Path) -> None:

@@ -34,13 +34,13 @@ def graph_of(tool: str) -> Graph:
     return compile_or_raise(f"{HEAD}- step: start\n  tool: {{{tool}}}\n")
 
 
-def told(tool: str) -> str:
+def guarantee_of(tool: str) -> str:
     [task] = graph_of(tool).steps["start"].tasks
     return str(of_call(task))
 
 
 def sql(kind: str, text: str, more: str = "") -> str:
-    return told(f"kind: {kind}, auth: pg, query: {json.dumps(text)}{more}")
+    return guarantee_of(f"kind: {kind}, auth: pg, query: {json.dumps(text)}{more}")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def sql(kind: str, text: str, more: str = "") -> str:
     ],
 )
 def test_a_call(tool: str, guarantee: str) -> None:
-    assert told(tool) == guarantee
+    assert guarantee_of(tool) == guarantee
 
 
 LEDGER = "if it writes, its transaction stores the outcome in the ledger"
@@ -160,7 +160,9 @@ def test_sql_that_is_known_only_when_it_runs(text: str) -> None:
 
 
 def test_encoded_sql_is_known_only_when_it_runs() -> None:
-    assert told("kind: postgres, auth: pg, command_b64: c2VsZWN0IDE=").startswith("at least once: whether its SQL")
+    assert guarantee_of("kind: postgres, auth: pg, command_b64: c2VsZWN0IDE=").startswith(
+        "at least once: whether its SQL"
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +175,7 @@ def test_encoded_sql_is_known_only_when_it_runs() -> None:
         ("", []),
     ],
 )
-def test_statements_are_told_apart(text: str, parts: list[str]) -> None:
+def test_statements_are_split(text: str, parts: list[str]) -> None:
     assert statements(text) == parts
 
 
@@ -227,7 +229,7 @@ def of(effects: dict[str, Any], effect: str) -> set[str]:
     return {kind for kind, kind_effect in effects.items() if kind_effect == effect}
 
 
-# ---- where it is told ------------------------------------------------------------------------------------------------
+# ---- where guarantees are shown -------------------------------------------------------------------------------------
 
 
 def test_the_tree_has_the_word_at_the_call_and_each_reason_once() -> None:
@@ -247,7 +249,7 @@ def test_an_explanation_has_word_and_reason() -> None:
     assert f"rows exactly once: {TOGETHER}; {NO_ROLE}" in text
 
 
-def test_a_playbook_that_changes_nothing_says_so() -> None:
+def test_a_playbook_that_changes_nothing_has_no_guarantees_to_show() -> None:
     graph = graph_of("kind: noop")
     assert "delivery guarantees" not in preview.tree(graph)
     assert preview.guarantees(graph) == "no call has an effect"

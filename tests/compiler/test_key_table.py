@@ -30,7 +30,7 @@ def fields_of(construct: Construct, text: str) -> ConstructFields:
     return ConstructFields(node, Report(source), construct)
 
 
-def told(fields: ConstructFields) -> list[tuple[Code, str]]:
+def findings_of(fields: ConstructFields) -> list[tuple[Code, str]]:
     fields.close()
     return [(diagnostic.code, diagnostic.message) for diagnostic in fields.report.found]
 
@@ -81,17 +81,17 @@ def test_a_key_is_read_under_an_older_name() -> None:
     count = fields.count("max_in_flight")
     assert count is not None
     assert count.data == 4
-    assert told(fields) == []
+    assert findings_of(fields) == []
 
 
 def test_two_names_of_a_key_are_a_conflict() -> None:
     fields = fields_of(LOOP_SPEC, "{in: [1], items: [2]}")
     fields.node_of("in")
-    assert told(fields) == [(Code.CONFLICTING_FIELDS, '"in" and "items" are synonyms')]
+    assert findings_of(fields) == [(Code.CONFLICTING_FIELDS, '"in" and "items" are synonyms')]
 
 
 def test_a_key_that_no_reader_asks_for_is_checked_by_its_type() -> None:
-    assert told(fields_of(STEP_SPEC, "{join: twice, idempotent: 1, timeout: soon, enter: {}}")) == [
+    assert findings_of(fields_of(STEP_SPEC, "{join: twice, idempotent: 1, timeout: soon, enter: {}}")) == [
         (Code.WRONG_TYPE, '"enter" must be a list, not a mapping'),
         (Code.WRONG_TYPE, '"idempotent" must be true or false, not a number'),
         (Code.WRONG_VALUE, 'invalid value "twice" for "join"'),
@@ -100,10 +100,12 @@ def test_a_key_that_no_reader_asks_for_is_checked_by_its_type() -> None:
 
 
 def test_a_missing_key_is_reported_once() -> None:
-    assert told(fields_of(CIRCUIT, "{window: 3}")) == [(Code.MISSING_FIELD, 'a circuit breaker needs "failures"')]
+    assert findings_of(fields_of(CIRCUIT, "{window: 3}")) == [
+        (Code.MISSING_FIELD, 'a circuit breaker needs "failures"')
+    ]
     fields = fields_of(STEP, "{desc: x}")
     fields.required_name("step")
-    assert told(fields) == [(Code.MISSING_FIELD, 'a step needs "step"')]
+    assert findings_of(fields) == [(Code.MISSING_FIELD, 'a step needs "step"')]
 
 
 def test_a_key_is_not_read_as_another_type() -> None:

@@ -52,7 +52,7 @@ def found(folder: Path, calls: PinnedCalls, path: str, version: str = "", caller
     return None if called is None else Path(called.graph.source.file).stem
 
 
-def told(pinned: Pinned) -> list[str]:
+def lines_of(pinned: Pinned) -> list[str]:
     errors = (
         diagnostic
         for result in pinned.problems
@@ -125,7 +125,7 @@ def test_a_path_that_is_a_template_may_mean_any_playbook_that_compiles(tmp_path:
     ids=["unknown", "unsound", "missing input", "below", "of another"],
 )
 def test_a_wrong_call_is_an_error_at_its_place(tmp_path: Path, books: dict[str, str], expected: list[str]) -> None:
-    assert told(pinned(tmp_path, books)) == expected
+    assert lines_of(pinned(tmp_path, books)) == expected
 
 
 def test_graphs_are_called_by_their_names_and_paths(tmp_path: Path) -> None:

@@ -95,11 +95,11 @@ def is_allowed(walk: Walk, schemas: list[Schema], key: str) -> bool:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_is_in_the_schema_is_known_to_the_front_end(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_front_end_reads_every_key_of_the_schema(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = Samples(json_schema(dialect))
     detect_always(dialect, monkeypatch)
     known = (sample for sample in samples.playbooks() if not sample[0].endswith(STRANGER))
-    assert {name: found for name, playbook in known if (found := told(playbook))} == {}
+    assert {name: found for name, playbook in known if (found := findings_of(playbook))} == {}
     places: dict[str, Any] = samples.walk.schema["definitions"]
     assert {name for name, place in places.items() if place.get("additionalProperties") is False} <= samples.seen
 
@@ -117,7 +117,7 @@ def test_unknown_keys_are_refused_where_the_front_end_does(dialect: Dialect, mon
     samples.seen.clear()
     strange = ((name, playbook) for name, playbook in samples.playbooks() if name.endswith(STRANGER))
     verdicts = {
-        name: (bool(told(playbook)), not samples.walk.validator.is_valid(playbook)) for name, playbook in strange
+        name: (bool(findings_of(playbook)), not samples.walk.validator.is_valid(playbook)) for name, playbook in strange
     }
     assert {name for name, (by_front_end, by_schema) in verdicts.items() if by_front_end != by_schema} <= LEFT_OPEN
 
@@ -133,7 +133,7 @@ def detect_always(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialects, "detect", detected)
 
 
-def told(playbook: Any) -> list[str]:
+def findings_of(playbook: Any) -> list[str]:
     source = SourceFile("playbook.yaml", json.dumps(playbook))
     root, _ = read(source)
     assert isinstance(root, MappingNode)

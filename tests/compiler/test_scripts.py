@@ -44,12 +44,12 @@ def pinned(
     return lowered(with_scripts(parse_file(file), request or {}, fetch=fetch, to_run=to_run))
 
 
-def told(result: Result) -> list[str]:
+def findings_of(result: Result) -> list[str]:
     return [one_line(diagnostic).partition(": ")[2] for diagnostic in result.diagnostics]
 
 
 def task_of(result: Result) -> Task:
-    assert result.graph is not None, told(result)
+    assert result.graph is not None, findings_of(result)
     return result.graph.steps["start"].tasks[0]
 
 
@@ -70,7 +70,7 @@ def test_a_file_is_pinned_with_its_digest(tmp_path: Path, path: str) -> None:
     assert found["code"] == CODE
     assert found["sha256"] == hashlib.sha256(CODE.encode()).hexdigest()
     assert found["uri"] == path.replace("./", "")
-    assert told(result) == []
+    assert findings_of(result) == []
     assert result.graph is not None
     assert decode(encode(result.graph)) == result.graph
 
@@ -144,7 +144,7 @@ def test_findings_in_sql_have_their_place_in_the_script(tmp_path: Path) -> None:
     assert (diagnostic.file, diagnostic.message) == (str(tmp_path / "a.sql"), "a quote or comment in SQL is not closed")
 
 
-def test_a_template_in_sql_is_told_to_be_none(tmp_path: Path) -> None:
+def test_braces_in_a_sql_script_are_reported_as_no_template(tmp_path: Path) -> None:
     script(tmp_path, "SELECT 1;\nSELECT {{ n }}\n", "a.sql")
     [diagnostic] = pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")).diagnostics
     assert (diagnostic.file, diagnostic.span.line, diagnostic.span.col) == (str(tmp_path / "a.sql"), 2, 8)
@@ -184,10 +184,10 @@ def test_a_file_out_of_reach_is_refused(tmp_path: Path, address: str, why: str) 
     file = playbook(folder, f'{{uri: "{address}", source: {{type: file}}}}')
     result = pinned(file)
     assert result.graph is None
-    assert why in told(result)[0]
+    assert why in findings_of(result)[0]
     warned = pinned(file, to_run=False)
     assert [diagnostic.severity for diagnostic in warned.diagnostics] == [Severity.WARNING]
-    assert "but a run is refused" in told(warned)[0]
+    assert "but a run is refused" in findings_of(warned)[0]
 
 
 @pytest.mark.parametrize("start", ["", "./"])
@@ -206,25 +206,25 @@ def test_a_path_from_another_folder_is_only_proposed(tmp_path: Path) -> None:
     assert diagnostic.hint == 'did you mean "scripts/a.py"?'
 
 
-def test_what_only_a_run_knows_is_refused_at_the_template(tmp_path: Path) -> None:
+def test_a_template_that_needs_a_run_is_refused_at_its_place(tmp_path: Path) -> None:
     result = pinned(playbook(tmp_path, '{uri: "{{ ctx.later }}.py"}'))
     assert result.graph is None
-    assert told(result)[0].startswith("error[NT502]: the address of this script is known only at run time")
+    assert findings_of(result)[0].startswith("error[NT502]: the address of this script is known only at run time")
 
 
 def test_a_text_without_a_file_has_no_folder() -> None:
     text = f"{HEAD}workflow:\n  - step: start\n    tool: {{kind: python, script: {{uri: a.py}}}}\n"
     result = lowered(with_scripts(parse_playbook(SourceFile("<stdin>", text)), {}, to_run=True))
     assert result.graph is None
-    assert "from the playbook's folder" in told(result)[0]
+    assert "from the playbook's folder" in findings_of(result)[0]
 
 
-def test_a_source_that_only_a_run_knows_to_be_none_is_refused(tmp_path: Path) -> None:
+def test_a_source_that_may_be_null_in_a_run_is_refused(tmp_path: Path) -> None:
     file = playbook(tmp_path, '{uri: a.py, source: {type: "{{ kind }}"}}', head="workload: {kind: ftp}\n")
     assert compile_file(file).graph is not None
     result = pinned(file)
     assert result.graph is None
-    assert '"ftp" is not a source of scripts' in told(result)[0]
+    assert '"ftp" is not a source of scripts' in findings_of(result)[0]
 
 
 # ---- http ----------------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ def test_http_is_fetched_for_a_run_once_and_its_credentials_are_not_pinned(tmp_p
 
 def test_http_waits_for_the_run(tmp_path: Path) -> None:
     result = pinned(playbook(tmp_path, HTTP), to_run=False)
-    assert told(result) == []
+    assert findings_of(result) == []
     assert call_in_words(task_of(result)) == "code from https://example.com/a.py (not fetched yet)"
 
 
@@ -272,7 +272,7 @@ def test_an_http_source_that_cannot_be_fetched_is_refused(tmp_path: Path, source
 
     result = pinned(playbook(tmp_path, f"{{uri: a.py, source: {source}}}"), fetch=fetch)
     assert result.graph is None
-    assert why in told(result)[0]
+    assert why in findings_of(result)[0]
 
 
 # ---- object stores -------------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def test_an_object_is_fetched_for_a_run(tmp_path: Path, script: str, download: D
         return CODE.encode()
 
     file = playbook(tmp_path, script)
-    assert told(pinned(file, to_run=False)) == []
+    assert findings_of(pinned(file, to_run=False)) == []
     found = script_of(pinned(file, fetch=fetch))
     assert downloads == [download]
     assert (found["uri"], found["code"]) == (download.url, CODE)
@@ -325,7 +325,7 @@ def test_an_object_is_fetched_for_a_run(tmp_path: Path, script: str, download: D
 def test_an_object_that_cannot_be_asked_for_is_refused(tmp_path: Path, script: str, why: str) -> None:
     result = pinned(playbook(tmp_path, script), fetch=lambda _download: b"")
     assert result.graph is None
-    assert why in told(result)[0]
+    assert why in findings_of(result)[0]
 
 
 # ---- what others make of it ----------------------------------------------------------------------------------------

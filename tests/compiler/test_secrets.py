@@ -44,8 +44,8 @@ VENDORS = {
 @pytest.mark.parametrize("prefix", VENDORS)
 def test_what_a_vendor_gives_is_known_by_its_shape(prefix: str) -> None:
     secret = prefix + VENDORS[prefix]
-    assert_told(f"a: 'see {secret}, please'", secret.removeprefix("https://"))
-    assert_told(f"a: {prefix}of_something", None)
+    assert_found(f"a: 'see {secret}, please'", secret.removeprefix("https://"))
+    assert_found(f"a: {prefix}of_something", None)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_a_vendor_gives_is_known_by_its_shape(prefix: str) -> None:
     ],
 )
 def test_a_secret_is_reported_at_its_place(value: str, secret: str) -> None:
-    assert_told(value, secret)
+    assert_found(value, secret)
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_a_secret_is_reported_at_its_place(value: str, secret: str) -> None:
     ],
 )
 def test_what_only_looks_like_a_secret_is_not_reported(value: str) -> None:
-    assert_told(value, None)
+    assert_found(value, None)
 
 
-def assert_told(value: str, secret: str | None) -> None:
+def assert_found(value: str, secret: str | None) -> None:
     text = one("{kind: noop}", head=f"workload:\n  {value}\n")
     assert marked(text, Code.CREDENTIAL_IN_TEXT) == ([secret] if secret else [])
 

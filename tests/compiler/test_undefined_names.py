@@ -230,7 +230,7 @@ def test_the_hint_names_the_result_that_a_name_of_the_engine_hides(name: str) ->
     assert hints == ([] if name in ("work", "workload") else [f"the result of the step is results.{name}"])
 
 
-def test_only_the_end_of_a_loop_over_steps_knows_its_results_by_the_name_of_the_loop() -> None:
+def test_only_the_end_of_a_loop_over_steps_reads_its_results_by_the_name_of_the_loop() -> None:
     text = steps(
         "{step: start, loop: {in: [1], iterator: i}, next: {arcs: [{step: work}]}}",
         "{step: work, tool: {kind: noop}, next: {arcs: [{step: done}]}}",

@@ -221,7 +221,7 @@ def test_a_workbook_task_that_nobody_calls_is_not_asked_for_names() -> None:
     assert [diagnostic.code for diagnostic in compile_text(text).diagnostics] == [Code.UNUSED_WORKBOOK_TASK]
 
 
-def test_what_stores_a_whole_loop_knows_how_many_results_there_are() -> None:
+def test_a_sink_of_a_whole_loop_has_the_number_of_results() -> None:
     save = "{storage: postgres, auth: pg, table: t, data: {all: '{{ results }}', many: '{{ count }}'}}"
     step = f"{{step: start, type: iterator, in: [1], iterator: n, task: {{type: python, code: pass}}, save: {save}}}"
     assert compile_text(f"{HEAD}workflow:\n  - {step}\n").diagnostics == ()

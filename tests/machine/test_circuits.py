@@ -26,7 +26,7 @@ IN_A_ROW, WITHIN, PROBED = Limits(2), Limits(2, window=10_000), Limits(2, probe=
 OPEN: list[Fact] = [("begins", 1, "a"), ("error", 1, "a"), ("begins", 2, "b"), ("error", 2, "b")]
 
 
-def told(limits: Limits, facts: list[Fact]) -> tuple[CircuitState, list[str]]:
+def changes_of(limits: Limits, facts: list[Fact]) -> tuple[CircuitState, list[str]]:
     """The circuit after these facts, and what became of it and of the calls that it refused."""
     state, lines = CircuitState(), list[str]()
     for what, second, call in facts:
@@ -102,7 +102,7 @@ def told(limits: Limits, facts: list[Fact]) -> tuple[CircuitState, list[str]]:
     ],
 )
 def test_what_becomes_of_a_circuit(limits: Limits, facts: list[Fact], expected: list[str]) -> None:
-    assert told(limits, facts)[1] == expected
+    assert changes_of(limits, facts)[1] == expected
 
 
 @given(
@@ -139,7 +139,7 @@ def test_at_most_one_probe_and_no_call_while_it_is_open(
         assert len(state.failures) <= failures
 
 
-def test_of_two_chunks_the_one_whose_call_ended_last_knows_more() -> None:
+def test_of_two_chunks_the_state_of_the_one_whose_call_ended_last_wins() -> None:
     opened, closed = CircuitState((1, 2), opened=20, ended=20), CircuitState(ended=10)
     assert latest({"a": opened}, {"a": closed, "b": closed}) == {"a": opened, "b": closed}
     assert latest({"a": closed}, {"a": opened}) == {"a": opened}

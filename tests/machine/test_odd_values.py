@@ -138,10 +138,10 @@ def test_an_odd_value_is_a_duration_or_a_failure_at_its_place(name: str, odd: st
     elif odd == "none" and run.finish.status == "completed":
         return  # a template that gives none says nothing, as a field that is not there
     else:
-        assert_told(run, place, odd)
+        assert_reported(run, place, odd)
 
 
-def assert_told(run: Run, place: Place, odd: str) -> None:
+def assert_reported(run: Run, place: Place, odd: str) -> None:
     assert run.finish.status == "failed"
     names = (place.field, *NO_DATA) if odd in ("10**30", "nan", "inf", "-inf") else (place.field,)
     kept = [failure for failure in run.finish.failures.kept if any(name in failure.message for name in names)]

@@ -97,7 +97,7 @@ def test_a_failed_step_has_what_the_server_answered() -> None:
     assert (alone.finish.status, alone.finish.result) == ("failed", None)
 
 
-def test_an_unmatched_error_fails_when_the_policy_says_so() -> None:
+def test_an_unmatched_error_fails_if_the_policy_fails() -> None:
     policy = "spec: {policy: {on_unmatched: fail, rules: [{when: '{{ false }}', then: {do: continue}}]}}"
     run = run_text(pipeline(f"      - {{name: a, kind: noop, {policy}}}\n"), lambda call: judged(call, error()))
     assert run.finish.status == "failed"

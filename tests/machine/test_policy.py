@@ -91,7 +91,7 @@ def test_an_undefined_name_is_reported() -> None:
     assert result.indeterminate
 
 
-def test_a_server_that_asks_to_wait_longer_is_heard() -> None:
+def test_a_longer_retry_after_of_the_server_is_respected() -> None:
     names = outcome_names("http", BUSY)
     assert decide([RETRY], "error", names, 1, retry_after=7.0).delay == 7.0
     assert decide([RETRY], "error", names, 1, retry_after=0.1).delay == 0.5

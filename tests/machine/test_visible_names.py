@@ -132,7 +132,7 @@ def test_a_case_rule_sees_what_the_table_says(actions: str) -> None:
     assert seen == (tables.RUN | OUTCOME | tables.EVENT) - absent
 
 
-def test_entering_a_step_knows_its_event() -> None:
+def test_a_rule_for_entering_a_step_reads_its_event() -> None:
     rule = f"{{when: '{{{{ event.name == \"step.enter\" }}}}', then: {{set: {{seen: {asked(EVERY)}}}}}}}"
     text = f"{CASE}    tool: {{kind: noop, message: '{{{{ vars.seen }}}}'}}\n    case: [{rule}]\n"
     run = run_text(text, lambda call: call.config)

@@ -76,7 +76,7 @@ def test_a_signal_that_comes_too_late_for_an_item_is_the_next_waits() -> None:
     assert pair.parent.state.records["after"].outcome["result"] == 1
 
 
-def test_a_chunk_that_tells_of_its_waits_again_is_handed_no_second_answer() -> None:
+def test_a_chunk_that_reports_its_waits_again_gets_no_second_answer() -> None:
     pair = Pair(ITEMS)
     pair.restore()
     pair.signal(0)

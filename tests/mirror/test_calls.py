@@ -30,7 +30,7 @@ async def _rows(scripts: Scripts, dsn: str, log: Log, execution_id: int, *script
     return [row for row in await log.rows(execution_id) if not row["event_type"].startswith("playbook.")]
 
 
-async def test_a_call_that_is_retried_tells_every_attempt(
+async def test_every_attempt_of_a_retried_call_is_logged(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     failed = _record(
@@ -104,7 +104,7 @@ async def test_a_character_that_postgres_has_not_is_replaced(
     assert done["node_name"] == "fe\ufffdtch"
 
 
-async def test_sinks_are_told_between_the_start_and_the_end_of_their_attempt(
+async def test_sinks_are_logged_between_the_start_and_the_end_of_their_attempt(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     stored = {"kind": "postgres", "key": "k1", "status": "ok", "started": 10, "ended": 20, "rows": 2, "table": "t"}
@@ -168,7 +168,7 @@ async def test_a_call_that_breaks_is_an_attempt_that_failed(
     assert rows[1]["meta"]["error"]["has_stack_trace"] is True
 
 
-async def test_a_call_whose_workers_are_lost_tells_what_they_had_told(
+async def test_a_call_whose_workers_are_lost_logs_the_attempts_they_had_reported(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     first = _record(1, "error", error={"kind": "http", "message": "500"})
@@ -218,7 +218,7 @@ def _folded(report: Any) -> list[EventRow]:
     return [row for row in history.rows() if row.event_type.startswith("task.attempt.")]
 
 
-def test_an_attempt_of_which_nobody_knows_is_counted() -> None:
+def test_an_attempt_without_any_record_is_counted() -> None:
     rows = _folded({"outcome": {"status": "ok"}, "attempts": [_at(3)]})
     assert [row.meta["retry"]["attempt_number"] for row in rows] == [1, 1, 2, 2, 3, 3]
 
@@ -232,7 +232,7 @@ def test_a_call_that_no_worker_took_has_no_attempts(how: str) -> None:
 
 
 @pytest.mark.parametrize(("type_", "kind"), [("ActivityPause", "paused"), ("ActivityReset", "reset")])
-def test_a_call_that_temporal_itself_ended_says_so(type_: str, kind: str) -> None:
+def test_a_call_that_temporal_itself_ended_is_logged_as_such(type_: str, kind: str) -> None:
     history = built(1)
     begun(history, Story(START))
     scheduled = len(history.events)
@@ -259,7 +259,7 @@ async def test_a_clock_that_is_wrong_puts_no_attempt_outside_its_task(
     assert before["event_time"] <= started["event_time"] <= done["event_time"] <= after["event_time"]
 
 
-async def test_a_loop_tells_its_rows_under_the_playbooks_execution(
+async def test_rows_of_a_loop_have_the_execution_of_its_playbook(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     source = playbook(execution_id)["graph"]["source"]

@@ -113,12 +113,12 @@ async def test_no_id_of_a_run_keeps_others_from_being_mirrored(
 ) -> None:
     run_id = await _start(scripts, f"hostile/{execution_id}/a\0b", READABLE["a long text"])
 
-    async def is_told() -> bool:
+    async def is_logged() -> bool:
         return UNSTORABLE in [problem.problem for problem in await problems(log.database) if problem.run_id == run_id]
 
     for _ in range(2):  # also of a mirror that starts again
         async with mirroring(scripts.client, dsn):
-            await _eventually(is_told)
+            await _eventually(is_logged)
             await _is_mirrored(scripts, log, new_execution_id())
     await scripts.client.get_workflow_handle(f"hostile/{execution_id}/a\0b", run_id=run_id).terminate()
     await reconcile(scripts.client, store)

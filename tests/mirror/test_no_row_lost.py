@@ -110,7 +110,7 @@ async def test_a_row_that_a_reset_copied_is_stored_once(store: Store, log: Log, 
     assert await log.everything() == rows
 
 
-async def test_a_row_that_says_something_else_is_an_error(store: Store, log: Log, execution_id: int) -> None:
+async def test_a_row_with_the_same_id_and_other_content_is_an_error(store: Store, log: Log, execution_id: int) -> None:
     first, other = _answering(execution_id, "r1", 1), _answering(execution_id, "r2", 2)
     await store.ingest(first.run, first.events)
     rows = await log.everything()

@@ -84,7 +84,7 @@ def test_an_event_names_its_references_and_its_segments() -> None:
         LoopEnd(ChunkReport("ok", stored=StoredRef((Part("a" * 64, 0, 3),), 70_000))),
     ],
 )
-def test_an_event_names_what_a_machine_is_told_of(told: Any) -> None:
+def test_an_event_names_the_facts_of_a_machine(told: Any) -> None:
     event = HistoryEvent()
     event.activity_task_completed_event_attributes.result.payloads.append(
         Payload(metadata={"encoding": b"json/plain"}, data=msgspec.json.encode(told))

@@ -35,7 +35,7 @@ def test_value(payload: Payload, expected: object) -> None:
     assert value(payload) == expected
 
 
-async def test_a_result_in_a_storage_that_is_not_configured_is_told_by_reference() -> None:
+async def test_a_result_in_a_storage_that_is_not_configured_is_logged_as_a_reference() -> None:
     [recorded] = read("flaky")
     events = recorded.events()
     done = next(event for event in events if event.HasField("activity_task_completed_event_attributes"))

@@ -129,7 +129,7 @@ FOUR = """
     [(3, False, 1), (1, False, 3), (1, True, 3)],
     ids=["further back", "further on", "further on, of the first run"],
 )
-async def test_what_stands_after_two_resets_is_what_the_last_run_tells(
+async def test_after_two_resets_the_rows_of_the_last_run_are_valid(
     first: int, of_the_first_run: bool, then: int, servers: Addresses, dsn: str, log: Log
 ) -> None:
     shell = Shell(servers.temporal)

@@ -63,15 +63,15 @@ async def _has_ended(log: Log, execution_id: int) -> bool:
     return len(await log.rows(execution_id)) == ROWS
 
 
-async def test_a_mirror_finds_runs_and_tells_them_as_they_go(
+async def test_a_mirror_finds_runs_and_logs_them_while_they_run(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
-    async def told() -> bool:
+    async def logged() -> bool:
         return len(await log.rows(execution_id)) == ROWS - 1
 
     async with mirroring(scripts.client, dsn):
         handle = await scripts.start(execution_id, *_lines(execution_id), {"do": "sleep", "seconds": 600})
-        await _eventually(told)
+        await _eventually(logged)
         await handle.terminate()
         await _eventually(lambda: _has_ended(log, execution_id))
 
@@ -101,7 +101,7 @@ async def test_a_mirror_that_starts_again_goes_on(scripts: Scripts, dsn: str, lo
         await _eventually(lambda: _has_ended(log, execution_id))
 
 
-async def test_two_mirrors_of_one_run_tell_it_once(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_two_mirrors_of_one_run_log_it_once(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     handle = await scripts.start(execution_id, *_lines(execution_id))
     await asyncio.gather(*(follow_execution(scripts.client, dsn, handle.id) for _ in range(3)))
     assert await _has_ended(log, execution_id)

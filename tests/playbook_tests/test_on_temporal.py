@@ -242,7 +242,7 @@ def given(folder: Path, case: Case) -> tuple[PlaybookTest, Graph]:
     return suite.suite.tests[0], suite.graph
 
 
-def told(verdict: TrialResult) -> set[tuple[object, ...]]:
+def problems_of(verdict: TrialResult) -> set[tuple[object, ...]]:
     return {
         (problem.span.line, problem.message, repr(problem.expected), repr(problem.got)) for problem in verdict.problems
     }
@@ -250,9 +250,9 @@ def told(verdict: TrialResult) -> set[tuple[object, ...]]:
 
 def test_a_test_comes_to_the_same_as_in_memory(tmp_path: Path, clocks: str) -> None:
     tests = [given(tmp_path / str(number), case) for number, case in enumerate(CASES.values())]
-    in_memory = [told(run_test(test, graph, installed_tools())) for test, graph in tests]
+    in_memory = [problems_of(run_test(test, graph, installed_tools())) for test, graph in tests]
     report = asyncio.run(run_on_temporal(clocks, tests, installed_tools()))
-    there = [told(verdict) for verdict in report]
+    there = [problems_of(verdict) for verdict in report]
     assert dict(zip(CASES, there, strict=True)) == dict(zip(CASES, in_memory, strict=True))
 
 

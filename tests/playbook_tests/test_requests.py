@@ -38,7 +38,7 @@ def test_the_moment_of_a_signal_is_that_of_the_virtual_clock(tmp_path: Path) -> 
     assert at["signal.received"] - at["playbook.started"] == 7_200_000
 
 
-def test_a_wait_that_nothing_ends_is_told(tmp_path: Path) -> None:
+def test_a_wait_that_nothing_ends_is_reported(tmp_path: Path) -> None:
     [problems_found] = problems(tmp_path, PAID, "expect: {}")
     assert problems_found == (
         "2: start waits for the signal paid without a timeout, and nothing sends it; add it to requests, such as "
@@ -219,7 +219,7 @@ def test_deadlines_stand_still_while_a_run_is_paused(tmp_path: Path) -> None:
     assert problems(tmp_path, STEPS, body) == []
 
 
-def test_a_pause_that_nothing_ends_is_told(tmp_path: Path) -> None:
+def test_a_pause_that_nothing_ends_is_reported(tmp_path: Path) -> None:
     body = "stubs: [{step: start}]\nrequests: [{do: pause, when: start}]\nexpect: {}"
     assert problems(tmp_path, STEPS, body) == [
         "2: the run is paused, and nothing resumes it: add {do: resume} to requests"
@@ -266,7 +266,7 @@ def test_a_pause_answers_no_approval(tmp_path: Path) -> None:
     assert problems(tmp_path, "workflow: [{step: start, tool: {kind: approval}}]", body) == []
 
 
-def test_a_cancel_that_comes_too_late_is_told(tmp_path: Path) -> None:
+def test_a_cancel_that_comes_too_late_is_reported(tmp_path: Path) -> None:
     body = "stubs: [{step: start}, {step: after}]\nrequests: [{do: cancel, at: 1h}]\nexpect: {}"
     assert problems(tmp_path, STEPS, body) == ["4: the run ended before this: cancel"]
 

@@ -79,7 +79,7 @@ async def test_the_log_has_an_errors_beginning_and_the_outcome_its_whole_text() 
     assert len(logged["message"]) == MESSAGE_CHARACTERS + len("...")
 
 
-async def test_a_result_that_temporal_cannot_carry_is_an_error_that_says_so() -> None:
+async def test_a_result_that_is_too_large_for_temporal_is_an_error() -> None:
     report = await attempt(CallRule(0, "continue", "ok"), "x" * 2000, limit=1000)
     assert report.outcome["error"]["kind"] == "too_large"
     assert "2,0" in report.outcome["error"]["message"]

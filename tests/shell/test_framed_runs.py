@@ -174,9 +174,7 @@ async def scheduled_in(handle: RunHandle) -> list[str]:
     ]
 
 
-async def test_a_cancelled_run_ends_its_frame_and_tells_of_it(
-    servers: Addresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cancelled_run_ends_its_frame_and_logs_it(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
     shell, waiting, never = Shell(servers.temporal), asyncio.Event(), asyncio.Event()
 

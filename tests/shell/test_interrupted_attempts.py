@@ -146,7 +146,7 @@ async def test_an_attempt_whose_process_goes_down_is_not_distinguished() -> None
 # ---- what an attempt tells before it ends ----------------------------------------------------------------------------
 
 
-async def told_when_called(call: ToolCall, heartbeats: list[Any], attempt: int = 1) -> list[Any]:
+async def heartbeats_when_called(call: ToolCall, heartbeats: list[Any], attempt: int = 1) -> list[Any]:
     """The heartbeat details at the moment when the tool is called."""
     seen: list[Any] = []
     tool = FakeTool("noop", lambda _request, _context: seen.extend(heartbeats))
@@ -155,16 +155,16 @@ async def told_when_called(call: ToolCall, heartbeats: list[Any], attempt: int =
 
 
 async def test_a_call_that_may_be_repeated_begins_without_a_heartbeat() -> None:
-    assert await told_when_called(CALL, []) == []
+    assert await heartbeats_when_called(CALL, []) == []
 
 
 async def test_one_that_may_not_is_reported_before_its_tool_is_called() -> None:
-    [details] = await told_when_called(ONCE, [])
+    [details] = await heartbeats_when_called(ONCE, [])
     assert [record.status for record in msgspec.convert(details, Details).records] == ["lost"]
 
 
 async def test_attempts_before_are_reported_at_once() -> None:
-    [details] = await told_when_called(CALL, [], attempt=3)
+    [details] = await heartbeats_when_called(CALL, [], attempt=3)
     assert [record.status for record in msgspec.convert(details, Details).records] == ["lost", "lost", "lost"]
 
 

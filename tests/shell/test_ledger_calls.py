@@ -177,7 +177,7 @@ class _Keeper(FakeTool):
 
 
 @pytest.mark.parametrize("where", ["{{ result.file }}", "{{ nothing }}"])
-async def test_a_place_that_only_the_result_knows_is_asked_when_there_is_one(tmp_path: Path, where: str) -> None:
+async def test_a_ledger_whose_place_depends_on_the_result_is_read_once_there_is_one(tmp_path: Path, where: str) -> None:
     calls = Calls(tmp_path / "l.duckdb", "t")
     [sink] = calls.call.sinks
     config = Value({**sink.config.data, "database": where}, {"/database": HERE, "/data/n": HERE})

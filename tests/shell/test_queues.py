@@ -114,7 +114,7 @@ async def test_a_loop_has_the_queues_of_its_run(
     assert scheduled == [WORKFLOW_QUEUE] * 2
 
 
-async def test_a_shared_queue_that_nobody_polls_says_so(
+async def test_a_shared_queue_without_workers_is_reported(
     servers: Addresses, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker of the workflows alone and one of the tool alone do not poll it."""

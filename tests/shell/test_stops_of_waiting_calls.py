@@ -63,7 +63,7 @@ async def test_a_cancel_runs_the_cleanup(shell: Shell, loop: str) -> None:
     assert (report.status, calls.made[-1]) == ("cancelled", "cleanup")
 
 
-async def test_a_playbook_that_times_out_says_so_and_runs_the_cleanup(shell: Shell) -> None:
+async def test_a_playbook_that_times_out_is_reported_and_runs_the_cleanup(shell: Shell) -> None:
     calls = Failing()
     async with asyncio.timeout(120), shell.client(calls) as client:
         handle = await shell.submit(

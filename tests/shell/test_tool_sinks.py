@@ -33,7 +33,7 @@ class Hook:
         self.asked += 1
         return JSONResponse({"number": self.asked})
 
-    async def tell(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
         self.told.append((request.headers.get("idempotency-key"), await request.json()))
         if len(self.told) == 1:
             await self.closing.wait()
@@ -62,7 +62,7 @@ async def test_a_worker_lost_in_a_sink_repeats_that_sink_alone(servers: Addresse
     hook, table = Hook(), f"told_{uuid.uuid4().hex[:8]}"
     secrets = {name: value for name, value in servers.environment().items() if name.startswith("NOETL_CREDENTIAL_")}
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=load_tools())
-    routes = Route("/ask", hook.ask), Route("/tell", hook.tell, methods=["POST"])
+    routes = Route("/ask", hook.ask), Route("/tell", hook.answer, methods=["POST"])
     async with on_loopback(*routes) as url:
         async with worker_process(servers.temporal, servers.postgres, **secrets) as first:
             handle = await client.submit(compile_or_raise(playbook(url, table)))

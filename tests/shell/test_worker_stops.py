@@ -151,7 +151,7 @@ async def test_a_paused_and_a_reset_activity_continue_as_if_nothing_had_been(ser
         some.called.clear()
         await service.unpause_activity(UnpauseActivityRequest(**which))
         await some.called.wait()
-        await until(partial(has_told_of, handle, 2))
+        await until(partial(has_reported, handle, 2))
         some.called.clear()
         await service.reset_activity(ResetActivityRequest(**which))
         await some.called.wait()
@@ -163,7 +163,7 @@ async def test_a_paused_and_a_reset_activity_continue_as_if_nothing_had_been(ser
     assert call.counts == AttemptCounts(total=3, used=1, ok=1, cut=2)
 
 
-async def has_told_of(handle: RunHandle, attempts: int) -> bool:
+async def has_reported(handle: RunHandle, attempts: int) -> bool:
     """Whether the server knows so many attempts: a heartbeat that comes after the reset is refused."""
     details = (await pending(handle)).heartbeat_details.payloads
     return bool(details) and len(json.loads(details[0].data)["records"]) >= attempts

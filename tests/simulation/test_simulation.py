@@ -53,7 +53,7 @@ def test_the_same_seed_is_the_same_run() -> None:
     for seed in range(1, 6):
         case, other = simulate(seed), simulate(seed)
         assert case.text == other.text
-        assert case.story == other.story
+        assert case.run_trace == other.run_trace
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_mutation_changes_what_the_machine_has(mutation: Mutation) -> None:
         assert mutation.target is not target
 
 
-def test_a_mutation_of_what_is_gone_says_so() -> None:
+def test_a_mutation_without_a_target_is_an_error() -> None:
     with (
         pytest.raises(MissingTargetError, match="machine has no gone: the mutation must follow"),
         mutated(Mutation("a safeguard", machine, "gone", replaced_by(None))),
