@@ -81,9 +81,9 @@ def _counts_the_last_chunk(take_report: Any, progress: Any, *given: Any, goes_on
     take_report(progress, *given, goes_on=goes_on)
 
 
-def _done_whatever_the_way(told: Any, execution: Any, step: Any, run: Any, end: Any, kind: str, way: Any) -> Any:
+def _done_whatever_the_way(step_done: Any, execution: Any, step: Any, run: Any, end: Any, kind: str, way: Any) -> Any:
     if way is None or way.raised is None or end.status != "ok":
-        return told(execution, step, run, end, kind, way)
+        return step_done(execution, step, run, end, kind, way)
     getattr(exits, "_emit_end")(execution, step, run, end, "completed")  # noqa: B009 - what is private, too
     return routes.route(execution, step, run, "failed", way.raised, way)
 

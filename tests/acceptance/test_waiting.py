@@ -98,9 +98,9 @@ def test_waits_of_a_playbook_that_a_called_playbook_calls_are_shown_by_the_run_a
     assert wait_until(lambda: site.noetl("status").returncode == 0 and status(site)["path"] == "examples/shop")
     run = str(status(site)["execution_id"])
     assert wait_until(lambda: waits(site, run) == ["examples/refund: paid"])
-    told = status(site, run)
-    assert told["steps"]["call"]["status"] == "running"
-    answer = told["waits"][0]["answer"]
+    waiting = status(site, run)
+    assert waiting["steps"]["call"]["status"] == "running"
+    answer = waiting["waits"][0]["answer"]
     assert site.noetl(*answer.split()[1:]).returncode == 0
     assert wait_until(lambda: waits(site, run) == ["examples/refund: review"])
     decide = status(site, run)["waits"][0]["answer"].partition(",")[0]

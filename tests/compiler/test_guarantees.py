@@ -1,4 +1,4 @@
-"""How often calls take effect and rows are stored, as the compiler tells it."""
+"""How often calls take effect and rows are stored, as the compiler reports it."""
 
 from __future__ import annotations
 

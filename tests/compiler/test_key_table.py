@@ -1,4 +1,4 @@
-"""The table of keys agrees with itself, and holds its readers to the types that it tells."""
+"""The table of keys is consistent, and readers check the types that it declares."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def placeless(text: bytes) -> Json:
 
 
 def meaning(result: Result) -> Any:
-    """What a playbook comes to: its graph, and what is told of it."""
+    """The graph of a playbook and its diagnostics."""
     graph = placeless(encode(result.graph)) if result.graph else None
     return graph, [(diagnostic.code, diagnostic.message) for diagnostic in result.diagnostics]
 

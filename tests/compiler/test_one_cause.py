@@ -1,4 +1,4 @@
-"""One mistake gives one finding: what follows from it alone is not told."""
+"""One mistake gives one finding: its consequences are not reported."""
 
 from __future__ import annotations
 

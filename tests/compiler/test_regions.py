@@ -1,4 +1,4 @@
-"""Loops over steps, however they are wired: what compiles is nested cleanly, what is not is told."""
+"""Loops over steps, with any routes: a loop that compiles is nested properly, any other is reported."""
 
 from __future__ import annotations
 

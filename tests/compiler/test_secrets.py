@@ -1,4 +1,4 @@
-"""Credentials in plain text are told at their very place, and nothing that only looks like one.
+"""Credentials in plain text are reported at their exact place, and nothing that only looks like one.
 
 What has a vendor's prefix is put together here, so that no scanner of repositories takes it for real.
 """

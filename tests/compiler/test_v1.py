@@ -1,4 +1,4 @@
-"""The v1 front end: what tells the dialect, and what each older form comes to."""
+"""The v1 front end: how the dialect is detected, and what each older form becomes."""
 
 from __future__ import annotations
 

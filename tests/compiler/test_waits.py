@@ -1,4 +1,4 @@
-"""Waits as the compiler tells of them: routes, words, and what reads a schema."""
+"""Waits in the compiler: routes, descriptions, and schemas."""
 
 from __future__ import annotations
 

@@ -43,12 +43,12 @@ NOTES: Mapping[str, str] = {
 """What a note may say."""
 
 RAN = frozenset({"result", "status", "refused"})
-"""One of them tells what came of a playbook."""
+"""One of them says how a playbook ended."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """``text`` is the whole playbook, or the tests of the playbook ``tested``; ``why_not`` tells why it is neither."""
+    """``text`` is the whole playbook, or the tests of the playbook ``tested``; ``why_not`` says why it is neither."""
 
     page: str
     line: int

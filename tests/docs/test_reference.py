@@ -42,7 +42,7 @@ from tests.object_store import KEYS
 
 from .reference_api import transport
 from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, scripts
-from .reference_host import Told, run_playbook
+from .reference_host import Received, run_playbook
 
 ALL = [block for page in PAGES for block in blocks(page)]
 PLAYBOOKS = [block for block in ALL if not block.why_not and not block.tested]
@@ -115,7 +115,7 @@ async def test_an_example_has_the_result_that_its_page_shows(block: Block, reque
     nats = request.getfixturevalue("nats_address") if "kind: nats" in block.text else ""
     store = request.getfixturevalue("object_store").url if "kind: artifact" in block.text else ""
     source = CredentialSource(environment=_credentials(dsn, nats, store))
-    answers = Told(notes.get("signals") or {}, notes.get("decisions") or {})
+    answers = Received(notes.get("signals") or {}, notes.get("decisions") or {})
     async with bucket(nats, "sessions") if nats else nullcontext():
         run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, called, answers)
     cause = run.finish.failures.cause

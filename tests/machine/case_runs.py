@@ -1,4 +1,4 @@
-"""Runs of playbooks of the case dialect, whose tasks answer with what they are told to."""
+"""Runs of playbooks of the case dialect, whose tasks return given outcomes."""
 
 from __future__ import annotations
 

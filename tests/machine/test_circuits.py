@@ -97,7 +97,7 @@ def changes_of(limits: Limits, facts: list[Fact]) -> tuple[CircuitState, list[st
         "one probe at a time",
         "a probe that succeeds closes it, and the count begins anew",
         "a probe that fails opens it anew",
-        "a probe that was cut off tells nothing",
+        "a cancelled probe changes nothing",
         "a call that began before it opened does not close it",
     ],
 )

@@ -1,4 +1,4 @@
-"""What the log tells of loops, assignments, the workload and the end, for those who read it alone."""
+"""What the log has of loops, assignments, the workload and the end, for readers of the log alone."""
 
 from __future__ import annotations
 

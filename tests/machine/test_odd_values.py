@@ -1,4 +1,4 @@
-"""Odd values where a playbook needs a number: the run ends, and what is no number is told at its place."""
+"""Odd values where a playbook needs a number: the run ends, and a value that is no number is reported at its place."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ ODD: dict[str, Any] = {
     "an empty text": "",
 }
 NO_DATA = ("more than 64 bits", "which JSON cannot represent")
-"""What a template cannot give at all is told as that, whatever field it is for."""
+"""Values that no template can yield are reported as such in every field."""
 
 DURATIONS = frozenset({"'5s'", "'2.5'", "2.5"})
 

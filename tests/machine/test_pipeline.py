@@ -71,7 +71,7 @@ def test_the_result_of_a_rule_counts_on_an_error(do: str, called: list[str]) -> 
     assert [call.task for call in run.calls] == called
     assert run.finish.status == "completed"
     assert run.finish.result == (given if do == "break" else {"found": False, "told": given, "why": "not_found"})
-    assert [event.error for event in run.of("task.failed")] == ["no"], "the log tells what happened"
+    assert [event.error for event in run.of("task.failed")] == ["no"], "the log has what happened"
 
 
 def test_an_exhausted_rule_keeps_the_error_beside_its_result() -> None:

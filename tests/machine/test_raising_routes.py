@@ -1,4 +1,4 @@
-"""A way on that raises is an error of its step: placed, told in the log, and never instead of what failed before."""
+"""A route that raises is an error of its step: located, logged, and never in place of an earlier failure."""
 
 from __future__ import annotations
 

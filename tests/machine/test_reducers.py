@@ -14,7 +14,7 @@ from .playbooks import playbook
 
 
 def loop(reducer: str, sets: str, *, begins: str = "", mode: str = "parallel") -> str:
-    """A loop over 1, 2, 3 whose step after it tells what became of ``ctx.found``."""
+    """A loop over 1, 2, 3 with a step after it that returns ``ctx.found``."""
     return playbook(
         f"""
   - step: start

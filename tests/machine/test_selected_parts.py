@@ -17,7 +17,7 @@ RESPONSE = {"status_code": 200, "headers": {}, "url": "", "elapsed": 0, "data": 
 
 
 def asking(what: str, template: str) -> str:
-    """A step whose first task says ``what`` of its result, and whose second and next step tell what they see."""
+    """A step whose first task says ``what`` of its result, and whose second task and next step return what they see."""
     return playbook(
         f"""
   - step: start

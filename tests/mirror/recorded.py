@@ -49,7 +49,7 @@ def rows_of(recorded: Recorded) -> list[EventRow]:
     return fold(begin(recorded.run, events[0]), events, {event.event_id: event for event in events})
 
 
-def told(recorded: list[Recorded]) -> str:
+def rows_text(recorded: list[Recorded]) -> str:
     """All rows in the order of their ids, one a line."""
     rows = sorted((row for run in recorded for row in rows_of(run)), key=lambda row: row.event_id)
     return "".join(msgspec.json.encode(row).decode() + "\n" for row in rows)
@@ -63,7 +63,7 @@ async def _histories(client: Client, root: WorkflowRun) -> list[Recorded]:
 
 
 def _anywhere(value: Any) -> Any:
-    """Without stack traces, which tell where this was recorded."""
+    """Without stack traces, which show where this was recorded."""
     if (items := as_list(value)) is not None:
         return [_anywhere(item) for item in items]
     if (fields := as_map(value)) is not None:
@@ -110,4 +110,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["record"]:
         _run_anew()
     for name in NAMES:
-        (HERE / f"histories/{name}.rows.jsonl").write_text(told(read(name)))
+        (HERE / f"histories/{name}.rows.jsonl").write_text(rows_text(read(name)))

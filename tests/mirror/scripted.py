@@ -53,7 +53,7 @@ OPENING = (
 
 
 def closing(status: str = "completed") -> tuple[Json, ...]:
-    """With what a playbook ends that can tell its end."""
+    """The last lines of a script whose playbook logs its own end."""
     attributes = {"status": status.upper()}
     return (
         stamped("", "workflow.finished", "workflow", "workflow", parent="workflow", ends="workflow", **attributes),
@@ -78,7 +78,7 @@ def playbook(execution_id: int, *script: Json, **fields: Any) -> Json:
 
 
 def call(execution_id: int, parent: int | str, answer: Json, trail: tuple[Json, ...] = (), **fields: Any) -> Json:
-    """The script's line that calls a tool which answers as told."""
+    """The script's line that calls a tool with a given answer."""
     named = {"id": "fetch/1:page:1", "key": f"{execution_id}/k", "step": "fetch", "task": "page", "kind": "http"}
     config = {"url": "http://x", "headers": {"Authorization": "hush"}}
     given = {**named, "event_id": parent, "config": config, **fields}

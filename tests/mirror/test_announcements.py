@@ -1,4 +1,4 @@
-"""A run of which somebody tells is read at once; the list would have it a little later."""
+"""A run that is announced is read at once; the list would have it a little later."""
 
 from __future__ import annotations
 

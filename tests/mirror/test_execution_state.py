@@ -1,4 +1,4 @@
-"""noetl.execution.state: what the log tells of a run so far."""
+"""noetl.execution.state: what the log has of a run so far."""
 
 from __future__ import annotations
 

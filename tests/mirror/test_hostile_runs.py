@@ -126,7 +126,7 @@ async def test_no_id_of_a_run_keeps_others_from_being_mirrored(
 
 
 async def _is_mirrored(scripts: Scripts, log: Log, execution_id: int) -> None:
-    """An honest run that begins after all that is told to its end."""
+    """A valid run that begins afterwards is logged to its end."""
     await scripts.start(execution_id, call(execution_id, 1, REPORT))
 
     async def has_ended() -> bool:

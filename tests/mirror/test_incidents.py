@@ -1,4 +1,4 @@
-"""A workflow task that fails is an incident of the run, told once until a task completes (semantics.md 47)."""
+"""A workflow task that fails is an incident of the run, logged once until a task completes (semantics.md 47)."""
 
 from __future__ import annotations
 

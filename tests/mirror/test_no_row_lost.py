@@ -1,4 +1,4 @@
-"""No row of the log is lost, however many there are at once; two rows that disagree are an error that is told."""
+"""No row of the log is lost, however many there are at once; two rows that disagree are a reported error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that are not plain JSON, and what may not be told."""
+"""Values that are not plain JSON, and secrets that are masked."""
 
 from __future__ import annotations
 

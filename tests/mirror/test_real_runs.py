@@ -1,4 +1,4 @@
-"""Runs of the real workflows, stopped in every way while calls are in flight: each log tells a story that holds."""
+"""Runs of the real workflows, stopped in every way while calls are in flight: each log is consistent."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ STARTED, *REST = HISTORY.events
 
 
 def own_id() -> int:
-    """As the workflow's first task has told Temporal."""
+    """The id that the first task of the workflow set in Temporal."""
     message = next(event for event in REST if event.HasField("upsert_workflow_search_attributes_event_attributes"))
     attributes = message.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
     return int(json.loads(attributes["NoetlExecutionId"].data))

@@ -1,4 +1,4 @@
-"""A workflow task that is tried again: the server tells of events that history does not have, under ids used again."""
+"""A workflow task that is retried: the server shows events that history lacks, under ids that are used again."""
 
 from __future__ import annotations
 

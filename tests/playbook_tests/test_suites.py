@@ -1,4 +1,4 @@
-"""What keeps tests from running is told at its place."""
+"""Problems that prevent tests from running are reported at their place."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_every_recording_has_its_files_and_they_are_small() -> None:
     ],
 )
 async def test_two_calls_that_changed_places_are_caught(name: str, event_type: str) -> None:
-    """Of the same type, commanded by one workflow task: only their ids tell."""
+    """Of the same type, commanded by one workflow task: only their ids differ."""
     history = recorded(name)
     pairs = pairwise(history["events"])
     case, other = next(pair for pair in pairs if {event["eventType"] for event in pair} == {f"EVENT_TYPE_{event_type}"})

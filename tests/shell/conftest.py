@@ -71,7 +71,7 @@ def signed(servers: Addresses) -> Iterator[None]:
 
 @pytest.fixture(scope="package", autouse=True)
 async def audited(servers: Addresses) -> AsyncGenerator[None]:
-    """Every run of every test here tells a story that holds.
+    """The log of every run of every test here is consistent.
 
     Tests of the mirror, which follow on the same server, audit their own: some reset loops by hand.
     """

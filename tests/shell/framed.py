@@ -58,29 +58,29 @@ def input_of(step: str) -> ChunkInput:
 
 
 class Frame:
-    """One frame over several attempts. ``told`` is what the last heartbeat said."""
+    """One frame over several attempts. ``details`` are those of the last heartbeat."""
 
     def __init__(self, given: ChunkInput, dsn: str, answer: Callable[[Request, ToolContext], Any]) -> None:
         self.tool = FakeTool("noop", answer)
         self.values = ValueStore(data_converter(dsn))
-        self.told = FrameDetails()
+        self.details = FrameDetails()
         self.beats: list[FrameDetails] = []
         self._given = FrameInput(given)
         self._attempt = 0
         self._environment = ActivityEnvironment()
 
     def start(self) -> asyncio.Task[FrameEnd]:
-        """The next attempt, with what the last heartbeat told."""
+        """The next attempt, with the details of the last heartbeat."""
         self._attempt += 1
         environment = self._environment = ActivityEnvironment()
-        details = [msgspec.to_builtins(self.told)] if self.beats else []
+        details = [msgspec.to_builtins(self.details)] if self.beats else []
         environment.info = dataclasses.replace(environment.info, attempt=self._attempt, heartbeat_details=details)
         environment.on_heartbeat = self._beat
         run = frame_activity({"noop": self.tool}, CredentialSource(environment={}), self.values)
         return asyncio.ensure_future(environment.run(run, self._given))
 
     def _beat(self, details: FrameDetails) -> None:
-        self.told = details
+        self.details = details
         self.beats.append(details)
 
     def interrupt(self, why: str) -> None:

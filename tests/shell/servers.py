@@ -21,7 +21,7 @@ __all__ = ["Proxy", "Site", "on_loopback", "proxy_to", "site"]
 class Site:
     """Answers ``/size/N`` with a text of N characters once ``open`` is set, and counts the calls by path.
 
-    Of a site that is told to :meth:`answer_only` some calls, later ones wait.
+    After :meth:`answer_only` later calls wait.
     """
 
     def __init__(self) -> None:

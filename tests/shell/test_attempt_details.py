@@ -68,7 +68,7 @@ def busy(number: int) -> Outcome:
 
 
 def counts_of(report: ToolReport) -> AttemptCounts:
-    """Left out where the attempts tell them."""
+    """Left out where the attempts have them."""
     return report.counts if report.counts.total else counted(report.attempts)
 
 

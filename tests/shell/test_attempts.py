@@ -136,7 +136,7 @@ async def test_a_result_nested_without_end_is_an_error_at_once(levels: int) -> N
 
 
 async def test_a_fault_of_ours_ends_the_call(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """And tells nothing of the value that it was met with."""
+    """And the message has nothing of the value."""
 
     def broken(*_: Any) -> Any:
         raise RuntimeError("hush"[::-1])

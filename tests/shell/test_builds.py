@@ -220,7 +220,7 @@ async def is_on(client: NoetlClient, handle: RunHandle, build: str) -> bool:
 async def test_a_run_that_an_operator_keeps_on_its_build_continues_there(
     alone: Addresses, client: NoetlClient, web: Site
 ) -> None:
-    """It is not told of the build that is current: it would come back to its own, and continue as new without end."""
+    """It is not notified of the current build: it would come back to its own, and continue as new without end."""
     async with (
         worker_process(alone.temporal, alone.postgres, "--build-id", "e"),
         worker_process(alone.temporal, alone.postgres, "--build-id", "f"),

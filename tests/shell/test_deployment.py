@@ -1,4 +1,4 @@
-"""A deployment that cannot be used is told as such, with what to do."""
+"""A deployment that cannot be used is reported, with the remedy."""
 
 from __future__ import annotations
 

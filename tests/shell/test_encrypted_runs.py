@@ -185,8 +185,8 @@ async def test_the_mirror_and_a_client_without_one_read_the_same_events(servers:
     async with worker(client):
         handle = await everything(client)
     rows = await logged(servers, client, handle)
-    told = json.dumps([[row.event_type, row.result, row.error] for row in rows], default=str)
-    assert CANARY in told
+    text = json.dumps([[row.event_type, row.result, row.error] for row in rows], default=str)
+    assert CANARY in text
     assert rows[-1].event_type == "playbook.failed"
     assert CANARY in str(rows[-1].error)
     from_history = [history async for history in events_in_history(client.temporal, handle.workflow_id)]

@@ -115,7 +115,7 @@ async def test_rows_of_a_frame_are_few_transactions(servers: Addresses, monkeypa
 
 @pytest.mark.usefixtures("duckdb_files")
 async def test_a_lost_frame_makes_no_more_attempts_than_the_rule_allows(servers: Addresses, tmp_path: Path) -> None:
-    """No segment names the call whose attempts are forgotten: what it stored tells how many there were."""
+    """No segment names the call whose attempts are forgotten: the stored rows show how many there were."""
     last = asyncio.Event()
 
     async def answer(_request: Request, _context: ToolContext) -> Any:

@@ -50,7 +50,7 @@ class Gate:
 
 async def stored(frame: Frame, ended: int) -> None:
     """Wait until a heartbeat names a segment with so many items."""
-    while frame.told.ended < ended:
+    while frame.details.ended < ended:
         await asyncio.sleep(0.02)
 
 
@@ -139,9 +139,9 @@ async def test_a_call_of_which_workers_die_fails_at_last_and_the_others_continue
     frame = Frame(input_of(looped(4, spec=tolerant, at_once=1)), servers.postgres, gate)
     for _ in range(MAX_LOST + 1):
         gate.waiting.clear()
-        running, head = frame.start(), frame.told.head
+        running, head = frame.start(), frame.details.head
         await gate.waiting.wait()
-        while frame.told.head == head:  # until the segment is stored that tells of the lost call
+        while frame.details.head == head:  # until the segment with the lost call is stored
             await asyncio.sleep(0.02)
         await frame.lose(running)
     end = await asyncio.wait_for(frame.start(), 60)
@@ -238,7 +238,7 @@ async def test_an_interrupted_frame_continues_where_it_was(why: str, status: str
     with pytest.raises(ApplicationError) as raised:
         await running
     assert raised.value.next_retry_delay is not None
-    assert frame.told.ended == 5
+    assert frame.details.ended == 5
     gate.let_go.set()
     end = await frame.start()
     assert end.report.results == [{"n": n} for n in range(20)]
@@ -331,7 +331,7 @@ async def test_a_heartbeat_is_small_and_names_what_is_stored(servers: Addresses)
 async def test_a_segment_of_a_frame_that_has_ended_has_its_report(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or the next attempt could neither go on with the machine nor tell what it came to."""
+    """Or the next attempt could neither continue the machine nor report its outcome."""
     monkeypatch.setattr(segment_writer, "SEGMENT_ENTRIES", 1)
 
     async def answer(request: Request, _context: ToolContext) -> Any:
@@ -359,8 +359,8 @@ async def test_a_snapshot_that_a_segment_restores_is_the_machine_s(servers: Addr
     await gate.waiting.wait()
     await stored(frame, 7)
     await frame.lose(running)
-    assert frame.told.head is not None
-    progress = await resumed(frame.values, frame.told.head)
+    assert frame.details.head is not None
+    progress = await resumed(frame.values, frame.details.head)
     machine = LoopMachine(input_of(looped(10, tool, at_once=1)), progress.state)
     assert sorted(machine.state.results) == [0, 1, 2, 3, 4, 5, 6]
     assert sorted(machine.state.assigns) == [0, 1, 2, 3, 4, 5, 6]
@@ -374,8 +374,8 @@ async def test_a_frame_whose_values_are_gone_ends_and_names_them(servers: Addres
     if missing == "input":
         frame = Frame(msgspec.structs.replace(given, items=[], kept_items=Part("gone", 0, 3)), servers.postgres, number)
     else:
-        frame.told = FrameDetails(head="gone")
-        frame.beats.append(frame.told)
+        frame.details = FrameDetails(head="gone")
+        frame.beats.append(frame.details)
     with pytest.raises(
         ApplicationError, match=f"the frame's {missing} cannot be read: noetl.payload has no .*gone"
     ) as raised:

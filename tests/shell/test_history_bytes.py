@@ -97,8 +97,8 @@ async def test_a_run_says_what_was_asked_for_and_its_graph_is_stored_once(client
         for history in first:
             assert (await replay(history, client.temporal.data_converter)).problem is None
     [second, *_] = await run(client, LOOPS)
-    told = msgspec.json.decode(inputs(second)[0].data)
-    assert set(told) == {"execution_id", "path", "version", "digest", "limit"}
+    sent = msgspec.json.decode(inputs(second)[0].data)
+    assert set(sent) == {"execution_id", "path", "version", "digest", "limit"}
     assert not any(WORDS in history.to_json() for history in first)
     of_playbook = [inputs(workflow) for workflow in first if "/each/" not in workflow.workflow_id]
     of_loop = [inputs(workflow) for workflow in first if "/each/" in workflow.workflow_id]

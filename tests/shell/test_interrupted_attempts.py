@@ -1,4 +1,4 @@
-"""Attempts that Temporal interrupts: told apart, never counted, and completed where the tool has answered."""
+"""Attempts that Temporal interrupts: distinguished, never counted, and completed where the tool has answered."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ BUSY = Outcome("error", error=ErrorInfo("http", "busy"))
 
 
 class Running:
-    """One attempt of a call; ``told`` is what the last heartbeat said."""
+    """One attempt of a call; ``heartbeats`` are the details of the last one."""
 
     def __init__(self, call: ToolCall, tool: FakeTool, heartbeats: list[Any], attempt: int = 1) -> None:
-        self.told = heartbeats
+        self.heartbeats = heartbeats
         self._environment = ActivityEnvironment()
         self._environment.info = dataclasses.replace(
             self._environment.info, attempt=attempt, heartbeat_details=list(heartbeats)
@@ -45,7 +45,7 @@ class Running:
         self._activity = tool_activity(tool, CredentialSource(environment={}), ValueStore(data_converter()))
 
     def _beat(self, *details: Any) -> None:
-        self.told[:] = [msgspec.to_builtins(detail) for detail in details]
+        self.heartbeats[:] = [msgspec.to_builtins(detail) for detail in details]
 
     def start(self) -> asyncio.Task[ToolReport]:
         return asyncio.ensure_future(self._environment.run(self._activity, self._call))
@@ -55,11 +55,11 @@ class Running:
 
     @property
     def records(self) -> tuple[AttemptRecord, ...]:
-        return msgspec.convert(self.told[0], Details).records
+        return msgspec.convert(self.heartbeats[0], Details).records
 
 
 def waiting() -> tuple[FakeTool, asyncio.Event]:
-    """A tool that never answers, and what tells that it was called."""
+    """A tool that never answers, and an event that is set when it is called."""
     called = asyncio.Event()
 
     async def answer(_request: Request, _context: ToolContext) -> Any:
@@ -69,10 +69,12 @@ def waiting() -> tuple[FakeTool, asyncio.Event]:
     return FakeTool("noop", answer), called
 
 
-async def interrupted(why: str, call: ToolCall = CALL, told: list[Any] | None = None, attempt: int = 1) -> list[Any]:
+async def interrupted(
+    why: str, call: ToolCall = CALL, heartbeats: list[Any] | None = None, attempt: int = 1
+) -> list[Any]:
     """The heartbeat details after an attempt that was interrupted while its tool ran."""
     tool, called = waiting()
-    running = Running(call, tool, [] if told is None else told, attempt)
+    running = Running(call, tool, [] if heartbeats is None else heartbeats, attempt)
     task = running.start()
     await called.wait()
     running.interrupt(why)
@@ -82,7 +84,7 @@ async def interrupted(why: str, call: ToolCall = CALL, told: list[Any] | None = 
     assert raised.value.next_retry_delay is not None
     assert raised.value.next_retry_delay.total_seconds() < 0.01
     assert raised.value.type == {"worker_shutdown": "worker_shutdown", "paused": "paused", "reset": "reset"}[why]
-    return running.told
+    return running.heartbeats
 
 
 @pytest.mark.parametrize(("why", "status"), [("worker_shutdown", "shutdown"), ("paused", "paused"), ("reset", "reset")])
@@ -96,7 +98,7 @@ async def test_an_interrupted_attempt_says_why(why: str, status: str) -> None:
 async def test_stopping_count_neither_as_used_nor_as_lost() -> None:
     recorded: list[Any] = []
     for attempt in range(1, MAX_LOST + 3):
-        await interrupted("worker_shutdown", told=recorded, attempt=attempt)
+        await interrupted("worker_shutdown", heartbeats=recorded, attempt=attempt)
     running = Running(CALL, FakeTool("noop", lambda _request, _context: BUSY), recorded, MAX_LOST + 3)
     with pytest.raises(ApplicationError, match="busy"):
         await running.start()
@@ -143,7 +145,7 @@ async def test_an_attempt_whose_process_goes_down_is_not_distinguished() -> None
     assert running.records[-1].status == "lost"
 
 
-# ---- what an attempt tells before it ends ----------------------------------------------------------------------------
+# ---- what an attempt reports before it ends --------------------------------------------------------------------------
 
 
 async def heartbeats_when_called(call: ToolCall, heartbeats: list[Any], attempt: int = 1) -> list[Any]:
@@ -174,7 +176,7 @@ async def test_a_call_that_lasts_is_reported(monkeypatch: pytest.MonkeyPatch) ->
     running = Running(CALL, tool, [])
     task = running.start()
     await called.wait()
-    while not running.told:
+    while not running.heartbeats:
         await asyncio.sleep(0.01)
     assert running.records[-1].status == "lost"
     running.interrupt("cancel_requested")

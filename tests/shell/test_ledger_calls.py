@@ -128,7 +128,7 @@ async def test_each_poll_is_a_call_with_rows_of_its_own_also_after_a_reset(tmp_p
 
 
 async def test_attempts_that_failed_before_a_reset_count_as_before(tmp_path: Path) -> None:
-    """What they stored nothing of, the entries of those after them tell."""
+    """They stored nothing; the entries of later calls show that."""
     rules = (CallRule(0, "retry", attempts=Value(4)),)
     calls = Calls(tmp_path / "l.duckdb", "t", rules=rules, answer=_fails_first_and_third)
     details = [await calls.attempt() for _ in range(4)]

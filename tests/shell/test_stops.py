@@ -43,18 +43,18 @@ class Calls:
     """Answers at once, and counts what it is asked for."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self._seen = asyncio.Condition()
 
     async def __call__(self, request: Request, _context: ToolContext) -> Any:
         async with self._seen:
-            self.told.append(str(request.config.get("message", "")))
+            self.messages.append(str(request.config.get("message", "")))
             self._seen.notify_all()
-        return {"n": len(self.told)}
+        return {"n": len(self.messages)}
 
     async def wait_for(self, count: int) -> None:
         async with self._seen:
-            await asyncio.wait_for(self._seen.wait_for(lambda: len(self.told) >= count), 60)
+            await asyncio.wait_for(self._seen.wait_for(lambda: len(self.messages) >= count), 60)
 
 
 def calls_after_the_stop(history: WorkflowHistory) -> list[str]:
@@ -78,8 +78,8 @@ async def test_a_cancel_is_not_lost(shell: Shell, monkeypatch: pytest.MonkeyPatc
         await handle.cancel()
         result = await handle.result()
     assert result.status == "cancelled"
-    assert calls.told[-1] == "clean"
-    assert calls.told.count("clean") == 1
+    assert calls.messages[-1] == "clean"
+    assert calls.messages.count("clean") == 1
     last = await client.temporal.get_workflow_handle(handle.workflow_id).fetch_history()
     assert calls_after_the_stop(last) == ["end#1:end_task:1"]
 
@@ -90,7 +90,7 @@ async def test_a_poll_ends_at_the_timeout_of_its_playbook(shell: Shell) -> None:
         handle = await shell.submit(client, POLLS + CLEANUP, "executor: {spec: {timeout: 2s}}\n")
         report = await asyncio.wait_for(handle.result(), 60)
     assert (report.status, [failure.kind for failure in report.failures.kept]) == ("failed", ["timeout"])
-    assert calls.told[-1] == "clean"
+    assert calls.messages[-1] == "clean"
 
 
 async def test_a_timer_blocks_no_continue_as_new(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ async def test_a_timer_blocks_no_continue_as_new(shell: Shell, monkeypatch: pyte
         report = await asyncio.wait_for(handle.result(), 120)
         described = await handle.workflow.describe()
     assert report.status == "completed"
-    assert calls.told.count("round") == 60
+    assert calls.messages.count("round") == 60
     assert described.run_id != handle.workflow.first_execution_run_id
 
 
@@ -115,7 +115,7 @@ async def test_a_branch_that_waits_for_its_call_blocks_no_other(shell: Shell, mo
             await asyncio.wait_for(rounds_done.wait(), 100)
             return "slow"
         found = await others(request, context)
-        if others.told.count("round") == 60:
+        if others.messages.count("round") == 60:
             rounds_done.set()
         return found
 
@@ -149,7 +149,7 @@ async def test_near_the_hard_limit_a_run_says_that_it_waits(shell: Shell, monkey
         )
         first = (await first_run.fetch_history()).events
     assert report.status == "completed"
-    assert others.told.count("round") == 60
+    assert others.messages.count("round") == 60
     assert first[-1].event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 
 
@@ -182,7 +182,7 @@ async def test_more_branches_than_temporal_takes_at_once(shell: Shell) -> None:
         )
         report = await asyncio.wait_for(handle.result(), 120)
     assert report.status == "completed"
-    assert len(calls.told) >= 600  # a loaded machine may lose an attempt
+    assert len(calls.messages) >= 600  # a loaded machine may lose an attempt
 
 
 async def test_items_larger_than_one_message_are_sent_one_after_the_other(shell: Shell) -> None:
@@ -196,7 +196,7 @@ async def test_items_larger_than_one_message_are_sent_one_after_the_other(shell:
         handle = await shell.submit(client, loop)
         report = await asyncio.wait_for(handle.result(), 120)
     assert report.status == "completed"
-    assert len(calls.told) >= 120
+    assert len(calls.messages) >= 120
 
 
 async def test_many_items_that_fail_before_any_call_lose_no_row(shell: Shell) -> None:
@@ -224,5 +224,5 @@ async def test_a_where_over_many_items_is_asked_in_several_workflow_tasks(shell:
         report = await asyncio.wait_for(handle.result(), 120)
         history = await history_of(handle)
     assert report.status == "completed"
-    assert len(calls.told) == 3
+    assert len(calls.messages) == 3
     assert any(event.event_type == EventType.EVENT_TYPE_TIMER_FIRED for event in history.events)

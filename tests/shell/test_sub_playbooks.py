@@ -173,7 +173,7 @@ async def test_a_cancel_reaches_the_child_whose_cleanup_comes_first(shell: Shell
         result = await handle.result()
         executions_logged = await executions(servers, client, handle)
     assert result.status == "cancelled"
-    assert calls.told == ["wait", "child clean", "clean"]
+    assert calls.messages == ["wait", "child clean", "clean"]
     assert {status for _, status in executions_logged.values()} == {"CANCELLED"}
 
 
@@ -185,7 +185,7 @@ async def test_a_call_times_out_with_its_child(shell: Shell, servers: Addresses)
         executions_logged = await executions(servers, client, handle)
     assert result.status == "failed"
     assert [(failure.kind, failure.message) for failure in result.failures.kept] == [("timeout", "timed out after 1 s")]
-    assert calls.told == ["wait", "child clean"]
+    assert calls.messages == ["wait", "child clean"]
     assert sorted(status for _, status in executions_logged.values()) == ["CANCELLED", "FAILED"]
 
 
@@ -323,7 +323,7 @@ workflow:
         result = await handle.result()
         last = (await client.temporal.get_workflow_handle(handle.workflow_id).describe()).run_id
     assert result.status == "completed"
-    assert (calls.told.count("round"), calls.told.count("child")) == (30, 30)
+    assert (calls.messages.count("round"), calls.messages.count("child")) == (30, 30)
     assert last != handle.run_id
 
 
@@ -432,4 +432,4 @@ async def test_a_reset_replaces_the_child_of_the_run_before(shell: Shell) -> Non
         ended = await client.temporal.get_workflow_handle(old.id, run_id=old.run_id).describe()
     assert result.status == "completed"
     assert ended.status == WorkflowExecutionStatus.TERMINATED
-    assert calls.told.count("before") == 2
+    assert calls.messages.count("before") == 2

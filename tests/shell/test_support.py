@@ -1,4 +1,4 @@
-"""What cannot be run is told before a run, each at its place."""
+"""Whatever cannot run is reported before a run, each at its place."""
 
 from __future__ import annotations
 

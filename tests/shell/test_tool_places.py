@@ -76,7 +76,7 @@ async def test_who_waits_sends_heartbeats_and_can_be_cancelled(monkeypatch: pyte
     gate = Gate(1)
     [_, waiting], [first, second] = start(gate, 2)
     await gate.entered.wait()
-    while not waiting.told:
+    while not waiting.heartbeats:
         await asyncio.sleep(0.01)
     waiting.interrupt("cancel_requested")
     report = await second

@@ -1,4 +1,4 @@
-"""A worker that is told to stop: calls go on within its grace, and are run again elsewhere after it."""
+"""A worker that is stopped: calls continue within its grace, and are repeated elsewhere after it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Deploys:
         )
 
     async def cut_one(self) -> None:
-        """A worker that is told to stop while the tool runs."""
+        """A worker that is stopped while the tool runs."""
         self.called.clear()
         async with self.worker():
             await self.called.wait()
