@@ -105,7 +105,7 @@ class _Frame:
         if self._is_cancelled:
             host.cancel()
         report = await host.run(None if progress is None else progress.calls)
-        return await self._store_end(FrameEnd(report, await host.keeper.last(report=report)))
+        return await self._store_end(FrameEnd(report, await host.segments.last(report=report)))
 
     async def _read_input(self, given: FrameInput | UnreadValue) -> FrameInput:
         """Return the input, read from the payload store however long that takes, with its stored items.

@@ -90,7 +90,7 @@ def test_a_project_name_cannot_leave_the_data_folder(monkeypatch: pytest.MonkeyP
         assert folder.name[0] not in "-."
 
 
-def test_a_folder_says_whose_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_names_its_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     home = Home()

@@ -81,7 +81,7 @@ workflow:
 """
 
 
-def test_a_saving_step_says_what_it_saved() -> None:
+def test_a_saving_step_returns_what_it_saved() -> None:
     run = run_text(SAVE, lambda call: ok(call.config.get("result")))
     assert run.finish.result == {"saved": {"message": "hello"}, "table": "public.demo"}
 
