@@ -32,7 +32,7 @@ _Handle: TypeAlias = WorkflowHandle[Any, Any]
 class WorkflowClock:
     """One workflow. ``calls`` are its activities, ``running`` those that do not wait for their next attempt, and
     ``children`` its child workflows; it ``is_at_work`` while a
-    workflow task is under way. ``moves`` where its clock moves by itself. ``events`` are those of its history, but for
+    workflow task is under way. ``moves`` if its clock skips waits. ``events`` are those of its history, but for
     those that ``Clocks`` has caused.
     """
 

@@ -1,6 +1,6 @@
 """How large a document may be.
 
-What stands in the text pays for itself: it costs time and memory in proportion to its length, and a plain playbook of
+Text itself needs no limit: it costs time and memory in proportion to its length, and a plain playbook of
 20,000 steps passes. What an alias repeats costs a few characters however large it is, so that has a far smaller budget
 of its own. It is counted as if it were written out, at the alias, before anything walks it: a bomb of aliases is
 refused at the one that goes too far; so is what merges carry from one mapping to the next. Levels are counted so that
