@@ -153,7 +153,7 @@ class _Frame:
 
 @contextmanager
 def _fail_if_missing(what: str) -> Generator[None]:
-    """Fail the frame permanently if a stored value is missing, as later attempts would not find it: its loop is lost."""
+    """Fail the frame permanently if a stored value is missing: later attempts would not find it. Its loop is lost."""
     try:
         yield
     except LookupError as error:
