@@ -93,9 +93,10 @@ class Engine(Stopping[S, R], Generic[S, R]):
     @property
     def has_work(self) -> bool:
         """Whether the budget has deferred work: feed Continued in the next workflow task."""
+        if not self._is_waiting_for_budget():
+            return False
         is_stopping = self.state.stop is not None and not self.is_paused
-        may_begin = is_stopping or self._can_begin(ignoring_budget=True)
-        return may_begin and self._is_waiting_for_budget()
+        return is_stopping or self._can_begin(ignoring_budget=True)
 
     @property
     def is_cancelled(self) -> bool:

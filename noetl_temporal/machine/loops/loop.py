@@ -166,7 +166,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             self._begin_iteration(self.state.next)
 
     def _can_begin_iteration(self) -> bool:
-        return self._has_items_left() and len(self.state.runs) < self.input.max_in_flight
+        return len(self.state.runs) < self.input.max_in_flight and self._has_items_left()
 
     def _results_to_store(self) -> list[Json] | None:
         return results_to_store(self.input, self.state, self._limit)

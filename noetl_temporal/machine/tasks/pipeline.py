@@ -32,7 +32,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Rule, Span
+from noetl_compiler.graph import Json, Rule, Span, Task
 from noetl_compiler.language import defaults
 from noetl_compiler.language.tools import WAITS
 from noetl_temporal.machine import json_merge
@@ -55,7 +55,7 @@ from noetl_temporal.machine.tasks.call_result import (
     with_rule_message,
     with_rule_result,
 )
-from noetl_temporal.machine.tasks.calls import store_call, summary, timer_id, tool_call
+from noetl_temporal.machine.tasks.calls import call_id, store_call, summary, timer_id, tool_call
 from noetl_temporal.machine.tasks.collect import cut_warning, sequence_of, with_page
 from noetl_temporal.machine.tasks.events import emit_decided, emit_ended, emit_started, warn_of_result
 from noetl_temporal.machine.tasks.failed_line import failed_at
@@ -95,6 +95,7 @@ class Pipeline:
         self.delay_summary = ""
         self.opened: Wait | None = None
         self._names = PipelineNames(host, state)
+        self._last_id = (0, "")
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -170,6 +171,13 @@ class Pipeline:
     def _plan(self) -> TaskPlan:
         return self.host.plan.tasks[self.state.index]
 
+    def _call_id(self, plan: TaskPlan) -> str:
+        """The id of the current task execution, computed once."""
+        number = self.state.executions
+        if self._last_id[0] != number:
+            self._last_id = number, call_id(self.host, plan, self.state)
+        return self._last_id[1]
+
     def _begin_task(self) -> None:
         """Call the next task. Raises TemplateFailure."""
         state = self.state
@@ -208,18 +216,19 @@ class Pipeline:
 
     def _call(self, plan: TaskPlan) -> None:
         state, host = self.state, self.host
-        bound = {**self._names.bound(plan.task), **state.task.bound}
+        bound = {**self._names.bound(plan.task), **state.task.bound} if plan.binds_names else state.task.bound
         names = host.scope({**bound, "input": bound, "args": bound}, self._names.of_task())
         rendered = RenderedTask(plan.task, names, bound)
         progress = state.task
         if progress.config is not None:
             rendered.config = progress.config
         progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.at
-        progress.event_id = emit_started(host, state, plan)
+        id_ = self._call_id(plan)
+        progress.event_id = emit_started(host, state, plan, id_)
         if plan.task.kind in WAITS:
             self._wait(task_wait(host, plan, state, rendered))
             return
-        call = tool_call(host, plan, state, rendered, names)
+        call = tool_call(host, plan, state, id_, rendered, names)
         state.answer = breaker.refusal(host, state, plan, call.id, names)
         if state.answer is not None:
             self._move("answered")
@@ -275,13 +284,21 @@ class Pipeline:
         for one in mistakes(task, ruling, outcome, report, profile):
             self.host.warn(one.message, one.span)
         names = self._apply_sets(plan, ruling, outcome, report)
-        given = with_rule_result(task, ruling, outcome, names, profile)
+        if ruling.rule is not None:
+            outcome = self._with_rule(task, ruling, ruling.rule, outcome, names)
+        self._act(plan, ruling, outcome, names)
+
+    def _with_rule(
+        self, task: Task, ruling: Ruling, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]
+    ) -> PlainOutcome:
+        """Return the outcome with the result or the error message of its rule. A result is recorded."""
+        given = with_rule_result(task, rule, outcome, names, self.host.names)
         if given is not outcome:
             is_replaced = replaces_error(ruling, outcome)
             self.state.records[task.label] = TaskRecord(task.kind, {**given, "status": "ok"} if is_replaced else given)
             if is_replaced and task.guard is None:
                 self.state.last = task.label
-        self._act(plan, ruling, with_rule_message(ruling, given, names), names)
+        return with_rule_message(ruling.do, rule, given, names)
 
     def _decide(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
         """Evaluate the rules, for a call that no activity reported. A retry is a new call."""
@@ -319,8 +336,9 @@ class Pipeline:
         """Apply the ``set`` of the call, of the task after a success, and of its rule. Returns the names that the rule
         sees, none without a rule.
         """
-        own: dict[str, Json] = outcome.get("set") or {}
-        self.host.assign([(f"ctx.{name}", value) for name, value in own.items()])
+        own: dict[str, Json] | None = outcome.get("set")
+        if own:
+            self.host.assign([(f"ctx.{name}", value) for name, value in own.items()])
         sets = (plan.task.set if outcome["status"] == "ok" else ()) + (ruling.rule.set if ruling.rule else ())
         if not sets and ruling.rule is None:
             return {}
@@ -435,10 +453,12 @@ class Pipeline:
     def _task_ended(self, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None) -> int:
         """End a task execution. Returns the id of its event."""
         self.state.task.is_open = False
-        row = emit_ended(self.host, self.state, plan, status, outcome, sequence)
+        row = emit_ended(self.host, self.state, plan, self._call_id(plan), status, outcome, sequence)
         if status == "COMPLETED":
             record = self.state.records[plan.task.label]
-            self.state.records[plan.task.label] = TaskRecord(record.kind, logged_in(record.outcome, row))
+            in_log = logged_in(record.outcome, row)
+            if in_log is not record.outcome:
+                self.state.records[plan.task.label] = TaskRecord(record.kind, in_log)
         return row
 
     def _begin_store(self, plan: TaskPlan) -> None:
