@@ -44,7 +44,8 @@ from noetl_temporal.machine.state import MachineState, Pending, PipelineState, R
 from noetl_temporal.machine.stopping import Stopping
 from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.host import Host
-from noetl_temporal.machine.tasks.pipeline import End, Pipeline
+from noetl_temporal.machine.tasks.pipeline import Pipeline
+from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.tasks.waits import end_at_due_time
 from noetl_temporal.machine.waits.wait import Answer, Wait
 

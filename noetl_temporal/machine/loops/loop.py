@@ -49,8 +49,8 @@ from noetl_temporal.machine.state import Iteration, LoopState, Pending, Pipeline
 from noetl_temporal.machine.stored import logged, stored_in, whole_result
 from noetl_temporal.machine.tally import tallied
 from noetl_temporal.machine.tasks.host import Host
-from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.plan import StepPlan
+from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.matching import may_wait
 from noetl_temporal.machine.waits.wait import Wait

@@ -39,7 +39,7 @@ from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred, ente
 from noetl_temporal.machine.steps.summary import tally_of
 from noetl_temporal.machine.stored import whole_result
 from noetl_temporal.machine.tally import StepStatus, StepTally, tallied
-from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.wait import Wait
 
