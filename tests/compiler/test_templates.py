@@ -122,9 +122,9 @@ VALUES: list[tuple[str, Json]] = [
 
 @pytest.mark.parametrize(("source", "expected"), VALUES)
 def test_a_template_gives_a_value(source: str, expected: Json) -> None:
-    found = render_text(source, SCOPE)
-    assert found == expected
-    assert type(found) is type(expected)
+    result = render_text(source, SCOPE)
+    assert result == expected
+    assert type(result) is type(expected)
 
 
 FAILURES = [
@@ -361,24 +361,24 @@ def test_names_of_the_scope_win_over_globals_and_names_set_over_both() -> None:
 def test_only_the_names_a_template_uses_are_looked_up() -> None:
     class Watched(dict[str, Any]):
         def __missing__(self, name: str) -> Any:
-            asked.append(name)
+            requests.append(name)
             raise KeyError(name)
 
-    asked: list[str] = []
+    requests: list[str] = []
     assert render_text("{{ a }}{{ b | default(2) }}", Watched(a=1, c=3)) == "12"
-    assert asked == ["b"]
+    assert requests == ["b"]
 
 
 def test_projection_is_the_smallest_that_renders_the_same() -> None:
-    found = project(
+    result = project(
         SCOPE, ["workload.n", "workload.nope", "page.body.rows", "page.status_code", "nope", "rows", "rows.x"]
     )
-    assert found == {
+    assert result == {
         "workload": {"n": 3},
         "page": {"body": {"rows": [1, 2]}, "status_code": 200},
         "rows": [{"id": 1, "tag": "b"}, {"id": 2, "tag": "a"}],
     }
-    found["rows"].clear()
+    result["rows"].clear()
     assert SCOPE["rows"]
 
 

@@ -24,7 +24,9 @@ def written(source: str) -> Iterator[str]:
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
         )
-        for target in (one for found in targets for one in (found.elts if isinstance(found, ast.Tuple) else [found])):
+        for target in (
+            target for found in targets for target in (found.elts if isinstance(found, ast.Tuple) else [found])
+        ):
             if isinstance(target, ast.Attribute) and target.attr in FIELDS:
                 owner = target.value
                 name = (

@@ -28,8 +28,8 @@ class Story:
     def ends(self, begun: Json, word: str = "done", status: str = "COMPLETED", **fields: Any) -> Json:
         """The end of what an event began: ``fetch.started`` gives ``fetch.done``."""
         type_ = begun["type"].removesuffix("started") + word
-        told = {"ends": begun["id"], "duration": (self.now - begun["at"]) / 1000, "meta": begun.get("meta", {})}
-        return self.event(type_, begun["node"], begun["kind"], status, begun["id"], **told, **fields)
+        end = {"ends": begun["id"], "duration": (self.now - begun["at"]) / 1000, "meta": begun.get("meta", {})}
+        return self.event(type_, begun["node"], begun["kind"], status, begun["id"], **end, **fields)
 
     def opening(self) -> list[Json]:
         """The four events with which every playbook begins."""

@@ -18,7 +18,8 @@ Only its engine calls ``begin_call``, at the one place where calls begin, or ``s
 call; call_result.py computes what that means. Retries happen inside the activity, so ``retry`` occurs here only for a
 call whose worker was lost.
 
-task_executions.py begins and ends the task executions. Only these two files change the state. What they use (names.py, events.py, calls.py, call_result.py) reads it.
+task_executions.py begins and ends the task executions. Only these two files change the state. What they use (names.py,
+events.py, calls.py, call_result.py) reads it.
 
 Every page of a paginating task is a task execution of its own: its own call, key, events and attempts
 (semantics.md 18).
