@@ -74,12 +74,15 @@ MAX_EXECUTIONS = 1_000_000
 
 
 class End(NamedTuple):
-    """How a pipeline ended; ``task`` is the label of the failed task, ``span`` the span of the failure."""
+    """How a pipeline ended; ``task`` is the label of the failed task, ``span`` the span of the failure. ``beside``: a
+    guarded task failed after it, too.
+    """
 
     status: Literal["ok", "error", "cancelled"]
     outcome: PlainOutcome
     task: str | None
     span: Span
+    beside: End | None = None
 
 
 class Pipeline:
@@ -384,7 +387,9 @@ class Pipeline:
             state.failed = state.index
             self._advance(stop=False)
         elif state.failure is not None:
+            beside = End("error", outcome, plan.task.label, failed_at(plan.task, outcome, state.task.config))
             self._run_out()
+            self.end = self.end and self.end._replace(beside=beside)
         else:
             self._end("error", outcome)
 
