@@ -27,8 +27,10 @@ FORMS = {
     ),
     "v1 rule": (
         V1,
-        "  - step: start\n    type: python\n    code: result = 1\n    case:\n"
-        f"      - when: 'true'\n        sink: {SINK}\n",
+        (
+            "  - step: start\n    type: python\n    code: result = 1\n    case:\n"
+            f"      - when: 'true'\n        sink: {SINK}\n"
+        ),
         SINK,
     ),
     "v1 iterator": (
@@ -46,29 +48,38 @@ FORMS = {
     ),
     "v1 workbook": (
         V1,
-        "  - {step: start, type: workbook, name: work}\nworkbook:\n"
-        f"  - name: work\n    type: python\n    code: result = 1\n    sink: {SINK}\n",
+        (
+            "  - {step: start, type: workbook, name: work}\nworkbook:\n"
+            f"  - name: work\n    type: python\n    code: result = 1\n    sink: {SINK}\n"
+        ),
         SINK,
     ),
     "legacy step": (V1, f"  - step: start\n    tool: python\n    code: result = 1\n    sink: {SINK}\n{END}", SINK),
     "legacy loop": (
         V1,
-        "  - step: start\n    tool: python\n    code: result = 1\n"
-        f"    loop: {{collection: [1], element: one}}\n    sink: {SINK}\n{END}",
+        (
+            "  - step: start\n    tool: python\n    code: result = 1\n"
+            f"    loop: {{collection: [1], element: one}}\n    sink: {SINK}\n{END}"
+        ),
         SINK,
     ),
     "legacy page": (
         V1,
-        "  - step: start\n    tool: http\n    url: http://api.test\n    retry:\n      on_success:\n"
-        "        while: '{{ response.more }}'\n        next_call: {params: {page: 2}}\n"
-        f"        collect: {{strategy: append, path: rows, into: all}}\n        per_iteration: {{sink: {SINK}}}\n{END}",
+        (
+            "  - step: start\n    tool: http\n    url: http://api.test\n    retry:\n      on_success:\n"
+            "        while: '{{ response.more }}'\n        next_call: {params: {page: 2}}\n"
+            f"        collect: {{strategy: append, path: rows, into: all}}\n"
+            f"        per_iteration: {{sink: {SINK}}}\n{END}"
+        ),
         SINK,
     ),
     "legacy sequence": (
         V1,
-        "  - step: start\n    tool: http\n    url: http://api.test\n    retry:\n      on_success:\n"
-        "        while: '{{ response.more }}'\n        next_call: {params: {page: 2}}\n"
-        f"        collect: {{strategy: append, path: rows, into: all}}\n    sink: {SINK}\n{END}",
+        (
+            "  - step: start\n    tool: http\n    url: http://api.test\n    retry:\n      on_success:\n"
+            "        while: '{{ response.more }}'\n        next_call: {params: {page: 2}}\n"
+            f"        collect: {{strategy: append, path: rows, into: all}}\n    sink: {SINK}\n{END}"
+        ),
         SINK,
     ),
     "legacy http": (
@@ -78,51 +89,68 @@ FORMS = {
     ),
     "case": (
         V10,
-        "  - step: start\n    tool: {kind: python, code: result = 1}\n    case:\n"
-        f"      - when: {DONE}\n        then: {{sink: {{tool: {CALL}}}, next: end}}\n  - step: end\n",
+        (
+            "  - step: start\n    tool: {kind: python, code: result = 1}\n    case:\n"
+            f"      - when: {DONE}\n        then: {{sink: {{tool: {CALL}}}, next: end}}\n  - step: end\n"
+        ),
         f"{{tool: {CALL}}}",
     ),
     "case tool": (
         V10,
-        "  - step: start\n    tool: {kind: python, code: result = 1}\n    case:\n"
-        f"      - when: {DONE}\n        then: {{sink: {{tool: {HTTP}}}, next: end}}\n  - step: end\n",
+        (
+            "  - step: start\n    tool: {kind: python, code: result = 1}\n    case:\n"
+            f"      - when: {DONE}\n        then: {{sink: {{tool: {HTTP}}}, next: end}}\n  - step: end\n"
+        ),
         f"{{tool: {HTTP}}}",
     ),
     "case error": (
         V10,
-        "  - step: start\n    tool: {kind: http, url: http://api.test}\n    case:\n"
-        f"      - when: {FAILED}\n        then: {{sink: {{tool: {CALL}}}, next: end}}\n  - step: end\n",
+        (
+            "  - step: start\n    tool: {kind: http, url: http://api.test}\n    case:\n"
+            f"      - when: {FAILED}\n        then: {{sink: {{tool: {CALL}}}, next: end}}\n  - step: end\n"
+        ),
         f"{{tool: {CALL}}}",
     ),
     "case loop": (
         V10,
-        "  - step: start\n    loop: {in: [1], iterator: item}\n    tool: {kind: python, code: result = 1}\n    case:\n"
-        f"      - when: {DONE}\n        then: {{sink: {{tool: {CALL}}}}}\n  - step: end\n",
+        (
+            "  - step: start\n    loop: {in: [1], iterator: item}\n"
+            "    tool: {kind: python, code: result = 1}\n    case:\n"
+            f"      - when: {DONE}\n        then: {{sink: {{tool: {CALL}}}}}\n  - step: end\n"
+        ),
         f"{{tool: {CALL}}}",
     ),
     "v10 task": (V10, f"  - step: start\n    tool: {{kind: python, code: result = 1, sink: {KIND}}}\n", KIND),
     "v10 second": (
         V10,
-        "  - step: start\n    tool:\n      kind: python\n      code: result = 1\n      sink:\n"
-        f"        - {{kind: duckdb, table: first}}\n        - {KIND}\n",
+        (
+            "  - step: start\n    tool:\n      kind: python\n      code: result = 1\n      sink:\n"
+            f"        - {{kind: duckdb, table: first}}\n        - {KIND}\n"
+        ),
         KIND,
     ),
     "v10 level": (
         V10,
-        "  - step: start\n    tool:\n      kind: python\n      code: result = 1\n"
-        "      sink: {level: task, kind: duckdb, table: mark}\n",
+        (
+            "  - step: start\n    tool:\n      kind: python\n      code: result = 1\n"
+            "      sink: {level: task, kind: duckdb, table: mark}\n"
+        ),
         "{level",
     ),
     "v10 loop": (
         V10,
-        f"  - step: start\n    spec: {{sink: {KIND}}}\n    loop: {{in: [1], iterator: item}}\n"
-        "    tool: {kind: python, code: result = 1}\n",
+        (
+            f"  - step: start\n    spec: {{sink: {KIND}}}\n    loop: {{in: [1], iterator: item}}\n"
+            "    tool: {kind: python, code: result = 1}\n"
+        ),
         KIND,
     ),
     "v10 framed": (
         V10,
-        "  - step: start\n    loop: {in: [1], iterator: item, spec: {frame: {max_rows: 10}}}\n"
-        f"    tool: {{kind: python, code: result = 1, sink: {KIND}}}\n",
+        (
+            "  - step: start\n    loop: {in: [1], iterator: item, spec: {frame: {max_rows: 10}}}\n"
+            f"    tool: {{kind: python, code: result = 1, sink: {KIND}}}\n"
+        ),
         KIND,
     ),
     "v10 http": (V10, f"  - step: start\n    tool: {{kind: python, code: result = 1, sink: {HTTP}}}\n", HTTP),
