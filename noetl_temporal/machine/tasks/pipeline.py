@@ -58,10 +58,11 @@ from noetl_temporal.machine.tasks.call_result import (
 from noetl_temporal.machine.tasks.calls import timer_id
 from noetl_temporal.machine.tasks.collect import cut_warning, sequence_of, with_page
 from noetl_temporal.machine.tasks.events import emit_decided, warn_of_result
+from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.tasks.rendering import delay_of, limit_of, seconds_of
 from noetl_temporal.machine.tasks.selecting import with_selected
-from noetl_temporal.machine.tasks.task_executions import TaskExecutions
+from noetl_temporal.machine.tasks.task_executions import End, TaskExecutions
 from noetl_temporal.machine.tasks.waits import Ending, emit_wait_ended, retry_wait, still_failed
 from noetl_temporal.machine.waits.wait import Wait
 
@@ -327,7 +328,9 @@ class Pipeline(TaskExecutions):
             state.failed = state.index
             self._advance(stop=False)
         elif state.failure is not None:
+            beside = End("error", outcome, plan.task.label, failed_at(plan.task, outcome, state.task.config))
             self._run_out()
+            self.end = self.end and self.end._replace(beside=beside)
         else:
             self._end("error", outcome)
 

@@ -30,12 +30,15 @@ MAX_EXECUTIONS = 1_000_000
 
 
 class End(NamedTuple):
-    """How a pipeline ended; ``task`` is the label of the failed task, ``span`` the span of the failure."""
+    """How a pipeline ended; ``task`` is the label of the failed task, ``span`` the span of the failure. ``beside``: a
+    guarded task failed after it, too.
+    """
 
     status: Literal["ok", "error", "cancelled"]
     outcome: PlainOutcome
     task: str | None
     span: Span
+    beside: End | None = None
 
 
 class TaskExecutions:
