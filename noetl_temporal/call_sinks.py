@@ -26,7 +26,7 @@ from noetl_compiler.value_merge import picked
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.machine.call import PlainOutcome, SinkCall, SinkRecord, ToolCall
 from noetl_temporal.machine.policy import allows
-from noetl_temporal.machine.scope import sink_config
+from noetl_temporal.mapped_rows import rendered_sink
 from noetl_temporal.tool_outcome import Deadline, attempted, ledger_json
 from noetl_temporal.tool_places import place_for
 
@@ -139,7 +139,7 @@ class CallSinks:
             return None
         entry = Entry(sink.key, self._log.n, self._call.key, noted, sink.once)
         content = _default_content(self._call, outcome)
-        config = await self._credentials.with_secrets(sink_config(sink.config, names), sink.kind)
+        config = await self._credentials.with_secrets(rendered_sink(sink.config, names, content), sink.kind)
         async with _tool_slot(sink.kind):
             return await self._performer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
 

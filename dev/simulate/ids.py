@@ -11,7 +11,7 @@ from typing import Any
 from dev.simulate.regions import depth_of
 from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.statements import is_statement
-from noetl_temporal.event_ids import DERIVED, IdClock, event_id, millisecond_of
+from noetl_temporal.event_ids import DERIVED, IdClock, millisecond_of
 from noetl_temporal.machine.commands import CallTool, Emit
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import ToolFinished
@@ -62,8 +62,7 @@ def _rows_of(fact: ToolFinished, parent: int, clock: IdClock, slot: int, known: 
     last = parent
     for attempt in fact.report.attempts:
         for _ in range(3 + 2 * len(attempt.sinks)):
-            ms, ordinal = clock.next(max(fact.at, millisecond_of(last)))
-            last = event_id(ms, slot, ordinal + DERIVED)
+            last = clock.next(max(fact.at, millisecond_of(last)), slot, DERIVED)
             if last in known:
                 raise Finding("two events have one id", f"{last}, a row derived from {fact.call_id}")
             known.add(last)

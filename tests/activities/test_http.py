@@ -222,6 +222,26 @@ async def test_redirects_are_followed_only_when_asked_and_judged_again(web: str)
         await get(f"{web}/away?to=http://169.254.169.254/latest", follow_redirects=True)
 
 
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("?api_key=k1&x=1", "?api_key=***&x=1"),
+        ("?x=1&access_token=t%20t", "?x=1&access_token=***"),
+        ("?api_key=&x=1", "?api_key=&x=1"),
+        ("?page_token=a&nextToken=b&key=c", "?page_token=a&nextToken=b&key=c"),
+    ],
+)
+async def test_the_address_of_a_response_shows_no_secret(web: str, query: str, shown: str) -> None:
+    assert (await get(f"{web}/echo{query}")).result["url"] == f"{web}/echo{shown}"
+    named = web.replace("http://", "http://ada:hush@")
+    assert (await get(f"{named}/echo{query}")).result["url"] == f"{named}/echo{shown}".replace("hush", "***")
+
+
+async def test_secrets_in_params_are_masked_in_the_address(web: str) -> None:
+    outcome = await get(f"{web}/echo", params={"api_key": "k1", "page": 2})
+    assert outcome.result["url"] == f"{web}/echo?api_key=***&page=2"
+
+
 @pytest.mark.parametrize("url", ["", "ftp://example.org/x", "file:///etc/passwd", "nonsense", "http://[::1"])
 async def test_other_urls_than_http_are_refused(url: str) -> None:
     with pytest.raises((ConfigError, RefusedError)):

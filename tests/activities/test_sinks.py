@@ -68,10 +68,11 @@ async def test_a_failed_sink_leaves_neither_rows_nor_key(postgres: Context, tabl
         ({"id": "id", "name": "name"}, [{"id": 1, "name": "Ada", "more": 1}, {"id": 2}], [(1, "Ada"), (2, None)]),
         ({"id": "value"}, [7], [(7, None)]),
         ({"id": "id"}, [], []),
+        ({"id": 5, "name": None}, [{"id": 1, "name": "Ada"}], [(5, None)]),
     ],
 )
-async def test_a_mapping_fills_columns_from_fields(
-    postgres: Context, table: str, mapping: dict[str, str], data: Any, expected: list[tuple[int, str | None]]
+async def test_a_mapping_fills_columns_from_fields_and_values(
+    postgres: Context, table: str, mapping: dict[str, Any], data: Any, expected: list[tuple[int, str | None]]
 ) -> None:
     await sink(postgres, {"table": table, "mapping": mapping}, data)
     stored = await rows(postgres, f"select id, name from {table} order by id")

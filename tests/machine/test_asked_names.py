@@ -104,11 +104,14 @@ workflow:
 """
 
 
-def test_an_inline_if_asks_whether_a_step_has_run() -> None:
-    assert inputs(CHOICE.replace("VALUE", "{{ high.name if high else low.name }}")) == [{"name": "x"}]
+@pytest.mark.parametrize(
+    "value", ["high.name if high else low.name", "high.name or low.name", "low.name if not high.name else 1"]
+)
+def test_an_inline_if_or_or_asks_whether_a_step_has_run(value: str) -> None:
+    assert inputs(CHOICE.replace("VALUE", f"{{{{ {value} }}}}")) == [{"name": "x"}]
 
 
-@pytest.mark.parametrize("value", ["high.name if high.name else 1", "high.name", "1 if not high else 2"])
+@pytest.mark.parametrize("value", ["high.name", "not high", "low.name and high.name"])
 def test_any_other_use_of_it_is_an_error(value: str) -> None:
     run = run_text(CHOICE.replace("VALUE", f"{{{{ {value} }}}}"), lambda _call: ok({"name": "x"}))
     assert run.finish.status == "failed"

@@ -381,6 +381,45 @@ def test_every_matching_rule_of_an_inclusive_case_works() -> None:
     assert "tell" in [call.task for call in finished.calls]
 
 
+AFTER_NEXT = """
+      - {when: "{{ event.name == 'call.done' and result.n > 1 }}", then: {before: {tool: {kind: noop}}, set: {a: 1}}}
+      - {when: "{{ event.name == 'call.done' and result.n > 9 }}", then: {next: end, set: {b: 1}}}
+      - {when: "{{ event.name == 'call.done' and result.n > 2 }}", then: {next: other, set: {c: 1}}}
+      - {when: "{{ event.name == 'call.done' }}", then: {after: {tool: {kind: noop}}}}
+      - {when: "{{ event.name == 'call.done' }}", then: {set: {d: 1}}}
+      - {when: "{{ event.name == 'call.done' }}", then: {next: end}}
+      - {when: "{{ event.name == 'call.done' }}", then: {fail: too late}}
+"""
+
+
+def test_the_first_next_that_is_reached_ends_an_inclusive_case() -> None:
+    found, _ = run(case(AFTER_NEXT, more="    spec: {case_mode: inclusive}\n"))
+    assert found.finish.status == "completed", found.finish.failures
+    assert steps(found) == ["start", "other", "end"]
+    assert {"before", "after"} & {call.task for call in found.calls} == {"before"}
+    assert sorted({name for event in found.of("ctx.updated") for name in event.context["vars"]}) == ["a", "c"]
+
+
+def test_a_next_ends_an_inclusive_case_for_its_outcome_alone() -> None:
+    rules = """
+      - {when: "{{ event.name == 'call.error' }}", then: {next: other}}
+      - {when: "{{ event.name == 'call.done' }}", then: {told: {tool: {kind: noop}}}}
+"""
+    found, _ = run(case(rules, more="    spec: {case_mode: inclusive}\n"))
+    assert "told" in [call.task for call in found.calls]
+
+
+def test_a_retry_does_not_end_an_inclusive_case() -> None:
+    rules = """
+      - {when: "{{ event.name == 'call.done' and attempt < 2 }}", then: {retry: {params: {page: 2}}}}
+      - {when: "{{ event.name == 'call.done' }}", then: {sink: {tool: {kind: postgres, table: t}}}}
+"""
+    found, _ = run(case(rules, more="    spec: {case_mode: inclusive}\n"))
+    guards = [sink.guard for call in found.calls for sink in call.sinks]
+    assert guards
+    assert not any(guard.unless for guard in guards if guard)
+
+
 OTHERWISE = """
       - {when: "{{ event.name == 'call.done' and result.n == N }}", then: {set: {a: 1}}}
       - {else: ELSE}

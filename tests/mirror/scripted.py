@@ -15,7 +15,7 @@ import msgspec
 from temporalio import activity, workflow
 from temporalio.exceptions import ApplicationError
 
-from noetl_temporal.event_ids import DERIVED, event_id
+from noetl_temporal.event_ids import DERIVED, IdClock
 from noetl_temporal.mirror.payloads import as_list, as_map
 from noetl_temporal.trail import HEADER, Trail
 from tests.mirror.story import Story
@@ -32,7 +32,14 @@ def domain_event(type_: str, ordinal: int, status: str = "STARTED", **fields: An
     """A DomainEvent as JSON, of now."""
     at = time.time_ns() // 1_000_000
     assert ordinal < DERIVED
-    named = {"id": event_id(at, 0, ordinal), "at": at, "type": type_, "node": "fetch", "kind": "step", "status": status}
+    named = {
+        "id": IdClock(at, ordinal).next(at, slot=0),
+        "at": at,
+        "type": type_,
+        "node": "fetch",
+        "kind": "step",
+        "status": status,
+    }
     return {**named, **fields}
 
 

@@ -38,16 +38,25 @@ def rows_of(config: dict[str, Json], result: Json) -> list[Row]:
 
 
 def _mapped(rows: list[Row], mapping: Json) -> list[Row]:
-    """Rows with the columns of the mapping. Missing fields are null; a field that all rows lack is an error."""
+    """Rows with the columns of the mapping: a text is the path of a field, any other value that of the column itself.
+    Missing fields are null; a field that all rows lack is an error.
+    """
     if not isinstance(mapping, dict):
         raise ConfigError(f"the mapping of a sink is {mapping!r:.60}: write COLUMN: FIELD for each column")
-    paths = {str(name): str(path).split(".") for name, path in cast("dict[str, Json]", mapping).items()}
+    columns = cast("dict[str, Json]", mapping)
+    paths = {name: value.split(".") for name, value in columns.items() if isinstance(value, str)}
     for name, path in paths.items():
         if rows and all(_field(row, path) is _ABSENT for row in rows):
             fields = ", ".join(sorted(rows[0])) or "none"
             raise ConfigError(f'the column "{name}" is filled from "{".".join(path)}", but the data has {fields}')
-    mapped = [{name: _field(row, path) for name, path in paths.items()} for row in rows]
-    return [{name: None if value is _ABSENT else value for name, value in row.items()} for row in mapped]
+    return [{name: _filled(row, paths.get(name), value) for name, value in columns.items()} for row in rows]
+
+
+def _filled(row: Row, path: list[str] | None, value: Json) -> Json:
+    if path is None:
+        return value
+    field = _field(row, path)
+    return None if field is _ABSENT else field
 
 
 _ABSENT = object()

@@ -28,7 +28,7 @@ RESPONSE: Mapping[str, ToolField] = MappingProxyType(
     {
         "status_code": ToolField("The status of the response.", ("number",)),
         "headers": ToolField("The headers of the response, their names in lower case.", ("mapping",)),
-        "url": ToolField("The URL of the response, with its query.", ("text",)),
+        "url": ToolField("The URL of the response, with its query and without its secrets.", ("text",)),
         "elapsed": ToolField("The duration in seconds.", ("number",)),
         "data": ToolField(
             "The body, also as body: JSON as values, text as text, any other as {base64}; null when it is empty."
