@@ -1,4 +1,4 @@
-"""What a person sees of a failure: the line of the playbook, and what the other side said."""
+"""What is shown of a failure: the line of the playbook, and the response of the server."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_a_project_has_a_folder_in_the_users_data(tmp_path: Path, monkeypatch: p
 
 
 def test_a_relative_data_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would lie in the project."""
+    """It would be in the project."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for relative in ("", ".", "data", "~/data"):
@@ -251,7 +251,7 @@ def test_a_held_lock_keeps_the_copying_of_postgres_for_a_limited_time(
 
 
 def test_a_file_that_was_removed_while_its_lock_was_held_is_another(home: Home) -> None:
-    """What the words about a foreign lock advise: remove the file."""
+    """The remedy in the message about a foreign lock: remove the file."""
     with held(home.owner_file):
         home.owner_file.unlink()
         with home.owner_lock("run"):

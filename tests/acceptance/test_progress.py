@@ -1,4 +1,4 @@
-"""What a person sees of a run, from the rows of its event log."""
+"""What is shown of a run, from the rows of its event log."""
 
 from __future__ import annotations
 

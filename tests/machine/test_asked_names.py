@@ -1,4 +1,4 @@
-"""Python code that asks for what nobody binds gets what its task sees; other things that older playbooks rely on."""
+"""Python code that reads unbound names gets the names that its task sees; other behaviour that older playbooks rely on."""
 
 from __future__ import annotations
 

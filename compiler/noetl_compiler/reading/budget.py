@@ -37,12 +37,12 @@ MAX_ENTRIES = 100_000
 """The entries of one mapping or sequence."""
 
 MAX_DENSE_NODES = 100_000
-"""So many nodes may be as short as they like. Beyond, there may be one for each CHARS_A_NODE characters of the text
-before it.
+"""Up to this number, nodes may be of any length. Beyond it, there may be one node for each CHARS_A_NODE characters of the
+text before it.
 """
 
 CHARS_A_NODE = 6
-"""Playbooks have 6.5 at least, and 9 in the middle."""
+"""Real playbooks have at least 6.5, on average 9."""
 
 MAX_REPEATED_NODES = 100_000
 """Nodes that all aliases together repeat, and entries that all merges together carry into another mapping."""
