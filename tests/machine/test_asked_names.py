@@ -1,4 +1,4 @@
-"""Python code that reads unbound names gets the names that its task sees; other behaviour that older playbooks rely on."""
+"""Python code that reads unbound names gets those that its task sees; other behaviour that old playbooks rely on."""
 
 from __future__ import annotations
 

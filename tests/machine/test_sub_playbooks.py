@@ -1,4 +1,4 @@
-"""A call of a playbook in the machine: a call like any other, whose rules the machine evaluates (dev/decisions/0047)."""
+"""A call of a playbook in the machine: a call like any other, with rules of the machine (dev/decisions/0047)."""
 
 from __future__ import annotations
 

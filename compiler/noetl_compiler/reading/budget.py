@@ -37,8 +37,8 @@ MAX_ENTRIES = 100_000
 """The entries of one mapping or sequence."""
 
 MAX_DENSE_NODES = 100_000
-"""Up to this number, nodes may be of any length. Beyond it, there may be one node for each CHARS_A_NODE characters of the
-text before it.
+"""Up to this number, nodes may be of any length. Beyond it, there may be one node for each CHARS_A_NODE characters of
+the text before it.
 """
 
 CHARS_A_NODE = 6
