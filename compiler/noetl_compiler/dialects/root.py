@@ -146,7 +146,7 @@ def _read_steps(
             steps.append(step)
     if "workflow" not in fields:
         fields.missing("workflow")
-    elif not steps and not around.report.found:
+    elif not steps and not around.report.has_error_in(fields.span):
         fields.report.error(Code.MISSING_FIELD, fields.span, '"workflow" has no steps')
     return tuple(steps)
 
