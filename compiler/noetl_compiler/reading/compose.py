@@ -82,7 +82,10 @@ class Composer:
         self._stack: list[_Open] = []
         self._anchors: dict[str, _Anchor | None] = {}
         self._documents = 0
-        self._takers: dict[type[yaml.Event], Callable[[Any], None]] = {
+
+    def take(self, events: Iterable[yaml.Event]) -> None:
+        """Take what the parser gives; raises :class:`Refusal` if reading must not continue."""
+        takers: dict[type[yaml.Event], Callable[[Any], None]] = {
             yaml.DocumentStartEvent: self._document,
             yaml.ScalarEvent: self._scalar,
             yaml.AliasEvent: self._alias,
@@ -90,11 +93,7 @@ class Composer:
             yaml.SequenceEndEvent: self._close,
             yaml.MappingStartEvent: self._open,
             yaml.MappingEndEvent: self._close,
-        }
-
-    def take(self, events: Iterable[yaml.Event]) -> None:
-        """Take what the parser gives; raises :class:`Refusal` if reading must not continue."""
-        takers = self._takers
+        }  # not an attribute: the composer in a cycle would keep all nodes until the collector runs
         for event in events:
             if taker := takers.get(event.__class__):
                 taker(event)
