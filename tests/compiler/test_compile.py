@@ -33,13 +33,13 @@ def test_an_own_end_in_any_case_of_letters_is_kept() -> None:
 def test_errors_raise_with_their_places() -> None:
     with pytest.raises(CompileError, match=r'^p\.yaml:5:5: error\[NT102\]: unknown key "a"') as caught:
         compile_or_raise(f"{HEADER}metadata: {{name: x}}\nworkflow:\n  - a: 1\n    step: start\n", "p.yaml")
-    assert [found.severity for found in caught.value.diagnostics] == [Severity.ERROR]
+    assert [diagnostic.severity for diagnostic in caught.value.diagnostics] == [Severity.ERROR]
 
 
 def test_warnings_leave_the_graph() -> None:
     result = compile_text(HEADER + GOOD.replace("kind: noop", "kind: rhai, code: x"))
     assert result.graph is not None
-    assert [found.severity for found in result.diagnostics] == [Severity.WARNING]
+    assert [diagnostic.severity for diagnostic in result.diagnostics] == [Severity.WARNING]
 
 
 @pytest.mark.parametrize("name", ["apiVersion", "kind"])

@@ -67,8 +67,8 @@ def test_a_cursor_names_one() -> None:
 def test_a_program_gets_the_name_and_the_template() -> None:
     auths = ("a", "'{{ workload.pg }}'", "'{{ workload.of_tenant }}'")
     tool = f"[{', '.join(f'{{{SQL}, auth: {auth}}}' for auth in auths)}]"
-    found = json.loads(credentials_json(compile_or_raise(one(tool, head=WORKLOAD))))
-    assert found == [
+    credentials = json.loads(credentials_json(compile_or_raise(one(tool, head=WORKLOAD))))
+    assert credentials == [
         {"name": "a", "template": None},
         {"name": "pg_local", "template": "workload.pg"},
         {"name": None, "template": "workload.of_tenant"},

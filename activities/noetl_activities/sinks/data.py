@@ -30,8 +30,8 @@ def rows_of(config: dict[str, Json], result: Json) -> list[Row]:
     """Return the rows to store: one per mapping in a list, one for a mapping, and ``{value}`` for anything else; with
     the columns of ``mapping``, if there is one.
     """
-    found = content_of(config, result)
-    items = cast("list[Json]", found) if isinstance(found, list) else [found]
+    content = content_of(config, result)
+    items = cast("list[Json]", content) if isinstance(content, list) else [content]
     rows = [cast("Row", item) if isinstance(item, dict) else {"value": item} for item in items]
     mapping: Json = config.get("mapping")
     return _mapped(rows, mapping) if mapping else rows
@@ -55,8 +55,8 @@ def _mapped(rows: list[Row], mapping: Json) -> list[Row]:
 def _filled(row: Row, path: list[str] | None, value: Json) -> Json:
     if path is None:
         return value
-    found = _field(row, path)
-    return None if found is _ABSENT else found
+    field = _field(row, path)
+    return None if field is _ABSENT else field
 
 
 _ABSENT = object()
@@ -79,7 +79,7 @@ def content_of(config: dict[str, Json], result: Json) -> Json:
 def keys_of(config: dict[str, Json], mode: str, what: str = "a sink") -> list[str]:
     """Return the columns that identify a row, for upsert and merge. Raises ConfigError, which names ``what``."""
     value: Json = config.get("key") or config.get("keys") or []
-    keys = [str(one) for one in cast("list[Json]", value)] if isinstance(value, list) else [str(value)]
+    keys = [str(key) for key in cast("list[Json]", value)] if isinstance(value, list) else [str(value)]
     if mode in ("upsert", "merge") and not keys:
         raise ConfigError(f"{what} with mode {mode} needs key: the column that identifies a row")
     return keys

@@ -20,7 +20,7 @@ from noetl_temporal.machine.scope import Late, call_names, event_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.events import message_of
-from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.undefined import is_reported
 
 __all__ = ["OK", "StepExit", "Way", "add_deferred", "decide", "enter_region", "record_failure", "route"]
