@@ -19,7 +19,7 @@ from noetl_compiler.source import ScalarStyle
 __all__ = ["MappingNode", "Node", "ScalarNode", "SequenceNode", "plain", "value_of"]
 
 
-class ScalarNode(msgspec.Struct, frozen=True):
+class ScalarNode(msgspec.Struct, frozen=True, gc=False):
     """A scalar. ``text`` is its decoded text, ``value`` what YAML 1.1 makes of it; a key's value is its text.
 
     ``expressions`` has the place of every ``{{ }}`` and ``{% %}`` of the text, in order (source.expressions).
@@ -40,7 +40,7 @@ class ScalarNode(msgspec.Struct, frozen=True):
         return Span(first.line, first.col, last.end_line, last.end_col)
 
 
-class MappingNode(msgspec.Struct, frozen=True, eq=False):
+class MappingNode(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A mapping. Keys are unique scalars; merge keys (``<<``) are already merged."""
 
     entries: tuple[tuple[ScalarNode, Node], ...]
@@ -54,7 +54,7 @@ class MappingNode(msgspec.Struct, frozen=True, eq=False):
         return None
 
 
-class SequenceNode(msgspec.Struct, frozen=True, eq=False):
+class SequenceNode(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A sequence."""
 
     items: tuple[Node, ...]

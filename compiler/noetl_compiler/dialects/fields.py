@@ -75,13 +75,12 @@ class Fields:
 
     def scalar(self, *keys: str) -> ScalarNode | None:
         """Read a scalar field."""
-        return self._scalar(keys, "text")
+        return self._scalar(self.node_of(*keys), keys[0], "text")
 
-    def _scalar(self, keys: tuple[str, ...], expected: str) -> ScalarNode | None:
-        found = self.node_of(*keys)
+    def _scalar(self, found: Node | None, key: str, expected: str) -> ScalarNode | None:
         if found is None or isinstance(found, ScalarNode):
             return found
-        self._wrong_type(keys[0], found, expected)
+        self._wrong_type(key, found, expected)
         return None
 
     def text(self, *keys: str) -> str:
@@ -91,7 +90,10 @@ class Fields:
 
     def name(self, *keys: str) -> Name | None:
         """Read a name with its span."""
-        found = self.scalar(*keys)
+        found = self.node_of(*keys)
+        if found is None:
+            return None
+        found = self._scalar(found, keys[0], "text")
         return Name(found.text, found.span) if found and found.text else None
 
     def required_name(self, *keys: str, hint: str = "", mistaken: str = "") -> Name | None:
@@ -103,7 +105,7 @@ class Fields:
 
     def flag(self, *keys: str) -> bool | None:
         """Return a boolean."""
-        found = self._scalar(keys, "true or false")
+        found = self._scalar(self.node_of(*keys), keys[0], "true or false")
         if found is None or isinstance(found.value, bool):
             return found.value if found else None
         self._wrong_type(keys[0], found, "true or false")
@@ -111,7 +113,7 @@ class Fields:
 
     def number(self, *keys: str) -> float | None:
         """Return a number written as such."""
-        found = self._scalar(keys, "a number")
+        found = self._scalar(self.node_of(*keys), keys[0], "a number")
         if found is None:
             return None
         if isinstance(found.value, int | float) and not isinstance(found.value, bool):
@@ -121,7 +123,10 @@ class Fields:
 
     def choice(self, key: str, meanings: Mapping[str, Choice]) -> Choice | None:
         """Read one of several words; return its meaning."""
-        found = self.scalar(key)
+        node = self.node_of(key)
+        if node is None:
+            return None
+        found = self._scalar(node, key, "text")
         if found is None:
             return None
         if found.text not in meanings:
