@@ -87,11 +87,11 @@ def value_of(node: Node, pointer_base: str = "", *, literal: Collection[str] = (
 def _collect(node: Node, place: str, literal: Collection[str], templates: dict[str, Span]) -> None:
     if place in literal:
         return
-    if isinstance(node, MappingNode):
-        for key, item in node.entries:
-            _collect(item, pointer(place, key.text), literal, templates)
-    elif isinstance(node, SequenceNode):
-        for index, item in enumerate(node.items):
-            _collect(item, pointer(place, index), literal, templates)
-    elif span := node.template_span:
-        templates[place] = span
+    if isinstance(node, ScalarNode):
+        if span := node.template_span:
+            templates[place] = span
+        return
+    named = ((key.text, item) for key, item in node.entries) if isinstance(node, MappingNode) else enumerate(node.items)
+    for key, item in named:
+        if not isinstance(item, ScalarNode) or item.expressions:
+            _collect(item, pointer(place, key), literal, templates)

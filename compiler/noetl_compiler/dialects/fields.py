@@ -48,18 +48,15 @@ class Fields:
         if len(keys) == 1:
             keys = self._spellings.get(keys[0], keys)
         self._asked.update(keys)
-        entries = self._entries
+        found, first = None, ""
         for key in keys:
-            if key in entries:
-                break
-        else:  # the fast path, for nine out of ten fields
-            return None
-        if len(keys) == 1:
-            return self._present(key)
-        present = [key for key in keys if key in self]
-        for other in present[1:]:
-            self._conflict(present[0], other)
-        return entries[present[0]][1] if present else None
+            if key not in self._entries or (node := self._present(key)) is None:
+                continue
+            if found is None:
+                found, first = node, key
+            else:
+                self._conflict(first, key)
+        return found
 
     def lacks(self, *keys: str) -> bool:
         """Whether none of several fields is there. They count as requested."""
