@@ -86,6 +86,8 @@ def expressions(text: str) -> tuple[tuple[int, int], ...]:
     """Start and end offsets of every ``{{ }}`` and ``{% %}`` of a decoded text; an unclosed one ends with the
     text.
     """
+    if text.startswith("{{") and text.find("}}") == len(text) - 2 and "{" not in text[2:]:
+        return ((0, len(text)),)  # as most are: whatever is inside, it cannot end before
     found: list[tuple[int, int]] = []
     position = 0
     while opening := _COMMENT_OR_OPENING.search(text, position):

@@ -14,7 +14,10 @@ __all__ = ["at", "key_in", "pointer", "templates_in", "with_values_at"]
 
 def pointer(parent: str, key: str | int) -> str:
     """Return the JSON pointer of a key or index below ``parent``."""
-    return f"{parent}/{str(key).replace('~', '~0').replace('/', '~1')}"
+    token = str(key)
+    if "~" in token or "/" in token:
+        token = token.replace("~", "~0").replace("/", "~1")
+    return f"{parent}/{token}"
 
 
 def key_in(container: Json, token: str) -> str | int:
