@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable
@@ -87,3 +88,14 @@ def test_four_times_the_text_calls_four_times_as_many_functions(name: str) -> No
     """
     functions_called(SHAPES[name](20))
     assert functions_called(SHAPES[name](608)) < 4.3 * functions_called(SHAPES[name](152))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_compiling_leaves_nothing_to_the_garbage_collector(name: str) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        compile_text(SHAPES[name](20))
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -165,6 +165,7 @@ def test_what_would_cost_too_much_is_refused(name: str) -> None:
 
 def test_too_many_nodes_are_refused_where_they_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MAX_NODES", 1000)
+    monkeypatch.setattr(budget, "MAX_DENSE_NODES", 900)
     assert findings("[" + "\n1," * 999 + "]") == []
     assert findings("[" + "\n1," * 1000 + "]") == [("NT004", 1001, 1)]
 

@@ -162,7 +162,7 @@ def _read_steps(
             steps.append(step)
     if "workflow" not in fields:
         fields.missing("workflow")
-    elif not steps and not any(one.severity is Severity.ERROR for one in around.report.found):
+    elif not steps and not around.report.has_error_in(fields.span):
         fields.report.error(Code.MISSING_FIELD, fields.span, '"workflow" has no steps')
     return tuple(steps)
 
