@@ -275,7 +275,7 @@ class LoopWorkflow:
         while late := [fact for fact in self._host.unfed if isinstance(fact, Answered)]:
             self._performer.inbox.clear()
             for fact in late:
-                self._performer.messages.tell_playbook(self._machine.returned(fact))
+                self._performer.messages.notify_playbook(self._machine.returned(fact))
             await self._performer.settled()
 
     @workflow.signal(name=ANSWER_SIGNAL, description="The playbook's answer to a wait of this loop.")

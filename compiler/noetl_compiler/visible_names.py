@@ -25,6 +25,7 @@ from noetl_compiler.language.names import (
     LEASE,
     OUTCOME,
     PIPELINE,
+    ROW,
     RUN,
     SAVED,
     START,
@@ -220,7 +221,7 @@ class VisibleNames:
             tasks = _tasks(self._steps(use))
             names |= PIPELINE | {task.label.text for task in tasks} | (BEFORE if len(tasks) > 1 else _NONE)
         if use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_ARC, RenderedAt.ARC):
-            names |= OUTCOME.keys() | _beside_statements(use)
+            names |= OUTCOME.keys() | _names_in_sinks(use)
         if use.place is RenderedAt.AFTER and any(step.sinks for step in self._steps(use)):
             names |= SAVED
         if use.step is not None and use.step.name.text == self._final:
@@ -317,7 +318,8 @@ def _collected(task: Task | None) -> frozenset[str]:
     return frozenset(name for rule in rules if rule.body.collect for name in (rule.body.collect.into, "accumulated"))
 
 
-def _beside_statements(use: Use) -> frozenset[str]:
-    """``params`` in the statement of a sink."""
+def _names_in_sinks(use: Use) -> frozenset[str]:
+    """``params`` in the statement of a sink, ``row`` in its mapping."""
     sinks = use.task.sinks if use.task else use.step.sinks if use.step else ()
-    return frozenset({"params"} if any("statement" in names_in(sink.config) for sink in sinks) else ())
+    keys = {key for sink in sinks for key in names_in(sink.config)}
+    return frozenset(name for key, name in (("statement", "params"), ("mapping", ROW)) if key in keys)

@@ -39,12 +39,12 @@ class Suspension(msgspec.Struct, frozen=True):
         return f"{state}{f' ({self.reason})' if self.reason else ''}: {self.answer}"
 
 
-def suspensions_of(execution_id: int, found: OpenWaits) -> Iterator[Suspension]:
+def suspensions_of(execution_id: int, waits: OpenWaits) -> Iterator[Suspension]:
     """Yield the pause and the held steps that the run reports."""
-    if found.pause is not None:
-        yield _pause_suspension(execution_id, found.pause.by, found.pause.reason)
-    for one in found.held:
-        yield _hold_suspension(execution_id, one.run, one.message, iso(one.due))
+    if waits.pause is not None:
+        yield _pause_suspension(execution_id, waits.pause.by, waits.pause.reason)
+    for held in waits.held:
+        yield _hold_suspension(execution_id, held.run, held.message, iso(held.due))
 
 
 class SuspensionLines:
@@ -73,7 +73,7 @@ class SuspensionLines:
 
     def lines(self) -> list[str]:
         """Return one line for the pause, and one for each held step."""
-        return [one.line() for one in self._open.values()]
+        return [suspension.line() for suspension in self._open.values()]
 
 
 def _pause_suspension(execution_id: int, by: str, reason: str, answer: str = "") -> Suspension:

@@ -1,7 +1,7 @@
 """Shows the attempts of calls that are in progress, as the server reports pending activities (semantics.md 40).
 
 History has the attempts of a call when the call ends. Until then each heartbeat carries the records of those that have
-ended, and the server tells of the one that runs or waits. Calls that take longer than PATIENCE_SECONDS are looked at
+ended, and the server lists the one that runs or waits. Calls that take longer than PATIENCE_SECONDS are looked at
 regularly, and their attempts stand in noetl.running_attempt.
 """
 
@@ -111,11 +111,13 @@ class RunningCalls:
                 return []
             raise
         places = await self._places(run)
-        pending = [one for one in described.raw_description.pending_activities if one.activity_id in places]
-        found: list[Json] = []
-        for one in pending[:MAX_CALLS]:
-            found += _rows(places[one.activity_id], one, await self._details(one.heartbeat_details))
-        return found
+        pending = [
+            activity for activity in described.raw_description.pending_activities if activity.activity_id in places
+        ]
+        attempts: list[Json] = []
+        for activity in pending[:MAX_CALLS]:
+            attempts += _rows(places[activity.activity_id], activity, await self._details(activity.heartbeat_details))
+        return attempts
 
     async def _places(self, run: WorkflowRun) -> dict[str, dict[str, Json]]:
         """Return the places of the run's calls in progress, by their ids. An input never changes: it is read once."""

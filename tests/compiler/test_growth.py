@@ -18,7 +18,9 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x, path: x}\nw
 def chain(count: int, step: str) -> str:
     """Steps one after the other, ``#`` in each is its number."""
     steps = (step.replace("#", str(index)) + f", next: {{arcs: [{{step: s{index + 1}}}]}}}}" for index in range(count))
-    return HEAD + "".join(f"  - {{step: s{index}, {one}\n" for index, one in enumerate(steps)) + f"  - step: s{count}\n"
+    return (
+        HEAD + "".join(f"  - {{step: s{index}, {step}\n" for index, step in enumerate(steps)) + f"  - step: s{count}\n"
+    )
 
 
 def tasks(count: int) -> str:

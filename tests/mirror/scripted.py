@@ -15,7 +15,7 @@ import msgspec
 from temporalio import activity, workflow
 from temporalio.exceptions import ApplicationError
 
-from noetl_temporal.event_ids import DERIVED, event_id
+from noetl_temporal.event_ids import DERIVED, IdClock
 from noetl_temporal.mirror.payloads import as_list, as_map
 from noetl_temporal.trail import HEADER, Trail
 from tests.mirror.story import Story
@@ -32,7 +32,14 @@ def domain_event(type_: str, ordinal: int, status: str = "STARTED", **fields: An
     """A DomainEvent as JSON, of now."""
     at = time.time_ns() // 1_000_000
     assert ordinal < DERIVED
-    named = {"id": event_id(at, 0, ordinal), "at": at, "type": type_, "node": "fetch", "kind": "step", "status": status}
+    named = {
+        "id": IdClock(at, ordinal).next(at, slot=0),
+        "at": at,
+        "type": type_,
+        "node": "fetch",
+        "kind": "step",
+        "status": status,
+    }
     return {**named, **fields}
 
 
@@ -53,11 +60,13 @@ OPENING = (
 
 
 def closing(status: str = "completed") -> tuple[Json, ...]:
-    """With what a playbook ends that can tell its end."""
-    told = {"status": status.upper()}
+    """The last lines of a script whose playbook logs its own end."""
+    attributes = {"status": status.upper()}
     return (
-        stamped("", "workflow.finished", "workflow", "workflow", parent="workflow", ends="workflow", **told),
-        stamped("", f"playbook.{status}", "tests/scripted", "playbook", parent="playbook", ends="playbook", **told),
+        stamped("", "workflow.finished", "workflow", "workflow", parent="workflow", ends="workflow", **attributes),
+        stamped(
+            "", f"playbook.{status}", "tests/scripted", "playbook", parent="playbook", ends="playbook", **attributes
+        ),
     )
 
 
@@ -76,7 +85,7 @@ def playbook(execution_id: int, *script: Json, **fields: Any) -> Json:
 
 
 def call(execution_id: int, parent: int | str, answer: Json, trail: tuple[Json, ...] = (), **fields: Any) -> Json:
-    """The script's line that calls a tool which answers as told."""
+    """The script's line that calls a tool with a given answer."""
     named = {"id": "fetch/1:page:1", "key": f"{execution_id}/k", "step": "fetch", "task": "page", "kind": "http"}
     config = {"url": "http://x", "headers": {"Authorization": "hush"}}
     given = {**named, "event_id": parent, "config": config, **fields}
@@ -98,9 +107,11 @@ async def http(_: Json, answer: Json) -> Any:
 
 def _dated(value: Any, now: int) -> Any:
     if (items := as_list(value)) is not None:
-        return [_dated(one, now) for one in items]
+        return [_dated(item, now) for item in items]
     if (fields := as_map(value)) is not None:
-        return {key: one + now if key in ("started", "ended") else _dated(one, now) for key, one in fields.items()}
+        return {
+            key: value + now if key in ("started", "ended") else _dated(value, now) for key, value in fields.items()
+        }
     return value
 
 
