@@ -25,15 +25,16 @@ QUEUE = "mirror-tests"
 MENDED = threading.Event()
 """While it is not set, a workflow task that comes to a ``crash`` fails."""
 
+BEGAN = time.time_ns() // 1_000_000
+
 Json = dict[str, Any]
 
 
 def domain_event(type_: str, ordinal: int, status: str = "STARTED", **fields: Any) -> Json:
-    """A DomainEvent as JSON, of now."""
-    at = time.time_ns() // 1_000_000
+    """A DomainEvent as JSON. All have the time BEGAN, so that only ``ordinal`` orders them, not when they are made."""
     assert ordinal < DERIVED
-    named = {"id": event_id(at, 0, ordinal), "at": at, "type": type_, "node": "fetch", "kind": "step", "status": status}
-    return {**named, **fields}
+    named = {"id": event_id(BEGAN, 0, ordinal), "at": BEGAN, "type": type_, "node": "fetch", "kind": "step"}
+    return {**named, "status": status, **fields}
 
 
 def stamped(name: str, type_: str, node: str, kind: str, status: str = "STARTED", **fields: Any) -> Json:
