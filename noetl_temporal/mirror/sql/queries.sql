@@ -343,10 +343,10 @@ WHERE c.execution_id = $1 AND c.workflow_type = 'noetl.playbook'
 ORDER BY h.event_time DESC, c.run_id DESC LIMIT 1
 
 -- name: steps
--- What is known of each step: its last run, and counts over all, where a call of which no attempt has ended counts as
+-- What is known of each step: the status of its last run, and times and counts over all, where a call of which no attempt has ended counts as
 -- one; without what resets superseded. No group holds its rows, so that a million of them are counted without sorting.
 WITH standing AS NOT MATERIALIZED (
-    SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, meta, created_at
+    SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, meta, created_at, duration
     FROM noetl.event e
     WHERE execution_id = $1 AND (node_type IN ('step', 'loop', 'iteration') OR meta ? 'step')
       AND NOT EXISTS (
@@ -364,6 +364,11 @@ WITH standing AS NOT MATERIALIZED (
            min(event_id) AS first_id,
            max(event_id) FILTER (WHERE node_type = 'step' AND event_type ~ '^step\.') AS last_id,
            max(event_id) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled')) AS end_id,
+           round(least(
+               sum(duration) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled')),
+               extract(epoch FROM max(created_at) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled'))
+                                  - min(created_at) FILTER (WHERE event_type = 'step.started'))
+           )::numeric, 3)::float8 AS duration_seconds,
            count(*) FILTER (WHERE event_type = 'step.started') AS runs,
            count(*) FILTER (WHERE event_type IN ('wait.started', 'approval.requested'))
                > count(*) FILTER (WHERE event_type IN ('wait.done', 'wait.timed_out', 'wait.cancelled', 'approval.decided')) AS is_waiting,
@@ -382,7 +387,7 @@ WITH standing AS NOT MATERIALIZED (
 SELECT step,
        started_at,
        (SELECT e.status FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, last_id)) AS status,
-       (SELECT e.duration FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS duration_seconds,
+       duration_seconds,
        (SELECT e.error FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS error,
        runs, reused, is_waiting, coalesce(attempts, 0) AS attempts, retries, pages, iterations_total, iterations_ended, iterations_failed
 FROM counted LEFT JOIN calls USING (step)
