@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 from temporalio import activity, workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from noetl_temporal.event_ids import DERIVED, event_id
@@ -86,14 +88,18 @@ def call(execution_id: int, parent: int | str, answer: Json, trail: tuple[Json, 
 
 @activity.defn(name="noetl.http")
 async def http(_: Json, answer: Json) -> Any:
-    """Report, raise, or beat once and be lost. Times in the answer are milliseconds since the call began."""
+    """Report after some ``seconds``, raise, or beat once and be lost. Times in the answer are milliseconds since the
+    call began. What an ``unreadable`` call beats can be read by nobody.
+    """
     answer = _dated(answer, time.time_ns() // 1_000_000)
     if "raise" in answer:
         raise ApplicationError(answer["raise"], type="broken", non_retryable=True)
     if "beat" in answer:
         activity.heartbeat({"records": answer["beat"]})
         await asyncio.sleep(60)
-    await asyncio.sleep(0.15)
+    if answer.get("unreadable"):
+        activity.heartbeat(RawValue(Payload(metadata={"encoding": b"binary/unknown"}, data=b"?")))
+    await asyncio.sleep(answer.get("seconds", 0.15))
     return answer.get("report")
 
 
