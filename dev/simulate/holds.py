@@ -47,7 +47,8 @@ def _as_decided(tale: Tale) -> None:
     for turn in tale.turns:
         fact: Any = turn.fact
         if isinstance(fact, Answered) and fact.answer.decision is not None:
-            decided.setdefault(fact.wait_id.removesuffix(":hold"), fact.answer.decision.action)
+            for wait_id in fact.wait_ids:
+                decided.setdefault(wait_id.removesuffix(":hold"), fact.answer.decision.action)
         elif isinstance(fact, CancelRequested | LimitReached):
             return
         for event in (one.event for one in turn.commands if isinstance(one, Emit)):
@@ -86,7 +87,7 @@ def _timeouts_wait(main: Tale) -> None:
             held = {one for one in held if not one.startswith(f"{fact.chunk_id} ")}
         for command in turn.commands:
             if isinstance(command, AnswerWait):
-                held.discard(f"{command.chunk_id} {command.wait_id}")
+                held.difference_update(f"{command.chunk_id} {wait_id}" for wait_id in command.wait_ids)
             elif isinstance(command, Emit) and command.event.type == "step.held":
                 held.add(command.event.meta["step_run_id"])
             elif isinstance(command, Emit) and command.event.type == "step.released":

@@ -15,7 +15,7 @@ _BY_WEIGHT: tuple[StepStatus, ...] = ("running", "skipped", "completed", "cancel
 
 
 class TimeSpent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The time of the runs of a step in milliseconds: their sum, and the first start and the last end since the epoch."""
+    """The time of the runs of a step in milliseconds: their sum, their first start and their last end."""
 
     total: int = 0
     since: int = 0
@@ -42,8 +42,8 @@ class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
     """The sum over the runs of a step inside a loop over steps.
 
     ``status`` is the most severe of the last runs of all iterations. ``attempts``, the ``retries`` among them, the
-    ``iterations`` of its own loops ({total, success, failed, skipped}) are sums. All runs were ``reused`` where those of
-    an earlier run were.
+    ``iterations`` of its own loops ({total, success, failed, skipped}) are sums. All runs were ``reused`` where those
+    of an earlier run were.
     """
 
     status: StepStatus

@@ -53,7 +53,7 @@ from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.plan import StepPlan
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.matching import may_wait
-from noetl_temporal.machine.waits.wait import Wait
+from noetl_temporal.machine.waits.wait import Answer, Wait
 from noetl_temporal.shortening import abridged
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         self._region = region_of(input_)
         self.report: ChunkReport | None = None
         self._plan = StepPlan(input_.step)
+        self._has_stale_deadlines = False
         super().__init__(machine_state, input_.source.file, limit)
 
     def _set_state(self, state: LoopState) -> None:
@@ -115,17 +116,25 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     def _take(self, event: Event) -> None:
         match event:
-            case Answered(_, wait_id, answer) if wait_id in self.state.waits:
-                wait = self.state.waits[wait_id]
-                self._with_run(wait.run)._answered(wait, answer)
-            case Answered():
-                self._journal.send(self.returned(event))
+            case Answered(_, wait_ids, answer):
+                for wait_id in wait_ids:
+                    self._take_answer(wait_id, answer)
             case _:
                 super()._take(event)
 
-    def returned(self, late: Answered) -> CloseWait:
-        """The message to the playbook that an answer came too late for its wait."""
-        return CloseWait(f"{self.input.chunk_id} {late.wait_id}", returned=late.answer.signal)
+    def _take_answer(self, wait_id: str, answer: Answer) -> None:
+        wait = self.state.waits.get(wait_id)
+        if wait is not None:
+            self._with_run(wait.run)._answered(wait, answer)
+        else:
+            self._journal.send(self._returned(wait_id, answer))
+
+    def returned(self, late: Answered) -> list[CloseWait]:
+        """The messages to the playbook that an answer came too late for its waits."""
+        return [self._returned(wait_id, late.answer) for wait_id in late.wait_ids]
+
+    def _returned(self, wait_id: str, answer: Answer) -> CloseWait:
+        return CloseWait(f"{self.input.chunk_id} {wait_id}", returned=answer.signal)
 
     def _resume(self, event: Resumed) -> None:
         """Messages sent while the previous run ended may be lost: every wait is reported to the playbook again."""
@@ -146,6 +155,12 @@ class LoopMachine(Engine[LoopState, Iteration]):
         if self.state.stop is None:
             self.state.failure = error_outcome("too_large", event.message)
             self._stop("limit", event.message)
+
+    def _settle(self) -> None:
+        super()._settle()
+        if self._has_stale_deadlines and self.state.phase == "running":
+            self._has_stale_deadlines = False
+            self._adjust_deadlines()
 
     # ---- iterations -----------------------------------------------------------------------------------------------
 
@@ -423,8 +438,8 @@ class LoopMachine(Engine[LoopState, Iteration]):
         return self._journal.within({name: ids[name] for name in ids if name != "step"})
 
     def adjust_deadlines(self) -> None:
-        """Suspend and resume the deadlines of this workflow."""
-        self._adjust_deadlines()
+        """Suspend and resume the deadlines of this workflow, when the fact was applied: one may end many holds."""
+        self._has_stale_deadlines = True
 
     def wait_opened(self, wait: Wait) -> None:
         """A step of a region waits."""
