@@ -96,17 +96,17 @@ async def _calls_in_flight(
     ids = deque([workflow_id])
     while ids:
         try:
-            found = (await client.get_workflow_handle(ids.popleft()).describe()).raw_description
+            description = (await client.get_workflow_handle(ids.popleft()).describe()).raw_description
         except RPCError as error:
             _ignore_ended(error)
             continue
-        if _is_detached(found):
+        if _is_detached(description):
             continue
-        ids += [child.workflow_id for child in found.pending_children]
-        for call in found.pending_activities:
-            yield found.workflow_execution_info.execution, call
+        ids += [child.workflow_id for child in description.pending_children]
+        for call in description.pending_activities:
+            yield description.workflow_execution_info.execution, call
 
 
-def _is_detached(found: DescribeWorkflowExecutionResponse) -> bool:
+def _is_detached(description: DescribeWorkflowExecutionResponse) -> bool:
     """Whether its caller does not wait for it."""
-    return DETACHED_MEMO in found.workflow_execution_info.memo.fields
+    return DETACHED_MEMO in description.workflow_execution_info.memo.fields

@@ -119,7 +119,7 @@ class PlaybookSchedules:
     async def follow(self, registered: Iterable[Registered]) -> Sequence[MovedSchedule]:
         """Move the schedules that follow the paths of these, and are behind, to the newest versions."""
         moved: dict[str, MovedSchedule] = {}
-        for path in sorted({one.entry.path for one in registered}):
+        for path in sorted({playbook.entry.path for playbook in registered}):
             entry = await self._preparation.catalog.get(path)
             is_newest = False
             while not is_newest:  # else who registers at the same time may be overtaken by an older version
@@ -129,9 +129,13 @@ class PlaybookSchedules:
         return [*moved.values()]
 
     async def _moved_to(self, entry: CatalogEntry) -> Mapping[str, MovedSchedule]:
-        behind = [one for one in await self._temporal.all(entry.path) if one.follows and one.version < entry.version]
-        tried = [await self._moved(one, entry) for one in behind]
-        return {one.schedule: one for one in tried if one is not None}
+        behind = [
+            schedule
+            for schedule in await self._temporal.all(entry.path)
+            if schedule.follows and schedule.version < entry.version
+        ]
+        tried = [await self._moved(schedule, entry) for schedule in behind]
+        return {move.schedule: move for move in tried if move is not None}
 
     async def _moved(self, schedule: PlaybookSchedule, entry: CatalogEntry) -> MovedSchedule | None:
         """Return how the schedule was moved; None if another client has moved it."""

@@ -35,6 +35,6 @@ def _stays(kind: type[msgspec.Struct]) -> bool:
 
 
 def _subclasses(kind: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
-    for one in kind.__subclasses__():
-        yield one
-        yield from _subclasses(one)
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)

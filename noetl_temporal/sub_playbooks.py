@@ -129,20 +129,20 @@ class SubPlaybooks:
         if self._caller.depth >= CALL_DEPTH:
             message = f"playbooks call each other more than {CALL_DEPTH} deep here, so {path!r} is not called"
             raise _CannotCallError(error_outcome("budget", message))
-        found = self._caller.calls.find(self._caller.digest, path, version)
-        if found is None:
+        playbook = self._caller.calls.find(self._caller.digest, path, version)
+        if playbook is None:
             named = f"{path!r}{f' in version {version!r}' if version else ''}"
             hint = nearest(path, self._caller.calls.paths)
             message = f"no playbook {named} was submitted with this run{f': {hint}' if hint else ''}"
             raise _CannotCallError(error_outcome("not_found", message))
-        if problem := self._caller.calls.problems.get(found.graph.digest):
+        if problem := self._caller.calls.problems.get(playbook.graph.digest):
             raise _CannotCallError(error_outcome("config", f"the playbook {path!r} cannot run here: {problem}"))
         step = _return_step(call)
-        if step and step not in found.graph.steps:
-            hint = nearest(step, found.graph.steps)
+        if step and step not in playbook.graph.steps:
+            hint = nearest(step, playbook.graph.steps)
             message = f"the playbook {path!r} has no step {step!r} to return{f': {hint}' if hint else ''}"
             raise _CannotCallError(error_outcome("config", message))
-        return found
+        return playbook
 
     def _input(self, call: ToolCall, playbook: PinnedPlaybook) -> RunInput:
         """The input of the child workflow. Its request is the input of the call."""

@@ -31,7 +31,7 @@ class WaitMessages:
         self._unsent: set[asyncio.Task[None]] = set()
         self._latest: dict[tuple[str, str], asyncio.Task[None]] = {}
 
-    def tell_playbook(self, command: OpenWait | CloseWait) -> None:
+    def notify_playbook(self, command: OpenWait | CloseWait) -> None:
         """Send a message from a chunk to its playbook; ignored if the playbook has ended."""
         parent = workflow.info().parent
         if parent is None:
@@ -42,13 +42,13 @@ class WaitMessages:
             closed = ClosedWait(command.wait_id, command.is_answered, command.returned)
             self._send(parent.workflow_id, [command.wait_id], CLOSE_SIGNAL, closed)
 
-    def tell_chunk(self, command: AnswerWait, workflow_id: str) -> None:
+    def send_answer(self, command: AnswerWait, workflow_id: str) -> None:
         """Send an answer from a playbook to a chunk; it is returned if the chunk has ended."""
         outer_ids = [f"{command.chunk_id} {wait_id}" for wait_id in command.wait_ids]
         back = [WaitClosed(self._now(), wait_id, returned=command.answer.signal) for wait_id in outer_ids]
         self._send(workflow_id, command.wait_ids, ANSWER_SIGNAL, HandedAnswer(command.wait_ids, command.answer), back)
 
-    def tell_paused(self, workflow_id: str, notice: PauseNotice) -> None:
+    def send_pause(self, workflow_id: str, notice: PauseNotice) -> None:
         """Send a pause to a chunk or a called playbook; ignored if it has ended."""
         self._send(workflow_id, [PAUSE_SIGNAL], PAUSE_SIGNAL, notice)
 

@@ -276,7 +276,7 @@ class LoopWorkflow:
             self._performer.inbox.clear()
             for fact in late:
                 for message in self._machine.returned(fact):
-                    self._performer.messages.tell_playbook(message)
+                    self._performer.messages.notify_playbook(message)
             await self._performer.settled()
 
     @workflow.signal(name=ANSWER_SIGNAL, description="The playbook's answer to a wait of this loop.")

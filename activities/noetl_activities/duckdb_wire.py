@@ -153,5 +153,5 @@ def read_frame(file: BinaryIO) -> ToProcess | None:
     if len(head) < 4:
         return None
     body = file.read(size_of(head))
-    found: ToProcess = msgspec.json.decode(body, type=ToProcess)
-    return found
+    frame: ToProcess = msgspec.json.decode(body, type=ToProcess)
+    return frame

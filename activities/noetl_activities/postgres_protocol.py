@@ -103,8 +103,8 @@ class LoginWatch:
 
 
 def _rounds(message: bytes) -> int:
-    found = _ROUNDS.search(message)
-    return 0 if found is None else int(found[1].lstrip(b"0")[:10] or 0)
+    match = _ROUNDS.search(message)
+    return 0 if match is None else int(match[1].lstrip(b"0")[:10] or 0)
 
 
 def _refused(request: int) -> str:

@@ -48,7 +48,10 @@ class MappingNode(msgspec.Struct, frozen=True, eq=False):
 
     def get(self, key: str) -> Node | None:
         """Return the node of a key, None when the key is absent."""
-        return next((node for name, node in self.entries if name.text == key), None)
+        for name, node in self.entries:
+            if name.text == key:
+                return node
+        return None
 
 
 class SequenceNode(msgspec.Struct, frozen=True, eq=False):

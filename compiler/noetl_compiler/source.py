@@ -118,10 +118,12 @@ def expression_spans(source: SourceFile, span: Span, text: str, style: ScalarSty
     text writes a brace by an escape.
     """
     places = expressions(text)
+    before = _QUOTES.get(style)
+    if before is not None and span.line == span.end_line and span.end_col - span.col == len(text) + 2 * before:
+        # without line breaks and escapes, which would make the raw text longer, both texts are the same
+        return tuple(_shifted(span, before + begin, before + end) for begin, end in places)
     start = source.offset(span.line, span.col)
     raw = source.text[start : source.offset(span.end_line, span.end_col)]
-    if (before := _QUOTES.get(style)) is not None and raw[before : len(raw) - before] == text:
-        return tuple(_shifted(span, before + begin, before + end) for begin, end in places)
     skip = raw.find("\n") + 1 if style in ("literal", "folded") else 0  # the header line may have a comment
     openings = _pairs(_OPENING, text, raw, skip)
     closings = _pairs(_CLOSING, text, raw, skip)

@@ -54,7 +54,7 @@ async def loop_times(dsn: str, execution_id: int) -> tuple[datetime | None, date
 async def judged(
     addresses: Addresses, execution_id: int, items: int, calls: dict[str, int], named: Named, *, framed: bool
 ) -> Verdict:
-    """``calls``: query string -> how often the service was asked. The log of ``framed`` items need not tell of each."""
+    """``calls``: query string -> how often the service was called. The log of ``framed`` items need not have each."""
     stored = await stored_rows(addresses.playbooks, execution_id)
     connection = await asyncpg.connect(addresses.postgres)
     try:
@@ -63,34 +63,40 @@ async def judged(
         attempts = await _attempts(connection, execution_id)
     finally:
         await connection.close()
-    asked = calls_by_item(calls, execution_id)
+    calls_of_item = calls_by_item(calls, execution_id)
     lost = sum(count for (_, how), count in attempts.items() if how not in REPORTED)
     verdict = Verdict(
-        execution_id, str(status), stored.total(), len(failed), asked.total(), lost, failures=Counter(failed.values())
+        execution_id,
+        str(status),
+        stored.total(),
+        len(failed),
+        calls_of_item.total(),
+        lost,
+        failures=Counter(failed.values()),
     )
     for item in range(items):
         verdict.wrong += _wrong(item, stored, failed, attempts)
-        unknown = asked[item] - sum(count for (of, _), count in attempts.items() if of == item)
+        unknown = calls_of_item[item] - sum(count for (of, _), count in attempts.items() if of == item)
         verdict.again += max(0, unknown) * framed
         if unknown > 0 and not framed:
             verdict.wrong.append(
-                f"item {item} was called {asked[item]} times, {unknown} more than the log has attempts"
+                f"item {item} was called {calls_of_item[item]} times, {unknown} more than the log has attempts"
             )
-        if asked[item] > named.calls.get(item, asked[item]):
+        if calls_of_item[item] > named.calls.get(item, calls_of_item[item]):
             verdict.wrong.append(f"item {item} was called again after a heartbeat had named it")
     verdict.named = len(named.calls)
     return verdict
 
 
 def _wrong(item: int, stored: Counter[int], failed: dict[int, str], attempts: Counter[tuple[int, str]]) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     if stored[item] > 1:
-        found.append(f"item {item} has {stored[item]} rows")
+        problems.append(f"item {item} has {stored[item]} rows")
     if stored[item] == 0 and item not in failed:
-        found.append(f"item {item} has no row and no recorded failure")
+        problems.append(f"item {item} has no row and no recorded failure")
     if attempts[item, "ok"] > 1:
-        found.append(f"item {item} was called again after it had reported")
-    return found
+        problems.append(f"item {item} was called again after it had reported")
+    return problems
 
 
 async def stored_rows(dsn: str, execution_id: int) -> Counter[int]:

@@ -41,8 +41,8 @@ class Answers:
             "wait": chance.choice((0.1, 1, "2s")),
             "items": [chance.randint(0, 9)] * chance.randint(0, 3),
         }
-        found: Any = chance.choice(ODD_RESULTS) if not quiet and chance.random() < self.odd else body
-        return _ok(kind, found)
+        result: Any = chance.choice(ODD_RESULTS) if not quiet and chance.random() < self.odd else body
+        return _ok(kind, result)
 
 
 def _ok(kind: str, body: Any) -> PlainOutcome:

@@ -74,7 +74,7 @@ def _v10(chance: Chance) -> dict[str, Any]:
 
 
 def _framed(chance: Chance) -> dict[str, Any]:
-    """A framed loop whose story depends on no time, so that it can be compared with the same loop unframed."""
+    """A framed loop whose run_trace depends on no time, so that it can be compared with the same loop unframed."""
     chance.odd = 0.0
     made = tasks(chance, ["t0", "t1"][: chance.number(1, 2)], bounded=False)
     _let_repeat(made)

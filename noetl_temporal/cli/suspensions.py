@@ -47,18 +47,18 @@ def lines_of(suspensions: Sequence[Suspension], held_count: int = 0) -> Iterator
     """Yield a line for each, up to MOST_LINES, and one about the others. ``held_count`` is the number of held runs, if
     not all are listed.
     """
-    yield from (one.line() for one in suspensions[:MOST_LINES])
+    yield from (suspension.line() for suspension in suspensions[:MOST_LINES])
     more = max(len(suspensions), held_count) - MOST_LINES
     if more > 0:
         yield f"more steps are held: {suspensions[-1].answer_all} ({more:,} more)"
 
 
-def suspensions_of(execution_id: int, found: OpenWaits) -> Iterator[Suspension]:
+def suspensions_of(execution_id: int, waits: OpenWaits) -> Iterator[Suspension]:
     """Yield the pause and the held steps that the run reports."""
-    if found.pause is not None:
-        yield _pause_suspension(execution_id, found.pause.by, found.pause.reason)
-    for one in found.held:
-        yield _hold_suspension(execution_id, one.run, one.message, iso(one.due))
+    if waits.pause is not None:
+        yield _pause_suspension(execution_id, waits.pause.by, waits.pause.reason)
+    for held in waits.held:
+        yield _hold_suspension(execution_id, held.run, held.message, iso(held.due))
 
 
 class SuspensionLines:

@@ -19,15 +19,15 @@ _OURS = ("meta", "context")
 
 def with_text_ids(fields: Mapping[str, Json]) -> dict[str, Json]:
     """Return the fields of an account or a row, in which ids are texts."""
-    found = {name: str(value) if _is_id(name, value) else value for name, value in fields.items()}
+    converted = {name: str(value) if _is_id(name, value) else value for name, value in fields.items()}
     for name in _OURS:
-        inner = found.get(name)
+        inner = converted.get(name)
         if isinstance(inner, dict):
-            found[name] = {
+            converted[name] = {
                 key: str(value) if _is_id(key, value) and abs(value) > _EXACT else value
                 for key, value in cast("dict[str, Json]", inner).items()
             }
-    return found
+    return converted
 
 
 def _is_id(name: str, value: Json) -> bool:

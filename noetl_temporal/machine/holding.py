@@ -21,7 +21,7 @@ from noetl_temporal.machine.state import Held, StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.exits import leave_to_next_run
 from noetl_temporal.machine.steps.holds import begin_hold, end_hold, forgive, hold_id, result_given, wait_for_decision
-from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.waits.answering import Answering
 from noetl_temporal.machine.waits.refusals import is_repeated, remember
 from noetl_temporal.machine.waits.wait import Answer, HeldDecision, Wait

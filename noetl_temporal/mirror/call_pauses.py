@@ -14,7 +14,7 @@ from typing import NamedTuple
 import asyncpg
 import msgspec
 
-from noetl_temporal.event_ids import DERIVED, OBSERVED_SLOT, event_id, millisecond_of
+from noetl_temporal.event_ids import DERIVED, OBSERVED_SLOT, IdClock, millisecond_of
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.event_row import EventRow
@@ -71,7 +71,8 @@ async def restore_pauses(connection: Connection) -> None:
 
 async def _free_id(connection: Connection, execution_id: int, at: datetime, above: int) -> int:
     """Return the id of a row of this time, above its parent; the execution is locked."""
-    first = event_id(max(_milliseconds(at), millisecond_of(above)), OBSERVED_SLOT, DERIVED)
+    ms = max(_milliseconds(at), millisecond_of(above))
+    first = IdClock(ms).next(ms, OBSERVED_SLOT, DERIVED)
     return int(await connection.fetchval(sql.query("free_call_pause_id"), execution_id, first, first + DERIVED - 1))
 
 

@@ -42,11 +42,11 @@ async def rebuild(dsn: str, converter: DataConverter = DataConverter.default) ->
 async def _derive(store: Store, connection: Connection, run: WorkflowRun) -> None:
     state, position = None, 0
     while True:
-        found = await connection.fetch(sql.query("history_after"), *run[:3], position, BATCH)
-        events = [from_row(record["proto"]) for record in found]
+        history_events = await connection.fetch(sql.query("history_after"), *run[:3], position, BATCH)
+        events = [from_row(record["proto"]) for record in history_events]
         if not events:
             break
         state = await store.add_rows(connection, run, state, events)
         position = events[-1].event_id
     if state is not None:
-        await store.keep(connection, run, state)
+        await store.save_state(connection, run, state)

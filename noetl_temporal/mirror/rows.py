@@ -6,7 +6,7 @@ rows that they add. There are two kinds of rows:
 * domain events, which the interpreter wrote and which travel through history (the trail): in the header of the
   activity or child that was started next, where there are many in a marker, at the run's end in its result, failure or
   memo, at continue-as-new in its input;
-* derived rows, which nobody wrote: the attempts of a tool call, and the end of a run that could not tell its own.
+* derived rows, which nobody wrote: the attempts of a tool call, and the end of a run that could not log its own.
 
 The items of a frame have both kinds in the segments that its activity stored (frames.py).
 
@@ -90,9 +90,9 @@ def _workload(given: dict[str, Json]) -> dict[str, Json]:
     size.
     """
     kept: dict[str, dict[str, Json]] = given.get("kept", {})
-    sizes = {name: {"_truncated": True, "_size": one.get("bytes", 0)} for name, one in kept.items()}
-    found = sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})})
-    return {**found, **{name: size for name, size in sizes.items() if name in found}}
+    sizes = {name: {"_truncated": True, "_size": value.get("bytes", 0)} for name, value in kept.items()}
+    workload = sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})})
+    return {**workload, **{name: size for name, size in sizes.items() if name in workload}}
 
 
 def needs(events: Iterable[HistoryEvent]) -> set[int]:

@@ -1,7 +1,7 @@
 """Shows the attempts of calls that are in progress, as the server reports pending activities (semantics.md 40).
 
 History has the attempts of a call when the call ends. Until then each heartbeat carries the records of those that have
-ended, and the server tells of the one that runs or waits. Calls that take longer than PATIENCE_SECONDS are looked at
+ended, and the server lists the one that runs or waits. Calls that take longer than PATIENCE_SECONDS are looked at
 regularly, and their attempts stand in noetl.running_attempt.
 """
 
@@ -163,12 +163,14 @@ class RunningCalls:
                 return seen
             raise
         places = await self._places(run)
-        pending = [one for one in described.raw_description.pending_activities if one.activity_id in places]
-        for one in pending[:MAX_CALLS]:
-            place = places[one.activity_id]
-            seen.attempts.extend(_rows(place, one, await self._details(one.heartbeat_details)))
-            if (pause := one.pause_info.manual) and one.paused and pause.reason != PAUSE_REASON:
-                at = one.pause_info.pause_time.ToDatetime(UTC)
+        pending = [
+            activity for activity in described.raw_description.pending_activities if activity.activity_id in places
+        ]
+        for activity in pending[:MAX_CALLS]:
+            place, pause = places[activity.activity_id], activity.pause_info.manual
+            seen.attempts.extend(_rows(place, activity, await self._details(activity.heartbeat_details)))
+            if activity.paused and pause.reason != PAUSE_REASON:
+                at = activity.pause_info.pause_time.ToDatetime(UTC)
                 seen.pauses.append(CallPause(place, at, pause.identity, pause.reason))
         return seen
 

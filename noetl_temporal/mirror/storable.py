@@ -25,8 +25,8 @@ def storable(json: bytes) -> bytes:
     return _ESCAPE.sub(_replace_nul, json) if b"\\u" in json else json
 
 
-def _replace_nul(found: re.Match[bytes]) -> bytes:
-    return found["kept"] or rb"\ufffd"
+def _replace_nul(match: re.Match[bytes]) -> bytes:
+    return match["kept"] or rb"\ufffd"
 
 
 def storable_text(text: str) -> str:

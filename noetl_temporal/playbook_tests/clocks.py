@@ -56,16 +56,16 @@ class Clocks:
 
     async def read(self) -> list[WorkflowClock]:
         """Return the clocks of its open workflows, the playbook's first; empty when it has ended."""
-        found: list[WorkflowClock] = []
+        clocks: list[WorkflowClock] = []
         pending = [self._id]
         while pending:
             clock = await self._of(pending.pop(0))
             if clock is not None:
-                found.append(clock)
+                clocks.append(clock)
                 pending += clock.children
-            elif not found:
+            elif not clocks:
                 return []
-        return found
+        return clocks
 
     async def _of(self, workflow_id: str) -> WorkflowClock | None:
         """Return the clock of a workflow; None if it has ended. One that its parent is about to start counts as
@@ -83,11 +83,11 @@ class Clocks:
             return None
         waiting = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
         calls = len(raw.pending_activities)
-        running = sum(one.state != waiting or one.attempt == 1 for one in raw.pending_activities)
+        running = sum(activity.state != waiting or activity.attempt == 1 for activity in raw.pending_activities)
         extended = raw.workflow_extended_info
         skipping = extended.time_skipping_info if extended.HasField("time_skipping_info") else None
         now = skipping.current_time.ToDatetime(UTC) if skipping else datetime.now(UTC)
-        children = tuple(one.workflow_id for one in raw.pending_children)
+        children = tuple(child.workflow_id for child in raw.pending_children)
         at_work = raw.HasField("pending_workflow_task")
         moves = skipping is not None and skipping.effective_config.enabled
         events = described.history_length - self._caused[workflow_id]
@@ -97,7 +97,7 @@ class Clocks:
         """Move the first clock that can move to its next timer, the one that is behind first; no clock beyond
         ``until``. Whether one has moved.
         """
-        for clock in sorted(clocks, key=lambda one: one.now):
+        for clock in sorted(clocks, key=lambda clock: clock.now):
             is_there = until is not None and clock.now >= until
             if clock.running or clock.children or is_there:
                 continue

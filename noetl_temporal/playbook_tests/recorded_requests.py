@@ -59,13 +59,13 @@ async def recorded_requests(
         if (reason := await _cancel_reason(event, converter)) is not None:
             keys = _without_empty({"do": "cancel", "reason": reason})
             yield RecordedRequest(event.event_id, event.event_time.ToMilliseconds(), keys)
-        asked = event.workflow_execution_update_accepted_event_attributes.accepted_request.input
-        kind = _KINDS.get(asked.name)
-        if kind is None or not asked.args.payloads:
+        payloads = event.workflow_execution_update_accepted_event_attributes.accepted_request.input
+        kind = _KINDS.get(payloads.name)
+        if kind is None or not payloads.args.payloads:
             continue
-        [request] = await converter.decode(asked.args.payloads[:1], [kind])
+        [request] = await converter.decode(payloads.args.payloads[:1], [kind])
         count = await _held_runs(history, request, converter) if isinstance(request, HeldRequest) and request.all else 1
-        keys = _keys(asked.name, request, graph)
+        keys = _keys(payloads.name, request, graph)
         yield RecordedRequest(request.id, event.event_time.ToMilliseconds(), keys, count)
 
 
@@ -92,20 +92,20 @@ async def _cancel_reason(event: HistoryEvent, converter: DataConverter) -> str |
 
 
 def _keys(update: str, request: Any, graph: Graph) -> dict[str, Json]:
-    found: dict[str, Json]
+    keys: dict[str, Json]
     match request:
         case SignalRequest():
             signal = request.signal
             return _without_empty({"do": "signal", "name": signal.name, "key": signal.key, "data": signal.data})
         case DecisionRequest():
-            found = {"do": "approve" if request.approved else "reject", **_place(request.wait_id, graph)}
-            return _without_empty({**found, "by": request.by, "reason": request.reason, "form": request.form})
+            keys = {"do": "approve" if request.approved else "reject", **_place(request.wait_id, graph)}
+            return _without_empty({**keys, "by": request.by, "reason": request.reason, "form": request.form})
         case HeldRequest():
             data = request.data if update == SKIP_UPDATE else None
-            found = {"do": update, **held_place(request.step, graph), "data": data}
+            keys = {"do": update, **held_place(request.step, graph), "data": data}
         case _:
-            found = {"do": update}
-    return _without_empty({**found, "by": request.by, "reason": request.reason})
+            keys = {"do": update}
+    return _without_empty({**keys, "by": request.by, "reason": request.reason})
 
 
 def _place(wait_id: str, graph: Graph) -> dict[str, Json]:
@@ -123,8 +123,8 @@ def held_place(step: str, graph: Graph) -> dict[str, Json]:
         return {"step": step}
     around, _, own = step.partition("#")[0].rpartition("/")
     name, _, item = own.rstrip("]").partition("[")
-    found = item or around.rpartition("/")[2]
-    return {"step": unquote(name), "iteration": int(found) if found.isdigit() else None}
+    place = item or around.rpartition("/")[2]
+    return {"step": unquote(name), "iteration": int(place) if place.isdigit() else None}
 
 
 def _without_empty(keys: dict[str, Json]) -> dict[str, Json]:

@@ -43,9 +43,9 @@ def _change_owner(folder: Path, parent: int | None, former: Container[int], acco
 
 
 def _change_entry(path: Path, parent: int, former: Container[int], account: Account) -> None:
-    found = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
-    if stat.S_ISDIR(found.st_mode):
+    status = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
         _change_owner(path, parent, former, account)
-    elif found.st_uid in former:
-        refuse_unless_plain(path, found)
+    elif status.st_uid in former:
+        refuse_unless_plain(path, status)
         os.chown(path.name, *account, dir_fd=parent, follow_symlinks=False)

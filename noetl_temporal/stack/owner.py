@@ -38,9 +38,9 @@ def _on_stderr(line: str) -> None:
 class Stack:
     """The processes this one owns: the two servers, and what is added to them."""
 
-    def __init__(self, home: Home, tell: Callable[[str], None] = _on_stderr) -> None:
+    def __init__(self, home: Home, report: Callable[[str], None] = _on_stderr) -> None:
         self.home = home
-        self.tell = tell
+        self.report = report
         self._servers: list[Server] = []
         self._added: list[Server] = []
         self._guard = Guard()
@@ -55,7 +55,7 @@ class Stack:
             try:
                 return self._start_once(mode, ports)
             except CrashedError as crash_error:
-                self.tell(f"{crash_error.line}; restarting on other ports (attempt {attempt} of {TRIES})")
+                self.report(f"{crash_error.line}; restarting on other ports (attempt {attempt} of {TRIES})")
                 stop(self._servers)
                 self._servers.clear()
                 ports = _ports({})

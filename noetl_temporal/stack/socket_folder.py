@@ -72,6 +72,6 @@ def _suitable(parent: Path, where: PostgresLocation) -> bool:
         return False
     if len(os.fsencode(parent)) + RANDOM_BYTES > MAX_BYTES:
         return False
-    found = parent.stat()
-    kept = not found.st_mode & OTHERS_MAY_WRITE or found.st_mode & stat.S_ISVTX
-    return bool(kept) and found.st_uid in (0, os.geteuid()) and (where.account is None or reachable(parent / PREFIX))
+    status = parent.stat()
+    kept = not status.st_mode & OTHERS_MAY_WRITE or status.st_mode & stat.S_ISVTX
+    return bool(kept) and status.st_uid in (0, os.geteuid()) and (where.account is None or reachable(parent / PREFIX))

@@ -43,7 +43,7 @@ def main() -> None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    sys.stdout.write(json.dumps({"uid": os.geteuid(), **{name: one(facts) for name, one in ATTEMPTS.items()}}))
+    sys.stdout.write(json.dumps({"uid": os.geteuid(), **{name: attempt(facts) for name, attempt in ATTEMPTS.items()}}))
     sys.stdout.flush()
     os._exit(0)  # Temporal's client has threads that may crash the interpreter while it ends
 

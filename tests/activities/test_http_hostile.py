@@ -271,7 +271,7 @@ async def test_json_of_too_many_values_is_not_parsed(text: str, monkeypatch: pyt
 @pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":', '[1,"[",', '["\\\\\\"]",{"]":'])
 async def test_deep_json_is_a_failure_with_words(opening: str) -> None:
     closing = opening.replace('"["', "").replace('"]"', "").replace('"\\\\\\"]"', "")
-    closing = "".join({"[": "]", "{": "}"}.get(one, "") for one in reversed(closing))
+    closing = "".join({"[": "]", "{": "}"}.get(bracket, "") for bracket in reversed(closing))
     for levels in (700, 100_000):
         text = opening * levels + "1" + closing * levels
         with pytest.raises(ConfigError, match="nested deeper than 100 levels"):
@@ -288,7 +288,7 @@ async def test_slow_name_servers_keep_no_body_waiting() -> None:
     lookups = [loop.run_in_executor(None, done.wait, SOON) for _ in range(100)]
     try:
         assert await data_of(b"[" + b"1," * 100_000 + b"1]", "application/json") == [1] * 100_001
-        assert not any(one.done() for one in lookups)
+        assert not any(lookup.done() for lookup in lookups)
     finally:
         done.set()
         await asyncio.gather(*lookups)
@@ -324,11 +324,11 @@ async def test_an_invalid_cookie_logs_no_traceback(kind: type[CookieJar], monkey
     """The control: Python's own jar does."""
     monkeypatch.setattr("noetl_activities.guarded_client.QuietCookieJar", kind)
     cookie = f"a=b; expires=01 Jan {'9' * 5000}"
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         outcome = await call(answering(b"ok", f"Set-Cookie: {cookie}"))
     assert outcome.result["data"] == "ok"
-    assert any("http.cookiejar bug" in str(one.message) for one in told) == (kind is CookieJar)
+    assert any("http.cookiejar bug" in str(problem.message) for problem in caught) == (kind is CookieJar)
 
 
 async def test_a_cookie_is_not_kept_for_the_next_call() -> None:
@@ -346,4 +346,4 @@ async def test_a_cookie_is_not_kept_for_the_next_call() -> None:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         for _ in range(2):
             await TOOL.run(request("http", limit=SOON, url=url, follow_redirects=True), Context())
-    assert [b"Cookie: a=b" in one for one in heads] == [False, True, False, True]
+    assert [b"Cookie: a=b" in request_head for request_head in heads] == [False, True, False, True]

@@ -90,5 +90,5 @@ async def test_a_credential_that_nobody_has_is_an_error() -> None:
 
 
 async def test_the_package_is_there_for_code_that_imports_it() -> None:
-    found = await run("import importlib.util\nresult = importlib.util.find_spec('noe' + 'tl') is None")
-    assert found.result is True
+    answer = await run("import importlib.util\nresult = importlib.util.find_spec('noe' + 'tl') is None")
+    assert answer.result is True

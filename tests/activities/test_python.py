@@ -128,9 +128,9 @@ async def test_the_log_has_the_traceback_with_the_cause_of_an_exception() -> Non
 )
 async def test_a_traceback_begins_in_the_code_and_continues_into_libraries(code: str, parts: list[str]) -> None:
     lines = await logged(code)
-    found = "\n".join(lines)
-    assert "python_child" not in found
-    assert [part for part in parts if part not in found] == []
+    text = "\n".join(lines)
+    assert "python_child" not in text
+    assert [part for part in parts if part not in text] == []
 
 
 async def test_the_traceback_of_a_deep_recursion_is_short() -> None:
@@ -236,9 +236,9 @@ async def test_a_process_that_dies_is_an_error() -> None:
 
 async def test_nothing_secret_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_CREDENTIAL_PG", "hidden")
-    found = (await run("result = sorted(os.environ)")).result
-    assert "NOETL_CREDENTIAL_PG" not in found
-    assert "PATH" in found
+    result = (await run("result = sorted(os.environ)")).result
+    assert "NOETL_CREDENTIAL_PG" not in result
+    assert "PATH" in result
 
 
 async def test_it_works_in_a_folder_of_its_own_that_is_gone_afterwards() -> None:

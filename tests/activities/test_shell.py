@@ -143,8 +143,8 @@ async def test_a_wrong_call_is_refused_without_its_values(config: Any, message: 
 
 async def test_the_longest_texts_are_passed() -> None:
     command = "echo ${#A};#"
-    found = await printed(command + "#" * (LONGEST_TEXT - len(command)), env={"A": "x" * (LONGEST_TEXT - 2)})
-    assert found == f"{LONGEST_TEXT - 2}\n"
+    output = await printed(command + "#" * (LONGEST_TEXT - len(command)), env={"A": "x" * (LONGEST_TEXT - 2)})
+    assert output == f"{LONGEST_TEXT - 2}\n"
 
 
 async def test_variables_that_are_too_much_together_are_a_wrong_call() -> None:
@@ -163,15 +163,15 @@ async def test_a_shell_that_is_not_installed_is_reported(monkeypatch: pytest.Mon
 
 async def test_values_reach_commands_as_variables_and_are_never_run() -> None:
     given = {"name": "$(touch made); '\"\n `id`", "list": [1, {"a": None}], "none": None, "yes": True, "n": 1.5}
-    found = await printed('printf "%s|" "$name" "$list" "$none" "$yes" "$n"; ls', input=given)
-    assert found == f"{given['name']}|{json.dumps(given['list'])}||true|1.5|"
+    output = await printed('printf "%s|" "$name" "$list" "$none" "$yes" "$n"; ls', input=given)
+    assert output == f"{given['name']}|{json.dumps(given['list'])}||true|1.5|"
 
 
 async def test_env_comes_before_input_and_both_before_the_credential() -> None:
-    found = await printed(
+    output = await printed(
         "echo $TOKEN $A $B", auth="api", input={"A": "input", "B": "input", "TOKEN": "own"}, env={"B": "env"}
     )
-    assert found == "own input env\n"
+    assert output == "own input env\n"
 
 
 async def test_nothing_of_the_worker_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,9 +37,9 @@ served = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        number = found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        number = listener.getsockname()[1]
     process = subprocess.Popen([PROGRAM, "--server", "--port", str(number)], env={}, stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 60
@@ -146,8 +146,8 @@ async def test_to_postgres_and_back(both: Warehouse, servers: Addresses) -> None
             target={"type": "snowflake", "auth": "sf", "table": "BACK", "mode": "overwrite"},
         )
         assert back.error is None, back.error
-    found = await both.run("select * from BACK order by ID")
-    assert found.result["rows"] == [{"ID": 1, "PRICE": 100.5}, {"ID": 2, "PRICE": 0.25}]
+    report = await both.run("select * from BACK order by ID")
+    assert report.result["rows"] == [{"ID": 1, "PRICE": 100.5}, {"ID": 2, "PRICE": 0.25}]
     await owner.close()
 
 

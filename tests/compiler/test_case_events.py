@@ -61,7 +61,7 @@ def joined(parts: tuple[str, str, str]) -> str:
 
 
 def wider(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    negated = inner.map(lambda one: f"not ({one})")
+    negated = inner.map(lambda operand: f"not ({operand})")
     return st.one_of(negated, st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(joined))
 
 

@@ -18,7 +18,9 @@ from noetl_compiler.language.sinks import STORES
 from noetl_compiler.language.tools import IN_WORKFLOW, KINDS
 from tests.compiler.declarations import declared_again
 
-COMPILER, ACTIVITIES, TEMPORAL = (Path(one.__path__[0]) for one in (noetl_compiler, noetl_activities, noetl_temporal))
+COMPILER, ACTIVITIES, TEMPORAL = (
+    Path(package.__path__[0]) for package in (noetl_compiler, noetl_activities, noetl_temporal)
+)
 ROOTS = (COMPILER, ACTIVITIES, TEMPORAL)
 LANGUAGE = COMPILER / "language"
 MODULES = sorted(
@@ -39,13 +41,13 @@ ALLOWED: Mapping[str, str] = {
 
 
 def test_no_fact_is_declared_twice() -> None:
-    found = {
-        f"{path.relative_to(next(root.parent for root in ROOTS if root in path.parents))} {one.table}": one.line
+    repeated = {
+        f"{path.relative_to(next(root.parent for root in ROOTS if root in path.parents))} {finding.table}": finding.line
         for path in MODULES
-        for one in declared_again(path.read_text())
+        for finding in declared_again(path.read_text())
     }
-    assert {place: line for place, line in found.items() if place not in ALLOWED} == {}
-    assert found.keys() >= ALLOWED.keys(), "an exception that nothing needs"
+    assert {place: line for place, line in repeated.items() if place not in ALLOWED} == {}
+    assert repeated.keys() >= ALLOWED.keys(), "an exception that nothing needs"
 
 
 def test_all_modules_are_looked_at() -> None:
@@ -87,7 +89,7 @@ def test_all_modules_are_looked_at() -> None:
     ],
 )
 def test_a_second_declaration_is_found(source: str, table: str) -> None:
-    assert table in {one.table for one in declared_again(source)}
+    assert table in {finding.table for finding in declared_again(source)}
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_an_event_equals_nothing_that_is_not_text(other: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "booleans"),
     [
         ("{{ a + 1 }}", [NonBoolean("the result of a calculation")]),
         ("{{ a == 'b' or 'c' }}", [NonBoolean("text", "c")]),
@@ -85,5 +85,5 @@ def test_an_event_equals_nothing_that_is_not_text(other: object) -> None:
         ("{{ 'a' }}", []),
     ],
 )
-def test_values_that_are_neither_true_nor_false(source: str, found: list[NonBoolean]) -> None:
-    assert list(examine(source).non_boolean) == found
+def test_values_that_are_neither_true_nor_false(source: str, booleans: list[NonBoolean]) -> None:
+    assert list(examine(source).non_boolean) == booleans

@@ -42,8 +42,8 @@ def rectangle(box: Box) -> Rectangle:
     return box.x - box.width / 2, box.y, box.x + box.width / 2, box.y + box.height
 
 
-def overlap(one: Rectangle, other: Rectangle) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def overlap(rectangle: Rectangle, other: Rectangle) -> bool:
+    return rectangle[0] < other[2] and other[0] < rectangle[2] and rectangle[1] < other[3] and other[1] < rectangle[3]
 
 
 def stretches(curve: Curve) -> Iterator[Rectangle]:
@@ -73,7 +73,7 @@ def placed(pairs: list[tuple[str, str, Size]]) -> tuple[list[Box], list[Curve], 
 @given(PAIRS)
 def test_nothing_lies_on_a_box(pairs: list[tuple[str, str, Size]]) -> None:
     boxes, _, labels = placed(pairs)
-    assert not any(overlap(rectangle(one), rectangle(other)) for one, other in combinations(boxes, 2))
+    assert not any(overlap(rectangle(left), rectangle(other)) for left, other in combinations(boxes, 2))
     assert not any(overlap(rectangle(box), label) for box in boxes for label in labels)
 
 
@@ -81,7 +81,7 @@ def test_nothing_lies_on_a_box(pairs: list[tuple[str, str, Size]]) -> None:
 def test_no_label_lies_on_another_of_an_arrow_that_leads_down(pairs: list[tuple[str, str, Size]]) -> None:
     down = [(start, end, size) for start, end, size in pairs if int(start) < int(end)]
     *_, labels = placed(down)
-    assert not any(overlap(one, other) for one, other in combinations(labels, 2))
+    assert not any(overlap(left, other) for left, other in combinations(labels, 2))
 
 
 @given(PAIRS)

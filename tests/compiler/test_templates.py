@@ -122,9 +122,9 @@ VALUES: list[tuple[str, Json]] = [
 
 @pytest.mark.parametrize(("source", "expected"), VALUES)
 def test_a_template_gives_a_value(source: str, expected: Json) -> None:
-    found = render_text(source, SCOPE)
-    assert found == expected
-    assert type(found) is type(expected)
+    result = render_text(source, SCOPE)
+    assert result == expected
+    assert type(result) is type(expected)
 
 
 FAILURES = [
@@ -298,6 +298,52 @@ def test_a_predicate_decides_or_says_what_it_misses(source: str, verdict: Predic
     assert predicate(source, SCOPE) == verdict
 
 
+ASKED: list[tuple[str, Json]] = [
+    ("{{ workload.nope if workload.nope else 'x' }}", "x"),
+    ("{{ nope.deep[0].er if nope.deep[0].er else 'x' }}", "x"),
+    ("{{ 1 if nope and nope.x else 2 }}", 2),
+    ("{{ 1 if nope or workload.n else 2 }}", 1),
+    ("{{ 1 if not nope else 2 }}", 1),
+    ("{{ 1 if not (workload.n and nope) else 2 }}", 1),
+    ("{{ nope or 'x' }}", "x"),
+    ("{{ (workload.nope or []) + [1] }}", [1]),
+    ("{{ nope or workload.nope or 'x' }}", "x"),
+    ("{{ nope and nope.x or 'x' }}", "x"),
+    ("{{ workload.n or nope }}", 3),
+    ("{% if nope.x %}a{% elif nope %}b{% else %}c{% endif %}", "c"),
+    ("{% for row in rows if row.nope or row.id == 2 %}{{ row.tag }}{% endfor %}", "a"),
+]
+NOT_ASKED = [
+    ("{{ nope if workload.n else 'x' }}", "nope"),
+    ("{{ nope or workload.gone }}", "workload.gone"),
+    ("{{ nope and 1 }}", "nope"),
+    ("{{ not nope }}", "nope"),
+    ("{{ workload.nope == 1 or 2 }}", "workload.nope"),
+    ("{{ 1 if workload.nope == 1 else 2 }}", "workload.nope"),
+    ("{{ 1 if nope | length else 2 }}", "nope"),
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), ASKED)
+def test_an_undefined_name_is_false_where_a_template_says_what_to_use_instead(source: str, expected: Json) -> None:
+    assert render_text(source, SCOPE) == expected
+    assert predicate(source, SCOPE).indeterminate == ()
+
+
+@pytest.mark.parametrize(("source", "name"), NOT_ASKED)
+def test_an_undefined_name_is_an_error_where_its_value_is_used(source: str, name: str) -> None:
+    with pytest.raises(TemplateFailure, match=f'^"{name}" is undefined$'):
+        render_text(source, SCOPE)
+    assert predicate(source, SCOPE) == PredicateResult(False, (name,), is_mistake=True)
+
+
+@pytest.mark.parametrize(
+    "source", ["{{ not error }}", "{{ workload.n == 3 and not error }}", "{{ not (not error) or not error }}"]
+)
+def test_a_condition_may_ask_whether_there_is_no_error(source: str) -> None:
+    assert predicate(source, SCOPE).matched
+
+
 WRONG = ["{{ a b }}", "{{ 'a' * 10**9 }}", "{{ ''.__class__.x }}"]
 MISTAKEN = ["{{ none > 1 }}", "{{ 1 / 0 }}", "{{ 'a' in 3 }}", "{{ 'x'.index('y') }}", "{{ -'x' }}"]
 
@@ -361,24 +407,24 @@ def test_names_of_the_scope_win_over_globals_and_names_set_over_both() -> None:
 def test_only_the_names_a_template_uses_are_looked_up() -> None:
     class Watched(dict[str, Any]):
         def __missing__(self, name: str) -> Any:
-            asked.append(name)
+            requests.append(name)
             raise KeyError(name)
 
-    asked: list[str] = []
+    requests: list[str] = []
     assert render_text("{{ a }}{{ b | default(2) }}", Watched(a=1, c=3)) == "12"
-    assert asked == ["b"]
+    assert requests == ["b"]
 
 
 def test_projection_is_the_smallest_that_renders_the_same() -> None:
-    found = project(
+    result = project(
         SCOPE, ["workload.n", "workload.nope", "page.body.rows", "page.status_code", "nope", "rows", "rows.x"]
     )
-    assert found == {
+    assert result == {
         "workload": {"n": 3},
         "page": {"body": {"rows": [1, 2]}, "status_code": 200},
         "rows": [{"id": 1, "tag": "b"}, {"id": 2, "tag": "a"}],
     }
-    found["rows"].clear()
+    result["rows"].clear()
     assert SCOPE["rows"]
 
 

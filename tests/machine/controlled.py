@@ -60,7 +60,11 @@ class Controlled(Waited):
     def ends(self, report: Any = None, step: str = "") -> list[Command]:
         """The call of the step in flight, or the last one, ends."""
         pending = self.machine.state.pending
-        calls = [one.call for one in self.of(CallTool) if one.call.id in pending and step in ("", one.call.step)]
+        calls = [
+            command.call
+            for command in self.of(CallTool)
+            if command.call.id in pending and step in ("", command.call.step)
+        ]
         return self.feed(ToolFinished, calls[-1].id, report_of(report))
 
     def run_chunks(self, answer: Callable[[ToolCall], Any]) -> list[int]:
@@ -71,7 +75,7 @@ class Controlled(Waited):
             called.append(call.iteration if call.iteration is not None else -1)
             return answer(call)
 
-        while chunks := [one for one in self.of(RunChunk) if one.chunk_id in self.machine.state.pending]:
+        while chunks := [command for command in self.of(RunChunk) if command.chunk_id in self.machine.state.pending]:
             report = chunk_report(chunks[0], answered)
             self.feed(ChunkFinished, chunks[0].chunk_id, report)
         return called

@@ -66,7 +66,7 @@ class Pair:
         self.down: deque[AnswerWait | PauseChildren] = deque()
         self.calls: dict[str, ToolCall] = {}
         self.parent_timers: dict[str, float] = {}
-        self.told: list[DomainEvent] = []
+        self.emitted: list[DomainEvent] = []
         self.timers: dict[str, float] = {}
         self.now, self.requests = EPOCH_MS, 0
         self.events: list[str] = []
@@ -91,7 +91,7 @@ class Pair:
             match command:
                 case Emit(event):
                     self.events.append(event.type)
-                    self.told.append(event)
+                    self.emitted.append(event)
                 case CallTool(call) if chunk:
                     self.calls[call.id] = call
                 case StartTimer() | Cancel():
@@ -191,7 +191,7 @@ class Pair:
             self.feed_child(TimerFired, f"{waits[index].id}:timer")
 
     def restore(self) -> None:
-        """Both continue as new; the chunk tells of its waits again."""
+        """Both continue as new; the chunk reports its waits again."""
         state = msgspec.json.decode(msgspec.json.encode(self.parent.snapshot()))
         if self.finish is None:
             self.parent = Machine(self.graph, execution_id=7, state=state)

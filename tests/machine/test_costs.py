@@ -131,18 +131,18 @@ def test_holds_without_deadlines_look_at_no_other_item(monkeypatch: pytest.Monke
 
 def test_every_event_and_call_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     encoded = counted(monkeypatch, journal, "_encoded")
-    found = run_text(loop(ITEMS), lambda _: None)
+    finished = run_text(loop(ITEMS), lambda _: None)
     loops = 1
-    assert len(encoded) == len(found.events) + len(found.calls) + loops
+    assert len(encoded) == len(finished.events) + len(finished.calls) + loops
 
 
 def test_a_command_reports_how_large_it_is() -> None:
     commands = Machine(compile_or_raise(sequence(1)), execution_id=1).feed(Started(EPOCH_MS))
-    calls = [one for one in commands if isinstance(one, CallTool)]
-    events = [one for one in commands if isinstance(one, Emit)]
+    calls = [command for command in commands if isinstance(command, CallTool)]
+    events = [command for command in commands if isinstance(command, Emit)]
     encoded = journal._encoded  # pyright: ignore[reportPrivateUsage]
-    assert [one.size for one in calls] == [len(encoded(one.call)) for one in calls]
-    assert [one.size for one in events] == [len(encoded(one.event)) for one in events]
+    assert [call.size for call in calls] == [len(encoded(call.call)) for call in calls]
+    assert [event.size for event in events] == [len(encoded(event.event)) for event in events]
 
 
 class Counting:
@@ -174,8 +174,8 @@ class Counting:
         waiting: deque[str] = deque()
         commands = self.feed(machine, Started)
         while True:
-            waiting += [one.call.id for one in commands if isinstance(one, CallTool)]
-            inner = next((one for one in commands if isinstance(one, RunChunk)), None)
+            waiting += [command.call.id for command in commands if isinstance(command, CallTool)]
+            inner = next((command for command in commands if isinstance(command, RunChunk)), None)
             if inner is not None:
                 self.calls.clear()
                 return self.drive(LoopMachine(inner.input))

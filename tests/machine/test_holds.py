@@ -43,7 +43,7 @@ snapshots = pytest.mark.parametrize("snapshots", [False, True], ids=["in memory"
 
 
 def calls(run: Controlled) -> list[str]:
-    return [one.call.step for one in run.of(CallTool)]
+    return [command.call.step for command in run.of(CallTool)]
 
 
 @snapshots
@@ -52,7 +52,7 @@ def test_a_retry_is_the_next_run_of_the_step(snapshots: bool) -> None:
     run.ends(error("no such table"))
     assert calls(run) == ["start"]
     assert run.machine.is_suspended
-    held = next(one.event for one in run.of(Emit) if one.event.type == "step.held")
+    held = next(event.event for event in run.of(Emit) if event.event.type == "step.held")
     assert (held.status, held.error, held.meta["step_run_id"]) == ("PAUSED", "no such table", "start#1")
     run.retry()
     run.ends(5)
@@ -98,7 +98,7 @@ def test_the_timeout_of_the_playbook_does_not_count_while_a_step_is_held() -> No
     run = Controlled(HELD.replace("    on_failure: hold\n", ""), head=TIMED)
     assert Cancel("playbook:timeout") in run.ends(error())
     run.now += 10_000_000
-    timers = {one.timer_id: one.seconds for one in run.retry() if isinstance(one, StartTimer)}
+    timers = {command.timer_id: command.seconds for command in run.retry() if isinstance(command, StartTimer)}
     assert timers == {"playbook:timeout": 99}
 
 
@@ -186,9 +186,9 @@ def test_what_cannot_be_is_refused() -> None:
     graph, state = run.graph, run.machine.state
 
     def refused(step: str, *unfed: Any) -> str:
-        with pytest.raises(RefusedError) as found:
+        with pytest.raises(RefusedError) as raised:
             chosen_held(graph, run.machine.state, step, unfed)
-        return str(found.value)
+        return str(raised.value)
 
     assert refused("") == "no step is held"
     assert refused("left") == "step 'left' is not held: no step is"

@@ -70,9 +70,9 @@ def test_what_is_no_duration(value: Any, message: str) -> None:
 
 @pytest.mark.parametrize(("value", "expected"), [(0, 0), (3, 3), (3.0, 3), ("3", 3), (" 12 ", 12), ("3.0", 3)])
 def test_a_count(value: Any, expected: int) -> None:
-    found = count(value, "limit", None)
-    assert found == expected
-    assert type(found) is int
+    counted = count(value, "limit", None)
+    assert counted == expected
+    assert type(counted) is int
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(s
 def test_any_value_is_a_quantity_within_the_limits_or_a_failure(
     convert: Callable[[Any, str, Span], float], most: float, value: Any
 ) -> None:
-    found = outcome(convert, value)
-    if isinstance(found, TemplateFailure):
-        assert found.span == PLACE
-        assert found.message.startswith("delay is ")
-        assert len(found.message) < 600
+    converted = outcome(convert, value)
+    if isinstance(converted, TemplateFailure):
+        assert converted.span == PLACE
+        assert converted.message.startswith("delay is ")
+        assert len(converted.message) < 600
     else:
-        assert 0 <= found <= most
+        assert 0 <= converted <= most
 
 
 def outcome(convert: Callable[[Any, str, Span], float], value: Any) -> float | TemplateFailure:

@@ -57,7 +57,7 @@ restored = pytest.mark.parametrize("restored", [False, True], ids=["in memory", 
 
 
 def begun(pair: Pair, step: str) -> int:
-    return sum(one.type == "step.started" and one.node == step for one in pair.told)
+    return sum(event.type == "step.started" and event.node == step for event in pair.emitted)
 
 
 @restored
@@ -80,7 +80,7 @@ def test_a_retry_is_the_next_run_of_the_step_in_its_iteration(restored: bool) ->
     assert pair.finish is not None
     assert (pair.finish.status, pair.finish.failures.unhandled) == ("completed", 0)
     assert begun(pair, "first") == 3
-    ends = [one.meta["action"] for one in pair.told if one.type == "step.released"]
+    ends = [event.meta["action"] for event in pair.emitted if event.type == "step.released"]
     assert ends == ["retry"]
 
 
@@ -166,7 +166,7 @@ def test_a_retried_loop_inside_runs_the_items_that_did_not_succeed(restored: boo
     assert pair.finish is not None
     assert pair.finish.status == "completed"
     inner = pair.parent.state.records["each"].outcome["result"]["results"][0]["inner"]
-    assert [one["first"] for one in inner["results"]] == [0, 10, 2]
+    assert [result["first"] for result in inner["results"]] == [0, 10, 2]
 
 
 @restored
@@ -181,7 +181,7 @@ def test_a_cancel_lets_held_steps_fail(restored: bool) -> None:
     pair.settle()
     assert pair.finish is not None
     assert pair.finish.status == "cancelled"
-    assert [one.meta["action"] for one in pair.told if one.type == "step.released"] == ["stop"]
+    assert [event.meta["action"] for event in pair.emitted if event.type == "step.released"] == ["stop"]
 
 
 def test_a_decision_that_comes_too_late_has_no_effect() -> None:
@@ -328,9 +328,9 @@ def test_every_held_run_ends_once_whatever_comes_when(actions: list[tuple[Any, .
     assert pair.finish is not None
     assert not pair.parent.state.waits
     assert not pair.parent.state.handed
-    held = [one.meta["step_run_id"] for one in pair.told if one.type == "step.held"]
-    let_go = [one.meta["step_run_id"] for one in pair.told if one.type == "step.released"]
-    ended = [one.meta["step_run_id"] for one in pair.told if one.type in ("step.done", "step.failed")]
+    held = [event.meta["step_run_id"] for event in pair.emitted if event.type == "step.held"]
+    let_go = [event.meta["step_run_id"] for event in pair.emitted if event.type == "step.released"]
+    ended = [event.meta["step_run_id"] for event in pair.emitted if event.type in ("step.done", "step.failed")]
     assert sorted(held) == sorted(let_go)
     assert len(set(held)) == len(held)
     assert set(held) <= set(ended)

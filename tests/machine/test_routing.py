@@ -144,7 +144,7 @@ def test_exclusive_takes_the_first_match_in_yaml_order() -> None:
     assert [arc["matched"] for arc in routed.meta["arcs"]] == [False, True]
 
 
-def test_an_undefined_name_in_a_predicate_does_not_match_and_says_so() -> None:
+def test_an_undefined_name_in_a_predicate_does_not_match_and_is_reported() -> None:
     text = playbook(
         """
   - step: start

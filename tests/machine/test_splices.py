@@ -30,8 +30,8 @@ VALUES: dict[str, Any] = {
 def code_of(code: str, head: str = V10, **values: Any) -> str:
     """The code that the tool is given."""
     calls: list[ToolCall] = run_text(head + indent(code, " " * 8) + "\n", lambda call: None, {**VALUES, **values}).calls
-    found: str = calls[0].config["code"]
-    return found
+    config: str = calls[0].config["code"]
+    return config
 
 
 def result_of(code: str) -> Any:

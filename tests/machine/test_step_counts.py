@@ -26,8 +26,8 @@ LOOP = """  - step: start
 
 
 def counts(text: str, answer: Answer) -> dict[str, Json]:
-    found = run_text(HEAD + text, answer).finish.steps["start"]
-    return {name: value for name, value in found.items() if name not in ("status", "duration_seconds")}
+    steps = run_text(HEAD + text, answer).finish.steps["start"]
+    return {name: value for name, value in steps.items() if name not in ("status", "duration_seconds")}
 
 
 def test_the_time_of_a_step_in_parallel_iterations_is_not_added_up() -> None:

@@ -370,5 +370,5 @@ def test_an_approval_that_a_chunk_has_just_reported_can_be_decided() -> None:
 )
 def test_a_decision_has_to_fit(given: dict[str, Any], why: str | None) -> None:
     run = Waited(REVIEW, head="workload: {boss: eve}\n")
-    told: dict[str, Any] = {"approved": True, "by": "ann", "form": {"note": "x"}, **given}
-    assert decision_problem(run.machine.state, Decided(run.now, 1, run.waits[0].id, **told), []) == why
+    data: dict[str, Any] = {"approved": True, "by": "ann", "form": {"note": "x"}, **given}
+    assert decision_problem(run.machine.state, Decided(run.now, 1, run.waits[0].id, **data), []) == why

@@ -1,4 +1,4 @@
-"""A workflow task that fails is an incident of the run, told once until a task completes (semantics.md 47)."""
+"""A workflow task that fails is an incident of the run, logged once until a task completes (semantics.md 47)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_a_task_that_fails_opens_an_incident_and_one_that_completes_resolves_it(
     history.now += 2500
     history.task(attempt=3)
     opened, resolved = _incidents(history)
-    told = {"cause": "exception", "message": "no such key", "attempt": 1, "worker": "7@host"}
-    assert opened.meta["incident"] == told
+    message = {"cause": "exception", "message": "no such key", "attempt": 1, "worker": "7@host"}
+    assert opened.meta["incident"] == message
     assert (opened.event_type, opened.node_type, opened.node_name) == ("incident.opened", "playbook", "tests/built")
     assert (opened.status, opened.error) == ("STARTED", "no such key")
     assert (resolved.event_type, resolved.status, resolved.duration) == ("incident.resolved", "COMPLETED", 2.499)

@@ -86,8 +86,8 @@ class Jobs:
         return [row[0] for row in await self.connection.fetch(f"select id from {self.table}_acks order by id")]
 
     async def states(self) -> dict[int, tuple[str, str | None]]:
-        found = await self.connection.fetch(f"select id, status, token from {self.table} order by id")
-        return {row[0]: (row[1], row[2]) for row in found}
+        records = await self.connection.fetch(f"select id, status, token from {self.table} order by id")
+        return {row[0]: (row[1], row[2]) for row in records}
 
     async def claimed(self) -> int:
         sql = f"select count(*) from {self.table} where token is not null and status = 'pending'"

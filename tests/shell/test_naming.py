@@ -46,10 +46,10 @@ def test_a_name_that_looks_cut_is_not_taken_for_one() -> None:
 
 @given(PARTS, PARTS)
 def test_different_parts_give_different_ids(first: list[str], second: list[str]) -> None:
-    one, other = child_workflow_id("p/7", *first), child_workflow_id("p/7", *second)
-    assert (one == other) == (first == second)
-    assert len(one.encode()) <= 200
-    assert "\0" not in one
+    case, other = child_workflow_id("p/7", *first), child_workflow_id("p/7", *second)
+    assert (case == other) == (first == second)
+    assert len(case.encode()) <= 200
+    assert "\0" not in case
 
 
 @given(TEXT)

@@ -68,8 +68,8 @@ async def submit(client: NoetlClient, frame: str = "", head: str = "", **more: A
 async def input_of(servers: Addresses, handle: RunHandle) -> RunInput:
     started = (await handle.workflow.fetch_history()).events[0].workflow_execution_started_event_attributes
     converter = await reading_converter(servers.postgres)
-    found: list[RunInput] = await converter.decode(started.input.payloads[:1], [RunInput])
-    return found[0]
+    inputs: list[RunInput] = await converter.decode(started.input.payloads[:1], [RunInput])
+    return inputs[0]
 
 
 @pytest.mark.parametrize("frame", CASES.values(), ids=CASES)
@@ -148,5 +148,5 @@ async def test_what_the_start_of_a_run_may_read_is_not_stored(servers: Addresses
 def test_a_page_has_a_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:
     items = [["x" * size] for size in (1, 400, 3, 900, 900, 2, 1)]
     monkeypatch.setattr(stored_request, "PAGE_BYTES", 1_000)
-    found = list(stored_request.pages_of(items))
-    assert found == [items[:3], items[3:4], items[4:]]
+    pages = list(stored_request.pages_of(items))
+    assert pages == [items[:3], items[3:4], items[4:]]

@@ -37,28 +37,41 @@ class Fields:
         self.report = report
         self.place = place
         self._entries = {entry[0].text: entry for entry in node.entries}
-        self._present = {key.text: value for key, value in node.entries if not _is_null(value)}
         self._asked: set[str] = set()
         self._spellings: Mapping[str, tuple[str, ...]] = _NO_TABLE
 
     def __contains__(self, key: str) -> bool:
-        return key in self._present
+        return self._present(key) is not None
 
     def node_of(self, *keys: str) -> Node | None:
         """Return the field under any of its names; two of them at once are reported as an error."""
         if len(keys) == 1:
             keys = self._spellings.get(keys[0], keys)
         self._asked.update(keys)
-        present = self._present
-        for first in keys:
-            if first in present:
+        entries = self._entries
+        for key in keys:
+            if key in entries:
                 break
         else:  # the fast path, for nine out of ten fields
             return None
-        others = [key for key in keys if key in present and key != first] if len(keys) > 1 else ()
-        for other in others:
-            self._conflict(first, other)
-        return self._present[first]
+        if len(keys) == 1:
+            return self._present(key)
+        present = [key for key in keys if key in self]
+        for other in present[1:]:
+            self._conflict(present[0], other)
+        return entries[present[0]][1] if present else None
+
+    def lacks(self, *keys: str) -> bool:
+        """Whether none of several fields is there. They count as requested."""
+        self._asked.update(keys)
+        return self._entries.keys().isdisjoint(keys)
+
+    def _present(self, key: str) -> Node | None:
+        """Return the value of a key, None if it is absent or null."""
+        entry = self._entries.get(key)
+        if entry is None or (isinstance(entry[1], ScalarNode) and entry[1].value is None):
+            return None
+        return entry[1]
 
     def scalar(self, *keys: str) -> ScalarNode | None:
         """Read a scalar field."""
@@ -84,7 +97,7 @@ class Fields:
     def required_name(self, *keys: str, hint: str = "", mistaken: str = "") -> Name | None:
         """Read a name; report it if absent. ``mistaken`` is a key that is often written in its place."""
         found = self.name(*keys)
-        if found is None and not any(isinstance(self._present.get(key), MappingNode | SequenceNode) for key in keys):
+        if found is None and not any(isinstance(self._present(key), MappingNode | SequenceNode) for key in keys):
             self.missing(keys[0], hint, mistaken)
         return found
 
@@ -207,10 +220,6 @@ def is_misspelt(word: str, meant: str) -> bool:
     is_like = word[:1] == meant[:1] and word[-1:] == meant[-1:]
     alike = difflib.SequenceMatcher(None, word, meant).ratio() if is_like else 0
     return alike >= _MISSPELT or sorted(word) == sorted(meant)
-
-
-def _is_null(node: Node) -> bool:
-    return isinstance(node, ScalarNode) and node.value is None
 
 
 def kind_of(node: Node) -> str:

@@ -161,8 +161,10 @@ def _with_spec_fields(node: MappingNode) -> MappingNode:
     spec = node.get("spec")
     if not isinstance(spec, MappingNode):
         return node
+    inner = tuple(entry for entry in spec.entries if entry[0].text not in _SPEC_FIELDS)
+    if not inner:
+        return node
     own = spec_of_task(spec)
-    inner = (entry for entry in spec.entries if entry not in own.entries)
     rest = ((key, own if item is spec else item) for key, item in node.entries)
     return MappingNode((*inner, *rest), node.span)
 

@@ -50,12 +50,13 @@ def condition(node: Node | None, report: Report) -> Template | None:
     found = _text(node, report, "a condition")
     if found is None:
         return None
-    if found.template_span is not None and compares_outside(found.text):
-        return _compared(found, found.template_span, report)
-    if found.template_span is None and found.text.strip().lower() not in TRUE_WORDS | FALSE_WORDS:
+    span = found.template_span
+    if span is not None and compares_outside(found.text):
+        return _compared(found, span, report)
+    if span is None and found.text.strip().lower() not in TRUE_WORDS | FALSE_WORDS:
         message = f'the condition "{found.text}" has no template, so it is only text'
         report.error(Code.WRONG_VALUE, found.span, message, "put the expression into {{ }}")
-    return Template(found.text, found.template_span or found.span)
+    return Template(found.text, span or found.span)
 
 
 def both(left: Template | None, right: Template | None) -> Template | None:

@@ -80,7 +80,7 @@ class ToolDescription(msgspec.Struct, frozen=True):
     in seconds, for a call that names none.
 
     A kind without an executor compiles with a warning; ``unsupported`` says why it has none and what to use instead. A
-    tool that is installed and cannot be used tells its ``problem``.
+    tool that is installed and cannot be used has a ``problem``.
     """
 
     summary: str = ""

@@ -22,6 +22,7 @@ __all__ = [
     "MAX_NODES",
     "MAX_REPEATED_CHARS",
     "MAX_REPEATED_NODES",
+    "TOO_MANY_ENTRIES",
     "TOO_MANY_LEVELS",
     "Budget",
     "Size",
@@ -52,6 +53,7 @@ MAX_REPEATED_CHARS = 2_000_000
 
 MAX_DEPTH = 100
 TOO_MANY_LEVELS = f"there are more than {MAX_DEPTH} levels"
+TOO_MANY_ENTRIES = f"a list or mapping has more than {MAX_ENTRIES:,} entries"
 
 
 class Size(NamedTuple):
@@ -83,6 +85,8 @@ class Budget:
         """A scalar written in the text, ``offset`` characters from its beginning."""
         self._nodes += 1
         self._chars += chars
+        if self._nodes <= MAX_DENSE_NODES:
+            return ""
         if self._nodes > MAX_NODES:
             return f"there are more than {MAX_NODES:,} nodes"
         if self._nodes > MAX_DENSE_NODES + offset // CHARS_A_NODE:
@@ -92,11 +96,6 @@ class Budget:
     def collection(self, depth: int, offset: int) -> str:
         """A mapping or a sequence written in the text, ``depth`` collections around it."""
         return TOO_MANY_LEVELS if depth >= MAX_DEPTH else self.scalar(0, offset)
-
-    @staticmethod
-    def entries(count: int) -> str:
-        """A collection that has had ``count`` entries so far."""
-        return f"a list or mapping has more than {MAX_ENTRIES:,} entries" if count > MAX_ENTRIES else ""
 
     def alias(self, repeated: Size, depth: int) -> str:
         """An alias, ``depth`` collections around it."""

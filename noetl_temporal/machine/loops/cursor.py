@@ -48,8 +48,8 @@ from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.state import Claimer, CursorProgress, Iteration, LoopState, Settlement
 from noetl_temporal.machine.tasks.host import Host
-from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.plan import StepPlan
+from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.views import OutcomeView
 
 __all__ = ["CursorMachine", "loop_machine"]

@@ -36,6 +36,10 @@ def iteration_ids(input_: ChunkInput, index: int) -> dict[str, Any]:
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
+_PREFIXED: tuple[str, ...] = ("_index", "_index0", "_count", "_size", "_length", "_first", "_last")
+_PREFIXED_OF_ROW: tuple[str, ...] = ("_index", "_index0", "_first")
+"""The names of an iteration's place as ``iter._index``: of an item, and of a row, whose total number is unknown."""
+
 
 class IterationHost:
     """See tasks.host.Host. ``plan`` is that of the loop's step, ``lease_of`` returns the lease that the calls of an
@@ -136,14 +140,14 @@ def _iteration_names(given: ChunkInput, index: int, bound: Mapping[str, Json], c
     """
     place: dict[str, Any] = {"index": index, "index0": index}
     if given.claims is None:
-        total, item = given.total, given.items[index - given.first]
+        total, item, prefixed = given.total, given.items[index - given.first], _PREFIXED
         place |= {"count": total, "size": total, "length": total, "first": index == 0, "last": index == total - 1}
     else:
-        item = row
+        item, prefixed = row, _PREFIXED_OF_ROW
         place["first"] = index == 0
     element = given.step.loop.element if given.step.loop else "item"
     around: Mapping[str, Any] = given.scope.get("iter") or {}
-    iter_ = {**around, **place, **{f"_{name}": value for name, value in place.items()}, element: item, **bound}
+    iter_ = {**around, **place, **dict(zip(prefixed, place.values(), strict=True)), element: item, **bound}
     loop = Beside(place, lambda: given.scope.get("loop") or {})
     names: dict[str, Any] = {element: item, "iter": iter_, "loop": loop, "_loop": place}
     names |= {"_index": index, "loop_index": index}

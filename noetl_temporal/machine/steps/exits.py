@@ -20,7 +20,7 @@ from noetl_temporal.machine.steps.routes import OK, StepExit, Way, decide, route
 from noetl_temporal.machine.stored import combined_results, logged, with_result
 from noetl_temporal.machine.tally import TimeSpent, added
 from noetl_temporal.machine.tasks.events import message_of
-from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.task_executions import End
 
 __all__ = ["completed", "in_time", "leave", "leave_to_next_run", "skip"]
 

@@ -190,12 +190,13 @@ def _is_about_item(rule: CaseRule, subject: Subject) -> bool:
 
 
 def _after_others(rule: CaseRule, before: list[CaseRule], subject: Subject) -> CaseRule:
-    """Record the rules that must not match: for exclusive rules, and for ``else`` in any mode.
+    """Record the rules that must not match: for exclusive rules and for ``else`` all, for inclusive ones those with a
+    ``next``, which ends the evaluation (dev/decisions/0096).
 
     A rule about errors also applies after the retries of an earlier one are exhausted.
     """
     if subject.is_inclusive and rule.when is not None:
-        return rule
+        before = [one for one in before if one.actions.next]
     same = (one for one in before if one.moment == rule.moment and set(one.boundaries) & set(rule.boundaries))
     found = (one for one in same if rule.boundaries != ("error",) or one.actions.repeat is None)
     return replace(rule, unless=tuple(one.when for one in found if one.when is not None))
