@@ -35,7 +35,7 @@ def with_tables(text: str) -> str:
 
 
 def entry(path: str) -> KeyEntry:
-    """What the compiler's tables say of a key, a construct or a tool kind."""
+    """Return the entry of a key, a construct or a tool kind in the tables of the compiler."""
     return lookup(path)
 
 

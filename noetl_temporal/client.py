@@ -181,7 +181,7 @@ class NoetlClient(Runs):
         queues: Mapping[str, str] | None = None,
         execution_timeout: timedelta | None = None,
     ) -> RunHandle:
-        """Start a new run of the same playbook and payload, which takes over all that had happened in the run before
+        """Start a new run of the same playbook and payload, which takes over everything that happened in the run before
         ``from_step`` first started there; that step and what follows run again.
 
         ``run`` is one that has ended, by an ID as for `find`. Raises RequestRefusedError with the reason,

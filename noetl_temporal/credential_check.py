@@ -2,7 +2,7 @@
 
 Only the workers that call a tool know its credentials, so each of their queues is asked, by an activity without a
 workflow (Temporal's standalone activities). It is sent names, and returns what is wrong with them: no secret leaves the
-worker. A queue that nobody serves now, or a server without such activities, is no reason to refuse a run.
+worker. A queue without workers, or a server without such activities, is no reason to refuse a run.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ CANCEL_REQUESTED = PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
 
 
 async def until_passed_on(client: Client, workflow_id: str, activity_id: str) -> None:
-    """Wait until no cancel is on its way to the activity; return immediately if its run was not cancelled, or if the
+    """Wait until no cancel is in transit to the activity; return immediately if its run was not cancelled, or if the
     server is unavailable.
     """
     quiet = 0

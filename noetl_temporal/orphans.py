@@ -6,7 +6,7 @@ is waited for, that the old run started later would continue its calls, until th
 
 So the first workflow task after a reset starts a local activity that terminates those children. It finds them by
 visibility, because the history of the new run does not name them. One that visibility does not list yet continues. A
-playbook that nobody waits for lives on.
+playbook that is not waited for continues.
 
 A reset changes the workflow's random seed at the reset point, and so does every replay. A reset to the first workflow
 task changes the seed before the workflow can register its callback, so the interceptor detects that case.

@@ -45,7 +45,7 @@ STORE_NAME = "noetl.payload"
 with workflow.unsafe.sandbox_unrestricted():  # workflows never see it: such a payload fails their task
     UNREAD = f"noetl/unread-{secrets.token_hex(8)}"
 """The encoding of a payload that is nothing but the key of one that could not be read. It never leaves the process, and
-nobody else can make one."""
+no one else can create one."""
 
 UNDECRYPTED = "noetl-undecrypted"
 """The key in the metadata of such a payload for why it cannot be decrypted."""
@@ -73,8 +73,8 @@ _log = logging.getLogger(__name__)
 _IS_ENCRYPTED = f"position('{ENCRYPTED.decode()}'::bytea IN substring({{row}}.data FOR {_METADATA_BYTES})) > 0"
 
 # A payload that is there is touched unless it was stored a moment ago: `noetl prune` removes nothing stored in the last
-# day. Where it is removing the payload now, this waits and stores it anew. In order, so that rivals do not deadlock. A
-# row that someone has encrypted is replaced: nobody without the key could read it.
+# day. Where it is removing the payload now, this waits and stores it again. In order, so that rivals do not deadlock. A
+# row that someone has encrypted is replaced: without the key it could not be read.
 _STORE = f"""
 INSERT INTO noetl.payload AS old (key, data)
 SELECT given.key, given.data FROM unnest($1::text[], $2::bytea[]) AS given (key, data)
@@ -87,7 +87,7 @@ ON CONFLICT (key) DO UPDATE SET used_at = now(), data = CASE
     ELSE old.data END
 """  # noqa: S608 - of constants
 
-# Every row anew: one may be under an older encryption key, or under none.
+# Replace every row: one may be under an older encryption key, or under none.
 _STORE_ENCRYPTED = """
 INSERT INTO noetl.payload (key, data)
 SELECT given.key, given.data FROM unnest($1::text[], $2::bytea[]) AS given (key, data)

@@ -1,4 +1,4 @@
-"""The runs there are: from the event log, which keeps all of them, else from Temporal's list."""
+"""Lists of runs: from the event log, which keeps all of them, else from Temporal's list."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ Attempts leave no events in history, so each one's record goes with the heartbea
 report has them all.
 
 If an attempt is interrupted before the tool has returned, it ends immediately; afterwards it completes its sinks and
-reports (interruptions.py). An attempt after an interrupted one first checks for a cancel that is on its way
+reports (interruptions.py). An attempt after an interrupted one first checks for a cancel that is in transit
 (late_cancel.py).
 A report that is too large for history is stored by the activity, with retries (value_store.py), so an unavailable
 payload store never makes the tool run twice.
@@ -83,7 +83,7 @@ def tool_activity(
     tool: Tool, source: CredentialSource, values: ValueStore, client: Client | None = None
 ) -> Callable[..., Any]:
     """The activity of a tool: ``noetl.<kind>``. ``values`` stores large results; with ``client`` an attempt
-    checks whether a cancel is on its way.
+    checks whether a cancel is in transit.
     """
 
     @activity.defn(name=activity_type(tool.spec.kind))
@@ -186,7 +186,7 @@ class Attempt:
     async def run(self) -> ToolReport:
         """The report that ends the call, or the error that asks Temporal for the next attempt.
 
-        A fault of ours ends the call as well: Temporal would repeat it without end. What it says may hold a secret.
+        A bug ends the call as well: Temporal would repeat it endlessly. Its message may contain a secret.
         """
         try:
             with attempt_span(self.call, self.log):

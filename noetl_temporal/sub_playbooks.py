@@ -6,7 +6,7 @@ so a call whose path is a template is a lookup that every replay repeats; the di
 The ids of a child follow from those of its call alone, whichever chunk or run of the caller makes it: a call that is
 repeated after a reset is the same execution, whose calls find their outcomes in the ledger (dev/decisions/0086).
 
-The child reports what it came to, but asks no rules: the machine does, and a retry is another child with other ids. A
+The child reports its outcome and applies no rules: the machine does, and a retry is another child with other ids. A
 child that is waited for is cancelled when its caller stops, and then still waited for, so that its cleanup is over
 before that of its caller begins. With ``wait: false`` the call has ended when the child has started.
 """

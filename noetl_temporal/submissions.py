@@ -1,7 +1,7 @@
 """Submissions under a key: the first with (path, key) makes the run, later ones return it (semantics.md 45).
 
 The table noetl.submission holds the execution id that the first has chosen, so everybody starts the same workflow, and
-Temporal lets one of them. Once it has confirmed the run nobody starts it again, even after it has removed the run.
+Temporal lets one of them. Once it has confirmed the run it is never started again, even after it has removed the run.
 """
 
 from __future__ import annotations

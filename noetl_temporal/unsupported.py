@@ -25,7 +25,7 @@ from noetl_temporal.machine.loops.frames import NO_STORE
 __all__ = ["UnsupportedError", "check_calls", "tools_for", "unframed", "unsupported"]
 
 
-_UNFETCHED = "the code lies in another file and was not fetched: submit the playbook as a file"
+_UNFETCHED = "the code is in another file and was not fetched: submit the playbook as a file"
 
 
 INLINE_CALLS_BYTES = 200_000

@@ -36,7 +36,7 @@ class AddressGuard(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_text(cls, text: str) -> AddressGuard:
-        """Read ``localhost, 10.0.0.0/8, db.internal``. ValueError never: what is no network is a host."""
+        """Read ``localhost, 10.0.0.0/8, db.internal``. Never raises: text that is not a network is a host name."""
         hosts: set[str] = set()
         networks: list[Network] = []
         for entry in filter(None, (part.strip() for part in text.split(","))):

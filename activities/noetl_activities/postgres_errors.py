@@ -112,7 +112,7 @@ def _words(error: asyncpg.PostgresError) -> str:
 
 def _lost_the_connection(error: BaseException) -> bool:
     """Whether the connection was lost during a statement, for which asyncpg has several errors: they show its own
-    state, not of what happened.
+    state, not what happened.
     """
     if isinstance(error, asyncpg.InternalClientError):
         return True

@@ -12,7 +12,7 @@ Every call pays for the imports of this file; importing everything would take tw
 So modules that only some calls need are imported where they are used.
 """
 
-# Every value here is whatever the task made of it, so strictness has nothing to hold on to.
+# Values come from the code of the task and have no static types.
 # pyright: basic
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> None:
     except BaseException as error:
         text = json.dumps(failure(error, call["code"]))
     if os.getpid() != own:
-        os._exit(0)  # a fork that came out of the task's code: the answer is its parent's to give
+        os._exit(0)  # a fork made by the task's code: its parent sends the answer
     sys.stdout.flush()
     out.write(text)
     out.close()

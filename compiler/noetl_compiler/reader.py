@@ -6,7 +6,7 @@ deep file would end the process. Scalars mean what PyYAML's ``SafeLoader`` makes
 (``yes`` is true, ``0x10`` is 16), but a date stays text, and a mapping's key is always its text: ``on:`` is
 "on", ``404:`` is "404".
 
-An alias is the very node of its anchor, so nodes share memory. What costs is writing them out, which
+An alias is the same node as its anchor, so nodes share memory. What costs is writing them out, which
 reading/budget.py bounds.
 
 A wrong tag, a key that is no scalar or a duplicate key is reported and reading goes on without it; a syntax

@@ -1,5 +1,5 @@
 """SQL of playbooks against the embedded Postgres: statements that leave the account's database, logins to others, and
-what an account may do to itself. A stack of its own runs while the class does.
+what an account may do to itself. The class has a stack of its own.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ NO_LOGIN = (
 
 
 class _Stack:
-    """The one that is attacked. With its guard off, the attacker has the account that owns everything."""
+    """The stack that is attacked. With its guard off, the attacker has the account that owns everything."""
 
     addresses: Addresses
     is_guarded = True
@@ -129,7 +129,7 @@ def _login(chance: random.Random) -> Attack:
         database = chance.choice([target for target in TARGETS if target != DATABASES[user]])
         return _of_login(user, database, f"@{user}", by_socket)
     user = chance.choice(USERS)
-    known = by_socket and user in ("playbooks", "reader")  # the kernel says who connects there: a password is no matter
+    known = by_socket and user in ("playbooks", "reader")  # the kernel authenticates there: a password has no effect
     password = (
         f"@{user}" if known else chance.choice((*GUESSES, *(f"@{other}" for other in DATABASES if other != user)))
     )

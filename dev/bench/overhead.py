@@ -1,4 +1,4 @@
-"""What the interpreter costs: playbooks against the best workflows that a person would write by hand for the same work.
+"""The cost of the interpreter: playbooks compared with the best workflows written by hand for the same work.
 
     python dev/bench/overhead.py [--rounds 5] [--only sequence fan pages loop]
 

@@ -1,7 +1,7 @@
 """Circuit breakers in random playbooks, and whether an open circuit lets no call through but its probes.
 
-They have a random order of their own, so that a playbook without circuits is what it was. The law counts the calls of
-each task by itself, from what they came to: it does not ask the machine's own account (semantics.md 22b).
+They have a random order of their own, so that a playbook without circuits stays the same. The law counts the calls of
+each task itself, from their outcomes: it does not use the machine's own report (semantics.md 22b).
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def check_breakers(run_trace: RunTrace) -> None:
 
 
 def has_breakers(graph: Graph) -> bool:
-    """Whether what a run comes to may depend on when its calls failed."""
+    """Whether the outcome of a run may depend on when its calls failed."""
     return bool(_circuits(graph))
 
 
@@ -164,7 +164,7 @@ def _check(trace: MachineTrace, step: str, label: str, limits: Limits | None) ->
 
 
 def _ended(seen: Seen, fact: Any, calls: set[str]) -> None:
-    """A call that a stop cut off says nothing, and is no probe any more."""
+    """A call that a stop cancelled counts as nothing, and is no longer a probe."""
     if not isinstance(fact, ToolFinished) or fact.call_id not in calls:
         return
     if not fact.cancelled:
@@ -214,7 +214,7 @@ def _reported(trace: MachineTrace, name: str, seen: Seen) -> None:
 
 
 def _handed_on(run_trace: RunTrace) -> None:
-    """A chunk begins with what the chunks of its loop that have ended knew: of each circuit, the latest."""
+    """A chunk begins with the circuits of the chunks of its loop that have ended: of each circuit, the latest."""
     known: dict[str, dict[str, CircuitState]] = {}
     loops: dict[str, str] = {}
     for turn in run_trace.main.turns:
@@ -232,5 +232,5 @@ def _handed_on(run_trace: RunTrace) -> None:
 
 
 def _is_repeated(given: ChunkInput) -> bool:
-    """A loop that repeats another goes on with the circuits of that."""
+    """A loop that repeats another continues with its circuits."""
     return not given.run.endswith("#1")

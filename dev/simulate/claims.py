@@ -56,7 +56,7 @@ class Claimed(NamedTuple):
 
     @property
     def doubtful(self) -> set[int | None]:
-        """Iterations some statement of which was given up."""
+        """Iterations with a statement that was given up."""
         return {call.iteration for call, result in self.calls if result is None}
 
     def acknowledged(self, action: str) -> set[int | None]:
@@ -159,7 +159,7 @@ def _settled_once(claimed: Claimed) -> None:
 
 
 def _as_they_ended(claimed: Claimed) -> None:
-    """With a statement for it: a row is acknowledged as done if and only if its iteration is."""
+    """A row is acknowledged as done if and only if its iteration succeeded."""
     if claimed.cursor.ack is None:
         return
     done = {index for index, end in claimed.ends.items() if ENDS[end.type] == "ok"}
@@ -241,7 +241,7 @@ def _is_cut_off(claimed: Claimed) -> bool:
 
 
 def _until_none_is_left(claimed: Claimed) -> None:
-    """The last claim found nothing, after the last row was given back; or as many rows came as may."""
+    """The last claim found nothing, after the last row was given back; or the limit of rows was reached."""
     trace = claimed.trace
     ended_early = _is_stopped(claimed) or any(isinstance(turn.fact, RestRequested) for turn in trace.turns)
     if ended_early or trace.report is None or (trace.report.failure is not None and not claimed.is_inside):

@@ -1,4 +1,4 @@
-"""Whether each call went the way of its task: its end in the log, its sinks, its delays, a break after it."""
+"""Whether each call followed its task: its end in the log, its sinks, its delays, a break after it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _is_logged_as_ended(fact: ToolFinished, expected: str | None) -> None:
 
 
 def _lost(run_trace: RunTrace) -> None:
-    """A call that nobody finished is made again as the rules say: not before their delay is over."""
+    """A lost call is repeated according to the rules: not before their delay is over."""
     for trace in run_trace.traces.values():
         calls = {
             command.call.id: command.call

@@ -1,4 +1,4 @@
-"""One seed: its playbook, compiled, run in its world, and held against the laws."""
+"""One seed: its playbook, compiled, run in its world, and checked against the laws."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ADDED = (
     with_workbook,
     with_priority,
 )
-"""What some playbooks have besides. Each has a random order of its own, so that one more changes no other playbook."""
+"""Additions to some playbooks. Each has a random order of its own, so that one more changes no other playbook."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Whether what a run says of itself is true: its status, its failures, the counts and results of its loops."""
+"""Whether the report of a run is true: its status, its failures, the counts and results of its loops."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _status(run_trace: RunTrace, finish: Finish) -> None:
 
 
 def _steps(run_trace: RunTrace, finish: Finish) -> None:
-    """A run of a step that failed, or was stopped by nobody's wish, is handled or fails the run."""
+    """A run of a step that failed, or was stopped without a request, is handled or fails the run."""
     ends: dict[str, DomainEvent] = {}
     for event in run_trace.main.events:
         if event.type in _STEP_ENDS:
@@ -105,7 +105,7 @@ def _items(run_trace: RunTrace, finish: Finish) -> None:
 
 
 def _reached(run_trace: RunTrace, ends: dict[str, DomainEvent], finish: Finish) -> None:
-    """What its calls and loops came to is what a run of a step came to."""
+    """The outcome of a step run is that of its calls and loops."""
     for run, why in _doomed(run_trace).items():
         event = ends.get(run)
         if event is not None and event.type == "step.done" and not released(run_trace.main, run):
@@ -115,7 +115,7 @@ def _reached(run_trace: RunTrace, ends: dict[str, DomainEvent], finish: Finish) 
 
 
 def _doomed(run_trace: RunTrace) -> dict[str, str]:
-    """Runs of steps that cannot end well, by what the world did to them."""
+    """Step runs that cannot succeed, because of injected faults."""
     fates: dict[str, str] = {}
     runs = _runs_of_calls(run_trace.main)
     commands = [command for turn in run_trace.main.turns for command in turn.commands if isinstance(command, RunChunk)]
@@ -151,7 +151,7 @@ def _runs_of_calls(trace: MachineTrace) -> dict[str, tuple[Any, str]]:
 
 
 def _raising(run_trace: RunTrace, finish: Finish) -> None:
-    """A way on whose condition raises is an error of its step, never no match; it comes beside what failed before."""
+    """A route whose condition raises is an error of its step, never "no match", in addition to earlier failures."""
     ends: dict[Any, DomainEvent] = {}
     for event in run_trace.main.events:
         run, step = event.meta.get("step_run_id"), run_trace.graph.steps.get(event.node)
@@ -161,13 +161,13 @@ def _raising(run_trace: RunTrace, finish: Finish) -> None:
             continue
         end = ends.get(run)
         if event.status == "FAILED":
-            _failed_by_its_way(run_trace, event, end, finish)
-        elif end is not None and _asked_raises(step.route, end.type == "step.failed", event.meta["chosen"]):
+            _failed_by_its_route(run_trace, event, end, finish)
+        elif end is not None and _evaluated_raises(step.route, end.type == "step.failed", event.meta["chosen"]):
             raise Finding("a condition that raises reads as no match", event.node)
 
 
-def _asked_raises(route: Route, is_failed: bool, chosen: list[str]) -> bool:
-    """Whether an arc that was asked has a condition that raises: the first match ends an exclusive route."""
+def _evaluated_raises(route: Route, is_failed: bool, chosen: list[str]) -> bool:
+    """Whether an evaluated arc has a condition that raises: the first match ends an exclusive route."""
     for arc in route.arcs:
         if arc.on not in ("any", "error" if is_failed else "ok"):
             continue
@@ -178,7 +178,7 @@ def _asked_raises(route: Route, is_failed: bool, chosen: list[str]) -> bool:
     return False
 
 
-def _failed_by_its_way(run_trace: RunTrace, event: DomainEvent, end: DomainEvent | None, finish: Finish) -> None:
+def _failed_by_its_route(run_trace: RunTrace, event: DomainEvent, end: DomainEvent | None, finish: Finish) -> None:
     """The end of the run is its failure, reported before; both failures are among those of the run."""
     if end is None or end.type != "step.failed" or "source" not in event.meta or event.meta["chosen"]:
         raise Finding("a way that raises fails no step", f"{event.node}: {end and end.type}, {event.meta}")
@@ -200,7 +200,7 @@ def _failed_by_its_way(run_trace: RunTrace, event: DomainEvent, end: DomainEvent
 
 
 def _counts(trace: MachineTrace, store: SimulatedValues) -> None:
-    """total = success + failed + skipped, and a success is an item that ended ok."""
+    """total = success + failed + skipped, and a success is an item that succeeded."""
     report, stats, results = trace.report, trace.report.stats, _results_of(trace, store)
     items = len(trace.given.items) - report.rest if trace.given.claims is None else _begun(trace)
     if stats["total"] != items or len(results) != items:

@@ -1,7 +1,7 @@
 """Follow a run from its submission to the report of its end, and stop it on request.
 
 Stopping has three steps, by Ctrl-C as by --timeout: cancel the run and wait for its cleanup (the tools of ``end``),
-skip the cleanup, leave without waiting. A timeout goes from one to the next by itself, when what it waits for takes
+skip the cleanup, leave without waiting. A timeout goes from one to the next, when what it waits for takes
 longer than it may, and ends the run where Ctrl-C leaves it.
 """
 

@@ -102,7 +102,7 @@ def check_request(request: dict[str, Json], playbook: Playbook) -> None:
 
 
 def _mentions(text: str, key: str) -> bool:
-    """Whether the text contains it as a word. An expression of a long key is slow to make, and nobody mentions one."""
+    """Whether the text contains it as a word. A long key is never mentioned, and slow to search."""
     return len(key) <= _LONGEST_MENTIONED and re.search(rf"\b{re.escape(key)}\b", text) is not None
 
 

@@ -51,7 +51,7 @@ def prune_command(older_than: timedelta, dry_run: bool, as_json: bool) -> None:
 
     noetl.payload holds values over 64 KB, graphs and frame segments. A payload is removed when every run that refers to
     it ended more than AGE ago and is no longer in Temporal; so AGE must be at least Temporal's retention. Payloads
-    stored within the last AGE, or the last day, are kept.
+    stored within the last AGE (at least the last day) are not removed.
 
     noetl.log holds what tasks print; rows older than AGE are removed.
 

@@ -122,7 +122,7 @@ async def _descriptions(client: Client, workflow_id: str) -> AsyncIterator[Descr
         yield description
 
 
-# ---- tasks that nobody takes -------------------------------------------------------------------------------------
+# ---- tasks without a worker --------------------------------------------------------------------------------------
 
 
 def _unstarted_tasks(description: DescribeWorkflowExecutionResponse) -> Iterator[tuple[_Queue, datetime]]:

@@ -170,7 +170,7 @@ def _no_excerpt(_failure: Failure) -> Sequence[str]:
 
 
 def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
-    """Yield each failure, and the line of the playbook where nobody handled it; of a step with more than SHOWN of them,
+    """Yield each failure, and the line of the playbook if it was not handled; of a step with more than SHOWN of them,
     or some that are not kept, their counts, the first and the last.
     """
     cause = next((failure for failure in log.kept if not failure.handled and failure.step != FINAL_STEP), None)

@@ -1,4 +1,4 @@
-"""Requests to a run that is named on the command line: signals, decisions, and all that people control a run with."""
+"""Requests to a run that is named on the command line: signals, decisions, and the control of runs."""
 
 from __future__ import annotations
 

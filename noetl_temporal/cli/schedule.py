@@ -185,7 +185,7 @@ def trigger_command(name: str, overlap: Overlap | None) -> None:
     click.echo(f"schedule {name}: triggered; `noetl schedule show {name}` shows its runs")
 
 
-@schedule_group.command("backfill", short_help="Start the runs of a time that has passed.")
+@schedule_group.command("backfill", short_help="Start the runs of a past period.")
 @_NAME
 @click.option(
     "--from", "start", type=MOMENT, required=True, metavar="TIME", help="The first time; UTC unless it has an offset."

@@ -61,11 +61,11 @@ def test_command(
     """Run the tests of playbooks: *.test.yaml files, without servers and without delays.
 
     A folder means all test files below it; without one, this folder is searched. No tool is called: calls return what
-    the stubs of a test say, and delays, retries and timeouts pass at once. The exit status is 0 if all tests pass, 1 if
+    the stubs of a test say, and delays, retries and timeouts take no time. The exit status is 0 if all tests pass, 1 if
     one fails, 2 if a test file or its playbook has errors.
 
-    With --temporal the same tests run on a real Temporal server with a real worker, whose calls return what the stubs
-    say and whose clocks move on by themselves: this finds what is different there.
+    With --temporal the same tests run on a Temporal server with a real worker, to find differences. Calls still return
+    what the stubs say, and the clock skips all waits.
 
     \b
     noetl test                                all tests below this folder

@@ -105,7 +105,7 @@ class _Frame:
         if self._is_cancelled:
             host.cancel()
         report = await host.run(None if progress is None else progress.calls)
-        return await self._store_end(FrameEnd(report, await host.keeper.last(report=report)))
+        return await self._store_end(FrameEnd(report, await host.segments.last(report=report)))
 
     async def _read_input(self, given: FrameInput | UnreadValue) -> FrameInput:
         """Return the input, read from the payload store however long that takes, with its stored items.
@@ -153,7 +153,7 @@ class _Frame:
 
 @contextmanager
 def _fail_if_missing(what: str) -> Generator[None]:
-    """Fail the frame for good if a stored value is missing, as later attempts would not find it: its loop is lost."""
+    """Fail the frame permanently if a stored value is missing: later attempts would not find it. Its loop is lost."""
     try:
         yield
     except LookupError as error:

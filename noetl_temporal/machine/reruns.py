@@ -1,4 +1,4 @@
-"""What a rerun takes over from an earlier run of the same graph: all that had happened before one step first started
+"""What a rerun takes over from an earlier run of the same graph: everything that happened before one step first started
 there (semantics.md 43).
 
 How it works. The earlier run's recorded facts are fed to a machine once more (earlier_run.py). Just before the

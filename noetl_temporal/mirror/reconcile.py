@@ -20,7 +20,7 @@ _BATCH = 500
 class Gap(NamedTuple):
     """A run that is closed at the server, which has ``expected`` events of it, and not as a whole in the store.
 
-    ``is_open`` when it has not been read to its end: it is read now, or nobody reads it.
+    ``is_open`` when it has not been read to its end: it is read now or never.
     """
 
     run: WorkflowRun

@@ -6,7 +6,7 @@ rows that they add. There are two kinds of rows:
 * domain events, which the interpreter wrote and which travel through history (the trail): in the header of the
   activity or child that was started next, where there are many in a marker, at the run's end in its result, failure or
   memo, at continue-as-new in its input;
-* derived rows, which nobody wrote: the attempts of a tool call, and the end of a run that could not log its own.
+* derived rows, which are not in history: the attempts of a tool call, and the end of a run that could not log its own.
 
 The items of a frame have both kinds in the segments that its activity stored (frames.py).
 

@@ -1,9 +1,9 @@
 """The mirror as a service: finds runs, follows them, and catches up on what it missed.
 
 Runs are found in two ways. The visibility list has every run that was started; a run's own history links to the
-loops and sub-playbooks it starts and to the run that goes on after it, but not to the run in which a reset goes on.
+loops and sub-playbooks it starts and to the run that continues it, but not to the run that continues after a reset.
 Whoever watches a run announces it (announcements.py), which only saves the wait for the list. Whatever is found is
-remembered before it is read, so that a mirror which starts again goes on with all that was open.
+remembered before it is read, so that a mirror that restarts continues with all open runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The clocks of a run on Temporal: each of its workflows has one of its own, which moves on over timers and delays.
+"""The clocks of a run on Temporal: each of its workflows has one, which skips timers and delays.
 
-The clock of a workflow stands still while it calls something, a loop in a child workflow too. While a test has
-something left to send, its clocks move one timer at a time, and not beyond the moment of the next request.
+The clock of a workflow stops while it calls something, also a loop in a child workflow. While a test has something left
+to send, its clocks advance one timer at a time, and not beyond the moment of the next request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Handle: TypeAlias = WorkflowHandle[Any, Any]
 class WorkflowClock:
     """One workflow. ``calls`` are its activities, ``running`` those that do not wait for their next attempt, and
     ``children`` its child workflows; it ``is_at_work`` while a
-    workflow task is under way. ``moves`` where its clock moves by itself. ``events`` are those of its history, but for
+    workflow task is under way. ``moves`` if its clock skips waits. ``events`` are those of its history, but for
     those that ``Clocks`` has caused.
     """
 
@@ -111,7 +111,7 @@ class Clocks:
         return False
 
     async def _has_moved(self, before: WorkflowClock) -> bool:
-        """Whether the clock has moved as often as allowed, and so stands still again; otherwise it is stopped."""
+        """Whether the clock has moved as often as allowed, and so has stopped again; otherwise it is stopped."""
         after = await self._of(before.handle.id)
         if after is None or not after.moves:
             self._caused[before.handle.id] += 1
@@ -120,7 +120,7 @@ class Clocks:
         return False
 
     async def release(self) -> None:
-        """Let all clocks move by themselves from now on, those of later children as well."""
+        """Let all clocks skip waits from now on, those of later children as well."""
         for clock in await self.read():
             await self._set(clock, TimeSkippingConfig(enabled=True, max_session_skip_count=MOST_SKIPS))
 
@@ -143,7 +143,7 @@ class Clocks:
 
 
 class SkippingTime(Interceptor):
-    """Workflows that start have clocks that move by themselves, or that stand until they are moved."""
+    """Workflows that start have clocks that skip waits, or that stop until they are moved."""
 
     def __init__(self, *, moves: bool) -> None:
         self._config = TimeSkippingConfig(enabled=moves, max_session_skip_count=MOST_SKIPS)

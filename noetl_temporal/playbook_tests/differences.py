@@ -18,7 +18,7 @@ __all__ = ["ABSENT", "ANYTHING", "Difference", "differences", "is_like", "span_a
 ANYTHING = "..."
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Keys and indices on the way to a value."""
+"""The path of a value: keys and indices."""
 
 
 class _Absent:

@@ -41,8 +41,8 @@ _WIDTH = 120
 def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[str, tuple[TrialProblem, ...]]:
     """The text of a test file, and what of the test fails when it is run now.
 
-    Requests are sent as soon as the run waits for them, a pause or a cancel during the call that it came to. Where that
-    does not come to the same, each is sent at its time, and calls take theirs.
+    Requests are sent as soon as the run waits for them, a pause or a cancel during the call in which it
+    arrived. If the test then differs from the run, each is sent at its recorded time, and calls take theirs.
     """
     if all(request.keys["do"] not in UNAWAITED or _step_at(run, request) for request in run.requests):
         test = _record_and_run(run, report, tools, is_timed=False)

@@ -1,8 +1,8 @@
 """Give a cluster to the account that Postgres runs as, when another account has made it.
 
 Other processes of that account may be at work in it. So each folder changes its owner before its entries are looked at:
-from then on nobody else adds, renames or replaces one. Only what belonged to that account is given away, no link is
-followed, and a link, a file with a second name or a special file is an error.
+from then on no other account adds, renames or replaces one. Only what belonged to that account is given away, no link
+is followed, and a link, a file with a second name or a special file is an error.
 """
 
 from __future__ import annotations

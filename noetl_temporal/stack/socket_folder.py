@@ -1,11 +1,11 @@
 """The folder of Postgres's Unix socket, which only the stack's owner enters.
 
 A client that connects there reaches this stack's own server, whatever listens on its TCP port: a port is taken by
-whoever comes first, a name in this folder only by the account that runs Postgres.
+anyone who comes first, a name in this folder only by the account that runs Postgres.
 
-A socket's path has at most 103 bytes, which the stack's folder may exceed. The folder is therefore made anew at each
-start where paths are short: below XDG_RUNTIME_DIR, else in the folder for temporary files. A note in the stack's folder
-says where, so that the next start removes what a killed owner left.
+A socket's path has at most 103 bytes, which the stack's folder may exceed. The folder is therefore created again at
+each start where paths are short: below XDG_RUNTIME_DIR, else in the folder for temporary files. A note in the stack's
+folder says where, so that the next start removes what a killed owner left.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What another account of the machine tries with a stack, as a program: ``... other_account.py UID FACTS``.
 
-Everything is imported before the account is changed, as Python itself may lie where only root looks. It prints what
+Everything is imported before the account is changed, as Python itself may be in a folder of root. It prints what
 came of each attempt as JSON.
 """
 

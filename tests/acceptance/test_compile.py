@@ -106,7 +106,7 @@ def test_stdin_is_read(bare: Site) -> None:
     assert done.stdout.startswith("hello (examples/hello)")
 
 
-def test_what_is_no_text_on_stdin_is_reported(bare: Site) -> None:
+def test_bytes_on_stdin_that_are_not_text_are_reported(bare: Site) -> None:
     done = subprocess.run([*NOETL, "compile", "-"], cwd=bare.folder, input=b"\xff\xfe\x00", capture_output=True)
     assert done.returncode == 2
     assert b"not UTF-8 text" in done.stderr
@@ -221,7 +221,7 @@ def test_an_output_replaces_a_plain_file_and_leaves_no_draft(bare: Site) -> None
     assert [file.name for file in (bare.folder / "shown").iterdir()] == ["etl.txt"]
 
 
-def test_a_reader_that_leaves_early_is_no_accident(bare: Site) -> None:
+def test_a_reader_that_closes_early_is_not_an_error(bare: Site) -> None:
     command = shlex.join([*NOETL, "compile", str(EXAMPLES), str(ROOT / "tests/compiler/corpus/ok")])
     done = subprocess.run(["bash", "-c", f"{command} 2>errors | head -1"], cwd=bare.folder, capture_output=True)
     assert done.stdout.startswith(b"# ")
@@ -239,7 +239,7 @@ def test_calls_are_checked_against_a_catalog(bare: Site) -> None:
     assert 'did you mean "examples/hello"?' in done.stderr
 
 
-def test_findings_for_programs_stand_alone_on_stdout(bare: Site) -> None:
+def test_findings_for_programs_are_all_that_is_on_stdout(bare: Site) -> None:
     file = bare.write("kind: Playbook\nworkflow: 3\n")
     as_json = bare.noetl("compile", str(file), "--diagnostics", "json")
     assert as_json.returncode == 1
@@ -250,7 +250,7 @@ def test_findings_for_programs_stand_alone_on_stdout(bare: Site) -> None:
     assert json.loads((bare.folder / "findings.sarif").read_text())["version"] == "2.1.0"
 
 
-def test_of_very_many_findings_the_errors_are_shown(bare: Site) -> None:
+def test_of_many_findings_the_errors_are_shown(bare: Site) -> None:
     warned = "".join(f"  - {{step: s{index}, tool: {{kind: noop}}}}\n" for index in range(2000))
     wrong = "  - {step: last, tool: {kind: nop}}\n"
     file = bare.write(f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: x}}\nworkflow:\n{warned}{wrong}")
@@ -273,7 +273,7 @@ workflow:
 """
 
 
-def test_code_that_lies_elsewhere_is_shown_and_checked(bare: Site) -> None:
+def test_code_in_another_file_is_shown_and_checked(bare: Site) -> None:
     file = bare.write(SCRIPTED)
     (file.parent / "lib").mkdir()
     (file.parent / "lib" / "one.py").write_text("result = 1\n")

@@ -157,7 +157,7 @@ def test_runs_are_listed(site: Site, playbook: str, path: str) -> None:
     assert (wrong.returncode, "'yesterday' is neither an age, such as 2h or 3d" in wrong.stderr) == (2, True)
 
 
-def test_logs_are_shown_while_the_run_goes_on(site: Site, playbook: str) -> None:
+def test_logs_are_shown_while_the_run_continues(site: Site, playbook: str) -> None:
     execution = submitted(site, playbook, "--set", "seconds=8")["execution_id"]
     assert wait_until(lambda: bool(site.noetl("logs", execution).stdout), 30)
     first = lines_of(site.noetl("logs", execution, "--json").stdout)

@@ -79,7 +79,7 @@ async def test_a_killed_stack(bare: Site, api: Api) -> None:
         bare.noetl("dev", "down")
 
 
-def test_a_run_whose_own_stack_falls(bare: Site, api: Api) -> None:
+def test_a_run_whose_own_stack_crashes(bare: Site, api: Api) -> None:
     """Nothing but the run keeps that stack up; the run is continued by whoever starts it again."""
     run = bare.start("run", PLAYBOOK, "--json", "--set", f"api_url={api.url}")
     assert wait_until(lambda: api.calls(ASSESSMENTS) >= 3)

@@ -196,7 +196,7 @@ async def test_all_paths_converge_at_the_end(
         )
 
 
-async def test_a_failed_call_that_no_attempt_mends_fails_its_step_once(site: Site, log: asyncpg.Connection) -> None:
+async def test_a_call_whose_attempts_all_fail_fails_its_step_once(site: Site, log: asyncpg.Connection) -> None:
     """Failure Routing: after all retries step_failed with step and error, and no workflow_failed before the end."""
     rows = await _rows(log, _run(site, V1 + ONE + FAILS + END), "event_legacy")
     kinds = [row["event_type"] for row in rows]

@@ -1,4 +1,4 @@
-"""What a person sees of a failure: the line of the playbook, and what the other side said."""
+"""What is shown of a failure: the line of the playbook, and the response of the server."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_failure_and_its_line(site: Site, text: str, expected: list[str]) -> N
     assert lines_shown == expected, done.stdout
 
 
-def test_a_credential_that_stands_in_the_line_is_masked() -> None:
+def test_a_credential_in_the_line_is_masked() -> None:
     text = "a\nuser: me, password: hunter2\n"
     playbook = Playbook(compile_or_raise(HEAD + SLOW, "p.yaml"), text, (Span(2, 21, 2, 28),))
     failure = Failure("start", "no", file="p.yaml", line=2, col=1)

@@ -69,7 +69,7 @@ def test_a_project_has_a_folder_in_the_users_data(tmp_path: Path, monkeypatch: p
 
 
 def test_a_relative_data_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would lie in the project."""
+    """It would be in the project."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for relative in ("", ".", "data", "~/data"):
@@ -90,7 +90,7 @@ def test_a_project_name_cannot_leave_the_data_folder(monkeypatch: pytest.MonkeyP
         assert folder.name[0] not in "-."
 
 
-def test_a_folder_says_whose_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_names_its_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     home = Home()
@@ -251,7 +251,7 @@ def test_a_held_lock_keeps_the_copying_of_postgres_for_a_limited_time(
 
 
 def test_a_file_that_was_removed_while_its_lock_was_held_is_another(home: Home) -> None:
-    """What the words about a foreign lock advise: remove the file."""
+    """The remedy in the message about a foreign lock: remove the file."""
     with held(home.owner_file):
         home.owner_file.unlink()
         with home.owner_lock("run"):

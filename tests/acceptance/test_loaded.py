@@ -73,7 +73,7 @@ def test_a_list_of_commands_needs_none_of_them(bare: Site, args: list[str]) -> N
     } & modules == set()
 
 
-def test_the_list_says_what_each_command_says_of_itself() -> None:
+def test_the_list_of_commands_has_the_summary_of_each() -> None:
     with cli.make_context("noetl", ["run"], resilient_parsing=True) as context:
         for name, listed in COMMANDS.items():
             command = cli.get_command(context, name)

@@ -1,4 +1,4 @@
-"""A second account of the same machine, which is really taken on, and a root with a strict umask."""
+"""A second account of the same machine, which the test really uses, and a root with a strict umask."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def open_site(bare: Site, open_folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def attempted(uid: int, site: Site) -> dict[str, Any]:
-    """What came of everything that ``other_account`` tries."""
+    """The outcomes of everything that ``other_account`` tries."""
     addresses, paths = site.addresses(), list(site.home.root.rglob("*"))
     facts = {
         "files": [str(path) for path in paths if path.is_file()],

@@ -37,7 +37,7 @@ def reported(site: Site, *command: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
-def test_every_command_says_partial(site: Site) -> None:
+def test_every_command_shows_partial(site: Site) -> None:
     code, run = reported(site, "run", str(site.write(HALF, "half.yaml")))
     assert (code, run["status"], run["result"]) == (0, "partial", ["start"])
     assert [failure["message"] for failure in run["failures"]] == ["ValueError: half of it (line 1 of the code)"]
@@ -57,7 +57,7 @@ def test_every_command_says_partial(site: Site) -> None:
     assert "partial in " in site.noetl("status", id_).stdout
 
 
-def test_a_word_that_is_no_status_fails_the_run_at_its_place(site: Site) -> None:
+def test_a_word_that_is_not_a_status_fails_the_run_at_its_place(site: Site) -> None:
     done = site.noetl("run", str(site.write(HALF, "half.yaml")), "--set", "word=nearly")
     assert done.returncode == 1
     assert "half.yaml:9:13: end: status is 'nearly', expected completed, partial or failed" in done.stdout + done.stderr

@@ -56,7 +56,7 @@ def owners(folder: Path) -> set[tuple[int, int]]:
     return {(status.st_uid, status.st_gid) for status in statuses}
 
 
-def test_nobody_reaches_neither_the_server_nor_its_cluster(tmp_path: Path) -> None:
+def test_the_account_nobody_reaches_neither_the_server_nor_its_cluster(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     with owned_stack(home, "run"):
         server = postmaster(home)
@@ -65,7 +65,9 @@ def test_nobody_reaches_neither_the_server_nor_its_cluster(tmp_path: Path) -> No
         assert attempted(uid, gid, server) == dict.fromkeys(nobody.ATTEMPTS, "done")
 
 
-def test_nobody_reaches_no_cluster_while_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_account_nobody_cannot_access_a_cluster_during_initdb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``initdb`` has the uid of ``nobody``, so others of it may send it signals; its group keeps them from the rest."""
     attempts = during_initdb(monkeypatch, lambda pid: attempted(NOBODY.pw_uid, NOBODY.pw_gid, pid))
     with owned_stack(Home(tmp_path / "home"), "run"):

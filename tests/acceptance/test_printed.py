@@ -233,7 +233,7 @@ def test_the_report_of_a_run_is_printable(
 
 
 @pytest.mark.stack
-def test_json_of_a_run_has_its_very_texts(site: Site, ran: tuple[str, Path, dict[str, Any]]) -> None:
+def test_json_of_a_run_has_the_unchanged_texts(site: Site, ran: tuple[str, Path, dict[str, Any]]) -> None:
     execution = str(ran[2]["execution_id"])
     report = json.loads(site.noetl("status", execution, "--json").stdout)
     assert NAME in report["steps"]

@@ -1,4 +1,4 @@
-"""What a person sees of a run, from the rows of its event log."""
+"""What is shown of a run, from the rows of its event log."""
 
 from __future__ import annotations
 
@@ -322,7 +322,9 @@ def test_calls_retries_and_iterations_have_different_lines() -> None:
         ("terminated", {}, None),
     ],
 )
-def test_where_a_run_stopped_and_how_to_go_on(status: str, steps: dict[str, dict[str, Any]], where: str | None) -> None:
+def test_a_stopped_run_shows_where_it_is_and_how_to_continue(
+    status: str, steps: dict[str, dict[str, Any]], where: str | None
+) -> None:
     out = io.StringIO()
     msgspec.structs.replace(ended(steps=steps), status=status).show(PrintableConsole(file=out, width=200))
     lines = out.getvalue().splitlines()

@@ -12,7 +12,7 @@ from noetl_temporal.mirror.prune import PruneResult
 from tests.acceptance.site import Site
 
 
-def test_the_summary_says_what_is_kept_and_why() -> None:
+def test_the_summary_lists_what_is_skipped_and_why() -> None:
     now = datetime(2026, 3, 1, tzinfo=UTC)
     pruned = PruneResult(now, 1, 2, 1_234_567, 3, BlockingRun(now - timedelta(days=9), "tests/large/1", "r1"), 7)
     removed, logs, retained, blocked = summary(pruned, dry_run=True).splitlines()

@@ -98,7 +98,7 @@ async def test_a_failed_run_continues_once_its_cause_is_cured(
     assert site.noetl("list", "--path", load.path).stdout.count(load.path) == 2
 
 
-def test_a_refusal_says_why_and_starts_nothing(load: Load) -> None:
+def test_a_refusal_has_a_reason_and_starts_nothing(load: Load) -> None:
     site, failed = load.site, load.fail()
     before = site.noetl("list", "--path", load.path, "--json").stdout
     unknown = site.noetl("rerun", failed, "--from", "laod")

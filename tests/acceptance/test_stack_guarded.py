@@ -211,7 +211,7 @@ def test_control_without_the_setting_the_http_api_of_temporal_is_enabled(
 
 
 @PROC
-def test_tools_know_every_port_of_the_stack(home: Home) -> None:
+def test_tools_have_every_port_of_the_stack(home: Home) -> None:
     with owned_stack(home, "run") as (_, addresses):
         listened = {port for pid in server_pids(home) for port in listening_ports(pid)}
         assert len(listened) > 4

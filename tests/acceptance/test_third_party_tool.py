@@ -62,7 +62,7 @@ def block(language: str, beginning: str = "") -> str:
 @pytest.mark.parametrize(
     ("language", "file"), [("toml", "pyproject.toml"), ("python", "noetl_jsonl.py"), ("yaml", "playbook.yaml")]
 )
-def test_the_page_shows_this_very_package(language: str, file: str) -> None:
+def test_the_page_shows_this_package(language: str, file: str) -> None:
     assert block(language) == (PACKAGE / file).read_text()
 
 

@@ -162,7 +162,7 @@ async def test_the_call_goes_to_the_address_that_was_judged(web: str, monkeypatc
     assert requests == ["rebinding.test"]
 
 
-async def test_the_next_address_is_tried_when_nobody_listens(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_next_address_is_tried_when_no_server_listens(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
     port = httpx.URL(web).port
 
     async def getaddrinfo(*_given: Any, **_named: Any) -> Any:

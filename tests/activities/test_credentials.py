@@ -291,6 +291,6 @@ async def test_an_unknown_name_is_reported_with_the_known_names(tmp_path: Path, 
     assert "hush" not in str(raised.value)
 
 
-def test_the_compiler_and_the_worker_agree_on_what_may_stand_beside_a_name() -> None:
+def test_the_compiler_and_the_worker_agree_on_the_fields_beside_a_name() -> None:
     ours = credentials_module.NAMES, credentials_module.BESIDE_A_NAME
     assert ours == (changed_credentials.NAMES, changed_credentials.BESIDE_A_NAME)

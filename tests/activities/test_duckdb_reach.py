@@ -178,7 +178,7 @@ async def test_each_execution_has_a_folder_that_only_its_owner_enters(site: Site
 
 
 @pytest.mark.parametrize("execution", ["..", "a/b", "../42", "\0", "x" * 101])
-async def test_an_execution_that_is_no_name_is_refused(site: Site, execution: str) -> None:
+async def test_an_execution_that_is_not_a_name_is_refused(site: Site, execution: str) -> None:
     called = request("duckdb", command="select 1")
     with pytest.raises(ConfigError):
         await duckdb_tool.TOOL.run(type(called)("duckdb", called.config, execution_id=execution), Context())

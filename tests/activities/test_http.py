@@ -46,15 +46,13 @@ async def test_a_body_that_is_json_as_text(web: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["ture", "maybe", "", "/etc/ssl/certs/ca-certificates.crt", [], 7])
-async def test_what_is_no_boolean_switches_nothing_off(web: str, value: Any) -> None:
+async def test_a_value_that_is_not_a_boolean_disables_no_check(web: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=r"verify_ssl is .*: write true or false"):
         await get(f"{web}/echo", verify_ssl=value)
 
 
 @pytest.mark.parametrize(("value", "status"), [(None, "error"), ("yes", "error"), ("off", "ok"), (False, "ok")])
-async def test_a_certificate_of_nobody_is_refused_unless_that_is_switched_off(
-    https: str, value: Any, status: str
-) -> None:
+async def test_an_untrusted_certificate_is_refused_unless_the_check_is_off(https: str, value: Any, status: str) -> None:
     assert (await get(f"{https}/echo", verify_ssl=value)).status == status
 
 
@@ -186,7 +184,7 @@ async def test_bodies_that_are_not_json(web: str, kind: str, expected: Any) -> N
     assert (await get(f"{web}/data/{kind}")).result["data"] == expected
 
 
-async def test_a_body_without_end_is_refused(web: str) -> None:
+async def test_an_endless_body_is_refused(web: str) -> None:
     with pytest.raises(ConfigError, match="over 16 MB"):
         await get(f"{web}/large")
 
@@ -250,7 +248,7 @@ async def test_other_urls_than_http_are_refused(url: str) -> None:
         await get(url)
 
 
-async def test_redirects_without_end_end(web: str) -> None:
+async def test_endless_redirects_are_ended(web: str) -> None:
     error = error_of(await get(f"{web}/round", follow_redirects=True))
     assert (error.kind, error.retryable) == ("client_error", False)
 

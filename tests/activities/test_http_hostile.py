@@ -1,4 +1,4 @@
-"""What a hostile server answers stalls no worker: bodies, encodings, charsets and JSON within bounds, in time."""
+"""Answers of a hostile server stall no worker: bodies, encodings, charsets and JSON have limits of size and time."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_what_bodies_are_read_as(body: bytes, content_type: str, data: Any
 # ---- encodings ----------------------------------------------------------------------------------------------------
 
 
-async def test_encodings_on_top_of_each_other_are_not_undone() -> None:
+async def test_nested_encodings_are_not_decoded() -> None:
     bomb = gzip.compress(gzip.compress(gzip.compress(bytes(2**26), 9), 9), 9)
     assert len(bomb) < 1_000
     kind, message = problem_of(await call(answering(bomb, "Content-Encoding: gzip, gzip, gzip")))
@@ -133,7 +133,7 @@ async def test_a_body_is_unpacked_no_further_than_it_is_read() -> None:
         ("identity", b"x" * 300_000),
     ],
 )
-async def test_one_encoding_is_undone(encoding: str, body: bytes) -> None:
+async def test_one_encoding_is_decoded(encoding: str, body: bytes) -> None:
     outcome = await call(answering(body, f"Content-Encoding: {encoding}"))
     assert outcome.result["data"] == "x" * 300_000
 
@@ -144,7 +144,7 @@ async def test_an_unknown_encoding_is_left_as_it_is() -> None:
 
 
 async def test_a_stream_that_unpacks_to_nothing_ends() -> None:
-    """Empty blocks of deflate: bytes without end that never become a body."""
+    """Empty blocks of deflate: endless bytes that never become a body."""
     packer = zlib.compressobj()
     start, nothing = packer.compress(b"") + packer.flush(zlib.Z_SYNC_FLUSH), b"\x00\x00\x00\xff\xff" * 10_000
 
@@ -183,7 +183,7 @@ async def drip(writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.02)
 
 
-async def inform_for_ever(writer: asyncio.StreamWriter) -> None:
+async def send_informational_responses_endlessly(writer: asyncio.StreamWriter) -> None:
     while True:
         writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
         await writer.drain()
@@ -194,7 +194,9 @@ async def redirect_slowly(writer: asyncio.StreamWriter) -> None:
     writer.write(head("Location: /", status="302 Found"))
 
 
-@pytest.mark.parametrize("answer", [drip_the_head, drip_the_body, drip_an_error, inform_for_ever, redirect_slowly])
+@pytest.mark.parametrize(
+    "answer", [drip_the_head, drip_the_body, drip_an_error, send_informational_responses_endlessly, redirect_slowly]
+)
 async def test_no_response_outlives_the_timeout(answer: Answer) -> None:
     outcome = await call(answer, limit=0.5, follow_redirects=True)
     kind, message = problem_of(outcome)
@@ -269,7 +271,7 @@ async def test_json_of_too_many_values_is_not_parsed(text: str, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":', '[1,"[",', '["\\\\\\"]",{"]":'])
-async def test_deep_json_is_a_failure_with_words(opening: str) -> None:
+async def test_deep_json_is_a_failure_with_a_message(opening: str) -> None:
     closing = opening.replace('"["', "").replace('"]"', "").replace('"\\\\\\"]"', "")
     closing = "".join({"[": "]", "{": "}"}.get(bracket, "") for bracket in reversed(closing))
     for levels in (700, 100_000):
@@ -281,7 +283,7 @@ async def test_deep_json_is_a_failure_with_words(opening: str) -> None:
     assert await data_of(fits.encode(), "application/json") == json.loads(fits)
 
 
-async def test_slow_name_servers_keep_no_body_waiting() -> None:
+async def test_slow_name_servers_do_not_delay_bodies() -> None:
     """Their look-ups fill asyncio's own threads, which a body does not need."""
     done = threading.Event()
     loop = asyncio.get_running_loop()

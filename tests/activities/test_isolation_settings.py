@@ -50,7 +50,7 @@ def test_paths_are_real_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert settings["hidden"] == [str(tmp_path / "credentials.yaml")]
 
 
-def test_values_that_are_no_paths_are_none() -> None:
+def test_values_that_are_not_paths_are_dropped() -> None:
     environment = {
         "NOETL_CREDENTIAL_PG": "{" * 10_000,
         "NOETL_POSTGRES": "postgresql://u:p@h/d",
@@ -90,6 +90,6 @@ def test_what_is_allowed_is_all_but_what_is_hidden(tmp_path: Path) -> None:
         ("NOETL_TASK_MEMORY", "nan"),
     ],
 )
-def test_a_variable_that_says_nothing_is_named(name: str, value: str) -> None:
+def test_a_variable_without_a_valid_value_is_named(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name):
         settings_of({name: value})

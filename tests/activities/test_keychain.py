@@ -109,7 +109,7 @@ READABLE = {"type": "secret", "token": "t-0123456789", "value": "v-0123456789", 
 # ---- places -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_value_stands_where_its_reference_stood() -> None:
+async def test_a_value_replaces_its_reference() -> None:
     known_credentials = credentials(NOETL_CREDENTIAL_A=READABLE)
     token, port = to("env", "token", name="a"), to("credential", "port", credential="a")
     given = {"a": [f"Bearer {token}", token, 7], "b": {"port": port, "text": f"{port}/{token}"}, "c": None}
@@ -141,7 +141,7 @@ async def test_a_call_without_a_key_has_no_references() -> None:
         await credentials.reference("a", "env", {})
 
 
-async def test_a_value_is_no_reference() -> None:
+async def test_a_value_is_not_a_reference() -> None:
     inner = to("env", "value", name="a")
     known_credentials = credentials(NOETL_CREDENTIAL_A=READABLE, NOETL_CREDENTIAL_B={"type": "secret", "value": inner})
     assert await read(known_credentials, to("env", "value", name="b")) == inner
@@ -158,7 +158,7 @@ async def test_a_value_that_could_end_a_text_of_sql_is_refused(value: str) -> No
     assert await known_credentials.with_secrets(config, "postgres") == {"query": "select $1", "params": [value]}
 
 
-async def test_a_plain_value_may_stand_in_sql() -> None:
+async def test_a_plain_value_may_be_inserted_into_sql() -> None:
     known_credentials = credentials(NOETL_CREDENTIAL_A={"type": "secret", "value": "GOOG1E/x+y=_-"})
     config = {"commands": [f"create secret (secret '{to('env', 'value', name='a')}')"]}
     assert await known_credentials.with_secrets(config, "duckdb") == {

@@ -84,7 +84,7 @@ async def test_another_credential_is_not_given() -> None:
     assert alone.error.code == "LookupError"
 
 
-async def test_a_credential_that_nobody_has_is_an_error() -> None:
+async def test_an_unknown_credential_is_an_error() -> None:
     with pytest.raises(CredentialError):
         await run(FETCH, auth="ib")
 

@@ -41,7 +41,7 @@ def authentication(body: bytes) -> bytes:
 
 
 class Listener:
-    """A server that asks for a login in its own way, and remembers all that it was sent. ``tls`` is what it offers."""
+    """A server with a given login request, which records all that it receives. ``tls`` is what it offers."""
 
     def __init__(self, login_request: bytes, tls: ssl.SSLContext | None) -> None:
         self.login_request = login_request
@@ -150,7 +150,7 @@ async def test_an_untrusted_certificate_is_refused(certificate: Path, sslmode: s
         assert SECRET.encode() not in listener.received
 
 
-async def test_tls_that_is_required_is_not_done_without() -> None:
+async def test_required_tls_is_not_skipped() -> None:
     async with listening(CLEARTEXT) as listener:
         error = (await run(listener, db_password=SECRET, sslmode="require")).error
         assert error is not None
@@ -311,7 +311,7 @@ def test_a_server_that_is_not_postgres_is_refused_immediately(data: bytes) -> No
     assert "does not speak the Postgres protocol" in (LoginWatch(is_private=True).refusal(data) or "")
 
 
-def test_a_login_without_end_ends() -> None:
+def test_an_endless_login_is_ended() -> None:
     watch = LoginWatch(is_private=True)
     notice = b"N" + struct.pack("!I", 4 + 1000) + bytes(1000)
     refused = [watch.refusal(notice) for _ in range(MAX_LOGIN_BYTES // len(notice) + 1)]

@@ -162,7 +162,7 @@ async def main(): await VarsCache.set_cached('at', print, execution_id=42)
         (WRITES_NO_JSON, '"ctx.at" is of type builtin_function_or_method'),
     ],
 )
-async def test_a_result_that_is_no_json_value_is_an_error_with_its_path_and_type(code: str, expected: str) -> None:
+async def test_a_result_that_is_not_a_json_value_is_an_error_with_its_path_and_type(code: str, expected: str) -> None:
     outcome = await run(code)
     assert outcome.error is not None
     assert (outcome.status, outcome.error.kind, outcome.error.code) == ("error", "exception", "TypeError")
@@ -203,7 +203,7 @@ async def test_the_process_imports_only_what_every_call_needs(form: str) -> None
     assert outcome.result == []
 
 
-async def test_what_it_prints_is_kept_apart_from_its_result() -> None:
+async def test_output_and_result_of_the_code_are_separate() -> None:
     outcome = await run("print('{\"ok\": true}')\nresult = 1")
     assert (outcome.result, outcome.meta["stdout"]) == (1, '{"ok": true}\n')
 
@@ -222,7 +222,7 @@ async def test_a_result_nested_too_deeply_is_not_an_error_of_the_code(code: str)
     assert outcome.meta["stdout"] == "here\n"
 
 
-async def test_a_recursion_without_end_is_an_error_of_the_code() -> None:
+async def test_an_endless_recursion_is_an_error_of_the_code() -> None:
     outcome = await run("def f():\n    f()\nf()")
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.code) == ("exception", "RecursionError")

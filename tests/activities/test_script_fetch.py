@@ -140,7 +140,7 @@ async def test_a_store_that_is_not_public_is_refused(object_store: ObjectStore) 
 
 @pytest.mark.usefixtures("loopback")
 @pytest.mark.parametrize("endpoint", ["ftp://127.0.0.1", "127.0.0.1:9000", "http://user:hush@127.0.0.1", "http://[::1"])
-async def test_an_endpoint_that_is_no_address_is_refused(object_store: ObjectStore, endpoint: str) -> None:
+async def test_an_endpoint_that_is_not_an_address_is_refused(object_store: ObjectStore, endpoint: str) -> None:
     with pytest.raises(ScriptError, match="the endpoint of the store is not an address"):
         await from_store(object_store, f"s3://{PUBLIC}/a.py", NONE, endpoint)
 

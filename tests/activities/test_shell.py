@@ -101,7 +101,7 @@ async def test_the_exit_status_of_a_command_is_reported(command: str, message: s
     assert outcome.result["exit_code"] == int(code)
 
 
-async def test_the_message_has_the_end_of_what_went_to_stderr() -> None:
+async def test_the_message_has_the_end_of_stderr() -> None:
     outcome = await run("for n in $(seq 9000); do echo line $n is quite long; done >&2; echo; exit 1")
     assert outcome.error is not None
     assert outcome.error.message.endswith(
@@ -239,7 +239,7 @@ async def test_no_part_of_a_secret_is_in_the_end_of_a_long_output(shift: int) ->
         "exec 3<>/dev/tcp/127.0.0.1/22",
     ],
 )
-async def test_what_lies_outside_is_out_of_reach(command: str) -> None:
+async def test_files_outside_are_out_of_reach(command: str) -> None:
     outcome = await run(command)
     assert outcome.error is not None
     assert any(word in outcome.result["stderr"] for word in ("denied", "not permitted", "Read-only"))

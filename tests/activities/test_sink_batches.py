@@ -312,7 +312,7 @@ async def test_a_row_that_is_locked_keeps_only_its_own_call_waiting(table: Table
     assert await table.transactions() == 6  # no half of the batch waited for the lock once more
 
 
-async def test_calls_of_other_tables_and_logins_are_apart(
+async def test_calls_of_other_tables_and_logins_are_in_separate_batches(
     make: Callable[..., Awaitable[Table]], servers: Addresses
 ) -> None:
     batches = SinkBatches()

@@ -181,7 +181,7 @@ def _nothing(_module: str) -> None:
     """No module is found."""
 
 
-async def test_without_the_driver_the_call_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_driver_the_call_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snowflake_session, "find_spec", _nothing)
     with pytest.raises(ConfigError, match=r'pip install "noetl-temporal\[snowflake\]"'):
         await TOOL.run(request("snowflake", "sf", query="select 1"), Context())

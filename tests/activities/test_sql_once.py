@@ -236,7 +236,7 @@ async def test_a_role_that_may_not_use_the_ledger_runs_again(base: Base, rights:
     assert await base.ids() == [0, 1, 1]
 
 
-async def test_statements_that_take_another_role_run_all_the_same(base: Base) -> None:
+async def test_statements_that_take_another_role_still_run(base: Base) -> None:
     """The entry would be written by a role that may not: the statements count, not their entry."""
     await base.run("insert into t values (0)", 9)
     name = await base.owner.fetchval("select current_database()")

@@ -1,4 +1,4 @@
-"""What a value of each type of the databases is in a result: a JSON value, or an error in words."""
+"""Values of each database type in a result: a JSON value, or an error with a message."""
 
 from __future__ import annotations
 

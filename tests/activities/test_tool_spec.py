@@ -192,7 +192,7 @@ def test_an_installed_tool_is_among_them(monkeypatch: pytest.MonkeyPatch) -> Non
         ("rhai", [("rhai", "nowhere:TOOL")], "ModuleNotFoundError"),
     ],
 )
-def test_one_that_cannot_be_used_says_why(
+def test_a_tool_that_cannot_be_loaded_has_a_reason(
     monkeypatch: pytest.MonkeyPatch, kind: str, points: list[tuple[str, str]], problem: str
 ) -> None:
     register(monkeypatch, *points)

@@ -83,7 +83,7 @@ def _text(outcome: Outcome) -> str:
 
 
 @pytest.mark.parametrize(("size", "chunks"), [(1, 3), (2, 2), (3, 1), (1000, 1)])
-async def test_every_type_arrives_as_it_was(postgres: Context, tables: Tables, size: int, chunks: int) -> None:
+async def test_every_type_arrives_unchanged(postgres: Context, tables: Tables, size: int, chunks: int) -> None:
     outcome = await copied(postgres, pg(table=tables.source), pg(table=tables.target), chunk_size=size)
     ends = {"source": "postgres", "target": "postgres"}
     assert outcome == Outcome("ok", {"status": "success", "rows_transferred": 3, "chunks": chunks, **ends})
@@ -132,7 +132,7 @@ async def test_a_target_may_have_a_statement(postgres: Context, tables: Tables, 
     assert await tables.owner.fetchval(f"select called from {tables.target}") == "%sO'Neil"
 
 
-async def test_an_error_on_the_way_stores_nothing(postgres: Context, tables: Tables) -> None:
+async def test_an_error_before_the_commit_stores_nothing(postgres: Context, tables: Tables) -> None:
     query = "select 10 / (3 - n) as id from generate_series(0, 9) as n"
     outcome = await copied(postgres, pg(query=query), pg(table=tables.target), chunk_size=1)
     assert outcome.error is not None

@@ -13,7 +13,7 @@ from tests.attack.made import BROKEN, CONTROLS, MADE, MISSING
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_every_attack_is_stopped_and_no_control(name: str) -> None:
+def test_every_attack_is_stopped_and_every_control_passes(name: str) -> None:
     if missing := CLASSES[name].missing():
         pytest.skip(missing)
     result = run_class(CLASSES[name], seed=1, count=30)
@@ -38,7 +38,7 @@ def test_a_seed_makes_the_same_attacks_again_and_another_makes_others(name: str)
     assert made(1) != made(2)
 
 
-def test_whatever_is_no_refusal_counts_as_getting_through() -> None:
+def test_everything_but_a_refusal_counts_as_getting_through() -> None:
     result = run_class(MADE, seed=1, count=5, cpu_seconds=0.5)
     assert result.tried == 5
     assert result.through == [
@@ -51,7 +51,7 @@ def test_whatever_is_no_refusal_counts_as_getting_through() -> None:
     assert not result.is_fine
 
 
-def test_a_control_that_fails_in_another_way_than_it_says_is_broken() -> None:
+def test_a_control_that_fails_otherwise_than_declared_is_broken() -> None:
     result = run_class(CONTROLS, seed=1, count=0, cpu_seconds=0.5)
     assert (result.controls, result.held, result.through) == (6, [], [])
     assert result.broken == [
@@ -82,7 +82,7 @@ def test_only_the_classes_that_are_named_are_run(
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["class", "addresses", "names", "in"]
 
 
-def test_a_control_whose_guard_cannot_be_switched_off_says_nothing() -> None:
+def test_a_control_whose_guard_cannot_be_switched_off_proves_nothing() -> None:
     with pytest.raises(RuntimeError, match="ended the process between two attacks"):
         run_class(BROKEN, seed=1, count=0)
 

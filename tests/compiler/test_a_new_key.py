@@ -95,6 +95,6 @@ def test_migrate_keeps_it_in_its_place_under_its_name(entered: dict[str, Any]) -
     assert note in entered["notes"]
 
 
-def test_the_place_that_uses_it_needs_only_the_way_to_it(tmp_path: Path, entered: dict[str, Any]) -> None:
+def test_only_the_code_that_uses_it_changes(tmp_path: Path, entered: dict[str, Any]) -> None:
     assert "payments answers for it" not in entered["step"]
     assert "payments answers for it" in asked(tmp_path, ENTRY, USE)["step"]

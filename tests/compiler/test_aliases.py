@@ -54,6 +54,6 @@ def test_only_the_first_of_many_aliases_are_reported() -> None:
     assert [line for line, _ in notes["nop"]] == [6, 7, 8]
 
 
-def test_a_star_in_a_text_is_no_alias() -> None:
+def test_a_star_in_a_text_is_not_an_alias() -> None:
     text = steps("{step: start, tool: {kind: nop, message: 'a & b, *c'}}")
     assert related(text) == [("nop", [])]

@@ -82,5 +82,5 @@ def test_a_condition_never_holds_at_an_event_it_does_not_answer_to(source: str, 
         ("{{ event.name == 'step.exit' }}", "{{ event.name == 'step.exit' }}"),
     ],
 )
-def test_another_event_is_let_pass(when: str, also: str) -> None:
+def test_another_event_is_ignored(when: str, also: str) -> None:
     assert also_at(condition(when), "call.done", "call.error").source == also

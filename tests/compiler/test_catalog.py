@@ -95,7 +95,7 @@ def test_calls_are_checked_across_files(tmp_path: Path, books: dict[str, str], e
     assert {(diagnostic.span.line, diagnostic.span.col) for diagnostic in diagnostics} <= {(8, 13)}
 
 
-def test_what_a_playbook_binds_itself_is_no_input_that_it_lacks(tmp_path: Path) -> None:
+def test_names_that_a_playbook_binds_itself_are_not_missing_inputs(tmp_path: Path) -> None:
     loop = "workflow:\n  - step: start\n    loop: {in: [{title: a}], iterator: work}\n"
     child = f"{loop}    tool: {{kind: noop, message: '{{{{ work.title }}}}'}}\n"
     assert lines_of(found_in(written(tmp_path, {"main": calling("child", "{}"), "child": child}))) == []

@@ -49,7 +49,7 @@ def test_ways_after_one_that_is_always_taken(start: str, dead: list[str]) -> Non
         ([arcs("step: a", f"step: start, {OK}"), A], []),
     ],
 )
-def test_cycles_without_a_way_out(workflow: list[str], first: list[str]) -> None:
+def test_cycles_without_an_exit(workflow: list[str], first: list[str]) -> None:
     assert marked(steps(*workflow), Code.ENDLESS_CYCLE) == first
 
 
@@ -77,7 +77,7 @@ BREAKS = 'spec: {policy: {rules: [{when: "{{ result }}", then: {do: break}}, {el
         (one(f"[{{name: b, kind: noop, spec: {{policy: {{rules: [{BACK}]}}}}}}, {{name: a, kind: noop}}]"), 0),
     ],
 )
-def test_tasks_that_go_back_for_ever(text: str, count: int) -> None:
+def test_tasks_that_jump_back_endlessly(text: str, count: int) -> None:
     assert len(marked(text, Code.ENDLESS_JUMP)) == count
 
 
@@ -201,7 +201,7 @@ def test_vars_are_at_home_where_the_playbook_has_some(head: str, more: str) -> N
         ([arcs("step: a"), A, "{step: End, tool: {kind: noop}}"], []),
     ],
 )
-def test_steps_to_which_no_way_leads(workflow: list[str], unreached: list[str]) -> None:
+def test_steps_to_which_no_route_leads(workflow: list[str], unreached: list[str]) -> None:
     assert marked(steps(*workflow), Code.UNREACHABLE_STEP) == unreached
 
 
@@ -267,7 +267,7 @@ def test_sinks_into_a_database_without_a_table(sink: str, is_warned: bool) -> No
         ("a", False),
     ],
 )
-def test_a_loop_over_a_default_that_is_no_list(collection: str, *, found: bool) -> None:
+def test_a_loop_over_a_default_that_is_not_a_list(collection: str, *, found: bool) -> None:
     head = (
         "workload: {text: b, number: 3, below: {flag: true}, list: [1], empty: '', zero: 0, mapping: {}, "
         "template: '{{ text }}', a: text}\n"

@@ -48,7 +48,7 @@ def test_a_code_leads_to_its_section() -> None:
 
 
 @pytest.mark.parametrize("section", sections(), ids=lambda section: section.code)
-def test_the_page_says_what_the_code_says(section: Section) -> None:
+def test_the_page_has_the_meaning_of_the_code(section: Section) -> None:
     assert Code(section.code).meaning in section.text.replace("\n", " ")
 
 
@@ -56,7 +56,7 @@ def test_the_page_says_what_the_code_says(section: Section) -> None:
     "section", [diagnostic for diagnostic in sections() if diagnostic.blocks], ids=lambda section: section.code
 )
 def test_an_example_gives_what_is_shown(section: Section, tmp_path: Path) -> None:
-    """Its documents are a catalog, of which the first is shown."""
+    """Its documents form a catalog; the diagnostics of the first are shown."""
     texts = section.blocks["yaml"].split("---\n")
     for index, text in enumerate(texts):
         (tmp_path / f"{index}.yaml").write_text(text, encoding="utf-8")

@@ -92,7 +92,7 @@ def findings(playbooks: tuple[Upstream, ...]) -> str:
     return table(("code", "meaning", "findings", "files"), rows)
 
 
-def test_the_page_says_what_becomes_of_every_playbook(golden: Callable[[Path, str], None]) -> None:
+def test_the_page_lists_the_outcome_of_every_playbook(golden: Callable[[Path, str], None]) -> None:
     playbooks = upstream()
     compiled = sum(playbook.result.graph is not None for playbook in playbooks)
     head = INTRODUCTION.format(total=len(playbooks), compiled=compiled, refused=len(playbooks) - compiled)

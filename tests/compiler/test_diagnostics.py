@@ -48,7 +48,7 @@ def test_one_line_is_for_lists_and_prints() -> None:
     assert str(DUPLICATE) == one_line(DUPLICATE)
 
 
-def test_the_caret_stands_below_wide_characters() -> None:
+def test_the_caret_is_aligned_below_wide_characters() -> None:
     finding = replace(DUPLICATE, span=Span(4, 5, 4, 12), related=(), hint="")
     assert render(finding, SOURCE).splitlines()[2:] == ["4 | 日本: {{ x }}", "  |       ^~~~~~~"]
 

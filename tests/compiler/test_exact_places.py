@@ -49,7 +49,7 @@ def unknown_filters(text: str) -> list[Diagnostic]:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_every_style_gives_the_very_place(style: str) -> None:
+def test_every_style_gives_the_exact_place(style: str) -> None:
     text = HEAD + STYLES[style]
     (diagnostic,) = unknown_filters(text)
     source = SourceFile("", text)
@@ -58,7 +58,7 @@ def test_every_style_gives_the_very_place(style: str) -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_what_cannot_be_read_stands_at_its_token(style: str) -> None:
+def test_an_unreadable_scalar_is_reported_at_its_token(style: str) -> None:
     text = (HEAD + STYLES[style]).replace("| bad", "bad").replace("|\n        bad", " \n        bad")
     (diagnostic,) = unknown_filters(text)
     source = SourceFile("", text)
@@ -79,7 +79,7 @@ WRITTEN = st.sampled_from(["'", '"', "|", ">", None])
 
 
 @given(st.lists(WORDS), st.lists(WORDS), WRITTEN, st.booleans())
-def test_whatever_stands_around_it(before: list[str], after: list[str], style: str | None, flow: bool) -> None:
+def test_any_text_around_it(before: list[str], after: list[str], style: str | None, flow: bool) -> None:
     message = "".join([*before, "{{ 'x' | bad_filter }}", *after])
     task = {"kind": "noop", "message": message}
     document = {"metadata": {"name": "x"}, "workflow": [{"step": "start", "tool": task}]}

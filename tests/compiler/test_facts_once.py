@@ -107,13 +107,13 @@ def test_other_literals_are_no_declarations(source: str) -> None:
     assert declared_again(source) == []
 
 
-def test_workers_have_the_stores_and_the_tools_that_the_language_says_can_run() -> None:
+def test_workers_have_the_stores_and_tools_that_the_language_declares_runnable() -> None:
     """The registry of tools is imported by each of their processes, so it has a list of its own."""
     assert PLACES.keys() == STORES
     assert {name for name, kind in KINDS.items() if kind.has_executor} == BUILT_IN | IN_WORKFLOW
 
 
-def test_descriptions_of_keys_stand_in_the_tables_alone() -> None:
+def test_descriptions_of_keys_are_in_the_tables_only() -> None:
     described = {key.about for construct in CONSTRUCTS.values() for key in construct.keys if len(key.about) > 28}
     literals = {
         (path.name, node.value)

@@ -54,7 +54,7 @@ def test_a_jump_repeats_the_tasks_it_leads_back_over() -> None:
     assert forecast_of(sizes=Sizes(pages={"fetch": 4})).steps[0].most.calls == 2 * (1 + 4)
 
 
-def test_a_step_in_a_loop_in_a_loop_runs_for_every_pair_of_items() -> None:
+def test_a_step_in_a_nested_loop_runs_for_every_pair_of_items() -> None:
     nested = """apiVersion: noetl.io/v1
 kind: Playbook
 name: x

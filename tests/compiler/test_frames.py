@@ -62,7 +62,7 @@ def test_a_frame_in_words() -> None:
     assert "framed: 5 items an activity, 2 at once, begun within 30 s" in loop_in_words(loop)
 
 
-def test_a_migrated_frame_is_the_same_and_says_no_more() -> None:
+def test_a_migrated_frame_is_the_same_without_warnings() -> None:
     text = step('frame: {max_rows: "{{ workload.rows }}", max_seconds: 30}')
     again = migrate(SourceFile("p.yaml", text)).text
     assert again is not None

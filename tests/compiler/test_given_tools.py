@@ -51,7 +51,7 @@ def findings_of(text: str, tools: Any = TOOLS) -> list[str]:
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_a_right_call_compiles_in_every_dialect(form: str) -> None:
+def test_a_valid_call_compiles_in_every_dialect(form: str) -> None:
     result = compile_text(form % "greeting: Hi, times: 2, tone: warm", tools=TOOLS)
     assert [diagnostic for diagnostic in result.diagnostics if diagnostic.severity is Severity.ERROR] == []
     assert result.graph is not None
@@ -81,7 +81,7 @@ def test_a_misspelt_field_is_reported_at_its_place() -> None:
     assert message == 'p.yaml:6:39: error[NT102]: unknown key "tims" in a task (did you mean "times"?)'
 
 
-def test_a_kind_that_nobody_gives_is_an_error_with_the_nearest() -> None:
+def test_a_kind_that_no_package_provides_is_an_error_with_the_nearest() -> None:
     text = FORMS["v10"] % "greeting: Hi"
     [message] = findings_of(text.replace("greet,", "gret,"))
     assert 'unknown tool kind "gret" (did you mean "greet"? If not, install the package that provides it' in message
@@ -98,7 +98,7 @@ def test_a_kind_that_is_given_is_no_longer_unsupported() -> None:
     assert findings_of(text, {**KINDS, "rhai": rhai}) == []
 
 
-def test_a_tool_that_cannot_be_used_says_why() -> None:
+def test_a_tool_that_cannot_be_used_has_a_reason() -> None:
     broken = ToolDescription("Broken.", problem="the package greet: ImportError")
     [message] = findings_of(FORMS["v10"] % "greeting: Hi", {**KINDS, "greet": broken})
     assert 'error[NT501]: tool kind "greet" cannot be used: the package greet: ImportError' in message

@@ -64,7 +64,7 @@ def test_every_dialect_has_it(dialect: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("around", ["executor", "step", "loop"])
-def test_a_spec_around_calls_says_it_for_those_that_send_headers(around: str) -> None:
+def test_a_spec_around_calls_applies_to_those_that_send_headers(around: str) -> None:
     fields = {layer: KEY if layer == around else "spec: {}" for layer in ("executor", "step", "loop")}
     text = (
         f"{HEAD}executor: {{{fields['executor']}}}\nworkflow:\n- step: start\n  {fields['step']}\n"

@@ -90,7 +90,7 @@ def test_what_follows_the_loop_may_read_results_from_the_routes() -> None:
     assert Code.EARLY_RESULT not in warnings(steps)
 
 
-def test_a_route_that_leads_only_to_the_end_is_none() -> None:
+def test_a_route_that_leads_only_to_the_end_is_dropped() -> None:
     rules = "      - {when: \"{{ event.name == 'call.done' }}\", then: {next: end}}\n"
     assert loop_of(graph_of(text(rules))).enter is None
 

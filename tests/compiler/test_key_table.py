@@ -53,7 +53,7 @@ def test_a_name_means_one_key_of_a_construct(construct: Construct) -> None:
     assert {name for name, count in counts.items() if count > 1} == set()
 
 
-def test_what_stands_below_a_key_is_in_the_schema() -> None:
+def test_keys_below_a_key_are_in_the_schema() -> None:
     known = {entry.name for entry in models_of("v10")}
     referred = {name for construct in CONSTRUCTS.values() for key in construct.keys for name in names_in(key.type)}
     assert referred <= known

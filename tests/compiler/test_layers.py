@@ -80,7 +80,7 @@ def test_mappings_are_laid_over_and_lists_replace() -> None:
     assert (at(task, "timeout", "connect", "data"), at(task, "timeout", "read", "data")) == (1, 5)
 
 
-def test_a_total_is_that_of_the_layer_which_says_it() -> None:
+def test_a_total_is_that_of_the_layer_that_sets_it() -> None:
     graph = compiled({"executor": "{timeout: 100}", "step": "{timeout: 60}", "task": "{timeout: 5}"})
     step = graph["steps"]["start"]
     timeouts = (at(layer, "timeout", "total", "data") for layer in (graph, step, step["tasks"][0]))
@@ -106,7 +106,7 @@ def test_a_workbook_task_is_nearer_than_what_is_around_its_call() -> None:
     assert at(task_of(around | call, workbook=own), *ATTEMPTS) == 2
 
 
-def test_what_a_workbook_task_says_of_its_own_call_holds() -> None:
+def test_the_call_options_of_a_workbook_task_apply() -> None:
     assert task_of({}, workbook="{idempotent: false}")["idempotent"] is False
     assert task_of({"step": "{idempotent: false}"}, workbook="{idempotent: true}")["idempotent"]
 

@@ -77,7 +77,7 @@ def test_code_stays_a_block_whatever_its_spaces() -> None:
     assert write(document, SourceFile("", "")) == "code: |\n  def f():\n  \treturn 1   \n"
 
 
-def test_a_hash_in_a_text_is_no_comment() -> None:
+def test_a_hash_in_a_text_is_not_a_comment() -> None:
     text = "\n".join(
         [
             "a: 'x # no' # one",

@@ -71,7 +71,7 @@ def test_a_mistake_is_reported_once(text: str, code: Code, place: str) -> None:
         (steps(routed("next: {spec: {mode: exclusiv}, arcs: [{step: end}]}")), 'did you mean "exclusive"?'),
     ],
 )
-def test_a_hint_says_what_to_do(text: str, hint: str) -> None:
+def test_a_hint_names_the_remedy(text: str, hint: str) -> None:
     assert hint in {diagnostic.hint for diagnostic in compile_text(text).diagnostics}
 
 

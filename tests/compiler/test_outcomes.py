@@ -44,7 +44,7 @@ from noetl_temporal.machine.views import EventName
         ("{{ output.status == }}", None, None),
     ],
 )
-def test_what_a_condition_comes_to_after_a_call(source: str, ok: bool | None, error: bool | None) -> None:
+def test_the_value_of_a_condition_after_a_call(source: str, ok: bool | None, error: bool | None) -> None:
     truths = examine(source).truths
     assert (truths.ok, truths.error) == (ok, error)
 

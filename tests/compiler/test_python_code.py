@@ -147,7 +147,7 @@ STYLES = {
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_every_style_gives_the_very_place(style: str) -> None:
+def test_every_style_gives_the_exact_place(style: str) -> None:
     head = HEAD.replace("tool:\n      kind: python\n", "tool:\n") if style == "flow" else HEAD
     text = head + STYLES[style].replace("{code", "{kind: python, code")
     (diagnostic,) = findings(text, "")
@@ -181,7 +181,7 @@ def test_what_is_certain_is_reported(fields: str, expected: list[Code]) -> None:
     assert codes(fields) == expected
 
 
-def test_names_come_with_the_way_and_with_the_call_of_a_workbook_task() -> None:
+def test_names_are_passed_by_the_route_and_by_the_call_of_a_workbook_task() -> None:
     text = """\
 apiVersion: noetl.io/v1
 kind: Playbook

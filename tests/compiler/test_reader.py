@@ -165,11 +165,12 @@ def test_what_would_cost_too_much_is_refused(name: str) -> None:
 
 def test_too_many_nodes_are_refused_where_they_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MAX_NODES", 1000)
+    monkeypatch.setattr(budget, "MAX_DENSE_NODES", 900)
     assert findings("[" + "\n1," * 999 + "]") == []
     assert findings("[" + "\n1," * 1000 + "]") == [("NT004", 1001, 1)]
 
 
-def test_what_stands_in_the_text_is_no_part_of_what_aliases_repeat() -> None:
+def test_text_of_the_document_does_not_count_as_repeated_by_aliases() -> None:
     text = "a: &a [x]\nb: [" + ("[" + "1234567," * (MAX_REPEATED_NODES - 1) + "],") * 2 + "]\nc: *a\n"
     assert findings(text) == []
 

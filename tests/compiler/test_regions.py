@@ -98,7 +98,7 @@ def test_what_is_nested_compiles_and_stays_so(wiring: Wiring) -> None:
 
 @settings(max_examples=300)
 @given(nested(), st.data())
-def test_a_way_to_anywhere_is_reported_or_leaves_it_nested(wiring: Wiring, data: st.DataObject) -> None:
+def test_a_route_to_any_step_is_reported_or_keeps_the_nesting(wiring: Wiring, data: st.DataObject) -> None:
     names = sorted(wiring.ways)
     extra = data.draw(st.sampled_from(names))
     wiring.ways[extra] = [*wiring.ways[extra], data.draw(st.sampled_from([*names, "end"]))]

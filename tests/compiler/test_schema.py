@@ -203,14 +203,14 @@ def test_every_reference_leads_to_a_place(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_pattern_says_in_words_what_it_expects(dialect: Dialect) -> None:
+def test_every_pattern_has_a_description_of_what_it_expects(dialect: Dialect) -> None:
     values: list[Any] = [one for place in definitions(dialect).values() for one in place.get("properties", {}).values()]
     asking = [value for value in values if value is not True and "pattern" in value]
     assert asking
     assert all(property_["patternErrorMessage"].startswith("expected ") for property_ in asking)
 
 
-def test_an_older_name_says_what_came_after_it() -> None:
+def test_an_older_name_names_its_successor() -> None:
     task = definitions("v10")["call"]["properties"]["credential"]
     assert task["deprecated"] is task["doNotSuggest"] is True
     assert '"auth"' in task["description"]

@@ -87,7 +87,7 @@ def test_another_text_is_another_graph(tmp_path: Path) -> None:
     assert first.digest != second.digest
 
 
-def test_the_request_and_the_workload_say_where_it_lies(tmp_path: Path) -> None:
+def test_the_address_may_come_from_the_request_and_the_workload(tmp_path: Path) -> None:
     file = playbook(tmp_path, '{uri: "{{ workload.folder }}/{{ name }}.py"}', head="workload: {folder: lib, name: a}\n")
     script(tmp_path, "result = 'a'", "lib/a.py")
     script(tmp_path, "result = 'b'", "lib/b.py")
@@ -130,7 +130,7 @@ def test_findings_in_python_have_their_place_in_the_script(tmp_path: Path) -> No
     assert result.source_of(diagnostic).line(2) == "    return n + m"
 
 
-def test_code_that_is_no_python_is_an_error(tmp_path: Path) -> None:
+def test_code_that_is_not_python_is_an_error(tmp_path: Path) -> None:
     script(tmp_path, "def main(:\n    pass\n")
     result = pinned(playbook(tmp_path, "{uri: a.py}"), to_run=False)
     assert result.graph is None

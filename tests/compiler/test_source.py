@@ -101,7 +101,7 @@ WORDS = st.sampled_from(["word", " ", "\n", "'", '"', "\\", "é", "# ", ": ", "\
 
 
 @given(st.lists(WORDS, max_size=20), st.sampled_from(["'", '"', "|", ">", None]))
-def test_whatever_stands_around_them_expressions_are_found(parts: list[str | None], style: str | None) -> None:
+def test_expressions_are_found_in_any_surrounding_text(parts: list[str | None], style: str | None) -> None:
     """None stands for an expression. Single closing braces may stand around them, as in JSON text."""
     names = [f"{{{{ v{index} }}}}" for index, part in enumerate(parts) if part is None]
     text = "".join(f"{{{{ v{index} }}}}" if part is None else part for index, part in enumerate(parts))

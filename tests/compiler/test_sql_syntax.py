@@ -143,7 +143,7 @@ STYLES = {
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_every_style_gives_the_very_place(style: str) -> None:
+def test_every_style_gives_the_exact_place(style: str) -> None:
     (diagnostic,) = findings(STYLES[style])
     assert (diagnostic.code, diagnostic.message) == (Code.SQL_SYNTAX, 'syntax error in SQL near "t"')
     assert SourceFile("", HEAD + STYLES[style]).slice(diagnostic.span) == "t"

@@ -99,7 +99,7 @@ def test_a_missing_quote_is_reported_where_the_text_begins(quote: str, later: st
     assert finding_of(text) == (5, 12, OPEN_QUOTE, "close it")
 
 
-def test_a_text_of_several_lines_is_no_missing_quote() -> None:
+def test_a_text_of_several_lines_is_not_a_missing_quote() -> None:
     """The quote that is too many stands after it."""
     text = 'a: "one\n  two"\nb: "three" four"\n'
     assert finding_of(text)[2] != OPEN_QUOTE
@@ -127,7 +127,7 @@ def test_a_template_without_quotes_is_one_finding(template: str, more: str) -> N
     )
 
 
-def test_a_mistake_behind_a_quoted_template_is_no_missing_quote() -> None:
+def test_a_mistake_behind_a_quoted_template_is_not_a_missing_quote() -> None:
     assert "not quoted" not in finding_of('a: "x: {{ b }}" c\n')[2]
 
 

@@ -1,4 +1,4 @@
-"""The work of renderings is counted alike in every process, so that a replay stops where the first run did."""
+"""The work of renderings is counted equally in every process, so that a replay stops where the first run did."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("source", "message", "name"), FAILURES)
-def test_a_failure_says_what_and_where(source: str, message: str, name: str | None) -> None:
+def test_a_failure_has_a_message_and_a_place(source: str, message: str, name: str | None) -> None:
     with pytest.raises(TemplateFailure) as raised:
         render_text(source, SCOPE)
     assert (raised.value.message, raised.value.name, raised.value.span) == (message, name, None)
@@ -294,7 +294,7 @@ VERDICTS = [
 
 
 @pytest.mark.parametrize(("source", "verdict"), VERDICTS)
-def test_a_predicate_decides_or_says_what_it_misses(source: str, verdict: PredicateResult) -> None:
+def test_a_predicate_decides_or_names_what_is_missing(source: str, verdict: PredicateResult) -> None:
     assert predicate(source, SCOPE) == verdict
 
 
@@ -393,7 +393,7 @@ def test_a_part_of_an_outcome_that_is_not_there_is_none_as_a_value() -> None:
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
 @pytest.mark.parametrize("source", ["{{ v | float }}", "{{ [v | float] }}", "{{ {'a': [1.5, v | float]} }}"])
-def test_what_json_has_no_number_for_is_no_data(source: str, number: str) -> None:
+def test_non_finite_numbers_are_not_data(source: str, number: str) -> None:
     """As null it would change the value of a run that continues as new."""
     with pytest.raises(TemplateFailure, match=f"yields {number}, which JSON cannot represent"):
         render_text(source, {"v": number})
@@ -510,7 +510,7 @@ def test_a_cached_predicate_costs_less_than_twice_what_jinja_takes() -> None:
     assert ours < 2 * theirs
 
 
-def test_a_constant_that_cannot_be_computed_is_no_accident_of_the_check() -> None:
+def test_a_constant_that_cannot_be_computed_does_not_crash_the_check() -> None:
     source = "{% set a = 2.5[0] and 1 %}{{ a }}"
     assert check(source) == ()
     with pytest.raises(TemplateFailure):

@@ -55,7 +55,7 @@ def test_the_shape_decides_the_dialect(workflow: str, dialect: str) -> None:
         ("type: iterator, in: [1], iterator: n, task: {type: http, url: u}", "http", "start"),
     ],
 )
-def test_every_way_to_say_what_a_step_does(fields: str, kind: str, label: str) -> None:
+def test_every_form_of_what_a_step_does(fields: str, kind: str, label: str) -> None:
     task = task_of(fields, "workbook: [{name: work, type: noop}]\n")
     assert (task.kind, task.label) == (kind, label)
 
@@ -117,7 +117,7 @@ def test_credentials_are_read_in_every_shape(fields: str, auth: object) -> None:
     assert credential.data == auth
 
 
-def test_the_name_and_path_may_stand_at_both_places() -> None:
+def test_the_name_and_path_may_be_in_both_places() -> None:
     text = f"{HEAD}path: root\nmetadata: {{name: inner}}\nworkflow: [{{step: start, type: noop}}]\n"
     source = compile_or_raise(text).source
     assert (source.name, source.path) == ("inner", "root")
@@ -216,7 +216,7 @@ def test_what_a_workbook_task_misses_matters_when_it_is_called(call: str, is_ref
     assert (result.graph is None) == is_refused
 
 
-def test_a_workbook_task_that_nobody_calls_is_not_asked_for_names() -> None:
+def test_names_of_an_uncalled_workbook_task_are_not_checked() -> None:
     text = f"{HEAD}workbook: [{{name: work, type: noop, message: '{{{{ x }}}}'}}]\nworkflow:\n  - {{step: start}}\n"
     assert [diagnostic.code for diagnostic in compile_text(text).diagnostics] == [Code.UNUSED_WORKBOOK_TASK]
 

@@ -127,7 +127,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_two_ways_to_say_the_same(name: str) -> None:
+def test_two_forms_with_the_same_meaning(name: str) -> None:
     case, other = SAME[name]
     assert graph_of(case, "workload: {go: true}\n") == graph_of(other, "workload: {go: true}\n")
 
@@ -226,7 +226,7 @@ def test_what_is_wrong_is_reported(name: str) -> None:
         ("spec: {final_step: nowhere}", "NT203", Severity.ERROR),
     ],
 )
-def test_what_an_executor_says_is_checked(executor: str, code: str, severity: Severity) -> None:
+def test_the_keys_of_an_executor_are_checked(executor: str, code: str, severity: Severity) -> None:
     diagnostics = compile_text(
         f"{HEAD}executor: {{{executor}}}\nworkflow:\n- {{step: start, {TOOL}}}\n{OTHERS}"
     ).diagnostics

@@ -14,7 +14,7 @@ from noetl_compiler.language.payload_schema import form_problem, form_schema, pa
 WAITS = Path(__file__).parent / "corpus" / "ok" / "v10_waits.yaml"
 
 
-def test_the_tree_says_what_is_waited_for() -> None:
+def test_the_tree_shows_waits() -> None:
     graph = compile_file(WAITS).graph
     assert graph is not None
     text = preview.tree(graph)
@@ -73,7 +73,7 @@ def test_payloads(schema: dict[str, Any], value: Any, why: str | None) -> None:
     ["text", [], {"pattern": "a"}, {"type": "money"}, {"type": [3]}, {"minimum": True}, {"items": []}, {"$ref": "#"},
      {"properties": {"a": 3}}, {"required": "a"}],
 )  # fmt: skip
-def test_what_is_no_schema(schema: Any) -> None:
+def test_values_that_are_not_schemas(schema: Any) -> None:
     assert schema_problem(schema) is not None
 
 

@@ -28,7 +28,7 @@ def test_every_attack_has_a_cure_and_a_test() -> None:
     assert [row for row in ROWS if not whole.fullmatch(row)] == []
 
 
-def test_no_attack_stands_twice() -> None:
+def test_no_attack_is_listed_twice() -> None:
     attacks = [row.split("|")[1] for row in ROWS]
     assert sorted(attacks) == sorted(set(attacks))
 

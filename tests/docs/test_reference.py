@@ -59,7 +59,7 @@ def test_no_block_is_skipped(page: Path) -> None:
 
 
 @pytest.mark.parametrize("block", PLAYBOOKS, ids=lambda block: block.name)
-def test_an_example_says_what_comes_of_it(block: Block) -> None:
+def test_every_example_shows_its_outcome(block: Block) -> None:
     """Otherwise it would not be run."""
     assert block.text.startswith("apiVersion:"), "is it a playbook? if not, say so: <!-- not a playbook: why -->"
     assert block.notes.keys() <= NOTES.keys(), "unknown notes"
@@ -257,6 +257,6 @@ def test_a_block_has_its_place_its_notes_and_the_head_that_was_left_out(page: Pa
     assert block.text.startswith("apiVersion: noetl.io/v2\n")
 
 
-def test_a_block_that_is_no_playbook_says_why(page: Path) -> None:
+def test_a_block_that_is_not_a_playbook_has_a_reason(page: Path) -> None:
     page.write_text("<!-- not a playbook: credentials -->\n\n```yaml\na: 1\n```\n\n```yaml\na: 1\n```\n")
     assert [block.why_not for block in blocks(page)] == ["credentials", ""]

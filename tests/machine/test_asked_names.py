@@ -1,4 +1,4 @@
-"""Python code that asks for what nobody binds gets what its task sees; other things that older playbooks rely on."""
+"""Python code that reads unbound names gets those that its task sees; other behaviour that old playbooks rely on."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ workflow:
 """
 
 
-def test_a_saving_step_says_what_it_saved() -> None:
+def test_a_saving_step_returns_what_it_saved() -> None:
     run = run_text(SAVE, lambda call: ok(call.config.get("result")))
     assert run.finish.result == {"saved": {"message": "hello"}, "table": "public.demo"}
 

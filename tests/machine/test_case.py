@@ -36,7 +36,7 @@ def case(rules: str, tool: str = "{kind: noop, result: {n: 3}}", more: str = "")
         ("call.error", "end"),
     ],
 )
-def test_a_rule_leads_on_when_its_event_and_condition_hold(rules: str, follows: str) -> None:
+def test_a_rule_takes_its_route_if_its_event_and_condition_match(rules: str, follows: str) -> None:
     quote = "" if rules.endswith(("3", "4")) else "'"
     finished, _ = run(case(f"""      - {{when: "{{{{ event.name == '{rules}{quote} }}}}", then: {{next: other}}}}\n"""))
     assert steps(finished)[1] == follows
@@ -81,7 +81,7 @@ def test_a_rule_about_the_exit_has_its_turn_after_one_about_the_call_that_leads_
     assert finished.calls[1].input == {"n": 3}
 
 
-def test_a_step_without_a_tool_leads_on_by_a_comparison_outside_the_braces() -> None:
+def test_a_step_without_a_tool_routes_by_a_comparison_outside_the_braces() -> None:
     rules = "    case: [{when: '{{ workload.action }} == build', then: [{step: other}], else: [{step: end}]}]\n"
     workflow = f"  - step: start\n{rules}{DONE}"
     assert steps(run(workflow, action="build")[0])[1] == "other"
@@ -103,7 +103,7 @@ def test_vars_of_the_root_are_parameters() -> None:
     assert [failure.message for failure in finished.finish.failures.kept] == ["3"]
 
 
-def test_what_a_way_binds_comes_over_the_tools_own_names() -> None:
+def test_names_bound_by_a_route_override_those_of_the_tool() -> None:
     rule = "      - {when: \"{{ event.name == 'call.done' }}\", then: {next: {step: to, args: {a: 1, c: none}}}}\n"
     to = """
   - step: to
@@ -158,7 +158,7 @@ PAGES = """
 """
 
 
-def test_a_retry_with_values_asks_for_the_next_page_and_the_last_page_leads_on() -> None:
+def test_a_retry_with_values_requests_the_next_page_and_the_last_page_takes_the_route() -> None:
     workflow = f"{PAGES}  - {{step: other, tool: {{kind: noop, result: '{{{{ start }}}}'}}}}\n"
     finished, activity = run(workflow, lambda call: page_of(call) if call.kind == "http" else echoed(call))
     assert [call.config["params"] for call in finished.calls[:3]] == [{"page": n, "size": 2} for n in (1, 2, 3)]
@@ -215,13 +215,13 @@ def test_a_call_again_after_an_error_fails_when_no_call_is_left() -> None:
         ("{fail: false, next: other}", "completed", ""),
     ],
 )
-def test_a_rule_fails_a_call_that_went_well(then: str, status: str, message: str) -> None:
+def test_a_rule_fails_a_successful_call(then: str, status: str, message: str) -> None:
     finished, _ = run(case(f"      - {{when: \"{{{{ event.name == 'call.done' }}}}\", then: {then}}}\n"))
     assert finished.finish.status == status
     assert "".join(failure.message for failure in finished.finish.failures.kept) == message
 
 
-def test_a_skipped_error_may_lead_on() -> None:
+def test_a_skipped_error_may_take_a_route() -> None:
     rule = "      - {when: \"{{ event.name == 'call.error' }}\", then: {skip: true, next: other}}\n"
     finished, _ = run(case(rule), lambda call: error("gone") if call.step == "start" else echoed(call))
     assert (finished.finish.status, steps(finished)) == ("completed", ["start", "other", "end"])
@@ -242,7 +242,7 @@ def test_a_rule_skips_an_error() -> None:
 @pytest.mark.parametrize(
     ("on_error", "status", "calls"), [("fail", "failed", 1), ("continue", "completed", 1), ("retry", "failed", 3)]
 )
-def test_the_spec_says_what_becomes_of_other_errors(on_error: str, status: str, calls: int) -> None:
+def test_the_spec_decides_about_other_errors(on_error: str, status: str, calls: int) -> None:
     rule = "      - {when: \"{{ event.name == 'call.done' }}\", then: {next: other}}\n"
     workflow = case(rule, more=f"    spec: {{on_error: {on_error}}}\n")
     finished, activity = run(workflow, lambda call: error() if call.step == "start" else None)
@@ -350,7 +350,7 @@ def test_a_task_beside_a_failed_call_runs_before_the_failure_is_handled() -> Non
     assert finished.finish.status == "completed"
 
 
-def test_what_no_retry_mends_is_handled_by_the_next_rule() -> None:
+def test_an_error_whose_retries_are_exhausted_is_handled_by_the_next_rule() -> None:
     retried = "      - {when: \"{{ event.name == 'call.error' and error.kind == 'tool' }}\", then: {retry: 2}}\n"
     finished, activity = run(
         case(retried + BESIDE), lambda call: error() if call.task == "start_task" else echoed(call)

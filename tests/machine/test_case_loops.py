@@ -34,7 +34,7 @@ def test_a_route_that_an_item_names_is_taken_at_once() -> None:
     assert [row["data"] for row in activity.stored] == [{"n": 1}, {"n": 3}]
 
 
-def test_a_loop_leads_on_as_its_end_says_when_no_item_named_a_way() -> None:
+def test_a_loop_takes_the_route_of_its_end_if_no_item_chose_one() -> None:
     finished, _ = run(LOOP.replace("[1, 2, 3]", "[2, 4]") + "  - {step: other, args: {n: null, all: null}}\n")
     assert steps(finished) == ["start", "end"]
 

@@ -101,7 +101,7 @@ def changes_of(limits: Limits, facts: list[Fact]) -> tuple[CircuitState, list[st
         "a call that began before it opened does not close it",
     ],
 )
-def test_what_becomes_of_a_circuit(limits: Limits, facts: list[Fact], expected: list[str]) -> None:
+def test_states_of_a_circuit(limits: Limits, facts: list[Fact], expected: list[str]) -> None:
     assert changes_of(limits, facts)[1] == expected
 
 
@@ -182,7 +182,7 @@ def circuit_events(run: Run) -> list[str]:
     return [event.type for event in run.events if event.type.startswith("circuit.")]
 
 
-def test_a_call_that_is_refused_is_no_activity_and_has_an_outcome_of_its_own() -> None:
+def test_a_call_that_is_refused_is_not_an_activity_and_has_an_outcome_of_its_own() -> None:
     run = run_text(playbook(LOOP.replace("COUNT", "5")), lambda _: error())
     assert len(run.calls) == 3
     assert circuit_events(run) == ["circuit.opened"]
@@ -220,7 +220,7 @@ def test_a_refused_call_counts_as_an_attempt_of_its_rule() -> None:
 
 
 @pytest.mark.parametrize("circuit", ['{failures: "{{ workload.many }}"}', "{failures: 1001}", "{failures: 0}"])
-def test_numbers_that_are_none_fail_the_step_at_their_place(circuit: str) -> None:
+def test_values_that_are_not_numbers_fail_the_step_at_their_place(circuit: str) -> None:
     run = run_text(playbook(retried(circuit), "workload: {many: lots}\n"), lambda _: ok())
     assert run.finish.status == "failed"
     assert run.finish.failures.first[0].message.startswith("failures is")

@@ -92,7 +92,7 @@ def test_retries_of_rows_are_counted() -> None:
     assert run.finish.steps["drain"]["retries"] == 2
 
 
-def test_a_row_that_went_on_after_an_error_is_acknowledged_as_done() -> None:
+def test_a_row_whose_tasks_continued_after_an_error_is_acknowledged_as_done() -> None:
     """Its first call went well, the one that repeats it did not, and no rule is for that."""
     requests = list[str]()
 
@@ -121,7 +121,7 @@ def test_a_released_row_comes_again_until_max_attempts(heals_at: int, failed: in
     assert sorted(settlement[1] for settlement in table.said if settlement[0] == "ACK") == ["0", "1", "2"]
 
 
-def test_without_attempts_in_the_row_it_is_not_given_back_for_ever() -> None:
+def test_without_attempts_in_the_row_it_is_not_released_endlessly() -> None:
     table = Table(1, fails=lambda _row, _attempt: True)
     run = run_text(drain(more='on_row_error: release\n        attempts: "{{ row.tries }}"'), table.answer)
     assert run.finish.status == "failed"

@@ -130,7 +130,7 @@ def test_the_line_of_the_code(text: str, line: int, place: tuple[int, int]) -> N
         (SQL.replace("COLUMN", '"a,\\nb"'), (9, 9)),
     ],
 )
-def test_code_whose_lines_are_none_of_the_yaml_is_named_by_its_start(text: str, place: tuple[int, int]) -> None:
+def test_code_without_lines_of_the_yaml_is_located_at_its_start(text: str, place: tuple[int, int]) -> None:
     failure = failure_of(text, 2)
     assert (failure.line, failure.col) == place
 

@@ -69,7 +69,7 @@ def test_counts_report_steps_kinds_and_what_was_handled() -> None:
     assert all(failure.handled for failure in log.as_handled().kept)
 
 
-def test_the_first_unhandled_failure_is_known_whole_however_many_handled_ones_stand_around_it() -> None:
+def test_the_first_unhandled_failure_is_kept_whole_among_many_handled_ones() -> None:
     around = [item(index, handled=True) for index in range(1000)]
     cause = Failure("after", "boom", kind="tool")
     log = log_of([*around, cause, *around])
@@ -251,7 +251,7 @@ def largest_state(items: int, report: ToolReport) -> tuple[int, Finish]:
     return largest, commands[-1]
 
 
-def test_a_loop_of_which_100_000_items_fail_has_the_state_of_one_that_goes_well() -> None:
+def test_a_loop_with_100_000_failed_items_has_a_state_as_small_as_one_that_succeeds() -> None:
     items = 100_000
     failed, end = largest_state(items, error("no such host", "http"))
     assert (end.status, end.failures.total, end.failures.unhandled) == ("completed", items, 0)

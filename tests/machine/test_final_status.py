@@ -54,7 +54,7 @@ def test_a_status_may_be_a_template_about_the_failures() -> None:
     assert run_of(source, fails=False).finish.status == "completed"
 
 
-def test_a_partial_run_says_what_failed_and_a_completed_one_does_not() -> None:
+def test_a_partial_run_lists_what_failed_and_a_completed_one_does_not() -> None:
     assert [row[2] for row in last_rows(run_of(text("partial"), fails=True))] == ["boom", "boom"]
     assert [row[2] for row in last_rows(run_of(text("completed"), fails=True))] == [None, None]
 
@@ -67,7 +67,7 @@ def test_a_run_that_is_called_failed_has_a_failure_with_its_place() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["'done'", "1", "none", "[1]", "'Partial'"])
-def test_a_status_that_is_none_of_the_words_fails_the_run_at_its_place(wrong: str) -> None:
+def test_an_unknown_status_fails_the_run_at_its_place(wrong: str) -> None:
     run = run_of(text(f'"{{{{ {wrong} }}}}"'), fails=False)
     assert run.finish.status == "failed"
     [failure] = run.finish.failures.kept
@@ -83,7 +83,7 @@ def test_an_undefined_name_fails_the_run_at_its_place() -> None:
     ]
 
 
-def test_a_final_step_that_fails_says_nothing() -> None:
+def test_a_final_step_that_fails_sets_no_status() -> None:
     run = run_text(text("completed"), lambda call: error() if call.step == "end" else None)
     assert run.finish.status == "failed"
 
@@ -95,7 +95,7 @@ def test_it_is_evaluated_after_the_tasks_and_set_of_the_final_step() -> None:
     assert run_of(text('"{{ output.data }}"', tasks=tasks), fails=False).finish.status == "partial"
 
 
-def test_a_final_step_without_tasks_says_it_too() -> None:
+def test_a_final_step_without_tasks_sets_the_status_too() -> None:
     assert run_of(text("partial", tasks=""), fails=True).finish.status == "partial"
 
 
@@ -195,7 +195,7 @@ def test_a_held_final_step_gives_its_status_when_it_is_retried() -> None:
     assert run.finish.status == "partial"
 
 
-def test_a_denied_final_step_says_nothing() -> None:
+def test_a_denied_final_step_sets_no_status() -> None:
     admit = "spec: {policy: {admit: {rules: [{then: {allow: false}}]}}}"
     end = f"  - {{step: end, tool: {{kind: noop}}, status: partial, {admit}}}\n"
     assert run_text(playbook(step("start") + end), lambda _call: None).finish.status == "completed"

@@ -105,7 +105,7 @@ def test_a_loop_without_a_frame_has_no_limits() -> None:
 
 
 @pytest.mark.parametrize("frame", ['frame: {max_rows: "{{ workload.word }}"}', 'frame: {max_rows: "{{ 0 }}"}'])
-def test_limits_that_are_none_fail_the_step(frame: str) -> None:
+def test_limits_that_are_not_numbers_fail_the_step(frame: str) -> None:
     commands = Machine(graph_of(frame), execution_id=1).feed(Started(NOW))
     [finish] = [command for command in commands if isinstance(command, Finish)]
     assert finish.status == "failed"

@@ -81,7 +81,7 @@ def test_a_skipped_step_has_the_result_that_is_given(snapshots: bool) -> None:
     assert run.finish.steps["start"]["status"] == "completed"
 
 
-def test_siblings_go_on_and_fail_fast_waits() -> None:
+def test_siblings_continue_and_fail_fast_waits() -> None:
     run = Controlled(BRANCHES, head=FAIL_FAST)
     run.ends(error(), step="left")
     run.ends(1, step="right")
@@ -103,7 +103,7 @@ def test_the_timeout_of_the_playbook_does_not_count_while_a_step_is_held() -> No
 
 
 @snapshots
-def test_a_cancel_lets_held_steps_fail(snapshots: bool) -> None:
+def test_a_cancel_fails_held_steps(snapshots: bool) -> None:
     run = Controlled(HELD, snapshots=snapshots)
     run.ends(error())
     run.feed(CancelRequested, "enough")
@@ -111,7 +111,7 @@ def test_a_cancel_lets_held_steps_fail(snapshots: bool) -> None:
     assert run.types("step.")[:4] == ["step.started", "step.held", "step.released", "step.failed"]
 
 
-def test_a_step_that_says_fail_is_not_held() -> None:
+def test_a_step_with_on_failure_fail_is_not_held() -> None:
     run = Controlled(HELD.replace("hold", "fail"), head=TIMED)
     run.ends(error())
     assert run.of(Finish)[0].status == "failed"

@@ -1,4 +1,4 @@
-"""Loads of stored values overlap (machine/loads.py): who needs a value waits alone, within a bound of bytes."""
+"""Loads of stored values overlap (machine/loads.py): only what needs a value waits, within a bound of bytes."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_the_numbers_of_a_rule_see_what_its_condition_sees() -> None:
         ({"attempts": "{{ true }}"}, "attempts is true"),
     ],
 )
-def test_a_number_that_is_none_fails_the_rule_that_has_it(fields: dict[str, Any], message: str) -> None:
+def test_a_value_that_is_not_a_number_fails_its_rule(fields: dict[str, Any], message: str) -> None:
     rules = [rule(3, "fail", on="ok"), rule(5, "retry", on="error", **fields)]
     with pytest.raises(RuleError, match=message) as raised:
         decide(rules, "error", outcome_names("http", ASKED), 1)

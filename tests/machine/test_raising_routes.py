@@ -51,7 +51,7 @@ def ends_of_start(run: Run) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_way_that_raises_fails_the_step_that_went_well(dialect: str) -> None:
+def test_a_route_that_raises_fails_the_successful_step(dialect: str) -> None:
     run = run_text(DIALECTS[dialect], lambda _call: {"x": 1})
     assert run.finish.status == "failed"
     assert run.finish.steps["start"]["status"] == "failed"
@@ -86,5 +86,5 @@ def test_two_failures_with_the_same_words_are_two() -> None:
     assert failure.col < other.col
 
 
-def test_the_result_of_a_step_whose_way_raised_is_kept() -> None:
+def test_the_result_of_a_step_whose_route_raised_is_kept() -> None:
     assert run_text(DIALECTS["v10"], lambda _call: {"x": 1}).finish.result == {"x": 1}

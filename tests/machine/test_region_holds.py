@@ -97,7 +97,7 @@ def test_a_skipped_step_has_the_result_that_is_given(restored: bool) -> None:
     assert (second.iteration, second.config["message"]) == (0, 7)
 
 
-def test_the_other_iterations_go_on() -> None:
+def test_the_other_iterations_continue() -> None:
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
     pair.ends("first", 4, iteration=1)
@@ -170,7 +170,7 @@ def test_a_retried_loop_inside_runs_the_items_that_did_not_succeed(restored: boo
 
 
 @restored
-def test_a_cancel_lets_held_steps_fail(restored: bool) -> None:
+def test_a_cancel_fails_held_steps(restored: bool) -> None:
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
     pair.settle()
@@ -211,7 +211,7 @@ def test_a_decision_is_applied_once() -> None:
 
 
 @restored
-def test_a_retry_that_reaches_a_paused_chunk_begins_when_it_goes_on(restored: bool) -> None:
+def test_a_retry_that_reaches_a_paused_chunk_begins_after_the_pause(restored: bool) -> None:
     """The decision and the pause are messages about different things, which may overtake each other."""
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
@@ -312,7 +312,7 @@ class Managed(Pair):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ACTIONS, max_size=40))
-def test_every_held_run_ends_once_whatever_comes_when(actions: list[tuple[Any, ...]]) -> None:
+def test_every_held_run_ends_once_in_any_order_of_requests(actions: list[tuple[Any, ...]]) -> None:
     pair = Managed(REGION)
     for name, *args in actions:
         getattr(pair, name)(*args)
@@ -352,7 +352,7 @@ def test_a_run_whose_chunk_is_terminated_is_no_longer_held() -> None:
     assert pair.finish.status == "failed"
 
 
-def test_a_cancel_of_the_chunk_alone_lets_held_steps_fail() -> None:
+def test_a_cancel_of_the_chunk_alone_fails_held_steps() -> None:
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
     pair.ends("first", 1, iteration=1)

@@ -163,7 +163,7 @@ def test_the_summary_reports_the_steps_inside() -> None:
     }
 
 
-def test_a_failure_that_its_iteration_handles_is_none() -> None:
+def test_a_failure_that_its_iteration_handles_does_not_count() -> None:
     region = """\
 - step: measure
   tool: {kind: http, url: "http://x/{{ city }}"}

@@ -134,7 +134,7 @@ def test_a_step_and_what_follows_run_again_with_exact_facts() -> None:
     assert said(middle) == ["1 1", "6 Oslo 1 5 7"]
 
 
-def test_the_log_says_what_was_taken_over_and_the_report_counts_no_calls_for_it() -> None:
+def test_the_log_lists_reused_steps_and_the_report_counts_no_calls_for_them() -> None:
     recorded = recording(CHAIN, lambda _: {"n": 1})
     recorded.run()
     again = recorded.rerun("last")

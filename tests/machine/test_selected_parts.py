@@ -78,6 +78,6 @@ def test_the_result_of_a_step_has_the_parts_of_its_last_task() -> None:
 
 
 @pytest.mark.parametrize("path", ["$..text", "$.a[*]", "a b", ""])
-def test_what_is_no_path_is_refused(path: str) -> None:
+def test_values_that_are_not_paths_are_refused(path: str) -> None:
     diagnostics = compile_text(asking(f'output: {{select: [{{path: "{path}", as: part}}]}}', "x")).diagnostics
     assert [diagnostic.code.value for diagnostic in diagnostics] == ["NT106"]

@@ -83,7 +83,7 @@ def test_lines_keep_their_numbers() -> None:
     assert code_of(code).splitlines()[3] == "result = 1"
 
 
-def test_what_a_value_says_is_no_code() -> None:
+def test_a_value_is_never_run_as_code() -> None:
     assert (
         result_of(code_of("result = {{ workload.text }}", text="'); raise SystemExit(1) #"))
         == "'); raise SystemExit(1) #"

@@ -256,7 +256,7 @@ def report_of(loop: Watched) -> ChunkReport:
     return machine.report
 
 
-def test_fail_fast_lets_no_item_continue_to_its_next_task() -> None:
+def test_fail_fast_stops_items_before_their_next_task() -> None:
     loop = looped(", on_error: fail_fast")
     loop.feed(ToolFinished, "0:a:1", error())
     assert Cancel("1:a:1") in loop.commands

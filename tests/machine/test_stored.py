@@ -101,7 +101,7 @@ def waiting(template: str) -> tuple[Watched, str]:
     return run, load
 
 
-def test_a_result_that_nobody_reads_is_never_loaded() -> None:
+def test_an_unread_result_is_never_loaded() -> None:
     run = Watched(TWO_CALLS % "no result")
     assert not loads(run.feed(ToolFinished, "start#1:start_task:1", stored_result()))
     assert run.call("after") is not None

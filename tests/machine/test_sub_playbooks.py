@@ -1,4 +1,4 @@
-"""A call of a playbook in the machine: a call like any other, whose rules the machine asks (dev/decisions/0047)."""
+"""A call of a playbook in the machine: a call like any other, with rules of the machine (dev/decisions/0047)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(more: str, answer: Callable[[ToolCall], Any]) -> Run:
     return run_text(HEAD + CALL + more, lambda call: undecided(answer(call)))
 
 
-def test_a_call_says_which_playbook_and_with_what() -> None:
+def test_a_call_names_the_playbook_and_its_input() -> None:
     finished = run("", lambda _call: ok({"temperature": 3}))
     [call] = finished.calls
     assert (call.kind, call.config, call.input) == ("playbook", {"path": "child", "version": 2}, {"city": "Oslo"})

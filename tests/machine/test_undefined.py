@@ -42,7 +42,7 @@ def test_a_condition_may_ask_what_is_there(when: str) -> None:
     assert warnings(routed(when)) == []
 
 
-def test_a_part_that_an_outcome_lacks_is_no_mistake() -> None:
+def test_a_part_that_an_outcome_lacks_is_not_reported() -> None:
     assert warnings(routed("output.http.status >= 500 or output.error.status > 400")) == []
 
 

@@ -274,7 +274,7 @@ workbook:
     ]
 
 
-def test_an_input_that_is_no_mapping_fails_the_step_at_its_place() -> None:
+def test_an_input_that_is_not_a_mapping_fails_the_step_at_its_place() -> None:
     run = run_text(
         HEAD + "workflow:\n  - {step: start, type: python, code: '', args: '{{ workload.numbers }}'}\n", echoed
     )

@@ -60,7 +60,7 @@ def test_no_signal_is_lost_or_taken_twice(actions: list[tuple[Any, ...]]) -> Non
     )
 
 
-def test_a_signal_that_comes_too_late_for_an_item_is_the_next_waits() -> None:
+def test_a_signal_that_comes_too_late_for_an_item_goes_to_the_next_wait() -> None:
     pair = Pair(ITEMS)
     for _ in range(3):
         pair.deliver_up()

@@ -80,7 +80,7 @@ def test_a_call_in_a_loop(text: str) -> None:
     assert sorted(call.input["n"] for call in finished.calls if call.kind == "python") == [1, 2]
 
 
-def test_a_way_to_a_task_is_a_step_that_calls_it_once_however_many_lead_there() -> None:
+def test_a_route_to_a_task_becomes_one_step_however_many_routes_lead_there() -> None:
     finished = run(
         f"{V1}{OLD_BOOK}workflow:\n"
         "  - step: start\n    next: [{step: left}, {step: right}]\n"

@@ -41,7 +41,7 @@ async def test_a_run_that_is_announced_is_read(
         await _logged_until_read(log, run, execution_id)
 
 
-async def test_what_is_no_run_and_a_lost_connection_do_no_harm(
+async def test_unknown_runs_and_a_lost_connection_are_ignored(
     client: Client, scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     handle = await scripts.start(execution_id, call(execution_id, 1, {}, (ONE,)))

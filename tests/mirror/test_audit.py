@@ -78,7 +78,7 @@ def _number(rows: Rows) -> None:
         (_number, "is the first of the attempts [2, 2]"),
     ],
 )
-def test_every_break_is_found(spoil: Callable[[Rows], None], problem: str) -> None:
+def test_every_broken_law_is_found(spoil: Callable[[Rows], None], problem: str) -> None:
     rows = _rows()
     spoil(rows)
     broken_laws = audit(rows, status="COMPLETED", stopped=False)
@@ -130,7 +130,7 @@ def test_a_run_that_continues_need_not_have_ended() -> None:
     assert audit(rows, status="RUNNING", stopped=False) == []
 
 
-def test_a_failure_that_was_handled_is_none() -> None:
+def test_a_handled_failure_does_not_count() -> None:
     rows = _rows()
     failed = _of(rows, "step.done")
     failed["event_type"] = "step.failed"

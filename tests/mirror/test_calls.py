@@ -75,7 +75,7 @@ async def test_every_attempt_of_a_retried_call_is_logged(
     assert legacy[0]["data"]["retry_config"][0]["then"]["max_attempts"] == 3
 
 
-async def test_no_secret_and_nothing_large_stands_in_a_row(
+async def test_no_secret_and_no_large_value_is_in_a_row(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     report = {"outcome": {"status": "ok", "result": {"text": "x" * 11_000}}, "attempts": [_record(1)]}
@@ -124,7 +124,9 @@ async def test_sinks_are_logged_between_the_start_and_the_end_of_their_attempt(
     assert rows[-1]["event_type"] == "task.attempt.failed"
 
 
-async def test_a_call_that_only_stores_is_no_attempt(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_a_call_that_only_stores_is_not_an_attempt(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
     sink = {"kind": "postgres", "key": "k1", "status": "ok", "started": 10, "ended": 20, "rows": 2}
     report = {"outcome": {"status": "ok"}, "attempts": [_record(1, sinks=[sink])]}
     line = call(execution_id, 1, {"report": report}, store={"status": "ok", "result": [1, 2]})
@@ -191,7 +193,7 @@ async def test_a_call_whose_workers_are_lost_logs_the_attempts_they_had_reported
         ("cancelled", "cancelled", "the call was cancelled", "CANCELLED"),
     ],
 )
-def test_an_attempt_that_its_tool_did_not_end_says_why(status: str, kind: str, words: str, row_status: str) -> None:
+def test_an_attempt_that_its_tool_did_not_end_has_a_reason(status: str, kind: str, words: str, row_status: str) -> None:
     rows = _folded({"outcome": {"status": "ok"}, "attempts": [_at(1, status), _at(2)]})
     assert [row.event_type for row in rows] == [
         "task.attempt.started",

@@ -18,7 +18,7 @@ STATE = "SELECT state FROM noetl.execution WHERE execution_id = $1"
         ("failed", ["end", "fine", "start"], {"broken": {"has_data": False, "status": "failed"}}),
     ],
 )
-async def test_it_has_the_workload_the_variables_and_what_steps_came_to(
+async def test_it_has_the_workload_the_variables_and_the_state_of_steps(
     store: Store, name: str, completed: list[str], others: dict[str, object]
 ) -> None:
     runs = read(name)

@@ -84,7 +84,7 @@ def test_only_what_postgres_refuses_is_changed(text: str) -> None:
     assert stored_value == {clean: [clean]}
 
 
-def test_half_of_a_surrogate_pair_is_no_text() -> None:
+def test_half_of_a_surrogate_pair_is_not_a_text() -> None:
     halves = rb'["\ud83d\ude00 \ud83d \ude00", "\\ud83d", "a\u0000"]'
     payload = Payload(metadata={"encoding": b"json/plain"}, data=halves)
     assert value(payload) == ["\U0001f600 \ufffd \ufffd", "\\ud83d", "a\ufffd"]

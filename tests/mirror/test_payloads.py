@@ -46,7 +46,7 @@ async def test_a_result_in_a_storage_that_is_not_configured_is_logged_as_a_refer
     assert logged.result == {"status": "COMPLETED", "reference": {"type": "shelf", "key": "k1"}}
 
 
-def test_a_run_whose_input_cannot_be_read_says_what_to_do() -> None:
+def test_a_run_whose_input_cannot_be_read_names_the_remedy() -> None:
     [recorded] = read("flaky")
     started = recorded.events()[0]
     started.workflow_execution_started_event_attributes.input.payloads[0].CopyFrom(_reference())

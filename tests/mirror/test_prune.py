@@ -230,7 +230,7 @@ async def test_an_open_run_keeps_its_payloads(here: Place, tool: Tool) -> None:
     await following
 
 
-async def test_payloads_that_nobody_owns_go_when_they_are_old_enough(here: Place) -> None:
+async def test_payloads_without_an_owner_are_removed_once_they_are_old(here: Place) -> None:
     """Never within a day, however short the limit."""
     store = PayloadStore(here.dsn)
     await store.store(StorageDriverStoreContext(), [Payload(data=b"a")])

@@ -87,7 +87,7 @@ async def test_runs_take_turns_when_polls_are_few(scripts: Scripts, dsn: str, lo
     await waiting.terminate()
 
 
-async def test_a_mirror_that_starts_again_goes_on(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_a_mirror_that_restarts_continues(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     lines = _lines(execution_id)
 
     async def begun() -> bool:

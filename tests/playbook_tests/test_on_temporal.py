@@ -248,7 +248,7 @@ def problems_of(verdict: TrialResult) -> set[tuple[object, ...]]:
     }
 
 
-def test_a_test_comes_to_the_same_as_in_memory(tmp_path: Path, clocks: str) -> None:
+def test_a_test_has_the_same_result_as_in_memory(tmp_path: Path, clocks: str) -> None:
     tests = [given(tmp_path / str(number), case) for number, case in enumerate(CASES.values())]
     in_memory = [problems_of(run_test(test, graph, installed_tools())) for test, graph in tests]
     report = asyncio.run(run_on_temporal(clocks, tests, installed_tools()))

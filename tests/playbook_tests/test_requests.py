@@ -210,7 +210,7 @@ def test_a_pause_follows_the_start_of_a_step(tmp_path: Path, step: str) -> None:
     assert problems(tmp_path, STEPS, body) == []
 
 
-def test_deadlines_stand_still_while_a_run_is_paused(tmp_path: Path) -> None:
+def test_deadlines_are_suspended_while_a_run_is_paused(tmp_path: Path) -> None:
     body = """
     stubs: [{step: start, takes: 1d}, {step: after}]
     requests: [{do: pause, at: 5s}, {do: resume}]

@@ -137,7 +137,7 @@ def test_attempts_delays_and_responses_are_those_of_a_worker(tmp_path: Path) -> 
     assert problems(tmp_path, FETCH, body) == []
 
 
-def test_a_response_that_is_an_error_says_what_the_http_tool_says(tmp_path: Path) -> None:
+def test_an_error_response_has_the_message_of_the_http_tool(tmp_path: Path) -> None:
     body = """
     stubs: [{step: start, http: {status: 404, body: {reason: nowhere}}}]
     expect: {status: failed, failures: [{step: start, message: "GET http://api.test/Oslo returned 404 Not Found"}]}

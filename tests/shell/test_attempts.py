@@ -62,7 +62,7 @@ async def test_without_a_delay_the_next_attempt_follows_at_once(delay: float) ->
     assert timedelta(0) < raised.value.next_retry_delay < timedelta(seconds=0.01)
 
 
-async def test_a_rule_cannot_fill_the_log_without_end() -> None:
+async def test_a_rule_cannot_fill_the_log_endlessly() -> None:
     report = await attempt(
         CallRule(0, "retry", "error", attempts=Value(10 * MOST_ATTEMPTS)), BUSY, earlier=MOST_ATTEMPTS - 1
     )
@@ -117,7 +117,7 @@ def nested(levels: int) -> Any:
 
 
 @pytest.mark.parametrize("levels", [90, 350, 100_000])
-async def test_a_result_nested_without_end_is_an_error_at_once(levels: int) -> None:
+async def test_a_result_that_contains_itself_is_an_error_at_once(levels: int) -> None:
     """Masking walks through it; whatever is raised there would be retried without end."""
 
     async def answer(_request: Request, context: ToolContext) -> Any:

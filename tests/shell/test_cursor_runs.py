@@ -273,7 +273,7 @@ async def test_a_running_call_renews_its_lease(servers: Addresses, jobs: Jobs) -
     assert await jobs.acks() == [1]
 
 
-async def test_a_renewal_that_can_never_succeed_says_why(servers: Addresses, jobs: Jobs) -> None:
+async def test_a_renewal_that_can_never_succeed_has_a_reason(servers: Addresses, jobs: Jobs) -> None:
     await jobs.make(1)
 
     async def answer(_request: Request, _context: ToolContext) -> Any:

@@ -242,9 +242,7 @@ async def _input_of(client: NoetlClient, handle: RunHandle) -> Any:
 
 
 @pytest.mark.parametrize("keys", [SECOND, None], ids=["another key", "no key"])
-async def test_a_worker_without_the_key_keeps_the_run_waiting_and_says_which_key(
-    servers: Addresses, keys: str | None
-) -> None:
+async def test_a_run_waits_while_the_worker_lacks_the_key_which_is_named(servers: Addresses, keys: str | None) -> None:
     client, without = await client_of(servers), await client_of(servers, keys)
     handle = await submitted(client, ONE, said=CANARY)
     async with worker(without), asyncio.timeout(60):

@@ -52,7 +52,7 @@ async def test_a_value_is_encrypted_with_all_its_metadata_and_read_again() -> No
     assert await converter.decode([payload], [ToolReport]) == [report]
 
 
-async def test_the_same_value_is_never_encrypted_alike() -> None:
+async def test_equal_values_are_encrypted_differently() -> None:
     converter = encrypting(("k1", NEW))
     assert await encrypted(converter, CANARY) != await encrypted(converter, CANARY)
 

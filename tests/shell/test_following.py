@@ -87,7 +87,7 @@ async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shel
     assert (past.events, past.events_complete, past.problems) == (ended.events, True, ())
 
 
-async def test_a_log_that_does_not_come_is_not_waited_for_without_end(
+async def test_the_wait_for_a_missing_log_ends(
     shell: Shell, servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("noetl_temporal.cli.following.SETTLE_SECONDS", 0.5)

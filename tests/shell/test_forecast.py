@@ -214,7 +214,7 @@ async def compared(shell: Shell, servers: Addresses, case: Case, fails: int) -> 
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_what_there_was_lies_between_least_and_most(shell: Shell, servers: Addresses, name: str) -> None:
+async def test_the_real_run_is_between_the_least_and_the_most(shell: Shell, servers: Addresses, name: str) -> None:
     foretold, real = await compared(shell, servers, CASES[name], fails=2 if name == "a retry" else 0)
     for field in Amount.__struct_fields__:
         least, bound, most = (getattr(case, field) for case in (foretold.least, real.amount, foretold.most))

@@ -133,7 +133,7 @@ async def test_a_lost_frame_without_a_heartbeat_begins_again(servers: Addresses)
     assert (await frame.start()).report.stats["success"] == 3
 
 
-async def test_a_call_of_which_workers_die_fails_at_last_and_the_others_continue(servers: Addresses) -> None:
+async def test_a_call_that_kills_its_workers_fails_and_the_others_continue(servers: Addresses) -> None:
     gate = Gate(2)
     tolerant = ", policy: {failure: {mode: best_effort}}"
     frame = Frame(input_of(looped(4, spec=tolerant, at_once=1)), servers.postgres, gate)

@@ -91,7 +91,7 @@ def inputs(history: WorkflowHistory) -> Sequence[Payload]:
     return history.events[0].workflow_execution_started_event_attributes.input.payloads
 
 
-async def test_a_run_says_what_was_asked_for_and_its_graph_is_stored_once(client: NoetlClient) -> None:
+async def test_the_input_of_a_run_has_the_request_and_its_graph_is_stored_once(client: NoetlClient) -> None:
     with limited({"noetl_temporal.workflow_host.SOFT_EVENTS": 8}):
         first = await run(client, LOOPS, items=list(range(6)))
         for history in first:

@@ -88,7 +88,7 @@ async def interrupted(
 
 
 @pytest.mark.parametrize(("why", "status"), [("worker_shutdown", "shutdown"), ("paused", "paused"), ("reset", "reset")])
-async def test_an_interrupted_attempt_says_why(why: str, status: str) -> None:
+async def test_an_interrupted_attempt_has_a_reason(why: str, status: str) -> None:
     details = await interrupted(why)
     [record] = msgspec.convert(details[0], Details).records
     assert (record.status, record.is_called) == (status, True)

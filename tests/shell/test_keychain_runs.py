@@ -83,7 +83,7 @@ async def entry_fields(client: NoetlClient, run: RunHandle) -> str:
     return b"".join(event.SerializeToString() for history in histories for event in history.events).decode("latin-1")
 
 
-async def test_each_call_gets_the_values_and_nobody_else(servers: Addresses) -> None:
+async def test_only_the_calls_get_the_values(servers: Addresses) -> None:
     served = Served()
     async with served.client(servers, billing=BILLING, key=KEY) as client:
         run = await submit(client)

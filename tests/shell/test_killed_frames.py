@@ -98,7 +98,7 @@ class Frames:
 
 
 @pytest.mark.parametrize(("at_once", "kills", "items"), [(AT_ONCE, 1, ITEMS), (64, 1, MANY)])
-async def test_rows_of_a_killed_frame_stand_once(
+async def test_rows_of_a_killed_frame_are_stored_once(
     servers: Addresses, base: Base, at_once: int, kills: int, items: int
 ) -> None:
     """A call whose rows had been committed is taken from the ledger, so only what was under way is called again."""

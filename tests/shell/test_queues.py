@@ -66,7 +66,7 @@ SHARED = dict.fromkeys(OWN, WORKFLOW_QUEUE)
         (" http , noop", {**SHARED, "noetl.noop": "noetl-noop"}),
     ],
 )
-async def test_the_configuration_says_which_tools_have_a_queue_of_their_own(
+async def test_the_configuration_lists_the_tools_with_their_own_queue(
     servers: Addresses,
     tools: dict[str, Tool],
     monkeypatch: pytest.MonkeyPatch,

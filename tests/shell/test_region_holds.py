@@ -92,7 +92,7 @@ async def test_a_cancel_ends_a_held_item(shell: Shell) -> None:
     assert report.status == "cancelled"
 
 
-async def test_an_item_that_nobody_decides_about_fails(shell: Shell) -> None:
+async def test_an_item_without_a_decision_fails(shell: Shell) -> None:
     async with shell.client(Failing("a").answer) as client:
         handle = await shell.submit(client, STEPS.replace("for: 1h", "for: 1s"))
         report = await asyncio.wait_for(handle.result(), 30)

@@ -78,7 +78,7 @@ class Tool:
         return {"n": n}
 
 
-async def test_a_run_reset_in_a_chunked_loop_does_every_item_once(
+async def test_a_run_reset_in_a_chunked_loop_runs_every_item_once(
     servers: Addresses, base: Base, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three chunks are done and two in flight. Of these two the new run takes over what began before the point of the

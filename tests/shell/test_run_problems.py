@@ -77,7 +77,7 @@ async def test_a_run_that_no_worker_takes(client: NoetlClient, monkeypatch: pyte
     assert problem.message == "waiting for a worker for workflows (none is polling)"
 
 
-async def test_a_call_that_takes_long_is_no_news(shell: Shell) -> None:
+async def test_a_long_call_is_not_announced(shell: Shell) -> None:
     entered, let_go = asyncio.Event(), asyncio.Event()
 
     async def answer(*_: object) -> None:
@@ -142,7 +142,7 @@ async def started_timer(handle: RunHandle) -> bool:
     return any(event.event_type == EventType.EVENT_TYPE_TIMER_STARTED for event in events)
 
 
-async def test_a_store_of_large_values_that_is_unavailable_is_no_bug_to_be_fixed(servers: Addresses) -> None:
+async def test_an_unavailable_store_of_large_values_is_not_reported_as_a_bug(servers: Addresses) -> None:
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools={"noop": FakeTool("noop", ok)})
     away = await connect_temporal(servers.temporal, dsn="postgresql://noetl@127.0.0.1:1/noetl")
     async with workflow_worker(away):

@@ -292,7 +292,7 @@ async def test_cancelling_ends_the_run_and_what_it_runs(shell: Shell) -> None:
     assert [event["type"] for event in trail][-1] == "playbook.cancelled"
 
 
-async def test_the_log_stands_in_headers_whole_and_in_order(shell: Shell) -> None:
+async def test_the_log_is_in_headers_complete_and_in_order(shell: Shell) -> None:
     async with shell.client(lambda _request, _context: 1) as client:
         handle = await shell.submit(client, TWO_STEPS)
         result = await handle.result()

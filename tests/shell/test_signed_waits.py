@@ -73,7 +73,7 @@ async def test_requests_without_the_key_are_refused(
     assert report.status == "completed"
 
 
-async def test_a_signed_request_that_somebody_repeats_is_no_other(
+async def test_a_repeated_signed_request_has_no_second_effect(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who reads the history has a signed request, and no key."""

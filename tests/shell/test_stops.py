@@ -126,7 +126,7 @@ async def test_a_branch_that_waits_for_its_call_blocks_no_other(shell: Shell, mo
     assert report.status == "completed"
 
 
-async def test_near_the_hard_limit_a_run_says_that_it_waits(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_near_the_hard_limit_a_run_logs_that_it_waits(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
     monkeypatch.setattr("noetl_temporal.workflow_host.HARD_EVENTS", 90)
     others, release = Calls(), asyncio.Event()

@@ -83,7 +83,7 @@ async def test_a_large_result_is_stored_however_long_the_store_is_unavailable(se
         assert [attempt.status for attempt in call.attempts] == ["ok"]
 
 
-async def test_a_call_that_cannot_be_read_yet_is_no_lost_attempt(servers: Addresses) -> None:
+async def test_a_call_that_cannot_be_read_yet_is_not_a_lost_attempt(servers: Addresses) -> None:
     """The tool's own worker is cut off from the store before it gets a call over 64 KB."""
     tools = {"noop": FakeTool("noop", lambda request, _context: len(request.config["message"]))}
     async with proxy_to(servers.postgres) as proxy:

@@ -128,7 +128,7 @@ async def test_a_run_that_continues_as_new_keeps_the_references(
     assert kept["payload"] == kept["workload"]
 
 
-async def test_a_key_stands_for_the_whole_list(servers: Addresses) -> None:
+async def test_a_key_means_the_whole_list(servers: Addresses) -> None:
     async with serving_client(servers) as client:
         first = await submit(client, key="stored request")
         again = await submit(client, key="stored request")

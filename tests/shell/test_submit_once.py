@@ -169,7 +169,7 @@ async def test_who_died_between_key_and_start_is_replaced(site: Site, monkeypatc
     assert len(await site.runs()) <= 1
 
 
-async def test_who_died_between_start_and_note_is_no_second_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_crash_between_start_and_note_makes_no_second_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     async def die(*_: object) -> None:
         raise ConnectionResetError
 

@@ -50,11 +50,11 @@ def confine(folder: str, settings: dict[str, Any]) -> Restrictions:
 def _confine_on_linux(folder: str, settings: dict[str, Any], restrictions: Restrictions) -> None:
     from noetl_activities.isolation import accounts, call_filter, files, landlock, mounts, system
 
-    system.prctl(system.PR_SET_DUMPABLE, 1)  # /proc/self is root's without it
-    _come_last()
+    system.prctl(system.PR_SET_DUMPABLE, 1)  # otherwise /proc/self belongs to root
+    _lower_priority()
     version = landlock.abi()
     identity = accounts.become_own(folder, settings, landlock=version > 0)
-    system.prctl(system.PR_SET_DUMPABLE, 1)  # the change of account has taken it again
+    system.prctl(system.PR_SET_DUMPABLE, 1)  # the change of account has reset it
     limits.limit_resources(settings["memory"], settings["processes"] if identity.counted else None)
     system.prctl(system.PR_SET_NO_NEW_PRIVS, 1)
     if version:
@@ -75,7 +75,7 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], restrictions: Restr
     restrictions.note(identity.shared_memory, "own /dev/shm", "no /dev/shm")
 
 
-def _come_last() -> None:
+def _lower_priority() -> None:
     """If memory runs out, the kernel kills the task before its worker. The worker has priority on busy processors."""
     os.nice(NICENESS)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:

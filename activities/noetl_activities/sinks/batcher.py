@@ -58,7 +58,7 @@ class Batcher(Generic[Request, Response]):
         self._task: asyncio.Task[None] | None = None
 
     async def submit(self, request: Request, size: int) -> Response | None:
-        """Return the response; None when the caller has to perform the request by itself."""
+        """Return the response; None if the caller has to perform the request itself."""
         batched = BatchedRequest[Request, Response](request, size)
         self._queue.append(batched)
         if self._task is None:

@@ -69,7 +69,7 @@ class SinkBatches:
     async def _batched(
         self, perform: Perform[Request, Response], login: dict[str, Any], target: str, request: Request, size: int
     ) -> Response | None:
-        """Return the response for this call; None when it has to perform the request by itself."""
+        """Return the response for this call; None if it has to perform the request itself."""
         name = perform, frozenset(login.items()), target
         batcher: Batcher[Request, Response] | None = self._batchers.get(name)
         if batcher is None:

@@ -52,7 +52,7 @@ class Answering(Engine[PlaybookState, StepRun]):
             self._remove_wait(found)
         handed = self.state.handed.get(event.wait_id)
         if handed is None or not (event.is_answered or event.returned is not None or handed.signal is None):
-            return  # the answer is still on its way, and comes back
+            return  # the answer is in transit, and will be returned
         del self.state.handed[event.wait_id]
         if handed.signal is not None and not event.is_answered:
             self._pass_or_keep(handed.signal, first=True)
