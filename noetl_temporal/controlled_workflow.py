@@ -44,7 +44,7 @@ class ControlledWorkflow:
     def pause(self, request: PauseRequest) -> None:
         """Accepted: the machine takes it with the next facts."""
         if self._is_new(request.id):
-            self._host.take(PauseRequested(now(), request.id, request.by, request.reason))
+            self._host.take_update(PauseRequested(now(), request.id, request.by, request.reason))
 
     @pause.validator
     def check_pause(self, request: PauseRequest) -> None:
@@ -57,7 +57,7 @@ class ControlledWorkflow:
     def resume(self, request: PauseRequest) -> None:
         """Accepted: the machine takes it with the next facts."""
         if self._is_new(request.id):
-            self._host.take(UnpauseRequested(now(), request.id, request.by, request.reason))
+            self._host.take_update(UnpauseRequested(now(), request.id, request.by, request.reason))
 
     @resume.validator
     def check_resume(self, request: PauseRequest) -> None:
@@ -72,7 +72,7 @@ class ControlledWorkflow:
         if not self._is_new(request.id):
             return ""
         run = self._held_run_id(request)
-        self._host.take(RetryRequested(now(), request.id, run, request.by, request.reason))
+        self._host.take_update(RetryRequested(now(), request.id, run, request.by, request.reason))
         return run
 
     @retry.validator
@@ -89,7 +89,7 @@ class ControlledWorkflow:
         if not self._is_new(request.id):
             return ""
         run = self._held_run_id(request)
-        self._host.take(SkipRequested(now(), request.id, run, request.data, request.by, request.reason))
+        self._host.take_update(SkipRequested(now(), request.id, run, request.data, request.by, request.reason))
         return run
 
     @skip.validator

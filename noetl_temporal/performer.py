@@ -57,7 +57,15 @@ from noetl_temporal.machine.commands import (
     RunChunk,
     StartTimer,
 )
-from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, TimerFired, ToolFinished
+from noetl_temporal.machine.events import (
+    ChunkFinished,
+    ChunkReport,
+    Event,
+    TimerFired,
+    ToolFinished,
+    WaitClosed,
+    WaitOpened,
+)
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, queue_of, summary
 from noetl_temporal.orphans import start_terminating_orphans
@@ -111,6 +119,8 @@ class Performer:
         self._started_at: dict[str, int] = {}
         self._late_cancels: list[str] = []
         self._chunks: set[str] = set()
+        self._chunk_runs: set[str] = set()
+        self._starting: set[str] = set()
         self._pause: PauseNotice | None = None
         self._latest = 0
 
@@ -172,6 +182,8 @@ class Performer:
                 self._waiting[command.call.id] = command
             case RunChunk():
                 self._waiting[command.chunk_id] = command
+                if command.input.frame is None:
+                    self._starting.add(command.chunk_id)
             case KeepValues() | LoadValue():
                 self._waiting[command.id] = command
             case StartTimer():
@@ -255,6 +267,7 @@ class Performer:
         size = self.size_of(command.input)
         if size > self._limit:
             report = _loop_failed(command, "too_large", self._too_large("loop", size))
+            self._starting.discard(command.chunk_id)
             self.note(ChunkFinished(now(), command.chunk_id, report))
             return
         task = self._frame(command) if command.input.frame is not None else asyncio.create_task(self._child(command))
@@ -283,11 +296,26 @@ class Performer:
             static_summary=summary(command.summary),
         )
         self._chunks.add(command.chunk_id)
+        self._chunk_runs.add(child.first_execution_run_id or "")
+        self._starting.discard(command.chunk_id)
+        self.has_news = True
         self._tell_if_paused(own_child_id(command.chunk_id))
         try:
             return cast("LoopEnd", await child)
         finally:
             self._chunks.discard(command.chunk_id)
+
+    def is_sender_known(self, fact: Event) -> bool:
+        """False for a message of a chunk that this run does not have.
+
+        After a reset the server delivers again what the chunks of the former run had sent. A chunk that was replaced
+        takes no answer, so a signal for its wait would be lost.
+        """
+        return not isinstance(fact, WaitOpened | WaitClosed) or fact.sender in ("", *self._chunk_runs)
+
+    def is_sender_starting(self, fact: Event) -> bool:
+        """Whether the sender may be a chunk whose start is not known yet: the SDK delivers signals first."""
+        return bool(self._starting) and not self.is_sender_known(fact)
 
     def _pause_children(self, command: PauseChildren) -> None:
         """Frames are activities, which Temporal pauses (control.py)."""
@@ -312,6 +340,8 @@ class Performer:
 
     def _cancel(self, command: Cancel) -> None:
         waiting = self._waiting.pop(command.id, None)
+        if waiting is not None:
+            self._starting.discard(command.id)
         if isinstance(waiting, CallTool):
             self.note(ToolFinished(now(), command.id, _undecided("cancelled", "cancelled"), cancelled=True))
         elif isinstance(waiting, RunChunk):
@@ -346,6 +376,7 @@ class Performer:
             if self._tasks.get(id_) is task:  # a load that was cancelled may have been started again
                 del self._tasks[id_]
                 self._started_at.pop(id_, None)
+                self._starting.discard(id_)
             happened = fact(done)
             if happened is not None:
                 self.note(happened)

@@ -201,8 +201,8 @@ class _Host:
         match command:
             case OpenWait(wait) if self._parent is not None:
                 self._parent.tell(WaitOpened(self._now(), wait))
-            case CloseWait(wait_id, is_answered, returned) if self._parent is not None:
-                self._parent.tell(WaitClosed(self._now(), wait_id, is_answered, returned))
+            case CloseWait(wait_id, is_answered, returned, request) if self._parent is not None:
+                self._parent.tell(WaitClosed(self._now(), wait_id, is_answered, returned, request))
             case AnswerWait(chunk_id, wait_id, answer):
                 self._loops[chunk_id].tell(Answered(self._now(), wait_id, answer))
             case PauseChildren(is_paused, by, reason):

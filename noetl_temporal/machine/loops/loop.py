@@ -117,6 +117,8 @@ class LoopMachine(Engine[LoopState, Iteration]):
         match event:
             case Answered(_, wait_id, answer) if wait_id in self.state.waits:
                 wait = self.state.waits[wait_id]
+                request = answer.signal.request if answer.signal is not None else 0
+                self._journal.send(CloseWait(self._outside(wait).id, is_answered=True, request=request))
                 self._with_run(wait.run)._answered(wait, answer)
             case Answered():
                 self._journal.send(self.returned(event))
@@ -135,12 +137,14 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     def _wait_opened(self, wait: Wait) -> None:
         if wait.kind != "time":
-            self._journal.send(OpenWait(wait.seen_from_outside(self.input.chunk_id)))
+            self._journal.send(OpenWait(self._outside(wait)))
 
     def _wait_closed(self, wait: Wait, ending: Ending) -> None:
-        if wait.kind != "time":
-            outside = wait.seen_from_outside(self.input.chunk_id).id
-            self._journal.send(CloseWait(outside, is_answered=ending == "done"))
+        if wait.kind != "time" and ending != "done":
+            self._journal.send(CloseWait(self._outside(wait).id))
+
+    def _outside(self, wait: Wait) -> Wait:
+        return wait.seen_from_outside(self.input.chunk_id)
 
     def _limit_reached(self, event: LimitReached) -> None:
         if self.state.stop is None:
