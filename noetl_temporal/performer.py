@@ -321,6 +321,7 @@ class Performer:
         """Frames are activities, which Temporal pauses (control.py)."""
         notice = PauseNotice(command.is_paused, command.by, command.reason)
         self._pause = notice if command.is_paused else None
+        self._sub_playbooks.pause(is_paused=command.is_paused)
         for workflow_id in [*map(own_child_id, sorted(self._chunks)), *self._sub_playbooks.in_flight]:
             self.messages.tell_paused(workflow_id, notice)
 

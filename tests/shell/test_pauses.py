@@ -257,6 +257,20 @@ async def test_a_called_playbook_pauses_with_its_caller(shell: Shell) -> None:
     assert (found.status, gate.called) == ("completed", ["start", "after"])
 
 
+async def test_a_pause_does_not_count_for_the_timeout_of_a_called_playbook(shell: Shell) -> None:
+    gate = Gate()
+    child = book("tests/child", "workflow:\n" + STEPS)
+    async with shell.client(gate.answer) as client:
+        handle = await client.submit(caller(CALL % ", timeout: 6s"), {}, catalog={"tests/child": child})
+        await until(lambda: gate.called == ["start"])
+        await handle.pause()
+        await asyncio.sleep(7)
+        await handle.resume()
+        gate.open()
+        found = await asyncio.wait_for(handle.result(), 30)
+    assert (found.status, gate.called) == ("completed", ["start", "after"])
+
+
 async def test_called_playbooks_and_loops_hear_of_pauses_in_their_order(shell: Shell) -> None:
     gate = Gate()
     child = book("tests/child", "workflow:\n" + STEPS)
